@@ -1,0 +1,46 @@
+# Everything a newcomer needs: `make demo`, `make test`. `make help` lists the rest.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help setup demo test check lint types floors bench docs clean
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+setup: $(STAMP) ## make .venv with everything the lab and the tests need
+
+$(STAMP): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[lab,dev]'
+	@touch $@
+
+demo: setup ## the founding comparison: policies on one co-located workload, a table and a report
+	$(BIN)/cotenant lab compare --workload founding --seeds 2 --out runs/demo
+
+test: setup ## every test; prints what was skipped and why
+	$(BIN)/python -m pytest -n 2 --dist loadscope -rs
+
+check: setup lint types floors ## lint, strict types, floors and the fast tests
+	$(BIN)/python -m pytest -n 2 --dist loadscope -m 'not slow'
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+floors: setup
+	$(BIN)/lint-imports
+
+bench: setup ## the speed of placement, JSON on standard output
+	$(BIN)/python -m bench.placement --json
+
+docs: setup ## regenerate the pages that are derived from code
+	$(BIN)/python -m cotenant lab metrics --markdown > docs/metrics.md
+
+clean: ## remove what can be made again
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build dist

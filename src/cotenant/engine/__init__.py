@@ -1,0 +1,1 @@
+"""What happens next: state machines without I/O. Events in, instructions out."""

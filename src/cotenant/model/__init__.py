@@ -1,0 +1,1 @@
+"""What things are: frozen values and the arrays they are laid out in. Imports nothing of ours above it."""

@@ -1,0 +1,124 @@
+"""The cluster and its pods as arrays.
+
+Problem: a placement must look at thousands of nodes in microseconds, and must never drift from the truth.
+Choice: one row a node and one row a *shape* (what makes pods interchangeable), integer columns that only ever change by
+whole integers, in NamedTuples that both NumPy code and compiled kernels read. Limits: int64 columns (so 9.2e18 bytes);
+kernels convert to float64, which is exact below 2^53.
+
+Units: CPU in milli-CPU, memory in bytes, dimensionless factors in micro (1e6 = 1.0), core-weighted sums in micro-cores.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int = NDArray[np.int64]
+Float = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Word = NDArray[np.uint64]
+
+MICRO = 1_000_000
+
+# The first three columns of every resource axis; further resources follow in the order of the axis' names.
+CPU, MEMORY, PODS = 0, 1, 2
+
+
+class Sum(IntEnum):
+    """Columns of `NodeArrays.sums`: what the residents of a node add up to, by estimate. Each is an integer sum over residents.
+
+    c = requested cores, u = estimated cores in use, a = sensitivity, b = pressure, w = 1 / tolerated excess slowdown
+    (service: tolerated slowdown - 1; batch: slack ratio - 1), o = own pressure b u as a share of half a node.
+    """
+
+    USE_CPU = 0  # milli-CPU estimated in use
+    USE_MEMORY = 1  # bytes estimated in use
+    PRESSURE = 2  # micro-cores: b u
+    SERVICE_CPU = 3  # milli-CPU requested by services
+    SERVICE_USE = 4  # milli-CPU estimated in use by services
+    SERVICE_A = 5  # micro-cores: c a
+    SERVICE_AO = 6  # micro-cores: c a o
+    SERVICE_W = 7  # micro-cores: c w
+    SERVICE_WA = 8  # micro-cores: c w a
+    SERVICE_WAO = 9  # micro-cores: c w a o
+    BATCH_CPU = 10  # milli-CPU requested by batch
+    BATCH_A = 11  # micro-cores: c a
+    BATCH_W = 12  # micro-cores: c w
+    BATCH_WA = 13  # micro-cores: c w a
+
+
+class Report(IntEnum):
+    """Columns of `NodeArrays.report`: what a node last reported (the founding document's fields), NaN where never reported."""
+
+    CPU_USED = 0  # fraction of allocatable
+    MEMORY_USED = 1  # fraction of allocatable
+    LATENCY_P99_MS = 2  # worst service on the node, milliseconds
+    VIOLATION = 3  # fraction of the node's services violating
+    DOMINANT_SHARE = 4  # max(cpu used, memory used)
+    FAIRNESS = 5  # Jain's index over the tenants on the node
+    REPORTED_AT = 6  # seconds
+
+
+class Param(IntEnum):
+    """Columns of `ShapeArrays.params`: what a shape's pods are expected to do, by estimate."""
+
+    USE_CPU = 0  # cores
+    USE_MEMORY = 1  # bytes
+    SENSITIVITY = 2  # a
+    PRESSURE = 3  # b
+    ALLOWANCE = 4  # tolerated excess slowdown (1 / w)
+    IS_SERVICE = 5  # 1 or 0
+    PRIORITY_BASE = 6  # the founding score's base by priority, 0..35
+    LOAD_LIMIT = 7  # largest estimated CPU fraction of a node this shape may lead to; inf = no limit
+    DURATION = 8  # seconds, estimated, alone
+
+
+class NodeArrays(NamedTuple):
+    """One row a node. N nodes, R resources, S = len(Sum), M = len(Report), L label words, G groups."""
+
+    capacity: Int  # [N, R] allocatable
+    requested: Int  # [N, R] sum of the residents' requests
+    sums: Int  # [N, S]
+    report: Float  # [N, M]
+    taints: Word  # [N] one bit a distinct taint that repels
+    labels: Word  # [N, L] one bit a distinct requirement that the node satisfies
+    ready: Mask  # [N] up and schedulable
+    group_count: Int  # [N, G] residents of each anti-affinity group
+
+
+class ShapeArrays(NamedTuple):
+    """One row a shape. K shapes; the other axes as in `NodeArrays`, P = len(Param)."""
+
+    request: Int  # [K, R]
+    sums: Int  # [K, S] what one pod adds to a node's sums
+    params: Float  # [K, P]
+    tolerated: Word  # [K] taints that do not repel it
+    selector: Word  # [K, L] requirements a node must satisfy, all of them
+    tenant: Int  # [K]
+    group: Int  # [K] anti-affinity group, -1 = none
+    group_limit: Int  # [K] most residents of the group on one node
+
+
+class PendingArrays(NamedTuple):
+    """Pods waiting for a node, aligned columns of length m, in order of arrival in the queue."""
+
+    pod: Int  # identity, unique among all pods of the cluster
+    shape: Int  # row of ShapeArrays
+    tenant: Int
+    job: Int  # -1 for a service's replica
+    stage: Int  # pods of one stage are interchangeable; unique over jobs; a service's number for replicas
+    is_service: Mask
+    ready_s: Float  # when it became ready to run
+    deadline_s: Float  # of its job; inf = none
+    path_s: Float  # estimated seconds alone from this pod's start to its job's end
+    work: Float  # estimated remaining work of its job: seconds x normalised demand
+
+
+class TenantArrays(NamedTuple):
+    """One row a tenant: what it holds now. Dominant share = max over resources of allocated / cluster capacity."""
+
+    allocated: Int  # [T, R]
+    weight: Float  # [T]

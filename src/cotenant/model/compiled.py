@@ -1,0 +1,51 @@
+"""One way to compile.
+
+Problem: numba's on-disk cache looks only at the file a function stands in; when an inlined function of another file
+changes, the stale machine code is used. Choice: the cache folder is named by the sizes and times of all our sources,
+so any edit gives a new, empty cache. Limits: after an edit everything compiles once more, and a read-only home
+directory means that every process compiles for itself (numba then falls back to a temporary folder).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+@lru_cache(maxsize=1)
+def cache_directory() -> Path:
+    """Where this version's machine code is kept: `$COTENANT_CACHE`, else `$XDG_CACHE_HOME/cotenant`, else `~/.cache/cotenant`."""
+    base = os.environ.get("COTENANT_CACHE")
+    root = Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cotenant"
+    digest = hashlib.sha256(numba.__version__.encode())
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        text = path.read_bytes()
+        if b"compiled import" in text:  # only files that compile something
+            digest.update(str(path.relative_to(_PACKAGE)).encode())
+            digest.update(text)
+    return root / digest.hexdigest()[:16]
+
+
+numba.config.CACHE_DIR = str(cache_directory())
+
+
+def njit(function: F) -> F:
+    """Compile with IEEE arithmetic (decisions must equal the plain path's to the last bit) and division by zero as in NumPy."""
+    return numba.njit(cache=True, error_model="numpy")(function)
+
+
+def njit_fast(function: F) -> F:
+    """Compile allowing re-association and no NaN: only where the result is compared with nothing to the last bit."""
+    return numba.njit(cache=True, error_model="numpy", fastmath={"nnan", "ninf", "nsz", "arcp", "contract", "reassoc"})(
+        function
+    )

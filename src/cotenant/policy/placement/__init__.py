@@ -1,0 +1,1 @@
+"""Which node: filters, scores and the profiles that combine them."""
