@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numba
 
@@ -36,16 +36,15 @@ def cache_directory() -> Path:
     return root / digest.hexdigest()[:16]
 
 
-numba.config.CACHE_DIR = str(cache_directory())
+numba.config.CACHE_DIR = str(cache_directory())  # type: ignore[attr-defined]
 
 
 def njit(function: F) -> F:
     """Compile with IEEE arithmetic (decisions must equal the plain path's to the last bit) and division by zero as in NumPy."""
-    return numba.njit(cache=True, error_model="numpy")(function)
+    return cast(F, numba.njit(cache=True, error_model="numpy")(function))
 
 
 def njit_fast(function: F) -> F:
     """Compile allowing re-association and no NaN: only where the result is compared with nothing to the last bit."""
-    return numba.njit(cache=True, error_model="numpy", fastmath={"nnan", "ninf", "nsz", "arcp", "contract", "reassoc"})(
-        function
-    )
+    flags = {"nnan", "ninf", "nsz", "arcp", "contract", "reassoc"}
+    return cast(F, numba.njit(cache=True, error_model="numpy", fastmath=flags)(function))
