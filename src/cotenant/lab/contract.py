@@ -1,0 +1,145 @@
+"""What the lab's parts say to one another: a run's specification, its result, and a scenario that turns one into the other.
+
+A scenario is a workload with a world to run it in (founding, colocation, openb, tianchi, dag). The experiment runner knows only this
+file: it crosses policies with seeds and loads, runs each specification in a process of its own, and reports the results.
+Equal specifications give equal results: the seed fixes the workload, the failures and every tie.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import nan
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """One run. `load` is the fraction of the cluster's CPU (openb: GPU) that the workload asks for."""
+
+    workload: str
+    policy: str
+    seed: int
+    load: float
+    interference: float = 1.0  # scales the world's contention: 0 = none, 1 = calibrated, 2 = twice
+    estimate_error: float = 0.2  # log-normal sd of the estimates every scheduler is shown; 0 = true values
+    node_qos: bool = True  # whether the nodes protect services from batch
+    failures: bool = True  # whether nodes fail and recover
+    traces: Path | None = None  # where real traces lie, for the workloads that need them
+    file: Path | None = None  # the YAML file of a user's own workload
+    overrides: tuple[tuple[str, float], ...] = ()  # knobs of the policy, by name: ablations and tuning
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """One number a metric; NaN where a workload does not define it. `lab/metrics.py` defines each in words. Fractions are 0..1."""
+
+    success: float = nan
+    utilisation: float = nan  # requested CPU (openb: allocated GPU)
+    utilisation_used: float = nan  # used CPU
+    utilisation_memory: float = nan  # requested memory
+    utilisation_memory_used: float = nan
+    fragmentation: float = nan
+    violation: float = nan
+    violation_service: float = nan
+    violation_batch: float = nan
+    violation_count: float = nan  # by number of pods instead of core-hours
+    task_fairness: float = nan
+    dominant_fairness: float = nan
+    granted_fairness: float = nan  # Jain over tenants of granted / demanded
+    slowdown_p50: float = nan
+    slowdown_p95: float = nan
+    slowdown_p99: float = nan
+    wait_p99_s: float = nan
+    evictions: float = nan  # count
+    preemptions: float = nan  # count
+    first_failure: float = nan  # load at the first pod that found no node
+    decision_p50_us: float = nan
+    decision_p99_us: float = nan
+    decision_total_s: float = nan
+    run_s: float = nan  # wall time of the run
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A curve over time or load within one run, equal lengths."""
+
+    name: str  # e.g. "fragmentation", "allocated"
+    x_label: str  # with the unit, e.g. "time (h)"
+    y_label: str
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class MachineMap:
+    """Who sits where at one instant: a bar a machine, its tenants inside. Aligned columns, one entry a resident."""
+
+    at: str  # e.g. "at 3.0 h"
+    machine: NDArray[np.int64]
+    owner: tuple[str, ...]  # tenant or class, one a resident
+    cpu_share: NDArray[np.float64]  # of the machine's CPU
+    is_service: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What one run gives."""
+
+    spec: RunSpec
+    measures: Measures
+    series: tuple[Series, ...] = ()
+    slowdowns: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # a sample, at most 2,000, sorted
+    machine_map: MachineMap | None = None
+    by_class: tuple[tuple[str, float], ...] = ()  # further named figures of this scenario, e.g. acceptance by class
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyInfo:
+    """A policy a scenario can run. `role`: ours, rival, variant (of a rival: more informed, other knobs), bound, ablation."""
+
+    name: str
+    summary: str
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a task was placed where it was, or was not: one decision in a run, told for a person."""
+
+    task: str
+    outcome: str
+    lines: tuple[str, ...]
+    rejected: tuple[tuple[str, int], ...] = ()  # nodes rejected, by filter and reason
+    candidates: tuple[tuple[str, float, tuple[tuple[str, float], ...]], ...] = ()  # node, score, its parts
+
+
+class Scenario(Protocol):
+    """A workload and its world."""
+
+    name: str
+    summary: str  # one line for `cotenant lab workloads`
+    provenance: str  # synthetic (calibrated to what) or which trace; whether it needs --traces
+    default_load: float
+    default_policies: tuple[str, ...]
+    headline: tuple[str, ...]  # fields of Measures to show as columns
+
+    def policies(self) -> tuple[PolicyInfo, ...]:
+        """Every policy that can run here, in the order to show them."""
+        ...
+
+    def check(self, spec: RunSpec) -> None:
+        """Raise `cotenant.model.errors.InvalidInput` where the specification cannot run (unknown policy, traces absent, absurd load)."""
+        ...
+
+    def run(self, spec: RunSpec) -> RunResult:
+        """Run it. Pure in `spec`."""
+        ...
+
+    def explain(self, spec: RunSpec, task: str) -> Explanation:
+        """Run it again with recording on, and tell the task's decision."""
+        ...

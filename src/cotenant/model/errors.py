@@ -1,0 +1,43 @@
+"""One family of errors at every border.
+
+`InvalidInput` names the field, the value, what was expected and what to do. The other three say whether trying again can help.
+"""
+
+from __future__ import annotations
+
+
+class CotenantError(Exception):
+    """Root of everything this package raises on purpose."""
+
+
+class InvalidInput(CotenantError):
+    """Bad input from a person or a file. Reads as one line: `FIELD: VALUE: expected EXPECTED; HINT`."""
+
+    def __init__(self, field: str, value: object, expected: str, hint: str = "") -> None:
+        self.field = field
+        self.value = value
+        self.expected = expected
+        self.hint = hint
+        shown = value if isinstance(value, str) and len(value) <= 80 else repr(value)[:80]
+        super().__init__(f"{field}: {shown}: expected {expected}" + (f"; {hint}" if hint else ""))
+
+
+class Transient(CotenantError):
+    """May succeed later; `retry_after_s` says when to try."""
+
+    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
+        self.retry_after_s = retry_after_s
+        super().__init__(message)
+
+
+class Permanent(CotenantError):
+    """Will not succeed however often it is tried."""
+
+
+class Unsupported(CotenantError):
+    """This machine or build lacks what the feature needs."""
+
+    def __init__(self, feature: str, needs: str) -> None:
+        self.feature = feature
+        self.needs = needs
+        super().__init__(f"{feature} is not supported here: it needs {needs}")
