@@ -1,0 +1,50 @@
+"""What one pod adds to its node's sums, from what is estimated of it.
+
+Problem: a score that asks every resident what a newcomer does to it costs a walk over residents. Choice: the damage is linear in the
+pressure, so residents enter only through a few sums (`model.arrays.Sum`); each pod adds a row of integers when it is placed and the
+same row is taken away when it leaves, so the sums never drift. Limits: what changes while a pod runs (its slack) is frozen at placement
+or at the next revision of its shape.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cotenant.model.arrays import CPU, MICRO, Float, Int, Param, Sum
+
+SMALLEST_ALLOWANCE = 0.1  # a pod that tolerates next to nothing weighs at most ten times one that tolerates a doubling
+
+
+def contribution(request: Int, params: Float, half_node_cores: float, pressure_factor: float) -> Int:
+    """`sums[K, len(Sum)]` for shapes with `request[K, R]` and `params[K, len(Param)]`.
+
+    `half_node_cores` is the unit of own pressure (K of the pressure law); `pressure_factor` is what a node's cache partition leaves of
+    batch pressure (1 = no partition).
+    """
+    cores = request[:, CPU] / 1000.0
+    use = params[:, Param.USE_CPU]
+    service = params[:, Param.IS_SERVICE] > 0
+    sensitivity, pressure = params[:, Param.SENSITIVITY], params[:, Param.PRESSURE]
+    weight = 1.0 / np.maximum(SMALLEST_ALLOWANCE, params[:, Param.ALLOWANCE])
+    own = pressure * use / half_node_cores
+    sums = np.zeros((request.shape[0], len(Sum)), dtype=np.int64)
+
+    def micro(values: Float, where: np.ndarray) -> Int:
+        return np.rint(np.where(where, values, 0.0) * MICRO).astype(np.int64)
+
+    everyone = np.ones_like(service)
+    sums[:, Sum.USE_CPU] = np.rint(use * 1000.0).astype(np.int64)
+    sums[:, Sum.USE_MEMORY] = np.rint(params[:, Param.USE_MEMORY]).astype(np.int64)
+    sums[:, Sum.PRESSURE] = micro(np.where(service, 1.0, pressure_factor) * pressure * use, everyone)
+    sums[:, Sum.SERVICE_CPU] = np.where(service, request[:, CPU], 0)
+    sums[:, Sum.SERVICE_USE] = np.where(service, sums[:, Sum.USE_CPU], 0)
+    sums[:, Sum.SERVICE_A] = micro(cores * sensitivity, service)
+    sums[:, Sum.SERVICE_AO] = micro(cores * sensitivity * own, service)
+    sums[:, Sum.SERVICE_W] = micro(cores * weight, service)
+    sums[:, Sum.SERVICE_WA] = micro(cores * weight * sensitivity, service)
+    sums[:, Sum.SERVICE_WAO] = micro(cores * weight * sensitivity * own, service)
+    sums[:, Sum.BATCH_CPU] = np.where(service, 0, request[:, CPU])
+    sums[:, Sum.BATCH_A] = micro(cores * sensitivity, ~service)
+    sums[:, Sum.BATCH_W] = micro(cores * weight, ~service)
+    sums[:, Sum.BATCH_WA] = micro(cores * weight * sensitivity, ~service)
+    return sums

@@ -1,0 +1,59 @@
+"""The numbers a profile may turn, as one array that compiled kernels read.
+
+Problem: a kernel compiled once must serve many profiles and every tuning trial. Choice: all knobs live in one frozen value with
+named fields, handed to the kernels as a float array indexed by `Knob`. Limits: a knob that a score does not read has no effect.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from enum import IntEnum
+
+import numpy as np
+
+from cotenant.model.arrays import Float
+from cotenant.model.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class Knobs:
+    """Defaults are those of the `cotenant` profile. Weights multiply terms in units of cores (see scores/interference.py)."""
+
+    # fit by predicted use (overcommit): services always fit by requests
+    use_limit: float = 0.74  # largest predicted CPU use of a node, fraction
+    memory_limit: float = 0.90  # largest predicted memory use of a node, fraction
+    request_cap: float = 1.6  # largest requested CPU of a node, fraction
+    # interference
+    service_weight: float = 1.0  # damage to the services already there
+    own_weight: float = 1.0  # slowdown the newcomer will suffer, in units of what it tolerates
+    batch_weight: float = 0.3  # damage to batch already there, in units of what it tolerates
+    linear_weight: float = 1.0  # plain slowdown, in cores
+    strand_weight: float = 0.15  # change of |cpu fraction - memory fraction|, in nodes
+    packing_weight: float = 0.3  # prefers fuller nodes for small pods, in cores
+    spread_weight: float = 0.2  # change of (service cores)^2 / capacity
+    anticipate_pressure: float = 0.5  # pressure of the batch that will fill a node, a unit of utilisation
+    anticipate_use: float = 0.5  # utilisation that batch is expected to fill a node to
+    # what the scheduler believes of a node, to be corrected by what it measures
+    smt_loss: float = 0.35  # speed lost by a thread whose sibling is busy
+    batch_budget: float = 0.65  # fraction of a node that services and batch together may use under node QoS
+    pressure_factor: float = 0.7  # batch pressure left after the node's cache partition
+    # queue
+    slack_margin: float = 1.15  # estimated path is stretched by this before slack is taken
+    hopeless_penalty_s: float = 1e5  # jobs that cannot meet their deadline wait behind all others, aged
+
+    def array(self) -> Float:
+        """The knobs as `float64[len(Knob)]`, in the order of `Knob`."""
+        return np.array([getattr(self, f.name) for f in fields(self)], dtype=np.float64)
+
+    def turned(self, overrides: tuple[tuple[str, float], ...]) -> Knobs:
+        """A copy with some knobs changed. Raises `InvalidInput` for an unknown name or a value that is not finite."""
+        known = {f.name for f in fields(self)}
+        for name, value in overrides:
+            if name not in known:
+                raise InvalidInput("knob", name, f"one of {', '.join(sorted(known))}")
+            if not np.isfinite(value):
+                raise InvalidInput(f"knob {name}", value, "a finite number")
+        return replace(self, **dict(overrides))
+
+
+Knob = IntEnum("Knob", {f.name.upper(): i for i, f in enumerate(fields(Knobs))})  # type: ignore[misc]

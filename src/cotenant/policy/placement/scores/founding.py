@@ -1,0 +1,70 @@
+"""The founding score, to the letter.
+
+    base by priority (35) + free capacity (40) + per-task fairness (15) + latency (20) - dominant share (15) - violations (20)
+
+clamped to 0..100 and truncated to an integer. Free capacity, fairness, latency (p99 against 120 ms), dominant share and violations
+are what the node last reported. A report older than two minutes, or none, falls back to allocatable minus requested, with the
+other terms neutral (fairness 1, no latency, no violations, dominant share of requests), and never rules a node out.
+`founding_ledger` is the same with free capacity and dominant share always from requests, which does not herd between reports.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from cotenant.model.arrays import CPU, MEMORY, Float, Int, NodeArrays, Param, Report, ShapeArrays
+from cotenant.model.compiled import njit
+
+REPORT_TTL_S = 120.0
+LATENCY_TARGET_MS = 120.0
+
+_CPU_USED, _MEMORY_USED, _P99 = int(Report.CPU_USED), int(Report.MEMORY_USED), int(Report.LATENCY_P99_MS)
+_VIOLATION, _DOMINANT, _FAIRNESS = int(Report.VIOLATION), int(Report.DOMINANT_SHARE), int(Report.FAIRNESS)
+_AT, _BASE = int(Report.REPORTED_AT), int(Param.PRIORITY_BASE)
+
+
+@njit
+def founding_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, now_s: float, from_ledger: bool) -> float:
+    """The founding score of node n, an integer 0..100 as a float."""
+    fresh = now_s - nodes.report[n, _AT] <= REPORT_TTL_S  # false where never reported (NaN)
+    cpu_used = nodes.requested[n, CPU] / nodes.capacity[n, CPU]
+    memory_used = nodes.requested[n, MEMORY] / nodes.capacity[n, MEMORY]
+    dominant = max(cpu_used, memory_used)
+    fairness, p99_ms, violation = 1.0, 0.0, 0.0
+    if fresh:
+        fairness = nodes.report[n, _FAIRNESS]
+        p99_ms = nodes.report[n, _P99]
+        violation = nodes.report[n, _VIOLATION]
+        if not from_ledger:
+            cpu_used = nodes.report[n, _CPU_USED]
+            memory_used = nodes.report[n, _MEMORY_USED]
+            dominant = nodes.report[n, _DOMINANT]
+    score = shapes.params[k, _BASE] + ((1.0 - cpu_used) + (1.0 - memory_used)) / 2.0 * 40.0
+    score += min(1.0, max(0.0, fairness)) * 15.0
+    score += (1.0 - min(1.0, p99_ms / LATENCY_TARGET_MS)) * 20.0
+    score -= min(1.0, max(0.0, dominant)) * 15.0
+    score -= min(1.0, max(0.0, violation)) * 20.0
+    return float(math.floor(min(100.0, max(0.0, score))))
+
+
+def founding(nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int, now_s: float, from_ledger: bool) -> Float:
+    """Plain form of `founding_at` over rows."""
+    report = nodes.report[rows]
+    taken = nodes.requested[rows][:, [CPU, MEMORY]] / nodes.capacity[rows][:, [CPU, MEMORY]]
+    with np.errstate(invalid="ignore"):
+        fresh = now_s - report[:, _AT] <= REPORT_TTL_S
+    used = fresh & (not from_ledger)
+    cpu_used = np.where(used, report[:, _CPU_USED], taken[:, 0])
+    memory_used = np.where(used, report[:, _MEMORY_USED], taken[:, 1])
+    dominant = np.where(used, report[:, _DOMINANT], taken.max(axis=1))
+    fairness = np.where(fresh, report[:, _FAIRNESS], 1.0)
+    p99_ms = np.where(fresh, report[:, _P99], 0.0)
+    violation = np.where(fresh, report[:, _VIOLATION], 0.0)
+    score = shapes.params[k, _BASE] + ((1.0 - cpu_used) + (1.0 - memory_used)) / 2.0 * 40.0
+    score = score + np.clip(fairness, 0.0, 1.0) * 15.0
+    score = score + (1.0 - np.minimum(1.0, p99_ms / LATENCY_TARGET_MS)) * 20.0
+    score = score - np.clip(dominant, 0.0, 1.0) * 15.0
+    score = score - np.clip(violation, 0.0, 1.0) * 20.0
+    return np.floor(np.clip(score, 0.0, 100.0))
