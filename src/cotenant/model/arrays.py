@@ -74,7 +74,6 @@ class Param(IntEnum):
     PRIORITY_BASE = 6  # the founding score's base by priority, 0..35
     LOAD_LIMIT = 7  # largest estimated CPU fraction of a node this shape may lead to; inf = no limit
     DURATION = 8  # seconds, estimated, alone
-    DAY_FACTOR = 9  # services' predicted peak over this pod's life / their peak of the day; 1 = unknown
 
 
 class NodeArrays(NamedTuple):

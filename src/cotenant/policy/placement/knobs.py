@@ -1,13 +1,12 @@
 """The numbers a profile may turn, as one array that compiled kernels read.
 
 Problem: a kernel compiled once must serve many profiles and every tuning trial. Choice: all knobs live in one frozen value with
-named fields, handed to the kernels as a float array indexed by `Knob`. Limits: a knob that a score does not read has no effect.
+named fields, handed to the kernels as a float array indexed by `column`. Limits: a knob that a score does not read has no effect.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from enum import IntEnum
 
 import numpy as np
 
@@ -42,7 +41,7 @@ class Knobs:
     hopeless_penalty_s: float = 1e5  # jobs that cannot meet their deadline wait behind all others, aged
 
     def array(self) -> Float:
-        """The knobs as `float64[len(Knob)]`, in the order of `Knob`."""
+        """The knobs as `float64[number of knobs]`, in the order of the fields."""
         return np.array([getattr(self, f.name) for f in fields(self)], dtype=np.float64)
 
     def turned(self, overrides: tuple[tuple[str, float], ...]) -> Knobs:
@@ -56,4 +55,9 @@ class Knobs:
         return replace(self, **dict(overrides))
 
 
-Knob = IntEnum("Knob", {f.name.upper(): i for i, f in enumerate(fields(Knobs))})  # type: ignore[misc]
+_COLUMNS = {f.name: i for i, f in enumerate(fields(Knobs))}
+
+
+def column(name: str) -> int:
+    """Where a knob stands in `Knobs.array()`; kernels read it as a constant."""
+    return _COLUMNS[name]

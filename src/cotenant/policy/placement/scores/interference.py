@@ -18,19 +18,19 @@ import numpy as np
 from cotenant.model.arrays import CPU, MEMORY, MICRO, Float, Int, NodeArrays, Param, ShapeArrays, Sum
 from cotenant.model.compiled import njit
 from cotenant.policy.placement.contribution import SMALLEST_ALLOWANCE
-from cotenant.policy.placement.knobs import Knob
+from cotenant.policy.placement.knobs import column
 
 _USE, _SENSITIVITY, _PRESSURE = int(Param.USE_CPU), int(Param.SENSITIVITY), int(Param.PRESSURE)
-_ALLOWANCE, _IS_SERVICE, _FACTOR = int(Param.ALLOWANCE), int(Param.IS_SERVICE), int(Param.DAY_FACTOR)
-_S_USE, _S_PRESSURE, _S_CPU, _S_SUSE = int(Sum.USE_CPU), int(Sum.PRESSURE), int(Sum.SERVICE_CPU), int(Sum.SERVICE_USE)
+_ALLOWANCE, _IS_SERVICE = int(Param.ALLOWANCE), int(Param.IS_SERVICE)
+_S_USE, _S_PRESSURE, _S_CPU = int(Sum.USE_CPU), int(Sum.PRESSURE), int(Sum.SERVICE_CPU)
 _S_A, _S_AO = int(Sum.SERVICE_A), int(Sum.SERVICE_AO)
 _S_W, _S_WA, _S_WAO = int(Sum.SERVICE_W), int(Sum.SERVICE_WA), int(Sum.SERVICE_WAO)
 _B_CPU, _B_A, _B_W, _B_WA = int(Sum.BATCH_CPU), int(Sum.BATCH_A), int(Sum.BATCH_W), int(Sum.BATCH_WA)
 
-_K_SERVICE, _K_OWN, _K_BATCH = int(Knob.SERVICE_WEIGHT), int(Knob.OWN_WEIGHT), int(Knob.BATCH_WEIGHT)
-_K_LINEAR, _K_STRAND, _K_PACKING = int(Knob.LINEAR_WEIGHT), int(Knob.STRAND_WEIGHT), int(Knob.PACKING_WEIGHT)
-_K_SPREAD, _K_AP, _K_AU = int(Knob.SPREAD_WEIGHT), int(Knob.ANTICIPATE_PRESSURE), int(Knob.ANTICIPATE_USE)
-_K_SMT, _K_BUDGET, _K_PF = int(Knob.SMT_LOSS), int(Knob.BATCH_BUDGET), int(Knob.PRESSURE_FACTOR)
+_K_SERVICE, _K_OWN, _K_BATCH = column("service_weight"), column("own_weight"), column("batch_weight")
+_K_LINEAR, _K_STRAND, _K_PACKING = column("linear_weight"), column("strand_weight"), column("packing_weight")
+_K_SPREAD, _K_AP, _K_AU = column("spread_weight"), column("anticipate_pressure"), column("anticipate_use")
+_K_SMT, _K_BUDGET, _K_PF = column("smt_loss"), column("batch_budget"), column("pressure_factor")
 
 PARTS = ("services", "own", "batch", "strand", "packing", "spread")
 
@@ -59,8 +59,7 @@ def interference_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, knob
     factor = 1.0 if service else knobs[_K_PF]
     pressure0 = nodes.sums[n, _S_PRESSURE] / MICRO / half
     pressure1 = pressure0 + factor * shapes.params[k, _PRESSURE] * use / half
-    idle_peak = (1.0 - shapes.params[k, _FACTOR]) * nodes.sums[n, _S_SUSE]
-    use0 = (nodes.sums[n, _S_USE] - idle_peak) / 1000.0 / capacity
+    use0 = nodes.sums[n, _S_USE] / 1000.0 / capacity
     use1 = use0 + use / capacity
     if service:  # the batch that will fill the node is not here yet
         room = max(0.0, knobs[_K_AU] - use1)
@@ -122,7 +121,7 @@ def interference_parts(nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int
     factor = 1.0 if service else knobs[_K_PF]
     pressure0 = sums[:, _S_PRESSURE] / MICRO / half
     pressure1 = pressure0 + factor * params[_PRESSURE] * use / half
-    use0 = (sums[:, _S_USE] - (1.0 - params[_FACTOR]) * sums[:, _S_SUSE]) / 1000.0 / capacity
+    use0 = sums[:, _S_USE] / 1000.0 / capacity
     use1 = use0 + use / capacity
     if service:
         room = np.maximum(0.0, knobs[_K_AU] - use1)
@@ -178,7 +177,7 @@ def paragon_like_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, knob
     factor = 1.0 if service else knobs[_K_PF]
     pressure0 = nodes.sums[n, _S_PRESSURE] / MICRO / half
     pressure1 = pressure0 + factor * shapes.params[k, _PRESSURE] * use / half
-    use0 = (nodes.sums[n, _S_USE] - (1.0 - shapes.params[k, _FACTOR]) * nodes.sums[n, _S_SUSE]) / 1000.0 / capacity
+    use0 = nodes.sums[n, _S_USE] / 1000.0 / capacity
     use1 = use0 + use / capacity
     smt0 = smt(min(use0, budget + 0.05), knobs[_K_SMT])
     smt1 = smt(min(use1, budget + 0.05), knobs[_K_SMT])
@@ -200,7 +199,7 @@ def paragon_like(nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int, knob
     cores = shapes.request[k, CPU] / 1000.0
     pressure0 = sums[:, _S_PRESSURE] / MICRO / half
     pressure1 = pressure0 + (1.0 if service else knobs[_K_PF]) * params[_PRESSURE] * params[_USE] / half
-    use0 = (sums[:, _S_USE] - (1.0 - params[_FACTOR]) * sums[:, _S_SUSE]) / 1000.0 / capacity
+    use0 = sums[:, _S_USE] / 1000.0 / capacity
     use1 = use0 + params[_USE] / capacity
 
     def sibling(at: Float) -> Float:

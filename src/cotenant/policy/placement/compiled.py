@@ -1,0 +1,316 @@
+"""The compiled placement of a queue: one pod after another, every node, filters then score, commit.
+
+Problem: a round may judge thousands of pods against hundreds of nodes every few seconds. Choice: one compiled loop in which filters and
+scores are chosen by integer codes; the arrays are changed in place, so each pod sees those before it. A shape that found no node is not
+tried again in the same round: placements only take room. Limits: what is not row-local (spread over zones, affinity between pods)
+narrows `allowed` before the call. `plain_choice` is the same judgement in NumPy, which properties hold this one against.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+from cotenant.model.arrays import CPU, MEMORY, Float, Int, Mask, NodeArrays, Param, ShapeArrays, Sum
+from cotenant.model.compiled import njit
+from cotenant.policy.placement.knobs import column
+from cotenant.policy.placement.scores.founding import founding, founding_at
+from cotenant.policy.placement.scores.interference import (
+    interference_at,
+    interference_parts,
+    paragon_like,
+    paragon_like_at,
+)
+from cotenant.policy.placement.scores.kube import kube_default, kube_default_at
+from cotenant.policy.placement.scores.packing import (
+    balance,
+    balance_at,
+    best_fit,
+    best_fit_at,
+    dot_product,
+    dot_product_at,
+    fewest_pods,
+    fewest_pods_at,
+    least_allocated,
+    least_allocated_at,
+)
+
+
+class Fit(IntEnum):
+    """What must fit: what pods request, or what batch is predicted to use (services always request)."""
+
+    REQUESTS = 0
+    PREDICTED_USE = 1
+
+
+class Score(IntEnum):
+    """Which score ranks the nodes that pass."""
+
+    NONE = 0
+    BEST_FIT = 1
+    LEAST_ALLOCATED = 2
+    BALANCE = 3
+    FEWEST_PODS = 4
+    DOT_PRODUCT = 5
+    KUBE_DEFAULT = 6
+    FOUNDING = 7
+    FOUNDING_LEDGER = 8
+    PARAGON_LIKE = 9
+    INTERFERENCE = 10
+
+
+class Reject(IntEnum):
+    """Which filter turned a node down, in the order they are asked."""
+
+    NOT_READY = 1
+    TAINT = 2
+    SELECTOR = 3
+    CPU = 4
+    MEMORY = 5
+    RESOURCE = 6
+    GROUP = 7
+    LOAD = 8
+
+
+REASONS = {
+    Reject.NOT_READY: "node(s) were not ready or unschedulable",
+    Reject.TAINT: "node(s) had untolerated taint(s)",
+    Reject.SELECTOR: "node(s) didn't match Pod's node affinity/selector",
+    Reject.CPU: "Insufficient cpu",
+    Reject.MEMORY: "Insufficient memory",
+    Reject.RESOURCE: "Insufficient other resource",
+    Reject.GROUP: "node(s) already held as many pods of the group as allowed",
+    Reject.LOAD: "node(s) predicted to be above the load threshold",
+}
+
+_USE, _USE_MEMORY, _IS_SERVICE = int(Param.USE_CPU), int(Param.USE_MEMORY), int(Param.IS_SERVICE)
+_LOAD_LIMIT = int(Param.LOAD_LIMIT)
+_S_USE, _S_USE_MEMORY = int(Sum.USE_CPU), int(Sum.USE_MEMORY)
+_K_USE, _K_MEMORY, _K_CAP = column("use_limit"), column("memory_limit"), column("request_cap")
+_NONE, _BEST_FIT, _LEAST_ALLOCATED = int(Score.NONE), int(Score.BEST_FIT), int(Score.LEAST_ALLOCATED)
+_BALANCE, _FEWEST_PODS, _DOT_PRODUCT = int(Score.BALANCE), int(Score.FEWEST_PODS), int(Score.DOT_PRODUCT)
+_KUBE_DEFAULT, _FOUNDING = int(Score.KUBE_DEFAULT), int(Score.FOUNDING)
+_FOUNDING_LEDGER, _PARAGON_LIKE = int(Score.FOUNDING_LEDGER), int(Score.PARAGON_LIKE)
+_INTERFERENCE = int(Score.INTERFERENCE)
+_PREDICTED = int(Fit.PREDICTED_USE)
+_NOT_READY, _TAINT, _SELECTOR = int(Reject.NOT_READY), int(Reject.TAINT), int(Reject.SELECTOR)
+_CPU, _MEMORY, _RESOURCE = int(Reject.CPU), int(Reject.MEMORY), int(Reject.RESOURCE)
+_GROUP, _LOAD = int(Reject.GROUP), int(Reject.LOAD)
+
+
+@njit
+def rejection(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, fit: int, knobs: Float) -> int:
+    """The first filter that turns node n down for shape k (a `Reject`), 0 if none does."""
+    if not nodes.ready[n]:
+        return _NOT_READY
+    if fit == _PREDICTED:
+        limit = knobs[_K_USE] * nodes.capacity[n, CPU]
+        if nodes.sums[n, _S_USE] + shapes.params[k, _USE] * 1000.0 > limit:
+            return _LOAD
+    if fit == _PREDICTED and shapes.params[k, _IS_SERVICE] == 0.0:
+        if nodes.requested[n, CPU] + shapes.request[k, CPU] > knobs[_K_CAP] * nodes.capacity[n, CPU]:
+            return _CPU
+        memory = nodes.sums[n, _S_USE_MEMORY] + shapes.params[k, _USE_MEMORY]
+        if memory > knobs[_K_MEMORY] * nodes.capacity[n, MEMORY]:
+            return _MEMORY
+    else:
+        if nodes.requested[n, CPU] + shapes.request[k, CPU] > nodes.capacity[n, CPU]:
+            return _CPU
+        if nodes.requested[n, MEMORY] + shapes.request[k, MEMORY] > nodes.capacity[n, MEMORY]:
+            return _MEMORY
+    for r in range(MEMORY + 1, nodes.capacity.shape[1]):
+        request = shapes.request[k, r]
+        if request > 0 and nodes.requested[n, r] + request > nodes.capacity[n, r]:
+            return _RESOURCE
+    if nodes.taints[n] & ~shapes.tolerated[k]:
+        return _TAINT
+    for word in range(nodes.labels.shape[1]):
+        if shapes.selector[k, word] & ~nodes.labels[n, word]:
+            return _SELECTOR
+    group = shapes.group[k]
+    if group >= 0 and nodes.group_count[n, group] >= shapes.group_limit[k]:
+        return _GROUP
+    load = (nodes.sums[n, _S_USE] + shapes.params[k, _USE] * 1000.0) / nodes.capacity[n, CPU]
+    if load > shapes.params[k, _LOAD_LIMIT]:
+        return _LOAD
+    return 0
+
+
+@njit
+def score_at(score: int, nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, now_s: float, knobs: Float) -> float:
+    """The score of node n for shape k; the highest wins."""
+    if score == _INTERFERENCE:
+        return interference_at(nodes, n, shapes, k, knobs)
+    if score == _PARAGON_LIKE:
+        return paragon_like_at(nodes, n, shapes, k, knobs)
+    if score == _FOUNDING:
+        return founding_at(nodes, n, shapes, k, now_s, False)
+    if score == _FOUNDING_LEDGER:
+        return founding_at(nodes, n, shapes, k, now_s, True)
+    if score == _KUBE_DEFAULT:
+        return kube_default_at(nodes, n, shapes, k)
+    if score == _DOT_PRODUCT:
+        return dot_product_at(nodes, n, shapes, k)
+    if score == _FEWEST_PODS:
+        return fewest_pods_at(nodes, n, shapes, k)
+    if score == _BALANCE:
+        return balance_at(nodes, n, shapes, k)
+    if score == _LEAST_ALLOCATED:
+        return least_allocated_at(nodes, n, shapes, k)
+    if score == _BEST_FIT:
+        return best_fit_at(nodes, n, shapes, k)
+    return 0.0
+
+
+@njit
+def choose(
+    nodes: NodeArrays,
+    shapes: ShapeArrays,
+    k: int,
+    allowed: Mask,
+    fit: int,
+    score: int,
+    random_ties: bool,
+    sample: int,
+    cursor: Int,
+    now_s: float,
+    knobs: Float,
+    rng: np.random.Generator,
+) -> int:
+    """The best node for shape k, -1 if none passes.
+
+    `sample` > 0 stops after that many passing nodes, starting where the last call stopped (`cursor[0]`), as kube-scheduler does.
+    `allowed` is empty (every node) or one bool a node. Ties: the lowest row, or uniformly at random.
+    """
+    size = nodes.capacity.shape[0]
+    start = cursor[0] if sample > 0 else 0
+    best, best_score, ties, passed, examined = -1, -np.inf, 0, 0, 0
+    for i in range(size):
+        n = start + i
+        if n >= size:
+            n -= size
+        examined += 1
+        if allowed.shape[0] > 0 and not allowed[n]:
+            continue
+        if rejection(nodes, n, shapes, k, fit, knobs) != 0:
+            continue
+        value = score_at(score, nodes, n, shapes, k, now_s, knobs)
+        passed += 1
+        if value > best_score:
+            best, best_score, ties = n, value, 1
+            if score == _NONE and not random_ties:
+                break
+        elif random_ties and value == best_score:
+            ties += 1
+            if rng.random() * ties < 1.0:
+                best = n
+        if sample > 0 and passed >= sample:
+            break
+    if sample > 0:
+        cursor[0] = (start + examined) % size
+    return best
+
+
+@njit
+def commit(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int) -> None:
+    """Add a pod of shape k to node n."""
+    for r in range(nodes.requested.shape[1]):
+        nodes.requested[n, r] += shapes.request[k, r]
+    for s in range(nodes.sums.shape[1]):
+        nodes.sums[n, s] += shapes.sums[k, s]
+    if shapes.group[k] >= 0:
+        nodes.group_count[n, shapes.group[k]] += 1
+
+
+@njit
+def place_queue(
+    queue: Int,
+    nodes: NodeArrays,
+    shapes: ShapeArrays,
+    allowed: Mask,
+    fit: int,
+    score: int,
+    random_ties: bool,
+    sample: int,
+    cursor: Int,
+    now_s: float,
+    knobs: Float,
+    rng: np.random.Generator,
+) -> Int:
+    """Place the pods whose shapes are `queue[m]`, in that order; `int64[m]` rows, -1 = waits. Changes `nodes` in place."""
+    placed = np.full(queue.shape[0], -1, np.int64)
+    failed = np.zeros(shapes.request.shape[0], np.bool_)
+    for i in range(queue.shape[0]):
+        k = queue[i]
+        if failed[k]:
+            continue
+        n = choose(nodes, shapes, k, allowed, fit, score, random_ties, sample, cursor, now_s, knobs, rng)
+        if n < 0:
+            failed[k] = True
+        else:
+            commit(nodes, n, shapes, k)
+            placed[i] = n
+    return placed
+
+
+def sample_size(nodes: int) -> int:
+    """How many passing nodes kube-scheduler scores: all below 100, else max(100, (50 - N/125) % of N, at least 5 %)."""
+    if nodes < 100:
+        return nodes
+    return max(100, nodes * max(5, 50 - nodes // 125) // 100)
+
+
+def plain_rejections(nodes: NodeArrays, shapes: ShapeArrays, k: int, fit: int, knobs: Float) -> Int:
+    """Plain form of `rejection` over all nodes: `int64[N]`, 0 where the node passes."""
+    request, params = shapes.request[k], shapes.params[k]
+    service = params[_IS_SERVICE] > 0
+    verdict = np.zeros(nodes.capacity.shape[0], dtype=np.int64)
+
+    def turn_down(where: Mask, reason: Reject) -> None:
+        verdict[(verdict == 0) & where] = reason
+
+    after = nodes.requested + request
+    use = nodes.sums[:, _S_USE] + params[_USE] * 1000.0
+    turn_down(~nodes.ready, Reject.NOT_READY)
+    if fit == Fit.PREDICTED_USE:
+        turn_down(use > knobs[_K_USE] * nodes.capacity[:, CPU], Reject.LOAD)
+    if fit == Fit.PREDICTED_USE and not service:
+        turn_down(after[:, CPU] > knobs[_K_CAP] * nodes.capacity[:, CPU], Reject.CPU)
+        memory = nodes.sums[:, _S_USE_MEMORY] + params[_USE_MEMORY]
+        turn_down(memory > knobs[_K_MEMORY] * nodes.capacity[:, MEMORY], Reject.MEMORY)
+    else:
+        turn_down(after[:, CPU] > nodes.capacity[:, CPU], Reject.CPU)
+        turn_down(after[:, MEMORY] > nodes.capacity[:, MEMORY], Reject.MEMORY)
+    others = slice(MEMORY + 1, None)
+    short = (request[others] > 0) & (after[:, others] > nodes.capacity[:, others])
+    turn_down(short.any(axis=1), Reject.RESOURCE)
+    turn_down((nodes.taints & ~shapes.tolerated[k]) != 0, Reject.TAINT)
+    turn_down(((shapes.selector[k] & ~nodes.labels) != 0).any(axis=1), Reject.SELECTOR)
+    group = int(shapes.group[k])
+    if group >= 0:
+        turn_down(nodes.group_count[:, group] >= shapes.group_limit[k], Reject.GROUP)
+    turn_down(use / nodes.capacity[:, CPU] > params[_LOAD_LIMIT], Reject.LOAD)
+    return verdict
+
+
+def plain_scores(
+    score: int, nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int, now_s: float, knobs: Float
+) -> Float:
+    """Plain form of `score_at` over rows."""
+    if score == Score.INTERFERENCE:
+        return interference_parts(nodes, shapes, k, rows, knobs).sum(axis=1)
+    if score == Score.PARAGON_LIKE:
+        return paragon_like(nodes, shapes, k, rows, knobs)
+    if score in (Score.FOUNDING, Score.FOUNDING_LEDGER):
+        return founding(nodes, shapes, k, rows, now_s, score == Score.FOUNDING_LEDGER)
+    by_requests = {
+        Score.KUBE_DEFAULT: kube_default,
+        Score.DOT_PRODUCT: dot_product,
+        Score.FEWEST_PODS: fewest_pods,
+        Score.BALANCE: balance,
+        Score.LEAST_ALLOCATED: least_allocated,
+        Score.BEST_FIT: best_fit,
+    }
+    function = by_requests.get(Score(score))
+    return np.zeros(len(rows)) if function is None else function(nodes, shapes, k, rows)

@@ -1,0 +1,47 @@
+"""Who is placed first: the order of the queue, as a key per pending pod; the least key goes first, ties by arrival.
+
+Services always come before batch: they hold the objectives. The rest is the policy's: arrival, earliest deadline, or least slack, where
+slack = deadline - now - estimated path to the job's end. Jobs that cannot make their deadline any more wait behind those that can, aged so
+that they are not starved (shedding: a late job gains nothing from a node that would make another late).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+from cotenant.model.arrays import CPU, Float, Param, PendingArrays, ShapeArrays
+from cotenant.policy.placement.knobs import Knobs
+
+
+class Order(IntEnum):
+    """Order of batch in the queue."""
+
+    ARRIVAL = 0
+    DEADLINE = 1
+    SLACK = 2
+
+
+def keys(order: Order, pending: PendingArrays, shapes: ShapeArrays, now_s: float, knobs: Knobs) -> Float:
+    """`float64[m]`: sort ascending and stably."""
+    if order is Order.ARRIVAL:
+        key = pending.ready_s.copy()
+    elif order is Order.DEADLINE:
+        key = pending.deadline_s.copy()
+    else:
+        slack = pending.deadline_s - now_s - knobs.slack_margin * pending.path_s
+        late = np.minimum(-slack, 36_000.0) + knobs.hopeless_penalty_s - 0.5 * (now_s - pending.ready_s)
+        key = np.where(slack < 0.0, late, slack)
+    if order is Order.SLACK:  # the hardest service to seat goes first: the largest, then the least tolerant
+        params = shapes.params[pending.shape]
+        demanding = params[:, Param.SENSITIVITY] / np.maximum(0.01, params[:, Param.ALLOWANCE])
+        first = -1e15 - 1e6 * shapes.request[pending.shape, CPU] / 1000.0 - 1e3 * demanding
+    else:
+        first = np.full(len(key), -1e15)
+    return np.where(pending.is_service, first, key)
+
+
+def allowance(deadline_s: Float, path_s: Float, now_s: float) -> Float:
+    """Tolerated excess slowdown of batch: slack ratio - 1, where slack ratio = time left / estimated path, at least 1.1."""
+    return np.maximum(1.1, (deadline_s - now_s) / np.maximum(1.0, path_s)) - 1.0

@@ -1,0 +1,78 @@
+"""Profiles: an order, a fit, a score and how ties fall. Every one that compares itself with ours is told the same estimates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from cotenant.policy.placement.compiled import Fit, Score
+from cotenant.policy.placement.knobs import Knobs
+from cotenant.policy.placement.order import Order
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A row-local placement policy; the engine runs it."""
+
+    name: str
+    summary: str
+    order: Order = Order.ARRIVAL
+    fit: Fit = Fit.REQUESTS
+    score: Score = Score.NONE
+    random_ties: bool = True
+    samples_nodes: bool = False  # kube-scheduler's: score only some of the nodes that pass
+    knobs: Knobs = field(default_factory=Knobs)
+
+    def turned(self, overrides: tuple[tuple[str, float], ...]) -> Profile:
+        """A copy with some knobs changed (ablation, tuning)."""
+        return replace(self, knobs=self.knobs.turned(overrides))
+
+
+PROFILES: tuple[Profile, ...] = (
+    Profile("random", "any node that fits, uniformly"),
+    Profile("first-fit", "the lowest-numbered node that fits", random_ties=False),
+    Profile("best-fit", "the node with least CPU and memory left over", score=Score.BEST_FIT),
+    Profile("least-allocated", "the node with most CPU and memory left over", score=Score.LEAST_ALLOCATED),
+    Profile("balance", "least gap between requested CPU and memory", score=Score.BALANCE),
+    Profile(
+        "kube-default",
+        "kube-scheduler: least-allocated + balanced, integers, sampled nodes, random ties",
+        score=Score.KUBE_DEFAULT,
+        samples_nodes=True,
+    ),
+    Profile("founding", "the founding score on reported use", score=Score.FOUNDING),
+    Profile("founding-ledger", "the founding score, capacity from the ledger", score=Score.FOUNDING_LEDGER),
+    Profile("edf-best-fit", "earliest deadline first, best-fit", order=Order.DEADLINE, score=Score.BEST_FIT),
+    Profile(
+        "edf-least-allocated",
+        "earliest deadline first, least-allocated",
+        order=Order.DEADLINE,
+        score=Score.LEAST_ALLOCATED,
+    ),
+    Profile(
+        "edf-paragon",
+        "earliest deadline first, least total slowdown by estimate",
+        order=Order.DEADLINE,
+        score=Score.PARAGON_LIKE,
+    ),
+    Profile(
+        "edf-paragon-overcommit",
+        "edf-paragon that fits batch by predicted use",
+        order=Order.DEADLINE,
+        score=Score.PARAGON_LIKE,
+        fit=Fit.PREDICTED_USE,
+    ),
+    Profile(
+        "cotenant",
+        "least slack first; damage in units of what each tolerates",
+        order=Order.SLACK,
+        score=Score.INTERFERENCE,
+    ),
+)
+
+
+def profile(name: str) -> Profile:
+    """The profile called `name`. Raises KeyError."""
+    for candidate in PROFILES:
+        if candidate.name == name:
+            return candidate
+    raise KeyError(name)
