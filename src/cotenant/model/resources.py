@@ -1,0 +1,268 @@
+"""Resources: their names, their units, and amounts of several at once.
+
+Problem: every part must agree which integer stands for what. Choice: a resource is known by its Kubernetes name, an amount
+is an integer in that resource's one unit, and `Amounts` is an immutable sorted list of (name, amount). Limits: amounts
+stay below 2^53, which is exact in the float64 of compiled scores and more than any machine has.
+
+Sources: Kubernetes' resource model (extended resources are whole numbers; a pod's requests are the larger of its init
+phase and its running phase, plus overhead; sidecar rule of KEP-753); Koordinator's co-location resources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from cotenant.model.errors import InvalidInput
+from cotenant.model.quantities import format_bytes, format_milli, parse_quantity
+
+CPU_NAME = "cpu"
+MEMORY_NAME = "memory"
+PODS_NAME = "pods"
+EPHEMERAL_STORAGE = "ephemeral-storage"
+BATCH_CPU = "kubernetes.io/batch-cpu"
+BATCH_MEMORY = "kubernetes.io/batch-memory"
+MID_CPU = "kubernetes.io/mid-cpu"
+MID_MEMORY = "kubernetes.io/mid-memory"
+GPU = "koordinator.sh/gpu"
+GPU_SHARED = "koordinator.sh/gpu.shared"
+GPU_CORE = "koordinator.sh/gpu-core"
+GPU_MEMORY = "koordinator.sh/gpu-memory"
+GPU_MEMORY_RATIO = "koordinator.sh/gpu-memory-ratio"
+RDMA = "koordinator.sh/rdma"
+FPGA = "koordinator.sh/fpga"
+NVIDIA_GPU = "nvidia.com/gpu"
+
+# The order of the first columns of every resource axis (model/arrays.py).
+FIRST = (CPU_NAME, MEMORY_NAME, PODS_NAME)
+
+MAX_AMOUNT = 2**53
+
+
+class Unit(Enum):
+    """What one counts; the value is what a person reads behind the number."""
+
+    MILLI_CPU = "milli-CPU"
+    BYTES = "bytes"
+    PERCENT = "percent of a device"
+    COUNT = "count"
+
+
+_UNITS = {
+    CPU_NAME: Unit.MILLI_CPU,
+    BATCH_CPU: Unit.MILLI_CPU,
+    MID_CPU: Unit.MILLI_CPU,
+    MEMORY_NAME: Unit.BYTES,
+    EPHEMERAL_STORAGE: Unit.BYTES,
+    BATCH_MEMORY: Unit.BYTES,
+    MID_MEMORY: Unit.BYTES,
+    GPU_MEMORY: Unit.BYTES,
+    GPU: Unit.PERCENT,
+    GPU_CORE: Unit.PERCENT,
+    GPU_MEMORY_RATIO: Unit.PERCENT,
+    RDMA: Unit.PERCENT,
+    FPGA: Unit.PERCENT,
+}
+
+# Short names that the co-location literature and our own tables use.
+_SHORT = {
+    "batch-cpu": BATCH_CPU,
+    "batch-memory": BATCH_MEMORY,
+    "mid-cpu": MID_CPU,
+    "mid-memory": MID_MEMORY,
+    "gpu-core": GPU_CORE,
+    "gpu-memory": GPU_MEMORY,
+    "gpu-memory-ratio": GPU_MEMORY_RATIO,
+}
+
+
+def unit_of(name: str) -> Unit:
+    """The unit of a resource's amounts; an unknown one is counted."""
+    if name.startswith("hugepages-"):
+        return Unit.BYTES
+    return _UNITS.get(name, Unit.COUNT)
+
+
+def kubernetes_name(name: str) -> str:
+    """The Kubernetes name behind a short one (`batch-cpu` -> `kubernetes.io/batch-cpu`); any other name is returned as it is."""
+    return _SHORT.get(name, name)
+
+
+def parse_amount(name: str, text: str | int | float, field: str | None = None) -> int:
+    """One resource's amount in its unit.
+
+    CPU is written in cores and rounded up to milli-CPU; batch-cpu and mid-cpu are written as whole numbers of milli-CPU.
+    Bytes round up. Everything else must be whole, as the API server demands of extended resources.
+    `InvalidInput` for negative amounts and for 2^53 or more.
+    """
+    field = field or name
+    quantity = parse_quantity(text, field)
+    if quantity.nano < 0:
+        raise InvalidInput(field, str(quantity), "an amount that is not negative")
+    amount = quantity.milli(field) if name == CPU_NAME else quantity.value()
+    if unit_of(name) is not Unit.BYTES and name != CPU_NAME and quantity.nano % 1_000_000_000:
+        raise InvalidInput(field, str(quantity), "a whole number", f"{name} cannot be divided")
+    _check(field, amount)
+    return amount
+
+
+def format_amount(name: str, amount: int) -> str:
+    """Canonical Kubernetes text of an amount."""
+    unit = unit_of(name)
+    if name == CPU_NAME:
+        return format_milli(amount)
+    return format_bytes(amount) if unit is Unit.BYTES else str(amount)
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """Amounts of several resources, sorted by name; absent means not mentioned, and counts as 0 in arithmetic."""
+
+    items: tuple[tuple[str, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [name for name, _ in self.items]
+        if names != sorted(set(names)):
+            object.__setattr__(self, "items", tuple(sorted(self.items)))
+            if len(set(names)) < len(names):
+                raise InvalidInput("resources", ", ".join(names), "each resource once")
+        for name, amount in self.items:
+            _check(name, amount)
+
+    @classmethod
+    def of(cls, amounts: Mapping[str, int] | Iterable[tuple[str, int]]) -> Amounts:
+        """From integers that are already in each resource's unit."""
+        return cls(tuple(sorted(amounts.items() if isinstance(amounts, Mapping) else amounts)))
+
+    @classmethod
+    def parse(cls, amounts: Mapping[str, str | int | float], field: str = "resources") -> Amounts:
+        """From a manifest's resource list; errors name `field.NAME`."""
+        if not isinstance(amounts, Mapping):
+            raise InvalidInput(field, amounts, "a mapping of resource names to quantities")
+        return cls(tuple(sorted((name, parse_amount(name, text, f"{field}.{name}")) for name, text in amounts.items())))
+
+    def get(self, name: str) -> int:
+        """The amount of one resource, 0 where it is not mentioned."""
+        for other, amount in self.items:
+            if other == name:
+                return amount
+        return 0
+
+    def __contains__(self, name: object) -> bool:
+        return any(other == name for other, _ in self.items)
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return iter(self.items)
+
+    def __bool__(self) -> bool:
+        return bool(self.items)
+
+    def __add__(self, other: Amounts) -> Amounts:
+        if not (self.items and other.items):
+            return self if self.items else other
+        total = dict(self.items)
+        for name, amount in other.items:
+            total[name] = total.get(name, 0) + amount
+        return Amounts.of(total)
+
+    def maximum(self, other: Amounts) -> Amounts:
+        """The larger amount of each resource."""
+        if not (self.items and other.items):
+            return self if self.items else other
+        larger = dict(self.items)
+        for name, amount in other.items:
+            larger[name] = max(larger.get(name, 0), amount)
+        return Amounts.of(larger)
+
+    def replaced(self, other: Amounts) -> Amounts:
+        """These amounts, with those that `other` mentions taken from there."""
+        return Amounts.of({**dict(self.items), **dict(other.items)}) if other.items else self
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {format_amount(name, amount)}" for name, amount in self.items) or "nothing"
+
+
+NOTHING = Amounts()
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerAmounts:
+    """What one container asks for. A limit without a request is the request, as the API server defaults it."""
+
+    requests: Amounts = NOTHING
+    limits: Amounts = NOTHING
+    is_sidecar: bool = False  # an init container with restartPolicy Always: it runs beside everything after it
+
+    def effective(self) -> Amounts:
+        """Requests, with the limit where only a limit is given."""
+        return self.limits.replaced(self.requests)
+
+
+def pod_requests(
+    containers: Sequence[ContainerAmounts],
+    init_containers: Sequence[ContainerAmounts] = (),
+    overhead: Amounts = NOTHING,
+    pod_level: Amounts = NOTHING,
+) -> Amounts:
+    """What a pod asks of a node: max(init phase, running phase) + overhead, each resource by itself.
+
+    The running phase is all containers and all sidecars. An init container runs beside the sidecars that started before
+    it, so the init phase is the largest such sum. Amounts given for the pod as a whole replace what its containers sum to.
+    """
+    running = NOTHING
+    for container in containers:
+        running = running + container.effective()
+    sidecars = NOTHING
+    init_peak = NOTHING
+    for container in init_containers:
+        if container.is_sidecar:
+            sidecars = sidecars + container.effective()
+            init_peak = init_peak.maximum(sidecars)
+        else:
+            init_peak = init_peak.maximum(sidecars + container.effective())
+    return (running + sidecars).maximum(init_peak).replaced(pod_level) + overhead
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceAxis:
+    """The columns of the resource axis: cpu, memory, pods, then others in the order they were first seen."""
+
+    names: tuple[str, ...] = FIRST
+
+    def __post_init__(self) -> None:
+        if self.names[: len(FIRST)] != FIRST:
+            raise InvalidInput("resource axis", ", ".join(self.names), f"{', '.join(FIRST)} first")
+        if len(set(self.names)) < len(self.names):
+            raise InvalidInput("resource axis", ", ".join(self.names), "each resource once")
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def column(self, name: str) -> int:
+        """The column of a resource; `InvalidInput` where the axis has none."""
+        try:
+            return self.names.index(name)
+        except ValueError:
+            raise InvalidInput("resource", name, f"one of {', '.join(self.names)}") from None
+
+    def extended(self, names: Iterable[str]) -> ResourceAxis:
+        """This axis with the unknown ones of `names` appended."""
+        new = [name for name in dict.fromkeys(names) if name not in self.names]
+        return ResourceAxis((*self.names, *new)) if new else self
+
+    def row(self, amounts: Amounts) -> list[int]:
+        """Amounts in column order, 0 where not mentioned; `InvalidInput` for a resource outside the axis."""
+        row = [0] * len(self.names)
+        for name, amount in amounts:
+            row[self.column(name)] = amount
+        return row
+
+
+def _check(field: str, amount: int) -> None:
+    if isinstance(amount, bool) or not isinstance(amount, int):
+        raise InvalidInput(field, amount, "an integer")
+    if amount < 0:
+        raise InvalidInput(field, amount, "an amount that is not negative")
+    if amount >= MAX_AMOUNT:
+        raise InvalidInput(field, amount, f"less than {MAX_AMOUNT}", "no machine has that much")
