@@ -1,0 +1,161 @@
+"""Quality of service and priority, as co-location users already write them.
+
+Problem: a pod's class decides what may be lent to it, what it may be squeezed by and who goes first; users declare it with
+labels, with `spec.priority`, or not at all. Choice: two enumerations and pure defaulting functions. Limits: a label with an
+unknown value counts as absent, as it does upstream, so that foreign manifests keep working.
+
+Source: Koordinator's protocol (QoS classes, priority bands, their defaults and legal pairs); Kubernetes' QoS classes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+
+from cotenant.model.errors import InvalidInput
+from cotenant.model.resources import CPU_NAME, MEMORY_NAME, ContainerAmounts
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+class QoSClass(StrEnum):
+    """How a pod is treated on its node. The value is what the label says."""
+
+    LSE = "LSE"  # latency-sensitive, exclusive: CPUs of its own, not even lent
+    LSR = "LSR"  # latency-sensitive, reserved: CPUs of its own, lent while idle
+    LS = "LS"  # latency-sensitive, on the shared pool
+    BE = "BE"  # best effort
+    SYSTEM = "SYSTEM"  # node agents
+    NONE = ""
+
+
+class PriorityClass(StrEnum):
+    """A band of `spec.priority`. The value is the short name; `label` gives what the label says."""
+
+    PROD = "prod"
+    MID = "mid"
+    BATCH = "batch"
+    FREE = "free"
+    NONE = ""
+
+    @property
+    def label(self) -> str:
+        """The value of the priority-class label and the name of the PriorityClass object, e.g. `koord-prod`."""
+        return f"koord-{self.value}" if self.value else ""
+
+    @property
+    def default_priority(self) -> int:
+        """The middle of the band, 0 outside of all."""
+        return _DEFAULT_PRIORITY[self]
+
+
+class KubernetesQoS(StrEnum):
+    """The class Kubernetes itself derives from requests and limits."""
+
+    GUARANTEED = "Guaranteed"
+    BURSTABLE = "Burstable"
+    BEST_EFFORT = "BestEffort"
+
+
+# Both ends belong to the band. Everything else, the gaps and the system's 2e9 among it, is in no band.
+BANDS: dict[PriorityClass, tuple[int, int]] = {
+    PriorityClass.PROD: (9000, 9999),
+    PriorityClass.MID: (7000, 7999),
+    PriorityClass.BATCH: (5000, 5999),
+    PriorityClass.FREE: (3000, 3999),
+}
+_DEFAULT_PRIORITY = {
+    PriorityClass.PROD: 9500,
+    PriorityClass.MID: 7500,
+    PriorityClass.BATCH: 5500,
+    PriorityClass.FREE: 3500,
+    PriorityClass.NONE: 0,
+}
+_QOS_BY_LABEL = {qos.value: qos for qos in QoSClass}
+_CLASS_BY_LABEL = {cls.label: cls for cls in PriorityClass}
+_CLASS_BY_QOS = {
+    QoSClass.SYSTEM: PriorityClass.PROD,
+    QoSClass.LSE: PriorityClass.PROD,
+    QoSClass.LSR: PriorityClass.PROD,
+    QoSClass.LS: PriorityClass.PROD,
+    QoSClass.BE: PriorityClass.BATCH,
+    QoSClass.NONE: PriorityClass.NONE,
+}
+_QOS_BY_KUBERNETES = {
+    KubernetesQoS.GUARANTEED: QoSClass.LSR,
+    KubernetesQoS.BURSTABLE: QoSClass.LS,
+    KubernetesQoS.BEST_EFFORT: QoSClass.BE,
+}
+
+# The classes that an admitted pair may have. SYSTEM pods are unrestricted; LS has no rule of its own beyond naming a band.
+_LEGAL = {
+    QoSClass.LSE: frozenset({PriorityClass.PROD}),
+    QoSClass.LSR: frozenset({PriorityClass.PROD}),
+    QoSClass.LS: frozenset(BANDS),
+    QoSClass.BE: frozenset({PriorityClass.MID, PriorityClass.BATCH, PriorityClass.FREE}),
+    QoSClass.SYSTEM: frozenset(PriorityClass),
+    QoSClass.NONE: frozenset(PriorityClass),
+}
+
+
+def qos_of_label(label: str | None) -> QoSClass:
+    """The class a QoS label names; NONE where it is absent or unknown."""
+    return _QOS_BY_LABEL.get(label or "", QoSClass.NONE)
+
+
+def class_of_label(label: str | None) -> PriorityClass:
+    """The class a priority-class label names (`koord-prod`); NONE where it is absent or unknown."""
+    return _CLASS_BY_LABEL.get(label or "", PriorityClass.NONE)
+
+
+def class_of_priority(priority: int | None) -> PriorityClass:
+    """The band that `spec.priority` falls into."""
+    if priority is not None:
+        for band, (low, high) in BANDS.items():
+            if low <= priority <= high:
+                return band
+    return PriorityClass.NONE
+
+
+def raw_class(label: str | None, priority: int | None) -> PriorityClass:
+    """What was declared: the label if it is set (even to an unknown name), else the band of the priority."""
+    return class_of_label(label) if label else class_of_priority(priority)
+
+
+def effective_class(raw: PriorityClass, qos: QoSClass) -> PriorityClass:
+    """The declared class, or else the one the QoS class stands for."""
+    return raw if raw is not PriorityClass.NONE else _CLASS_BY_QOS[qos]
+
+
+def kubernetes_qos(containers: Sequence[ContainerAmounts]) -> KubernetesQoS:
+    """Guaranteed: every container limits CPU and memory and requests no less; BestEffort: none mentions either; else Burstable."""
+    mentioned = False
+    guaranteed = bool(containers)
+    for container in containers:
+        for name in (CPU_NAME, MEMORY_NAME):
+            request, limit = container.effective().get(name), container.limits.get(name)
+            mentioned = mentioned or request > 0 or limit > 0
+            guaranteed = guaranteed and limit > 0 and request == limit
+    if not mentioned:
+        return KubernetesQoS.BEST_EFFORT
+    return KubernetesQoS.GUARANTEED if guaranteed else KubernetesQoS.BURSTABLE
+
+
+def effective_qos(declared: QoSClass, kubernetes: KubernetesQoS) -> QoSClass:
+    """The declared class, or else the one that Kubernetes' own class stands for."""
+    return declared if declared is not QoSClass.NONE else _QOS_BY_KUBERNETES[kubernetes]
+
+
+def is_legal(qos: QoSClass, priority_class: PriorityClass) -> bool:
+    """Whether the two may stand together once defaults are filled in."""
+    return priority_class in _LEGAL[qos]
+
+
+def parse_sub_priority(label: str | None, field: str = "koordinator.sh/priority") -> int:
+    """Order within a band: the label's integer, 0 where it is absent, `InvalidInput` where it is none."""
+    if label is None or label == "":
+        return 0
+    if not _INTEGER.fullmatch(label) or abs(int(label)) >= 2**63:
+        raise InvalidInput(field, label, "an integer, as text")
+    return int(label)
