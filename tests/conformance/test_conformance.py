@@ -1,0 +1,115 @@
+"""Run every conformance case found in the folder that COTENANT_CONFORMANCE names, one test a case.
+
+A file there is a JSON object with `cases`: a list of {"name", "kind", "input", "expect"}; one without `cases` is data that cases
+refer to. What a kind means stands in `kinds/`: each module there has `KINDS`, a mapping from a kind's name to a function that
+takes a `Case` and yields (key, wanted, got) for everything it can compare. A key is one of `expect`, or begins with one and a
+dot or bracket. Every key of `expect` must come up, except those ending in `_derived`, which upstream did not assert.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+_HERE = Path(__file__).resolve().parent
+_REPOSITORY = _HERE.parent.parent
+FOLDER = Path(os.environ.get("COTENANT_CONFORMANCE") or _REPOSITORY.parent / "shared" / "conformance")
+
+
+class Case(NamedTuple):
+    file: str
+    name: str
+    kind: str
+    given: dict[str, Any]
+    expect: dict[str, Any]
+    folder: Path  # where data that several cases share lies
+
+
+Check = Callable[[Case], Iterator[tuple[str, Any, Any]]]
+
+
+def load_kinds(folder: Path) -> dict[str, Check]:
+    """Every kind that a module of this folder declares."""
+    found: dict[str, Check] = {}
+    for path in sorted(folder.glob("*.py")):
+        spec = importlib.util.spec_from_file_location(f"conformance_kinds_{path.stem}", path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        for kind, check in module.KINDS.items():
+            assert kind not in found, f"{path.name} declares the kind {kind!r} a second time"
+            found[kind] = check
+    return found
+
+
+def read_cases(path: Path) -> list[Case]:
+    """The cases of one file; ValueError says what is wrong with it."""
+    document = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(document, dict):
+        raise ValueError("not a JSON object")
+    cases = []
+    names = set()
+    for entry in document.get("cases", ()):
+        missing = {"name", "kind", "input", "expect"} - set(entry)
+        if missing:
+            raise ValueError(f"case {entry.get('name', '?')!r} lacks {', '.join(sorted(missing))}")
+        if entry["name"] in names:
+            raise ValueError(f"the name {entry['name']!r} comes twice")
+        names.add(entry["name"])
+        cases.append(Case(path.name, entry["name"], entry["kind"], entry["input"], entry["expect"], path.parent))
+    return cases
+
+
+def compare(case: Case, check: Check) -> None:
+    """Fail on the first difference, and where an asserted key was never compared."""
+    compared = set()
+    for key, wanted, got in check(case):
+        compared.add(key)
+        assert got == wanted, f"{case.file}::{case.name}: {key}: expected {wanted!r}, got {got!r}"
+    for key in case.expect:
+        if not key.endswith("_derived"):
+            assert any(seen == key or seen.startswith((f"{key}.", f"{key}[")) for seen in compared), (
+                f"{case.file}::{case.name}: nothing was compared with {key!r}"
+            )
+    assert compared, f"{case.file}::{case.name}: nothing was compared"
+
+
+def _parameters() -> Iterator[Any]:
+    files = sorted(FOLDER.glob("*.json")) if FOLDER.is_dir() else []
+    if not files:
+        reason = (
+            f"no conformance cases in {os.path.relpath(FOLDER, _REPOSITORY)}; name their folder in COTENANT_CONFORMANCE"
+        )
+        yield pytest.param(None, marks=pytest.mark.skip(reason=reason), id="no-cases")
+        return
+    kinds = load_kinds(_HERE / "kinds")
+    unknown: dict[str, list[Case]] = {}
+    for path in files:
+        try:
+            cases = read_cases(path)
+        except ValueError as error:
+            yield pytest.param(f"{path.name}: {error}", id=f"{path.name}::unreadable")
+            continue
+        for case in cases:
+            if case.kind in kinds:
+                yield pytest.param((case, kinds[case.kind]), id=f"{case.file}::{case.name}")
+            else:
+                unknown.setdefault(case.kind, []).append(case)
+    for kind, cases in sorted(unknown.items()):
+        where = ", ".join(sorted({case.file for case in cases}))
+        reason = f"no function for the kind {kind!r} yet: {len(cases)} cases in {where}"
+        yield pytest.param(None, marks=pytest.mark.skip(reason=reason), id=f"kind::{kind}")
+
+
+@pytest.mark.parametrize("item", list(_parameters()))
+def test_case(item: tuple[Case, Check] | str) -> None:
+    if isinstance(item, str):
+        pytest.fail(item)
+    compare(*item)
