@@ -11,7 +11,7 @@ Units: CPU in milli-CPU, memory in bytes, dimensionless factors in micro (1e6 = 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,6 +115,14 @@ class PendingArrays(NamedTuple):
     deadline_s: Float  # of its job; inf = none
     path_s: Float  # estimated seconds alone from this pod's start to its job's end
     work: Float  # estimated remaining work of its job: seconds x normalised demand
+
+    def at(self, index: NDArray[Any]) -> PendingArrays:
+        """The rows at `index` (integers or a mask), all columns."""
+        return PendingArrays._make(column[index] for column in self)
+
+    def then(self, others: PendingArrays) -> PendingArrays:
+        """These rows followed by others."""
+        return PendingArrays._make(np.concatenate(pair) for pair in zip(self, others, strict=True))
 
 
 class TenantArrays(NamedTuple):

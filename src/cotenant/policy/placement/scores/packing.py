@@ -11,6 +11,8 @@ import numpy as np
 from cotenant.model.arrays import CPU, MEMORY, PODS, Float, Int, NodeArrays, ShapeArrays
 from cotenant.model.compiled import njit
 
+_BOTH = [CPU, MEMORY]
+
 
 @njit
 def best_fit_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int) -> float:
@@ -24,8 +26,9 @@ def best_fit_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int) -> float
 
 def best_fit(nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int) -> Float:
     """Plain form of `best_fit_at` over rows."""
-    left = (nodes.capacity[rows] - nodes.requested[rows] - shapes.request[k]) / nodes.capacity[rows]
-    return -(left[:, CPU] + left[:, MEMORY])
+    capacity = nodes.capacity[rows][:, _BOTH]
+    left = (capacity - nodes.requested[rows][:, _BOTH] - shapes.request[k][_BOTH]) / capacity
+    return -(left[:, 0] + left[:, 1])
 
 
 @njit
@@ -62,10 +65,10 @@ def dot_product_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int) -> fl
 
 def dot_product(nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int) -> Float:
     """Plain form of `dot_product_at` over rows."""
-    capacity = nodes.capacity[rows].astype(np.float64)
-    free = (capacity - nodes.requested[rows]) / capacity
-    part = free * (shapes.request[k] / capacity)
-    return part[:, CPU] + part[:, MEMORY]
+    capacity = nodes.capacity[rows][:, _BOTH].astype(np.float64)
+    free = (capacity - nodes.requested[rows][:, _BOTH]) / capacity
+    part = free * (shapes.request[k][_BOTH] / capacity)
+    return part[:, 0] + part[:, 1]
 
 
 @njit
@@ -78,6 +81,6 @@ def balance_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int) -> float:
 
 def balance(nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int) -> Float:
     """Plain form of `balance_at` over rows."""
-    taken = (nodes.requested[rows] + shapes.request[k]) / nodes.capacity[rows]
-    cpu, memory = taken[:, CPU], taken[:, MEMORY]
+    taken = (nodes.requested[rows][:, _BOTH] + shapes.request[k][_BOTH]) / nodes.capacity[rows][:, _BOTH]
+    cpu, memory = taken[:, 0], taken[:, 1]
     return -np.abs(cpu - memory) - 0.01 * ((1.0 - cpu) + (1.0 - memory))

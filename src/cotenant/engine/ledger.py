@@ -1,0 +1,140 @@
+"""The ledger: who sits where, and what that leaves, as arrays.
+
+Problem: every judgement needs the cluster's state at once, and float bookkeeping drifts over millions of departures. Choice: structure of
+arrays (`NodeArrays`) changed by events only; what a pod added is remembered as a row of integers and exactly that is taken away again.
+`validate()` recomputes every sum from the residents. Limits: pods are small integers here (the caller maps names), and one pod sits on
+at most one node.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cotenant.model.arrays import Float, Int, NodeArrays, Report, ShapeArrays, Sum, TenantArrays
+from cotenant.model.errors import Permanent
+
+
+class Ledger:
+    """Residents of nodes. `nodes` and `shapes` are adopted, not copied: the ledger is their only writer (but see `note_placed`)."""
+
+    def __init__(self, nodes: NodeArrays, shapes: ShapeArrays, tenants: int, pods: int) -> None:
+        """`pods` is a hint of how many pods will ever be seen; the columns grow."""
+        self.nodes = nodes
+        self.shapes = shapes
+        self.tenants = TenantArrays(
+            allocated=np.zeros((tenants, nodes.capacity.shape[1]), dtype=np.int64),
+            weight=np.ones(tenants, dtype=np.float64),
+        )
+        self.row = np.full(pods, -1, dtype=np.int64)  # [P] node of each pod, -1 = none
+        self.shape = np.zeros(pods, dtype=np.int64)  # [P]
+        self._added = np.zeros((pods, len(Sum)), dtype=np.int64)  # [P, S] what the pod added to its node's sums
+
+    def note_placed(self, pods: Int, rows: Int, shapes: Int) -> None:
+        """Remember pods whose requests and sums a compiled placement has already added to `nodes`."""
+        self._grow(pods)
+        if (self.row[pods] >= 0).any():
+            taken = pods[self.row[pods] >= 0][0]
+            raise Permanent(f"pod {taken} already sits on node {self.row[taken]}")
+        self.row[pods] = rows
+        self.shape[pods] = shapes
+        self._added[pods] = self.shapes.sums[shapes]
+        np.add.at(self.tenants.allocated, self.shapes.tenant[shapes], self.shapes.request[shapes])
+
+    def place(self, pods: Int, rows: Int, shapes: Int) -> None:
+        """Add pods to rows (a round policy's answer, or a pod found running at start)."""
+        self.note_placed(pods, rows, shapes)
+        np.add.at(self.nodes.requested, rows, self.shapes.request[shapes])
+        np.add.at(self.nodes.sums, rows, self._added[pods])
+        group = self.shapes.group[shapes]
+        grouped = group >= 0
+        np.add.at(self.nodes.group_count, (rows[grouped], group[grouped]), 1)
+
+    def remove(self, pods: Int) -> None:
+        """Take pods off their nodes: finished, evicted, or their node is lost."""
+        rows, shapes = self.row[pods], self.shape[pods]
+        if (rows < 0).any():
+            raise Permanent(f"pod {pods[rows < 0][0]} sits on no node")
+        request = self.shapes.request[shapes]
+        np.subtract.at(self.nodes.requested, rows, request)
+        np.subtract.at(self.nodes.sums, rows, self._added[pods])
+        np.subtract.at(self.tenants.allocated, self.shapes.tenant[shapes], request)
+        group = self.shapes.group[shapes]
+        grouped = group >= 0
+        np.subtract.at(self.nodes.group_count, (rows[grouped], group[grouped]), 1)
+        self.row[pods] = -1
+
+    def revise(self, shapes: Int) -> None:
+        """Let residents of these shapes weigh what `shapes.sums` says now: an estimate was corrected by measurement."""
+        chosen = np.zeros(self.shapes.request.shape[0], dtype=np.bool_)
+        chosen[shapes] = True
+        pods = np.flatnonzero((self.row >= 0) & chosen[self.shape])
+        change = self.shapes.sums[self.shape[pods]] - self._added[pods]
+        np.add.at(self.nodes.sums, self.row[pods], change)
+        self._added[pods] += change
+
+    def report(self, values: Float) -> None:
+        """Take over what nodes reported, `float64[N, len(Report)]`; NaN rows keep what stood before."""
+        fresh = ~np.isnan(values).any(axis=1)
+        self.nodes.report[fresh] = values[fresh]
+
+    def set_ready(self, rows: Int, ready: bool) -> None:
+        """Nodes come and go; residents of a lost node are removed by their own events."""
+        self.nodes.ready[rows] = ready
+
+    def residents(self, row: int) -> Int:
+        """The pods on a node."""
+        return np.flatnonzero(self.row == row)
+
+    def validate(self) -> None:
+        """Recompute every sum from the residents. Raises `Permanent` with the first difference."""
+        pods = np.flatnonzero(self.row >= 0)
+        rows, shapes = self.row[pods], self.shape[pods]
+        for name, column, values in (
+            ("requested", self.nodes.requested, self.shapes.request[shapes]),
+            ("sums", self.nodes.sums, self._added[pods]),
+        ):
+            expected = np.zeros_like(column)
+            np.add.at(expected, rows, values)
+            self._compare(name, column, expected)
+        groups = np.zeros_like(self.nodes.group_count)
+        group = self.shapes.group[shapes]
+        np.add.at(groups, (rows[group >= 0], group[group >= 0]), 1)
+        self._compare("group_count", self.nodes.group_count, groups)
+        tenants = np.zeros_like(self.tenants.allocated)
+        np.add.at(tenants, self.shapes.tenant[shapes], self.shapes.request[shapes])
+        self._compare("tenants.allocated", self.tenants.allocated, tenants)
+
+    def over_capacity(self) -> Int:
+        """Nodes whose residents request more than is allocatable."""
+        return np.flatnonzero((self.nodes.requested > self.nodes.capacity).any(axis=1))
+
+    @staticmethod
+    def _compare(name: str, found: Int, expected: Int) -> None:
+        if not np.array_equal(found, expected):
+            row, column = np.argwhere(found != expected)[0]
+            raise Permanent(
+                f"ledger drifted: {name}[{row}, {column}] is {found[row, column]}, residents add up to {expected[row, column]}"
+            )
+
+    def _grow(self, pods: Int) -> None:
+        needed = int(pods.max(initial=-1)) + 1
+        if needed > len(self.row):
+            more = max(needed, 2 * len(self.row)) - len(self.row)
+            self.row = np.concatenate([self.row, np.full(more, -1, dtype=np.int64)])
+            self.shape = np.concatenate([self.shape, np.zeros(more, dtype=np.int64)])
+            self._added = np.concatenate([self._added, np.zeros((more, len(Sum)), dtype=np.int64)])
+
+
+def empty_nodes(capacity: Int, groups: int = 0, label_words: int = 1) -> NodeArrays:
+    """Nodes with nothing on them and nothing reported, from `capacity[N, R]`."""
+    size = capacity.shape[0]
+    return NodeArrays(
+        capacity=np.ascontiguousarray(capacity, dtype=np.int64),
+        requested=np.zeros(capacity.shape, dtype=np.int64),
+        sums=np.zeros((size, len(Sum)), dtype=np.int64),
+        report=np.full((size, len(Report)), np.nan),
+        taints=np.zeros(size, dtype=np.uint64),
+        labels=np.zeros((size, label_words), dtype=np.uint64),
+        ready=np.ones(size, dtype=np.bool_),
+        group_count=np.zeros((size, groups), dtype=np.int64),
+    )

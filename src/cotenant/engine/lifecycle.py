@@ -1,0 +1,94 @@
+"""A pod's way through the scheduler, as a table of legal transitions.
+
+Problem: a pod that stands in the queue twice runs twice, and nobody notices. Choice: one state a pod, changed only along `LEGAL`, each
+edge with its reason; an illegal change raises with the pod's story. Limits: the story keeps the last `remembered` changes of all pods.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from cotenant.model.arrays import Int
+from cotenant.model.errors import Permanent
+
+
+class State(IntEnum):
+    """Where a pod is."""
+
+    UNKNOWN = 0
+    GATED = 1  # a PreEnqueue plugin holds it
+    QUEUED = 2  # may be judged (perhaps after a hold)
+    WAITING = 3  # reserved, and a Permit plugin wants others first
+    BOUND = 4
+    GONE = 5
+
+
+LEGAL: dict[tuple[State, State], str] = {
+    (State.UNKNOWN, State.QUEUED): "submitted",
+    (State.UNKNOWN, State.GATED): "submitted, gated",
+    (State.GATED, State.QUEUED): "gate opened",
+    (State.GATED, State.GONE): "deleted while gated",
+    (State.QUEUED, State.BOUND): "reserved, permitted, bound",
+    (State.QUEUED, State.WAITING): "reserved, waits for permission",
+    (State.QUEUED, State.GONE): "deleted while queued",
+    (State.WAITING, State.BOUND): "permitted, bound",
+    (State.WAITING, State.QUEUED): "permission refused or timed out, unreserved",
+    (State.WAITING, State.GONE): "deleted while waiting",
+    (State.BOUND, State.QUEUED): "evicted or its node was lost",
+    (State.BOUND, State.GONE): "finished or deleted",
+}
+
+_ALLOWED = np.zeros((len(State), len(State)), dtype=np.bool_)
+for _edge in LEGAL:
+    _ALLOWED[_edge] = True
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Some pods changed state together."""
+
+    at_s: float
+    pods: Int
+    before: State
+    after: State
+
+    def __str__(self) -> str:
+        return f"{self.at_s:.0f} s: {self.before.name.lower()} -> {self.after.name.lower()} ({LEGAL[self.before, self.after]})"
+
+
+class Lifecycle:
+    """The state of every pod, and what happened to it."""
+
+    def __init__(self, pods: int, remembered: int = 100_000) -> None:
+        self.state = np.zeros(pods, dtype=np.int8)
+        self._changes: deque[Change] = deque(maxlen=remembered)
+
+    def move(self, pods: Int, after: State, now_s: float) -> None:
+        """Change the state of pods, each at most once. Raises `Permanent` with the story of the first illegal one, changing nothing."""
+        if len(pods) == 0:
+            return
+        needed = int(pods.max()) + 1
+        if needed > len(self.state):
+            self.state = np.concatenate([self.state, np.zeros(max(needed, len(self.state)), dtype=np.int8)])
+        before = self.state[pods]
+        if len(np.unique(pods)) != len(pods):
+            values, counts = np.unique(pods, return_counts=True)
+            raise Permanent(f"pod {values[counts > 1][0]} named twice in one change to {after.name.lower()}")
+        illegal = ~_ALLOWED[before, after]
+        if illegal.any():
+            pod = int(pods[illegal][0])
+            raise Permanent(
+                f"pod {pod} cannot go from {State(before[illegal][0]).name.lower()} to {after.name.lower()} at {now_s:.0f} s; "
+                f"its story: {'; '.join(str(change) for change in self.story(pod)) or 'none'}"
+            )
+        self.state[pods] = after
+        for state in np.unique(before):
+            self._changes.append(Change(now_s, pods[before == state].copy(), State(state), after))
+
+    def story(self, pod: int) -> tuple[Change, ...]:
+        """What happened to a pod, oldest first, as far as remembered."""
+        return tuple(change for change in self._changes if pod in change.pods)

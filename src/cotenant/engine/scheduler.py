@@ -1,0 +1,292 @@
+"""The scheduling engine: events in, placements out. No I/O, no clock, no global randomness.
+
+Problem: one judgement must serve a simulated cluster, a real one and a single-machine one. Choice: this state machine owns the ledger, the
+queue and every pod's state; its owner feeds it what happened (`submit`, `finish`, `evict`, `lose_nodes`, `report`) and asks `decide(now)`,
+which runs a profile compiled over the whole queue, or a round policy on a snapshot, then Reserve and Permit for each placement.
+Limits: a profile's plugins are asked after the whole queue is placed, so a refusal frees room only for the next round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cotenant.engine.ledger import Ledger
+from cotenant.engine.lifecycle import Lifecycle, State
+from cotenant.engine.ports import Plugin
+from cotenant.engine.queue import Queue
+from cotenant.model.arrays import CPU, Float, Int, Param, PendingArrays
+from cotenant.model.errors import Permanent
+from cotenant.policy.placement.compiled import Score, place_queue, plain_rejections, sample_size
+from cotenant.policy.placement.contract import RoundDecision, RoundPolicy, Snapshot
+from cotenant.policy.placement.contribution import contribution
+from cotenant.policy.placement.order import allowance, keys
+from cotenant.policy.placement.profiles import Profile
+
+_NOBODY = np.empty(0, dtype=np.int64)
+_EVERYWHERE = np.empty(0, dtype=np.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What one round decided. `pods[i]` goes to `rows[i]`; the order is that of the judgements."""
+
+    pods: Int
+    rows: Int
+    judged: int  # pods looked at
+    reasons: dict[str, int] = field(
+        default_factory=dict
+    )  # why the others wait; "nothing waits" when the queue was empty
+
+
+class Scheduler:
+    """One scheduler of one cluster."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        policy: Profile | RoundPolicy,
+        rng: np.random.Generator,
+        plugins: Sequence[Plugin] = (),
+    ) -> None:
+        self.ledger = ledger
+        self.policy = policy
+        self.queue = Queue()
+        self.lifecycle = Lifecycle(len(ledger.row))
+        self._plugins = tuple(plugins)
+        self._rng = rng
+        self._half_node_cores = float(np.median(ledger.nodes.capacity[:, CPU])) / 2000.0
+        self._cursor = np.zeros(1, dtype=np.int64)  # where node sampling goes on
+        self._gated: dict[int, PendingArrays] = {}
+        self._waiting: dict[int, tuple[int, float]] = {}  # pod -> row it holds, until when
+
+    # ---- events
+
+    def submit(self, pods: PendingArrays, now_s: float) -> None:
+        """New pods. Those that a PreEnqueue plugin refuses are gated until `open_gate`."""
+        if self._plugins:
+            passes = np.array(
+                [all(p.pre_enqueue(int(pod), now_s) for p in self._plugins) for pod in pods.pod], dtype=bool
+            )
+            held = pods.at(~passes)
+            self.lifecycle.move(held.pod, State.GATED, now_s)
+            for i, pod in enumerate(held.pod):
+                self._gated[int(pod)] = held.at(np.array([i]))
+            pods = pods.at(passes)
+        self.lifecycle.move(pods.pod, State.QUEUED, now_s)
+        self.queue.submit(pods)
+
+    def open_gate(self, pods: Sequence[int], now_s: float) -> None:
+        """Gated pods whose gate has opened enter the queue."""
+        for pod in pods:
+            self.lifecycle.move(np.array([pod]), State.QUEUED, now_s)
+            self.queue.submit(self._gated.pop(pod))
+
+    def finish(self, pods: Int, now_s: float) -> None:
+        """Bound pods ended or were deleted."""
+        self._leave(pods, now_s)
+        self.lifecycle.move(pods, State.GONE, now_s)
+
+    def evict(self, pods: Int, hold_until_s: Float, now_s: float) -> None:
+        """Bound pods lost their node (memory pressure, node failure, our own doing) and wait again, held until a time each."""
+        self._leave(pods, now_s)
+        self.lifecycle.move(pods, State.QUEUED, now_s)
+        self.queue.again(pods, hold_until_s)
+
+    def delete(self, pods: Int, now_s: float) -> None:
+        """Pods that are not running any more by somebody's wish, wherever they are."""
+        for pod in pods:
+            one = np.array([pod])
+            state = State(self.lifecycle.state[pod])
+            if state is State.BOUND:
+                self.finish(one, now_s)
+                continue
+            self.lifecycle.move(one, State.GONE, now_s)
+            if state is State.QUEUED:
+                self.queue.drop(one)
+            elif state is State.WAITING:
+                row, _ = self._waiting.pop(int(pod))
+                self._unreserve(int(pod), row, now_s)
+            else:
+                self._gated.pop(int(pod))
+
+    def set_ready(self, rows: Int, ready: bool) -> None:
+        """Nodes came up, went down, or were cordoned."""
+        self.ledger.set_ready(rows, ready)
+
+    def report(self, values: Float) -> None:
+        """What nodes reported, `float64[N, len(Report)]`, NaN rows for those that said nothing."""
+        self.ledger.report(values)
+
+    # ---- judgement
+
+    def decide(self, now_s: float) -> Decision:
+        """Judge every pod that may be judged now, and commit what was decided."""
+        for pod, (row, until) in list(self._waiting.items()):
+            if until <= now_s:
+                self._give_back(pod, row, now_s)
+        pending = self.queue.ready(now_s)
+        if len(pending.pod) == 0:
+            return Decision(_NOBODY, _NOBODY, 0, {"nothing waits": len(self.queue)})
+        chosen, rows, reasons = self._judge(pending, now_s)
+        pods = pending.pod[chosen]
+        self.queue.drop(pods)
+        if self._plugins:
+            pods, rows = self._permit(pods, rows, now_s, reasons)
+        else:
+            self.lifecycle.move(pods, State.BOUND, now_s)
+        return Decision(pods, rows, len(pending.pod), reasons)
+
+    def _judge(self, pending: PendingArrays, now_s: float) -> tuple[Int, Int, dict[str, int]]:
+        """Indices of placed pods in order of judgement, their rows, and why others wait; the ledger has them already."""
+        if not isinstance(self.policy, Profile):
+            answer = self._round(self.policy, pending, now_s)
+            rows = answer.row[answer.order]
+            self.ledger.place(pending.pod[answer.order], rows, pending.shape[answer.order])
+            return answer.order, rows, dict(answer.reasons)
+        profile = self.policy
+        if profile.score is Score.INTERFERENCE:
+            self._weigh_slack(pending, now_s)
+        order = np.argsort(keys(profile.order, pending, self.ledger.shapes, now_s, profile.knobs), kind="stable")
+        placed = self._place(profile, pending.shape[order], now_s)
+        found = placed >= 0
+        chosen = order[found]
+        rows = placed[found]
+        self.ledger.note_placed(pending.pod[chosen], rows, pending.shape[chosen])
+        waiting = int((~found).sum())
+        return chosen, rows, {"no node passed the filters": waiting} if waiting else {}
+
+    def _weigh_slack(self, pending: PendingArrays, now_s: float) -> None:
+        """What waiting batch tolerates shrinks while it waits; residents keep what they were placed with."""
+        batch = ~pending.is_service
+        k, first = np.unique(pending.shape[batch], return_index=True)
+        shapes = self.ledger.shapes
+        shapes.params[k, Param.ALLOWANCE] = allowance(
+            pending.deadline_s[batch][first], pending.path_s[batch][first], now_s
+        )
+        factor = self.policy.knobs.pressure_factor if isinstance(self.policy, Profile) else 1.0
+        shapes.sums[k] = contribution(shapes.request[k], shapes.params[k], self._half_node_cores, factor)
+
+    def _place(self, profile: Profile, shapes: Int, now_s: float) -> Int:
+        nodes = self.ledger.nodes
+        return place_queue(
+            shapes,
+            nodes,
+            self.ledger.shapes,
+            _EVERYWHERE,
+            int(profile.fit),
+            int(profile.score),
+            profile.random_ties,
+            sample_size(nodes.capacity.shape[0]) if profile.samples_nodes else 0,
+            self._cursor,
+            now_s,
+            profile.knobs.array(),
+            self._rng,
+        )
+
+    def _round(self, policy: RoundPolicy, pending: PendingArrays, now_s: float) -> RoundDecision:
+        snapshot = Snapshot(self.ledger.nodes, self.ledger.shapes, pending, self.ledger.tenants)
+        return policy.decide(snapshot, now_s, self._rng)
+
+    # ---- reserve and permit
+
+    def _permit(self, pods: Int, rows: Int, now_s: float, reasons: dict[str, int]) -> tuple[Int, Int]:
+        bound: list[tuple[int, int]] = []
+        for pod, row in zip(pods.tolist(), rows.tolist(), strict=True):
+            refusal = self._reserve(pod, row, now_s)
+            if refusal is not None:
+                self._back_to_queue(pod, now_s)
+                reasons[refusal] = reasons.get(refusal, 0) + 1
+                continue
+            verdicts = [plugin.permit(pod, row, now_s) for plugin in self._plugins]
+            refused = [v for v in verdicts if not v.allow and v.wait_until_s is None]
+            waits = [v.wait_until_s for v in verdicts if not v.allow and v.wait_until_s is not None]
+            if refused:
+                self._unreserve(pod, row, now_s, keep_ledger=True)
+                self._back_to_queue(pod, now_s)
+                reasons[refused[0].reason] = reasons.get(refused[0].reason, 0) + 1
+            elif waits:
+                self.lifecycle.move(np.array([pod]), State.WAITING, now_s)
+                self._waiting[pod] = (row, min(waits))
+            else:
+                self.lifecycle.move(np.array([pod]), State.BOUND, now_s)
+                bound.append((pod, row))
+            for verdict in verdicts:
+                for other in verdict.also:
+                    if other in self._waiting:
+                        held, _ = self._waiting.pop(other)
+                        self.lifecycle.move(np.array([other]), State.BOUND, now_s)
+                        bound.append((other, held))
+                for other in verdict.drop:
+                    if other in self._waiting:
+                        self._give_back(other, self._waiting[other][0], now_s)
+        result = np.array(bound, dtype=np.int64).reshape(-1, 2)
+        return result[:, 0], result[:, 1]
+
+    def _reserve(self, pod: int, row: int, now_s: float) -> str | None:
+        for i, plugin in enumerate(self._plugins):
+            verdict = plugin.reserve(pod, row, now_s)
+            if not verdict.allow:
+                for earlier in reversed(self._plugins[:i]):
+                    earlier.unreserve(pod, row, now_s)
+                return verdict.reason or f"{plugin.name} refused"
+        return None
+
+    def _unreserve(self, pod: int, row: int, now_s: float, keep_ledger: bool = False) -> None:
+        for plugin in reversed(self._plugins):
+            plugin.unreserve(pod, row, now_s)
+        if not keep_ledger:
+            self.ledger.remove(np.array([pod]))
+
+    def _back_to_queue(self, pod: int, now_s: float) -> None:
+        """A placed pod that may not stay: it has left the queue but is still QUEUED, and the ledger has it."""
+        self.ledger.remove(np.array([pod]))
+        self.queue.again(np.array([pod]), np.array([now_s]))
+
+    def _give_back(self, pod: int, row: int, now_s: float) -> None:
+        """A waiting pod's time is up, or its group was dropped."""
+        del self._waiting[pod]
+        self._unreserve(pod, row, now_s)
+        self.lifecycle.move(np.array([pod]), State.QUEUED, now_s)
+        self.queue.again(np.array([pod]), np.array([now_s]))
+
+    def _leave(self, pods: Int, now_s: float) -> None:
+        if self._plugins:
+            for pod in pods.tolist():
+                for plugin in reversed(self._plugins):
+                    plugin.unreserve(pod, int(self.ledger.row[pod]), now_s)
+        self.ledger.remove(pods)
+
+    # ---- self-examination
+
+    def validate(self) -> None:
+        """Every pod is in one place only, and the ledger adds up. Raises `Permanent`."""
+        self.ledger.validate()
+        state = self.lifecycle.state
+        seated = np.flatnonzero(self.ledger.row >= 0)
+        wrong = seated[~np.isin(state[seated], (State.BOUND, State.WAITING))]
+        if len(wrong):
+            raise Permanent(f"pod {wrong[0]} sits on a node but is {State(state[wrong[0]]).name.lower()}")
+        waiting = self.queue.ready(np.inf).pod
+        if len(np.unique(waiting)) != len(waiting):
+            raise Permanent("a pod stands in the queue twice")
+        if not np.array_equal(np.sort(waiting), np.flatnonzero(state == State.QUEUED)):
+            raise Permanent("the queue and the pods' states disagree")
+        if not isinstance(self.policy, Profile) or self.policy.fit == 0:
+            over = self.ledger.over_capacity()
+            if len(over):
+                raise Permanent(f"node {over[0]} is over capacity")
+
+    def why_waiting(self, pod: int) -> dict[int, int]:
+        """Count of nodes per rejecting filter (`Reject` -> nodes) for a queued pod, now. Costs only when asked."""
+        if not isinstance(self.policy, Profile):
+            return {}
+        shape = int(self.queue.submitted(np.array([pod])).shape[0])
+        profile = self.policy
+        verdict = plain_rejections(
+            self.ledger.nodes, self.ledger.shapes, shape, int(profile.fit), profile.knobs.array()
+        )
+        values, counts = np.unique(verdict[verdict > 0], return_counts=True)
+        return dict(zip(values.tolist(), counts.tolist(), strict=True))

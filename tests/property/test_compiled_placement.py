@@ -1,0 +1,159 @@
+"""The compiled placement must choose exactly as the plain one does, and never take more than there is."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cotenant.engine.ledger import empty_nodes
+from cotenant.model.arrays import MEMORY, NodeArrays, Param, Report, ShapeArrays, Sum
+from cotenant.policy.placement.compiled import (
+    Fit,
+    Score,
+    place_queue,
+    plain_rejections,
+    plain_scores,
+    rejection,
+    score_at,
+)
+from cotenant.policy.placement.contribution import contribution
+from cotenant.policy.placement.knobs import Knobs
+
+GIB = 2**30
+
+
+def random_nodes(rng: np.random.Generator, size: int) -> NodeArrays:
+    cores = rng.choice([16_000, 32_000, 96_000], size)
+    capacity = np.stack([cores, cores // 1000 * 4 * GIB, np.full(size, 60), rng.choice([0, 400], size)], axis=1)
+    nodes = empty_nodes(capacity, groups=3)
+    nodes.ready[:] = rng.random(size) < 0.9
+    nodes.taints[:] = np.where(rng.random(size) < 0.2, 1 << rng.integers(0, 4, size), 0)
+    nodes.labels[:, 0] = rng.integers(0, 16, size)
+    reported = rng.random(size) < 0.7
+    nodes.report[reported] = rng.random((int(reported.sum()), len(Report)))
+    nodes.report[reported, Report.LATENCY_P99_MS] *= 200.0
+    nodes.report[reported, Report.REPORTED_AT] *= 300.0
+    return nodes
+
+
+def random_shapes(rng: np.random.Generator, size: int) -> ShapeArrays:
+    cores = rng.choice([500, 1000, 2000, 4000, 8000, 200_000], size, p=[0.2, 0.2, 0.2, 0.2, 0.15, 0.05])
+    request = np.stack(
+        [cores, rng.integers(1, 16, size) * GIB // 2, np.ones(size), rng.choice([0, 100], size, p=[0.9, 0.1])], axis=1
+    )
+    request = request.astype(np.int64)
+    params = np.zeros((size, len(Param)))
+    params[:, Param.USE_CPU] = cores / 1000.0 * rng.uniform(0.2, 1.2, size)
+    params[:, Param.USE_MEMORY] = request[:, MEMORY] * rng.uniform(0.2, 1.2, size)
+    params[:, Param.SENSITIVITY] = rng.lognormal(-1.4, 1.0, size)
+    params[:, Param.PRESSURE] = np.minimum(1.0, rng.lognormal(-1.6, 1.0, size))
+    params[:, Param.ALLOWANCE] = rng.uniform(0.05, 2.0, size)
+    params[:, Param.IS_SERVICE] = rng.random(size) < 0.4
+    params[:, Param.PRIORITY_BASE] = rng.choice([0.0, 17.0, 35.0], size)
+    params[:, Param.LOAD_LIMIT] = rng.choice([np.inf, 0.6], size)
+    return ShapeArrays(
+        request=request,
+        sums=contribution(request, params, 16.0, 0.7),
+        params=params,
+        tolerated=rng.integers(0, 16, size).astype(np.uint64),
+        selector=np.where(rng.random((size, 1)) < 0.3, 1 << rng.integers(0, 4, (size, 1)), 0).astype(np.uint64),
+        tenant=rng.integers(0, 4, size),
+        group=rng.integers(-1, 3, size),
+        group_limit=rng.integers(1, 5, size),
+    )
+
+
+def plain_placement(queue, nodes, shapes, fit, score, now_s, knobs):
+    """One pod after another by the plain forms: the first of the best rows."""
+    placed = np.full(len(queue), -1)
+    for i, k in enumerate(queue):
+        rows = np.flatnonzero(plain_rejections(nodes, shapes, k, fit, knobs) == 0)
+        if len(rows) == 0:
+            continue
+        n = rows[np.argmax(plain_scores(score, nodes, shapes, k, rows, now_s, knobs))]
+        nodes.requested[n] += shapes.request[k]
+        nodes.sums[n] += shapes.sums[k]
+        if shapes.group[k] >= 0:
+            nodes.group_count[n, shapes.group[k]] += 1
+        placed[i] = n
+    return placed
+
+
+def copied(nodes: NodeArrays) -> NodeArrays:
+    return NodeArrays._make(column.copy() for column in nodes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("score", list(Score))
+@pytest.mark.parametrize("fit", list(Fit))
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=12, deadline=None)
+def test_every_filter_and_score_equals_its_plain_form(score: Score, fit: Fit, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    nodes, shapes = random_nodes(rng, 40), random_shapes(rng, 12)
+    knobs = Knobs().array()
+    place_queue(
+        rng.integers(0, 12, 60),
+        nodes,
+        shapes,
+        np.empty(0, np.bool_),
+        fit,
+        0,
+        True,
+        0,
+        np.zeros(1, np.int64),
+        100.0,
+        knobs,
+        rng,
+    )
+    everywhere = np.arange(40)
+    for k in range(12):
+        expected = plain_rejections(nodes, shapes, k, fit, knobs)
+        assert [rejection(nodes, n, shapes, k, fit, knobs) for n in everywhere] == expected.tolist()
+        values = plain_scores(score, nodes, shapes, k, everywhere, 100.0, knobs)
+        compiled = [score_at(score, nodes, n, shapes, k, 100.0, knobs) for n in everywhere]
+        np.testing.assert_allclose(compiled, values, rtol=1e-12, atol=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("score", [s for s in Score if s is not Score.INTERFERENCE])
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=10, deadline=None)
+def test_the_compiled_queue_places_exactly_as_the_plain_one(score: Score, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    nodes, shapes = random_nodes(rng, 25), random_shapes(rng, 10)
+    queue, knobs = rng.integers(0, 10, 250), Knobs().array()  # enough to saturate
+    twin = copied(nodes)
+    placed = place_queue(
+        queue, nodes, shapes, np.empty(0, np.bool_), 0, score, False, 0, np.zeros(1, np.int64), 100.0, knobs, rng
+    )
+    assert placed.tolist() == plain_placement(queue, twin, shapes, 0, score, 100.0, knobs).tolist()
+    assert (placed == -1).any()
+    for column, other in zip(nodes, twin, strict=True):
+        np.testing.assert_array_equal(column, other)
+
+
+@pytest.mark.slow
+@given(seed=st.integers(0, 2**32 - 1), random_ties=st.booleans(), sample=st.sampled_from([0, 7]))
+@settings(max_examples=25, deadline=None)
+def test_never_over_capacity_nor_where_a_filter_forbids(seed: int, random_ties: bool, sample: int) -> None:
+    rng = np.random.default_rng(seed)
+    nodes, shapes = random_nodes(rng, 25), random_shapes(rng, 10)
+    queue = rng.integers(0, 10, 300)
+    placed = place_queue(
+        queue, nodes, shapes, np.empty(0, np.bool_), 0, int(Score.INTERFERENCE), random_ties, sample,
+        np.zeros(1, np.int64), 0.0, Knobs().array(), rng,
+    )  # fmt: skip
+    assert (nodes.requested <= nodes.capacity).all()
+    for k, n in zip(queue, placed, strict=True):
+        if n >= 0:
+            assert nodes.ready[n]
+            assert not nodes.taints[n] & ~shapes.tolerated[k]
+            assert not shapes.selector[k, 0] & ~nodes.labels[n, 0]
+            if shapes.group[k] >= 0:
+                residents = int(np.sum((placed == n) & (shapes.group[queue] == shapes.group[k])))
+                assert nodes.group_count[n, shapes.group[k]] == residents
+    seen = np.zeros_like(nodes.requested)
+    np.add.at(seen, placed[placed >= 0], shapes.request[queue[placed >= 0]])
+    np.testing.assert_array_equal(nodes.requested, seen)
+    assert nodes.sums[:, Sum.USE_CPU].sum() == shapes.sums[queue[placed >= 0], Sum.USE_CPU].sum()

@@ -1,0 +1,222 @@
+"""Whatever happens to it, the engine adds up: one place a pod, sums equal to the residents', nothing over capacity."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from cotenant.engine.ledger import Ledger, empty_nodes
+from cotenant.engine.lifecycle import State
+from cotenant.engine.ports import ALLOW, Verdict
+from cotenant.engine.scheduler import Scheduler
+from cotenant.model.arrays import MEMORY, Param, PendingArrays, Report, ShapeArrays
+from cotenant.model.errors import Permanent
+from cotenant.policy.placement.contribution import contribution
+from cotenant.policy.placement.profiles import PROFILES, profile
+
+GIB = 2**30
+
+
+def shapes_of(rng: np.random.Generator, size: int) -> ShapeArrays:
+    request = np.stack([rng.choice([1000, 4000, 9000], size), rng.integers(1, 9, size) * GIB, np.ones(size)], axis=1)
+    request = request.astype(np.int64)
+    params = np.zeros((size, len(Param)))
+    params[:, Param.USE_CPU] = request[:, 0] / 2000.0
+    params[:, Param.USE_MEMORY] = request[:, MEMORY] / 2
+    params[:, Param.SENSITIVITY] = params[:, Param.PRESSURE] = 0.3
+    params[:, Param.ALLOWANCE], params[:, Param.LOAD_LIMIT] = 0.5, np.inf
+    params[:, Param.IS_SERVICE] = np.arange(size) < size // 3
+    return ShapeArrays(
+        request, contribution(request, params, 8.0, 0.7), params,
+        np.zeros(size, np.uint64), np.zeros((size, 1), np.uint64), rng.integers(0, 3, size),
+        np.where(np.arange(size) < size // 3, 0, -1), np.full(size, 2),
+    )  # fmt: skip
+
+
+def pending(rng: np.random.Generator, first: int, count: int, shapes: ShapeArrays, now_s: float) -> PendingArrays:
+    shape = rng.integers(0, shapes.request.shape[0], count)
+    service = shapes.params[shape, Param.IS_SERVICE] > 0
+    return PendingArrays(
+        pod=np.arange(first, first + count), shape=shape, tenant=shapes.tenant[shape], job=np.where(service, -1, shape),
+        stage=shape, is_service=service, ready_s=np.full(count, now_s),
+        deadline_s=np.where(service, np.inf, now_s + rng.uniform(1, 900, count)), path_s=np.full(count, 60.0), work=np.ones(count),
+    )  # fmt: skip
+
+
+class EngineMachine(RuleBasedStateMachine):
+    """Random events in random order; `validate` after each."""
+
+    @initialize(seed=st.integers(0, 2**32 - 1), name=st.sampled_from([p.name for p in PROFILES]))
+    def start(self, seed: int, name: str) -> None:
+        self.rng = np.random.default_rng(seed)
+        shapes = shapes_of(self.rng, 9)
+        capacity = np.tile(np.array([[16_000, 32 * GIB, 20]]), (6, 1))
+        self.engine = Scheduler(Ledger(empty_nodes(capacity, groups=1), shapes, 3, 4), profile(name), self.rng)
+        self.shapes, self.next, self.now = shapes, 0, 0.0
+
+    def some(self, state: State) -> np.ndarray:
+        pods = np.flatnonzero(self.engine.lifecycle.state == state)
+        return pods[self.rng.random(len(pods)) < 0.4]
+
+    @rule(count=st.integers(1, 25))
+    def submit(self, count: int) -> None:
+        self.engine.submit(pending(self.rng, self.next, count, self.shapes, self.now), self.now)
+        self.next += count
+
+    @rule(seconds=st.floats(0.0, 100.0))
+    def decide(self, seconds: float) -> None:
+        self.now += seconds
+        decision = self.engine.decide(self.now)
+        assert decision.judged >= len(decision.pods)
+        assert (self.engine.ledger.row[decision.pods] == decision.rows).all()
+        assert (self.engine.ledger.nodes.ready[decision.rows]).all()
+
+    @rule()
+    def finish(self) -> None:
+        self.engine.finish(self.some(State.BOUND), self.now)
+
+    @rule(hold=st.floats(0.0, 200.0))
+    def evict(self, hold: float) -> None:
+        pods = self.some(State.BOUND)
+        self.engine.evict(pods, np.full(len(pods), self.now + hold), self.now)
+
+    @rule()
+    def delete(self) -> None:
+        self.engine.delete(np.concatenate([self.some(State.QUEUED), self.some(State.BOUND)]), self.now)
+
+    @rule(row=st.integers(0, 5))
+    def lose_node(self, row: int) -> None:
+        pods = self.engine.ledger.residents(row)
+        self.engine.set_ready(np.array([row]), False)
+        self.engine.evict(pods, np.full(len(pods), self.now), self.now)
+
+    @rule(row=st.integers(0, 5))
+    def node_returns(self, row: int) -> None:
+        self.engine.set_ready(np.array([row]), True)
+
+    @rule()
+    def report(self) -> None:
+        values = self.rng.random((6, len(Report)))
+        values[self.rng.random(6) < 0.3] = np.nan
+        self.engine.report(values)
+
+    @rule()
+    def learn(self) -> None:
+        self.shapes.sums[4] += 5
+        self.engine.ledger.revise(np.array([4]))
+
+    @invariant()
+    def adds_up(self) -> None:
+        if hasattr(self, "engine"):
+            self.engine.validate()
+
+
+EngineMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+TestEngine = pytest.mark.slow(EngineMachine.TestCase)
+
+
+class AllOrNone:
+    """A gang of two: the first waits, the second lets both go."""
+
+    name = "gang"
+
+    def __init__(self) -> None:
+        self.held: list[int] = []
+        self.reserved: set[int] = set()
+
+    def pre_enqueue(self, pod: int, now_s: float) -> bool:
+        return pod != 99
+
+    def reserve(self, pod: int, row: int, now_s: float) -> Verdict:
+        if pod == 50:
+            return Verdict(False, "quota used up")
+        self.reserved.add(pod)
+        return ALLOW
+
+    def unreserve(self, pod: int, row: int, now_s: float) -> None:
+        self.reserved.discard(pod)
+        if pod in self.held:
+            self.held.remove(pod)
+
+    def permit(self, pod: int, row: int, now_s: float) -> Verdict:
+        if self.held:
+            return Verdict(True, also=(self.held.pop(),))
+        self.held.append(pod)
+        return Verdict(False, "waits for its gang", wait_until_s=now_s + 30.0)
+
+
+def engine_with_gang() -> tuple[Scheduler, AllOrNone, ShapeArrays]:
+    rng = np.random.default_rng(0)
+    shapes, gang = shapes_of(rng, 9), AllOrNone()
+    capacity = np.tile(np.array([[16_000, 32 * GIB, 20]]), (2, 1))
+    return (
+        Scheduler(Ledger(empty_nodes(capacity, groups=1), shapes, 3, 4), profile("best-fit"), rng, [gang]),
+        gang,
+        shapes,
+    )
+
+
+def batch(pod: int, shapes: ShapeArrays) -> PendingArrays:
+    one = pending(np.random.default_rng(1), pod, 1, shapes, 0.0)
+    return one._replace(shape=np.array([5]), is_service=np.array([False]), tenant=shapes.tenant[[5]])
+
+
+def test_a_pod_waits_for_its_gang_and_both_are_bound_together() -> None:
+    engine, gang, shapes = engine_with_gang()
+    engine.submit(batch(1, shapes), 0.0)
+    assert len(engine.decide(0.0).pods) == 0
+    assert engine.ledger.row[1] >= 0  # it holds its node meanwhile
+    engine.submit(batch(2, shapes), 5.0)
+    assert sorted(engine.decide(5.0).pods.tolist()) == [1, 2]
+    assert gang.reserved == {1, 2}
+    engine.validate()
+
+
+def test_a_gang_that_never_completes_gives_its_node_back() -> None:
+    engine, gang, shapes = engine_with_gang()
+    engine.submit(batch(1, shapes), 0.0)
+    engine.decide(0.0)
+    engine.delete(np.array([1]), 1.0)
+    assert engine.ledger.nodes.requested.sum() == 0
+    assert gang.reserved == set()
+    engine.submit(batch(3, shapes), 2.0)
+    engine.decide(2.0)
+    engine.decide(40.0)  # time is up: unreserved, then judged again and waiting anew
+    assert [str(c).split(" (")[0] for c in engine.lifecycle.story(3)][2] == "40 s: waiting -> queued"
+    engine.validate()
+
+
+def test_refused_reservations_and_gates() -> None:
+    engine, _, shapes = engine_with_gang()
+    engine.submit(batch(50, shapes), 0.0)
+    decision = engine.decide(0.0)
+    assert decision.reasons == {"quota used up": 1}
+    assert engine.ledger.nodes.requested.sum() == 0
+    engine.submit(batch(99, shapes), 1.0)
+    assert engine.lifecycle.state[99] == State.GATED
+    engine.open_gate([99], 2.0)
+    assert engine.lifecycle.state[99] == State.QUEUED
+    engine.validate()
+
+
+def test_an_illegal_change_raises_with_the_story() -> None:
+    engine, _, shapes = engine_with_gang()
+    engine.submit(batch(1, shapes), 0.0)
+    with pytest.raises(Permanent, match=r"pod 1 cannot go from queued to queued .* unknown -> queued \(submitted\)"):
+        engine.submit(batch(1, shapes), 3.0)
+    with pytest.raises(Permanent, match="sits on no node"):
+        engine.finish(np.array([1]), 4.0)
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=5, deadline=None)
+def test_a_drifted_ledger_is_found(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shapes = shapes_of(rng, 9)
+    ledger = Ledger(empty_nodes(np.tile(np.array([[16_000, 32 * GIB, 20]]), (2, 1)), groups=1), shapes, 3, 4)
+    ledger.place(np.array([0]), np.array([1]), np.array([5]))
+    ledger.validate()
+    ledger.nodes.requested[1, 0] += 1
+    with pytest.raises(Permanent, match="ledger drifted: requested"):
+        ledger.validate()
