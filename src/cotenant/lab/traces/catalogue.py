@@ -1,0 +1,36 @@
+"""Every trace format that can be read, by name."""
+
+from __future__ import annotations
+
+from cotenant.lab.traces import alibaba2018, openb, tianchi
+from cotenant.lab.traces.schema import Format, FormatInfo, Table
+from cotenant.model.errors import InvalidInput
+
+FORMATS: tuple[Format, ...] = (
+    alibaba2018.FORMAT,
+    openb.FORMAT,
+    tianchi.FORMAT,
+)
+
+
+def find_format(name: str) -> Format:
+    """The format of that name. Raises `InvalidInput` listing those there are."""
+    for found in FORMATS:
+        if found.name == name:
+            return found
+    raise InvalidInput("format", name, "one of " + ", ".join(found.name for found in FORMATS))
+
+
+def find_table(format_: Format, name: str) -> Table:
+    """The format's table of that name. Raises `InvalidInput` listing those there are."""
+    for table in format_.tables:
+        if table.name == name:
+            return table
+    raise InvalidInput(f"table of {format_.name}", name, "one of " + ", ".join(table.name for table in format_.tables))
+
+
+def formats() -> tuple[FormatInfo, ...]:
+    """Every format with its tables, provenance and licence, for a listing."""
+    return tuple(
+        FormatInfo(f.name, f.meaning, tuple(t.name for t in f.tables), f.provenance, f.licence) for f in FORMATS
+    )
