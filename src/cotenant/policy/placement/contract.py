@@ -40,7 +40,10 @@ class RoundDecision:
 class RoundPolicy(Protocol):
     """Judges all waiting pods at once."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """As reports show it."""
+        ...
 
     def decide(self, snapshot: Snapshot, now_s: float, rng: np.random.Generator) -> RoundDecision:
         """Place pending pods on rows. Must not place over capacity, on a node that is not ready, or on one that a taint, selector or group limit forbids."""
