@@ -1,0 +1,1 @@
+"""Workloads: what schedulers are offered, and what is true of it."""

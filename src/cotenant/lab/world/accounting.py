@@ -1,0 +1,220 @@
+"""The metrics of a run, from what really happened.
+
+Problem: success, violation and fairness mean little unless who is counted, and when, is fixed. Choice: everything that was
+ever submitted stays in the denominator; services are judged by one-minute windows from ten minutes to the horizon, time
+means are taken at the ticks from one hour to the horizon, batch is judged by its jobs' deadlines after it has run out.
+Limits: time means are means over one-minute samples; requested utilisation is an input of the workload and goes up when a
+policy is bad, because slowed pods live longer: it is never a merit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotenant.lab.contract import MachineMap
+from cotenant.lab.world.config import WorldConfig
+from cotenant.lab.world.state import (
+    ASKED,
+    MAP_TAKEN,
+    MEMORY,
+    NODE_FAILURE,
+    T_BAD_REPLICAS,
+    T_CORES,
+    T_FRAGMENTATION,
+    T_QUEUED,
+    T_REPLICAS,
+    T_REQUESTED_CPU,
+    T_REQUESTED_MEMORY,
+    T_TIME,
+    T_UNPLACED,
+    T_USED_CPU,
+    T_USED_MEMORY,
+    T_VIOLATED,
+    TENANT_TICKS,
+    TICKS,
+    State,
+)
+from cotenant.lab.world.truth import Truth
+from cotenant.model.arrays import Float, Mask
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The run minute by minute, equal lengths. Fractions of the cluster but for `queued_pods`; NaN where not taken."""
+
+    time_s: Float
+    requested_cpu: Float
+    used_cpu: Float
+    requested_memory: Float
+    used_memory: Float
+    service_violation: Float  # core-weighted share of replicas that missed their objective or were not placed
+    fragmentation: Float
+    queued_pods: Float
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What a run amounts to. Fractions are 0..1."""
+
+    success: float  # pods started within `success_wait_s` of becoming ready, over all pods
+    requested_cpu: float  # time means over [1 h, horizon]
+    used_cpu: float
+    requested_memory: float
+    used_memory: float
+    fragmentation: float  # time mean of idle requested CPU x share of sampled shapes that do not fit the node
+    violation: float  # core-hours that missed their objective / core-hours demanded, both classes
+    violation_service: float  # cores x violated one-minute windows; an unplaced replica's window is violated
+    violation_batch: float  # cores x seconds alone of all pods of jobs that ended after their deadline or never
+    violation_count: float  # by number of pods instead of core-hours
+    violation_unplaced: float  # parts of `violation`: unplaced replicas; jobs with a pod that never ended
+    violation_queued: float  # late jobs that lost most of their time waiting for a node
+    violation_restarted: float  # late jobs that lost most of their time starting again from zero
+    violation_slowed: float  # placed replicas that missed; late jobs that lost most of their time to slow progress
+    task_fairness: float  # Jain over batch pods of seconds alone / (finish - ready), 0 if unfinished
+    dominant_fairness: float  # Jain over tenants of time-mean dominant share: a property of the workload
+    granted_fairness: float  # Jain over tenants of granted / (granted + queued)
+    evictions_memory: int
+    evictions_failure: int
+    evictions_asked: int
+    unfinished: int  # batch pods
+    slowdown: Float  # batch pods: (finish - ready) / seconds alone, inf if unfinished
+    wait_s: Float  # all pods: first start - ready, inf if never started
+    timeline: Timeline
+    machine_map: MachineMap | None  # at `map_at_s`; None if the run has not come there
+
+
+@dataclass(frozen=True, slots=True)
+class LateJobs:
+    """Core-seconds of late jobs by what cost them most."""
+
+    unplaced: float
+    queued: float
+    restarted: float
+    slowed: float
+
+
+def jain(x: Float) -> float:
+    """Jain's index (sum x)^2 / (n sum x^2), 1/n..1; 1 where there is nothing to share."""
+    squares = float((x * x).sum())
+    return float(x.sum()) ** 2 / (len(x) * squares) if squares > 0 else 1.0
+
+
+def account(truth: Truth, state: State, config: WorldConfig) -> Account:
+    """Judge a run as it stands; what has not happened by now counts as never."""
+    taken = state.ticks[: state.counts[TICKS]]
+    time = taken[:, T_TIME]
+    averaged = taken[(time >= config.averages_from_s) & (time <= config.horizon_s)]
+    windows = taken[(time >= config.windows_from_s) & (time <= config.horizon_s)]
+    batch = truth.service < 0
+
+    wait = np.where(np.isnan(state.started_s), np.inf, state.started_s - state.ready_s)
+    residence = np.where(np.isnan(state.finished_s), np.inf, state.finished_s - state.ready_s)[batch]
+    alone = truth.duration_s[batch]
+    owned = state.counts[TENANT_TICKS] > 0
+    wanted = np.maximum(state.wanted_sum, 1e-12)
+
+    late = np.isnan(state.job_finished_s) | (state.job_finished_s > truth.job_deadline_s)
+    pod_late = late[truth.stage_job[truth.stage[batch]]]
+    core_s = truth.cpu_milli[batch] / 1000.0 * alone
+    parts = _late_jobs(truth, state, late)
+    late_core_s, batch_core_s = float(core_s[pod_late].sum()), float(core_s.sum())
+    window_core_s = float(windows[:, T_CORES].sum()) * config.tick_s
+    slow_core_s = float(windows[:, T_VIOLATED].sum()) * config.tick_s
+    absent_core_s = float(windows[:, T_UNPLACED].sum()) * config.tick_s
+    demanded = window_core_s + batch_core_s
+    replica_windows = float(windows[:, T_REPLICAS].sum())
+    bad_replicas = (
+        float(windows[:, T_BAD_REPLICAS].sum()) / replica_windows * float((~batch).sum()) if replica_windows else 0.0
+    )
+
+    return Account(
+        success=float((wait <= config.success_wait_s).mean()),
+        requested_cpu=_mean(averaged[:, T_REQUESTED_CPU]),
+        used_cpu=_mean(averaged[:, T_USED_CPU]),
+        requested_memory=_mean(averaged[:, T_REQUESTED_MEMORY]),
+        used_memory=_mean(averaged[:, T_USED_MEMORY]),
+        fragmentation=_mean(averaged[:, T_FRAGMENTATION]),
+        violation=_share(slow_core_s + absent_core_s + late_core_s, demanded),
+        violation_service=_share(slow_core_s + absent_core_s, window_core_s),
+        violation_batch=_share(late_core_s, batch_core_s),
+        violation_count=(bad_replicas + float(pod_late.sum())) / len(batch),
+        violation_unplaced=_share(absent_core_s + parts.unplaced, demanded),
+        violation_queued=_share(parts.queued, demanded),
+        violation_restarted=_share(parts.restarted, demanded),
+        violation_slowed=_share(slow_core_s + parts.slowed, demanded),
+        task_fairness=jain(alone / residence),
+        dominant_fairness=jain(state.share_sum) if owned else float("nan"),
+        granted_fairness=jain(state.share_sum / wanted) if owned else float("nan"),
+        evictions_memory=int(state.evictions[MEMORY]),
+        evictions_failure=int(state.evictions[NODE_FAILURE]),
+        evictions_asked=int(state.evictions[ASKED]),
+        unfinished=int(np.isinf(residence).sum()),
+        slowdown=residence / alone,
+        wait_s=wait,
+        timeline=_timeline(taken),
+        machine_map=_machine_map(truth, state, config),
+    )
+
+
+def _late_jobs(truth: Truth, state: State, late: Mask) -> LateJobs:
+    """Split late jobs by their largest loss, added up over the last pod to finish of each stage.
+
+    Between ready and finish that pod waited for its first start, lost what earlier starts had cost, and ran longer than alone.
+    """
+    batch = np.flatnonzero(truth.service < 0)
+    job = truth.stage_job[truth.stage[batch]]
+    core_s = np.bincount(job, truth.cpu_milli[batch] / 1000.0 * truth.duration_s[batch], len(late))
+    never = np.isnan(state.job_finished_s)
+    last: Float = np.zeros(len(truth.stage_pods), np.int64)
+    order = batch[np.argsort(state.finished_s[batch], kind="stable")]  # NaN last; the latest writer of a stage stays
+    last[truth.stage[order]] = order
+    waited = state.started_s[last] - state.ready_s[last]
+    again = state.placed_s[last] - state.started_s[last]
+    slowed = state.finished_s[last] - state.placed_s[last] - truth.duration_s[last]
+    losses = np.stack([np.bincount(truth.stage_job, np.nan_to_num(x), len(late)) for x in (waited, again, slowed)])
+    largest = losses.argmax(axis=0)
+    return LateJobs(
+        unplaced=float(core_s[late & never].sum()),
+        queued=float(core_s[late & ~never & (largest == 0)].sum()),
+        restarted=float(core_s[late & ~never & (largest == 1)].sum()),
+        slowed=float(core_s[late & ~never & (largest == 2)].sum()),
+    )
+
+
+def _timeline(taken: Float) -> Timeline:
+    return Timeline(
+        time_s=taken[:, T_TIME].copy(),
+        requested_cpu=taken[:, T_REQUESTED_CPU].copy(),
+        used_cpu=taken[:, T_USED_CPU].copy(),
+        requested_memory=taken[:, T_REQUESTED_MEMORY].copy(),
+        used_memory=taken[:, T_USED_MEMORY].copy(),
+        service_violation=(taken[:, T_VIOLATED] + taken[:, T_UNPLACED]) / np.maximum(taken[:, T_CORES], 1e-12),
+        fragmentation=taken[:, T_FRAGMENTATION].copy(),
+        queued_pods=taken[:, T_QUEUED].copy(),
+    )
+
+
+def _machine_map(truth: Truth, state: State, config: WorldConfig) -> MachineMap | None:
+    if state.counts[MAP_TAKEN] == 0:
+        return None
+    pods = np.flatnonzero(state.map_node >= 0)
+    pods = pods[np.lexsort((pods, truth.service[pods] < 0, state.map_node[pods]))]
+    return MachineMap(
+        at=f"at {config.map_at_s / 3600.0:.1f} h",
+        machine=state.map_node[pods],
+        owner=tuple(f"tenant {t}" for t in truth.tenant[pods]),
+        cpu_share=truth.cpu_milli[pods] / (1000.0 * config.node_cores),
+        is_service=truth.service[pods] >= 0,
+    )
+
+
+def _mean(column: Float) -> float:
+    """Mean of what was taken; NaN if nothing was."""
+    taken = column[~np.isnan(column)]
+    return float(taken.mean()) if taken.size else float("nan")
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else 0.0

@@ -1,0 +1,132 @@
+"""What residents of a node do to one another: CPU time, hardware threads, memory subsystem, memory capacity. Compiled.
+
+Problem: slowdowns must be asymmetric and mostly small with a long tail, as measured pairs of co-located programs are.
+Choice, per node:
+
+    services want  D_s = sum of busy workers;  batch wants D_b
+    QoS on :  batch runs at phi = min(1, max(least, budget - D_s) / D_b); services get what they ask
+    QoS off:  all run at phi = min(1, C / (D_s + D_b)), and a request waits for a CPU as the node fills
+    u = (D_s + D_b, as granted) / C;  threads share cores once u > 1/2:  smt = 1 / (1 - loss (2u - 1) / u)
+    B = sum of b x cores in use / K (batch x cache partition);  K = half a node, the measured pair
+    slowdown of i = (1 + X a_i f(B - own part)) smt;  batch speed = phi / (slowdown x memory squeeze)
+
+f is linear, or flat to a knee (Mars et al., Bubble-Up, MICRO'11), or grows like a queue for bandwidth; all three give
+f(1) = 1, so one measured pair is the same in each. Limits: one scalar of pressure; steady between recomputations (every
+arrival, departure and minute).
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from cotenant.lab.world.residents import cpu_wanted, expel, memory_now, set_completion
+from cotenant.lab.world.state import MEMORY, Law, State
+from cotenant.model.compiled import njit
+
+
+@njit
+def smt_slowdown(u: float, loss: float) -> float:
+    """Slowdown by busy sibling threads at utilisation `u`: idle cores are filled first, so 1 up to one half."""
+    if u <= 0.5:
+        return 1.0
+    u = min(u, 1.0)
+    return 1.0 / (1.0 - loss * (2.0 * u - 1.0) / u)
+
+
+@njit
+def response(pressure: float, w: Law) -> float:
+    """f(B): how slowdown grows with the others' pressure, by the configured law; f(0) = 0 and f(1) = 1."""
+    if w.pressure_law == 1:
+        return max(0.0, pressure - w.knee) / (1.0 - w.knee)
+    if w.pressure_law == 2:
+        share = min(0.5 * pressure, w.queueing_ceiling)  # a full node of pressure 1 takes all bandwidth
+        scale = 0.5 / (0.5 - w.queueing_start)
+        return scale * max(0.0, share - w.queueing_start) / (1.0 - share)
+    return pressure
+
+
+@njit
+def offered(s: State, p: int, t: float, tick_s: float) -> float:
+    """A replica's load in erlangs if nothing slowed it: siblings that are not placed leave theirs to it."""
+    service = s.service[p]
+    tick = min(int(t / tick_s), s.load.shape[1] - 1)
+    return s.load[service, tick] * s.imbalance[p] * s.service_replicas[service] / max(1, s.service_live[service])
+
+
+@njit
+def _relieve_memory(s: State, w: Law, node: int, t: float) -> float:
+    """Evict batch, least progress first, while memory is over the limit; the share of memory then in use."""
+    used = 0.0
+    p = s.first[node]
+    while p >= 0:
+        used += memory_now(s, w, p)
+        p = s.next[p]
+    while used > w.evict_above * w.memory_bytes:
+        victim, most = -1, -1.0
+        p = s.first[node]
+        while p >= 0:
+            if s.service[p] < 0:
+                left = s.remaining_s[p] / s.duration_s[p]
+                if left > most or (left == most and p < victim):
+                    victim, most = p, left
+            p = s.next[p]
+        if victim < 0:
+            break
+        used -= memory_now(s, w, victim)
+        expel(s, w, victim, t, MEMORY)
+    return used / w.memory_bytes
+
+
+@njit
+def settle(s: State, w: Law, node: int, t: float) -> None:
+    """Recompute a node whose residents have worked until `t`: evictions, slowdowns, speeds, its next completion."""
+    memory = _relieve_memory(s, w, node, t)
+    services, batch, services_pressure, batch_pressure = 0.0, 0.0, 0.0, 0.0
+    p = s.first[node]
+    while p >= 0:
+        if s.service[p] >= 0:
+            busy = min(float(s.service_cores[s.service[p]]), offered(s, p, t, w.tick_s) * s.slowdown[p])
+            services += busy
+            services_pressure += s.pressure[p] * busy
+        else:
+            busy = cpu_wanted(s, w, p)
+            batch += busy
+            batch_pressure += s.pressure[p] * busy
+        s.busy_cores[p] = busy
+        p = s.next[p]
+
+    batch_speed, service_speed = 1.0, 1.0
+    if w.node_qos:
+        budget = max(w.least_batch_cores, w.batch_cores - services)
+        if batch > budget:
+            batch_speed = budget / batch
+    elif services + batch > w.cores:
+        batch_speed = w.cores / (services + batch)
+        service_speed = batch_speed
+    u = min(1.0, (services * service_speed + batch * batch_speed) / w.cores)
+    total = (services_pressure + w.cache_partition * batch_pressure * batch_speed) / w.pair_cores
+    smt = smt_slowdown(u, w.smt_loss)
+    squeeze = 1.0
+    if memory > w.squeeze_from:
+        squeeze = 1.0 + (memory - w.squeeze_from) / w.squeeze_span
+    wait = 0.0 if w.node_qos else w.wakeup_delay_s * u**w.wakeup_power
+
+    next_completion = inf
+    p = s.first[node]
+    while p >= 0:
+        if s.service[p] >= 0:
+            own = s.pressure[p] * s.busy_cores[p] / w.pair_cores
+            slow = (1.0 + s.sensitivity[p] * response(max(0.0, total - own), w)) * smt / service_speed
+            s.slowdown[p] = slow + wait / s.service_time_s[s.service[p]]
+            s.busy_cores[p] *= service_speed
+        else:
+            s.busy_cores[p] *= batch_speed
+            own = w.cache_partition * s.pressure[p] * s.busy_cores[p] / w.pair_cores
+            slow = (1.0 + s.sensitivity[p] * response(max(0.0, total - own), w)) * smt * squeeze
+            s.slowdown[p] = slow
+            s.speed[p] = batch_speed / slow
+            next_completion = min(next_completion, t + max(0.0, s.remaining_s[p]) / s.speed[p])
+        p = s.next[p]
+    s.used_share[node] = u
+    s.memory_share[node] = memory
+    set_completion(s, node, next_completion)

@@ -1,0 +1,240 @@
+"""The simulated world as a scheduler's side meets it: it is told what happened, and asks for starts and evictions.
+
+Problem: comparisons of schedulers need the same truth under all of them, and no way for one to look behind the curtain.
+Choice: `World` takes a `Truth` and hands out happenings, node reports and measurements that a real agent could take; it
+knows nothing of queues, scores or rounds. Limits: it does not check requests against capacity or group limits (nodes
+really can be overcommitted); that is the ledger's task.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cotenant.lab.world import accounting, loop, state
+from cotenant.lab.world.accounting import Account
+from cotenant.lab.world.config import WorldConfig
+from cotenant.lab.world.truth import Truth, check
+from cotenant.model.arrays import Float, Int, Mask
+from cotenant.model.errors import CotenantError, InvalidInput
+
+_STATUS = ("not yet ready", "ready", "running", "finished", "evicted and not yet reported")
+_REFUSALS = (
+    "",
+    "no such pod",
+    "not waiting for a node",
+    "held back after an eviction",
+    "no such node",
+    "the node is down",
+)
+
+
+class IllegalTransition(CotenantError):
+    """A pod cannot do what was asked of it; the message tells what happened to it so far."""
+
+    def __init__(self, pod: int, asked: str, why: str, story: str) -> None:
+        self.pod = pod
+        self.story = story
+        super().__init__(f"pod {pod}: cannot {asked}: {why}; {story}")
+
+
+class Happenings(NamedTuple):
+    """What happened since the last call, each group in order of time. A pod is in each group at most once."""
+
+    ready: Int  # pods that now wait for a node for the first time; evicted ones wait again without being named here
+    ready_s: Float
+    finished: Int
+    finished_s: Float
+    evicted: Int  # pods that start again from zero, not before `hold_until_s`
+    evicted_s: Float
+    hold_until_s: Float
+    cause: Int  # index into `CAUSES`: memory, node failure, asked
+    evicted_memory_bytes: Float  # in use when evicted: what the kernel's accounting shows
+    nodes_down: Int  # rows
+    nodes_down_s: Float
+    nodes_up: Int
+    nodes_up_s: Float
+
+
+class Measured(NamedTuple):
+    """What agents measured at the last tick of pods that still run, with log-normal noise."""
+
+    at_s: float
+    pods: Int
+    rows: Int
+    cpu_cores: Float  # in use
+    memory_bytes: Float  # in use
+    replicas: Int  # indices into `pods` of services' replicas
+    p99_ratio: Float  # p99 / objective of the last window, aligned with `replicas`
+    violated: Mask  # whether that window missed the objective
+
+
+_NO_INT = np.empty(0, np.int64)
+_NO_FLOAT = np.empty(0, np.float64)
+_NOTHING = Happenings(
+    _NO_INT, _NO_FLOAT, _NO_INT, _NO_FLOAT, _NO_INT, _NO_FLOAT, _NO_FLOAT, _NO_INT, _NO_FLOAT, _NO_INT, _NO_FLOAT, _NO_INT, _NO_FLOAT
+)  # fmt: skip
+
+
+class World:
+    """A cluster that lives through a workload. Equal arguments and equal calls give equal lives."""
+
+    def __init__(self, truth: Truth, config: WorldConfig, seed: int) -> None:
+        """Raises `InvalidInput` for a workload that cannot run on these nodes."""
+        check(truth, config)
+        if seed < 0:
+            raise InvalidInput("seed", seed, "0 or more")
+        self._truth = truth
+        self._config = config
+        self._seed = seed
+        self._state = state.build(truth, config, seed)
+        self._law = state.law(config)
+        self._again = np.zeros(config.nodes, np.int64)
+
+    @property
+    def now_s(self) -> float:
+        """The world's time."""
+        return float(self._state.clock[state.NOW])
+
+    @property
+    def done(self) -> bool:
+        """Whether the horizon has passed and all batch has finished, or the run has come to its limit."""
+        left = int(self._state.counts[state.BATCH_LEFT])
+        now = self.now_s
+        return now >= self._config.limit_s or (left == 0 and now >= self._config.horizon_s)
+
+    def advance(self, until_s: float) -> Happenings:
+        """Live until `until_s` exactly, and tell what happened. Raises `InvalidInput` if the clock would go backwards."""
+        if not (isfinite(until_s) and until_s >= self.now_s):
+            raise InvalidInput(
+                "until_s", until_s, f"a time not before {self.now_s} s", "the clock never goes backwards"
+            )
+        s = self._state
+        outages = int(s.counts[state.OUTAGES_COME])
+        loop.run_until(s, self._law, float(until_s))
+        n_ready, n_finished, n_evicted = (
+            s.counts[state.READY_TOLD],
+            s.counts[state.FINISHED_TOLD],
+            s.counts[state.EVICTED_TOLD],
+        )
+        come = int(s.counts[state.OUTAGES_COME])
+        if n_ready == 0 and n_finished == 0 and n_evicted == 0 and come == outages:
+            return _NOTHING
+        ready, finished, evicted = (
+            s.ready_told[:n_ready].copy(),
+            s.finished_told[:n_finished].copy(),
+            s.evicted_told[:n_evicted].copy(),
+        )
+        s.counts[state.READY_TOLD] = s.counts[state.FINISHED_TOLD] = s.counts[state.EVICTED_TOLD] = 0
+        s.status[evicted] = state.READY
+        at, row, up = s.outage_s[outages:come], s.outage_row[outages:come], s.outage_up[outages:come]
+        return Happenings(
+            ready=ready,
+            ready_s=s.ready_s[ready],
+            finished=finished,
+            finished_s=s.finished_s[finished],
+            evicted=evicted,
+            evicted_s=s.evicted_s[evicted],
+            hold_until_s=s.hold_until_s[evicted],
+            cause=s.evicted_cause[:n_evicted].copy(),
+            evicted_memory_bytes=s.evicted_memory[:n_evicted].copy(),
+            nodes_down=row[~up],
+            nodes_down_s=at[~up],
+            nodes_up=row[up],
+            nodes_up_s=at[up],
+        )
+
+    def start(self, pods: Int, rows: Int) -> None:
+        """Start `pods[i]` on node `rows[i]` now, all or none.
+
+        A node driven over its memory evicts at once; the next `advance` tells. Raises `IllegalTransition` for a pod that is
+        not waiting, is held or is named twice, and for a node that is down or unknown.
+        """
+        pods, rows = _column("pods", pods), _column("rows", rows)
+        if len(pods) != len(rows):
+            raise InvalidInput("rows", len(rows), f"as many rows as pods ({len(pods)})")
+        i, why = loop.start_pods(self._state, self._law, pods, rows, self._again)
+        if i >= 0:
+            pod = int(pods[i])
+            raise IllegalTransition(pod, f"start on node {rows[i]}", self._why(why, pods[:i], pod), self.story(pod))
+
+    def evict(self, pods: Int) -> None:
+        """Evict running pods now, all or none; they come back in the next `advance` and start again from zero."""
+        pods = _column("pods", pods)
+        i = loop.evict_pods(self._state, self._law, pods, self._again)
+        if i >= 0:
+            pod = int(pods[i])
+            why = "named twice" if pod in pods[:i] else "not running"
+            raise IllegalTransition(pod, "evict", why, self.story(pod))
+
+    def reports(self) -> Float:
+        """Each node's report of the last tick: float64[N, len(Report)], NaN where it never reported.
+
+        A node that is down keeps its last report; `Report.REPORTED_AT` shows its age.
+        """
+        return self._state.report.copy()
+
+    def measured(self) -> Measured:
+        """What agents measured at the last tick, of pods that have run since before it and still do."""
+        s = self._state
+        at = float(s.clock[state.LAST_TICK])
+        pods = np.flatnonzero((s.status == state.RUNNING) & (s.placed_s < at))
+        rng = np.random.default_rng(
+            (self._seed, int(np.nan_to_num(at) * 1000.0), 1)
+        )  # the same however often it is asked
+        noise = np.exp(self._config.measurement_error * rng.standard_normal((2, len(s.status))))
+        replicas = np.flatnonzero(s.service[pods] >= 0)
+        return Measured(
+            at_s=at,
+            pods=pods,
+            rows=s.node[pods],
+            cpu_cores=s.seen_cores[pods] * noise[0, pods],
+            memory_bytes=s.seen_memory[pods] * noise[1, pods],
+            replicas=replicas,
+            p99_ratio=s.seen_ratio[pods[replicas]],
+            violated=s.seen_violated[pods[replicas]],
+        )
+
+    def account(self) -> Account:
+        """The metrics of the run as it stands."""
+        return accounting.account(self._truth, self._state, self._config)
+
+    def story(self, pod: int) -> str:
+        """What has happened to a pod so far, in a line."""
+        s = self._state
+        if not 0 <= pod < len(s.status):
+            return f"pods are numbered 0 to {len(s.status) - 1}"
+        stage = int(s.stage[pod])
+        kind = f"a replica of service {s.service[pod]}" if stage < 0 else f"of stage {stage}, job {s.stage_job[stage]}"
+        parts = [f"it is {kind}, {_STATUS[s.status[pod]]}"]
+        steps = (
+            ("ready", s.ready_s),
+            ("first started", s.started_s),
+            ("evicted", s.evicted_s),
+            ("last started", s.placed_s),
+            ("finished", s.finished_s),
+        )
+        seen = sorted(
+            (float(column[pod]), i, word) for i, (word, column) in enumerate(steps) if not np.isnan(column[pod])
+        )
+        parts += [f"{word} at {at:.1f} s" for at, _, word in seen]
+        if s.node[pod] >= 0:
+            parts.append(f"on node {s.node[pod]}")
+        if s.restarts[pod]:
+            parts.append(f"{s.restarts[pod]} restarts, held until {s.hold_until_s[pod]:.1f} s")
+        return ", ".join(parts)
+
+    def _why(self, refusal: int, earlier: Int, pod: int) -> str:
+        if refusal == loop.NOT_READY and pod in earlier:
+            return "named twice"
+        return _REFUSALS[refusal]
+
+
+def _column(name: str, values: NDArray[np.generic]) -> Int:
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise InvalidInput(name, f"{array.dtype}[{array.shape}]", "a column of integers")
+    return np.ascontiguousarray(array, np.int64)
