@@ -2,14 +2,40 @@
 
 from __future__ import annotations
 
-from cotenant.lab.traces import alibaba2018, openb, tianchi
+from cotenant.lab.traces import (
+    alibaba2017,
+    alibaba2018,
+    azure,
+    distributions,
+    dlrm2025,
+    google2019,
+    openb,
+    pai2020,
+    swim,
+    tianchi,
+)
 from cotenant.lab.traces.schema import Format, FormatInfo, Table
 from cotenant.model.errors import InvalidInput
 
 FORMATS: tuple[Format, ...] = (
     alibaba2018.FORMAT,
+    distributions.FORMAT,
+    alibaba2017.FORMAT,
     openb.FORMAT,
     tianchi.FORMAT,
+    pai2020.FORMAT,
+    dlrm2025.FORMAT,
+    azure.FORMAT,
+    swim.FORMAT,
+    google2019.FORMAT,
+)
+GENERIC = "generic"
+_GENERIC_INFO = FormatInfo(
+    GENERIC,
+    "any CSV or Parquet, through a mapping in YAML or TOML that says which column means what",
+    ("as the mapping says",),
+    "yours",
+    "yours",
 )
 
 
@@ -18,7 +44,7 @@ def find_format(name: str) -> Format:
     for found in FORMATS:
         if found.name == name:
             return found
-    raise InvalidInput("format", name, "one of " + ", ".join(found.name for found in FORMATS))
+    raise InvalidInput("format", name, "one of " + ", ".join(info.name for info in formats()))
 
 
 def find_table(format_: Format, name: str) -> Table:
@@ -31,6 +57,7 @@ def find_table(format_: Format, name: str) -> Table:
 
 def formats() -> tuple[FormatInfo, ...]:
     """Every format with its tables, provenance and licence, for a listing."""
-    return tuple(
+    known = tuple(
         FormatInfo(f.name, f.meaning, tuple(t.name for t in f.tables), f.provenance, f.licence) for f in FORMATS
     )
+    return (*known, _GENERIC_INFO)

@@ -83,9 +83,7 @@ class Checker:
     def check(self, cells: pl.DataFrame) -> pl.DataFrame:
         """The good rows of `cells` (the table's columns, any types, and `LINE`), typed as the table declares and without `LINE`."""
         typed = cells.with_columns([pl.col(c.name).alias(RAW + c.name) for c in self.table.columns])
-        typed = typed.with_columns(
-            [_as_float(c, cells.schema[c.name]).alias(AS_FLOAT + c.name) for c in _numeric(self.table)]
-        )
+        typed = typed.with_columns([_as_float(c).alias(AS_FLOAT + c.name) for c in _numeric(self.table)])
         typed = typed.with_columns([_typed(c, cells.schema[c.name]) for c in self.table.columns])
         found = self._faults()
         flags = typed.select(fault.when.fill_null(False).alias(str(i)) for i, fault in enumerate(found))
@@ -157,9 +155,15 @@ def _numeric(table: Table) -> list[Column]:
     return [c for c in table.columns if c.kind in ("integer", "number")]
 
 
-def _as_float(column: Column, dtype: pl.DataType) -> pl.Expr:
+def _as_float(column: Column) -> pl.Expr:
     value = pl.col(column.name).cast(pl.Float64, strict=False)
-    return pl.when(value.is_in(column.markers)).then(None).otherwise(value) if column.markers else value
+    if column.markers:
+        value = pl.when(value.is_in(column.markers)).then(None).otherwise(value)
+    if column.scale != 1.0:
+        value = value * column.scale
+        if column.kind == "integer":  # 2.9999999999999996 is 3
+            value = pl.when((value - value.round()).abs() < 1e-6).then(value.round()).otherwise(value)
+    return value
 
 
 def _typed(column: Column, dtype: pl.DataType) -> pl.Expr:
@@ -172,7 +176,8 @@ def _typed(column: Column, dtype: pl.DataType) -> pl.Expr:
         case "integer":
             as_float = pl.col(AS_FLOAT + name)
             whole = pl.when(as_float == as_float.floor()).then(as_float).cast(pl.Int64, strict=False)
-            exact = pl.col(name).cast(pl.Int64, strict=False) if dtype == pl.String or dtype.is_integer() else whole
+            is_exact = column.scale == 1.0 and (dtype == pl.String or dtype.is_integer())  # beyond 2**53 a float is not
+            exact = pl.col(name).cast(pl.Int64, strict=False) if is_exact else whole
             return pl.when(as_float.is_not_null()).then(pl.coalesce(exact, whole)).alias(name)
         case "curve":
             parts = pl.col(name).str.split("|") if dtype == pl.String else pl.col(name).cast(pl.List(pl.Float64))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +17,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cotenant.lab.traces import schema as faults
-from cotenant.lab.traces.catalogue import FORMATS, find_format, find_table
+from cotenant.lab.traces.catalogue import find_format, find_table
 from cotenant.lab.traces.check import LINE, Checker
+from cotenant.lab.traces.layout import FindLayout, Layout, detect_layout
 from cotenant.lab.traces.lines import BLOCK_BYTES, Block, read_blocks, size_of
 from cotenant.lab.traces.schema import ImportReport, Table, TableReport
 from cotenant.model.errors import InvalidInput
@@ -42,27 +42,25 @@ def read_table(format_name: str, table_name: str, path: Path) -> tuple[pl.DataFr
     return pl.concat(frames), ImportReport(found.name, (reader.report(),))
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """How a file's fields map to a table's columns."""
-
-    fields: tuple[str | None, ...]  # the table's column in each field; None: a field nobody asked for
-    has_header: bool
-    separator: str = ","
-
-
 class TableReader:
     """One pass over one file. Exhaust `frames()`, then ask for `report()`."""
 
-    def __init__(self, table: Table, path: Path, layout: Layout | None = None, block_bytes: int = BLOCK_BYTES) -> None:
+    def __init__(
+        self,
+        table: Table,
+        path: Path,
+        find_layout: FindLayout | None = None,
+        block_bytes: int = BLOCK_BYTES,
+        separator: str = "",
+    ) -> None:
         self.table = table
         self.path = path
-        self._layout = layout
+        self._find_layout = find_layout or (lambda fields, named: detect_layout(table, fields, path, named))
+        self._separator = separator  # empty: a tab where the first line has one and no comma, else a comma
         self._block_bytes = block_bytes
         self._checker = Checker(table)
         self._read = 0
         self._kept = 0
-        self._structural = 0
         self._finished = False
 
     def frames(self, on_progress: Progress | None = None) -> Iterator[pl.DataFrame]:
@@ -110,10 +108,12 @@ class TableReader:
         return kind + (f" ({declared.unit})" if declared.unit else "")
 
     def _text_chunks(self) -> Iterator[tuple[pl.DataFrame, int]]:
-        layout = self._layout
+        layout: Layout | None = None
         for block in read_blocks(self.path, self._block_bytes):
             if layout is None:
-                layout = detect_layout(self.table, first_fields(block, ","), self.path)
+                line = block.data[: block.data.index(b"\n")].decode("utf-8")
+                self._separator = self._separator or ("\t" if "\t" in line and "," not in line else ",")
+                layout = self._find_layout(tuple(next(csv.reader([line], delimiter=self._separator), [])), False)
             body = block
             if layout.has_header and block.first_line == 1:
                 end = block.data.index(b"\n") + 1
@@ -124,15 +124,15 @@ class TableReader:
     def _cells(self, block: Block, layout: Layout) -> pl.DataFrame:
         """The block as text cells under the table's column names, with line numbers. Lines of another width are counted."""
         width = len(layout.fields)
-        separator = layout.separator.encode()
+        separator = self._separator.encode()
         lines = block.data.count(b"\n")
         frame: pl.DataFrame | None = None
         numbers = np.arange(block.first_line, block.first_line + lines, dtype=np.int64)
         if width > 1 and b'"' not in block.data and block.data.count(separator) == (width - 1) * lines:
-            frame = _parse(block.data, layout, quoted=False)
+            frame = _parse(block.data, layout, self._separator, quoted=False)
         if frame is None or frame.height != lines:
             data, numbers = self._lines_of_right_width(block, layout)
-            frame = _parse(data, layout, quoted=True)
+            frame = _parse(data, layout, self._separator, quoted=True)
             if frame is None or frame.height != len(numbers):
                 raise InvalidInput(
                     f"{self.path}: from line {block.first_line}", "unreadable lines", "comma-separated values"
@@ -141,8 +141,10 @@ class TableReader:
             stripped = pl.all().str.strip_chars()
             frame = frame.with_columns(pl.when(stripped != "").then(stripped).name.keep())
         found = [name for name in layout.fields if name is not None]
-        absent = [pl.lit(None, dtype=pl.String).alias(c.name) for c in self.table.columns if c.name not in found]
-        return frame.select(found).with_columns(*absent, pl.Series(LINE, numbers))
+        return frame.select(found).with_columns(*self._absent(found), pl.Series(LINE, numbers))
+
+    def _absent(self, found: list[str]) -> list[pl.Expr]:
+        return [pl.lit(c.constant, dtype=pl.String).alias(c.name) for c in self.table.columns if c.name not in found]
 
     def _lines_of_right_width(self, block: Block, layout: Layout) -> tuple[bytes, NDArray[np.int64]]:
         good: list[bytes] = []
@@ -153,7 +155,7 @@ class TableReader:
                 tally.add(faults.BLANK_LINE, "", [number], "")
                 self._read += 1
                 continue
-            fields = _width(line, layout.separator)
+            fields = _width(line, self._separator)
             if fields != len(layout.fields):
                 example = f"{fields} fields" if fields else "unbalanced quote"
                 tally.add(faults.WRONG_FIELDS, "", [number], f"{example}: {line[:40].decode(errors='replace')}")
@@ -168,96 +170,33 @@ class TableReader:
             scan = pl.scan_parquet(self.path)
             schema = scan.collect_schema()
             rows = int(scan.select(pl.len()).collect().item())
+            columns = self._parquet_columns(schema)
+            absent = self._absent(list(columns.values()))
+            for start in range(0, rows, PARQUET_ROWS):
+                cells = scan.select(pl.col(s).alias(n) for s, n in columns.items()).slice(start, PARQUET_ROWS).collect()
+                numbers = pl.Series(LINE, np.arange(start + 1, start + 1 + cells.height, dtype=np.int64))
+                yield cells.with_columns(*absent, numbers), total * (start + cells.height) // rows
         except (pl.exceptions.PolarsError, OSError) as error:
-            raise InvalidInput(
-                str(self.path), "damaged Parquet", "a valid Parquet file", str(error).splitlines()[0]
-            ) from error
-        layout = self._layout or detect_layout(self.table, tuple(schema.names()), self.path, header_only=True)
-        names = dict(zip(schema.names(), layout.fields, strict=True))
-        wanted = {source: name for source, name in names.items() if name is not None}
-        for source, name in wanted.items():
+            why = str(error).splitlines()[0]
+            raise InvalidInput(str(self.path), "damaged Parquet", "a valid Parquet file", why) from error
+
+    def _parquet_columns(self, schema: pl.Schema) -> dict[str, str]:
+        """The table's column of each of the file's that is wanted. Raises `InvalidInput` where its type cannot be right."""
+        fields = self._find_layout(tuple(schema.names()), True).fields
+        columns = {source: name for source, name in zip(schema.names(), fields, strict=True) if name is not None}
+        for source, name in columns.items():
             kind, dtype = self.table.column(name).kind, schema[source]
             if kind in ("integer", "number") and not (dtype.is_numeric() or dtype in (pl.String, pl.Null)):
                 raise InvalidInput(f"{self.path}: column {source}", str(dtype), self._wants(name))
-        absent = [
-            pl.lit(None, dtype=pl.String).alias(c.name) for c in self.table.columns if c.name not in wanted.values()
-        ]
-        for start in range(0, rows, PARQUET_ROWS):
-            cells = scan.select([pl.col(s).alias(n) for s, n in wanted.items()]).slice(start, PARQUET_ROWS).collect()
-            numbers = pl.Series(LINE, np.arange(start + 1, start + 1 + cells.height, dtype=np.int64))
-            yield cells.with_columns(*absent, numbers), total * (start + cells.height) // rows
+            if kind == "curve" and not (dtype.is_nested() or dtype == pl.String):
+                raise InvalidInput(f"{self.path}: column {source}", str(dtype), self._wants(name))
+        return columns
 
 
 def is_parquet(path: Path) -> bool:
     """Whether the file's first bytes say Parquet."""
     with path.open("rb") as file:
         return file.read(4) == PARQUET_MAGIC
-
-
-def first_fields(block: Block, separator: str) -> tuple[str, ...]:
-    """The fields of the block's first line."""
-    line = block.data[: block.data.index(b"\n")].decode("utf-8")
-    return tuple(next(csv.reader([line], delimiter=separator), []))
-
-
-def detect_layout(table: Table, fields: tuple[str, ...], path: Path, header_only: bool = False) -> Layout:
-    """Tell a header from a first row, and map fields to columns. Raises `InvalidInput` where they cannot be this table's."""
-    names = [name.strip().lower() for name in fields]
-    known = {column.name.lower(): column.name for column in table.columns}
-    if header_only or any(name in known for name in names):
-        for at, name in enumerate(names):
-            if name not in known:
-                raise InvalidInput(
-                    f"{path}: line 1, column {at + 1}",
-                    fields[at],
-                    f"a column of {table.name}",
-                    _looks_like(names, table),
-                )
-            if names.index(name) != at:
-                raise InvalidInput(f"{path}: line 1, column {at + 1}", fields[at], "each column once")
-        for column in table.columns:
-            if not column.optional and column.name.lower() not in names:
-                raise InvalidInput(
-                    f"{path}: line 1",
-                    "no such column",
-                    f"column {column.name} of {table.name}",
-                    _looks_like(names, table),
-                )
-        return Layout(tuple(known[name] for name in names), has_header=True)
-    other = _looks_like(names, table)
-    if other:
-        raise InvalidInput(f"{path}: line 1", ",".join(fields)[:60], f"rows of {table.name}", other)
-    if len(fields) != len(table.columns):
-        listed = ", ".join(column.name for column in table.columns)
-        raise InvalidInput(f"{path}: line 1", f"{len(fields)} columns", f"{len(table.columns)} columns ({listed})")
-    numeric = [
-        (at, column)
-        for at, column in enumerate(table.columns)
-        if column.kind in ("integer", "number") and fields[at].strip()
-    ]
-    if numeric and not any(_is_number(fields[at]) for at, _ in numeric):
-        at, column = numeric[0]
-        raise InvalidInput(
-            f"{path}: line 1, column {column.name}", fields[at], "a number", f"not a header of {table.name} either"
-        )
-    return Layout(tuple(column.name for column in table.columns), has_header=False)
-
-
-def _looks_like(names: list[str], table: Table) -> str:
-    for format_ in FORMATS:
-        for other in format_.tables:
-            columns = {column.name.lower() for column in other.columns}
-            if other is not table and len(names) > 1 and set(names) <= columns:
-                return f"this looks like {format_.name}'s {other.name}"
-    return ""
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _width(line: bytes, separator: str) -> int:
@@ -270,7 +209,7 @@ def _width(line: bytes, separator: str) -> int:
         return 0
 
 
-def _parse(data: bytes, layout: Layout, quoted: bool) -> pl.DataFrame | None:
+def _parse(data: bytes, layout: Layout, separator: str, quoted: bool) -> pl.DataFrame | None:
     """Text cells of lines that all have the layout's width; None where polars finds that one has more."""
     names = [name if name is not None else f"__unused_{at}" for at, name in enumerate(layout.fields)]
     schema = dict.fromkeys(names, pl.String)
@@ -278,7 +217,7 @@ def _parse(data: bytes, layout: Layout, quoted: bool) -> pl.DataFrame | None:
         return pl.DataFrame(schema=schema)
     try:
         return pl.read_csv(
-            data, has_header=False, schema=schema, separator=layout.separator, quote_char='"' if quoted else None
+            data, has_header=False, schema=schema, separator=separator, quote_char='"' if quoted else None
         )
     except pl.exceptions.ComputeError:
         return None

@@ -48,6 +48,8 @@ class Column:
     markers: tuple[float, ...] = ()  # published "not measured" values: read as null and noted
     choices: tuple[str, ...] = ()  # the only texts allowed; empty = any
     length: int = 0  # samples of a curve, written `a|b|c`
+    scale: float = 1.0  # the file's number times this is the column's, in its unit (mappings only)
+    constant: str | None = None  # the value of every row where the file has no such column (mappings only)
 
     @property
     def dtype(self) -> pl.DataType:

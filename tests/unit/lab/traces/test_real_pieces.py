@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.lab.traces import read_table
+from cotenant.lab.traces import import_trace, read_table
 
 TRACES = Path(os.environ.get("COTENANT_TRACES") or Path(__file__).parents[5] / "shared" / "traces")
 needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason=f"no traces at {TRACES}; set COTENANT_TRACES")
@@ -27,6 +27,15 @@ PIECES = [
     ("tianchi", "containers", "alibaba2018-tianchi-containers/instance_deploy", 68_224, 68_224),
     ("tianchi", "machines", "alibaba2018-tianchi-containers/machine_resources", 6_000, 6_000),
     ("tianchi", "rules", "alibaba2018-tianchi-containers/app_interference", 33_416, 33_416),
+    ("alibaba2018-distributions", "histograms", "alibaba2018-full-distributions/histograms", 25_760, 25_760),
+    ("alibaba2017", "batch_task", "alibaba2017-batch/batch_task", 53_719, 48_783),
+    ("pai2020", "jobs", "alibaba-pai2020/pai_jobs", 66_665, 66_665),
+    ("pai2020", "machines", "alibaba-pai2020/pai_machine_spec", 1_897, 1_897),
+    ("azure-vm", "vms", "azure-vm/azure_vms", 66_659, 66_659),
+    ("swim", "jobs", "swim-facebook/FB-2009_samples_24_times_1hr_0", 5_894, 5_894),
+    ("swim", "jobs", "swim-facebook/FB-2010_samples_24_times_1hr_0", 24_442, 24_442),
+    ("dlrm2025", "instances", "alibaba-dlrm2025/dlrm_instances", 17_067, 17_067),
+    ("google2019", "usage", "google2019-usage/instance_usage_300s_days1-20", 5_760, 5_760),
     *(("openb", "pods", f"openb-gpu2023/openb_pod_list_{name}", rows, rows) for name, rows in OPENB_LISTS.items()),
 ]
 
@@ -48,3 +57,30 @@ def test_the_faults_of_the_published_batch_tasks_have_names() -> None:
         ("not finished", 50),
     }
     assert {(noted.kind, noted.rows) for noted in report.noted} == {("zero duration", 438)}
+
+
+@needs_traces
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("format_", "folder", "files"),
+    [
+        ("alibaba2018", "alibaba2018-machines", 3),
+        ("alibaba2018-distributions", "alibaba2018-full-distributions", 1),
+        ("openb", "openb-gpu2023", 20),
+        ("tianchi", "alibaba2018-tianchi-containers", 4),
+        ("pai2020", "alibaba-pai2020", 2),
+        ("swim", "swim-facebook", 2),
+    ],
+)
+def test_a_real_folder_converts_and_reads_back_without_a_further_fault(
+    tmp_path: Path, format_: str, folder: str, files: int
+) -> None:
+    report = import_trace(format_, TRACES / folder, tmp_path / "out")
+    assert len(report.tables) == files
+    assert [path.name for path in report.skipped] == ["README.md"]
+    for table in report.tables:
+        path = tmp_path / "out" / table.source.name.replace(".csv.gz", ".parquet")
+        frame, again = read_table(format_, table.table, path)
+        assert (again.rows_read, again.bad) == (table.rows_kept, ())
+        if table is report.tables[0]:
+            assert frame.equals(read_table(format_, table.table, table.source)[0])
