@@ -1,0 +1,1 @@
+"""Scenarios: a workload with a world to run it in, one file each."""
