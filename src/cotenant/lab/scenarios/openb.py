@@ -217,7 +217,7 @@ class OpenbScenario:
                 Series("fragmentation", label, "fragment (% of GPUs)", x, fragmentation * 100),
             ),
             by_class=_by_class(world, placed, arrived),
-            notes=tuple(str(bad) for bad in (*world.cluster.bad, *world.pods.bad)),
+            notes=(*world.cluster.report, *world.pods.report),
         )
 
     def explain(self, spec: RunSpec, task: str) -> Explanation:
@@ -259,16 +259,17 @@ def _list_path(spec: RunSpec, folder: Path) -> Path:
 
 def _weights(policy: _Policy, spec: RunSpec, weights: GpuWeights) -> GpuWeights:
     """Return the weights with the ablation's and the user's changes."""
-    weights = weights._replace(**dict.fromkeys(policy.without, 0.0))
     known = GpuWeights._fields if policy.rule == GpuRule.POTENTIAL else ()
+    changes: dict[str, float] = dict.fromkeys(policy.without, 0.0)
     for knob, value in spec.overrides:
         if knob not in known:
             raise InvalidInput("override", knob, f"a knob of {spec.policy}: " + (", ".join(known) or "it has none"))
-        low, high = (1, 1000) if knob == "unit" else (0, 1e6)
+        low, high = (1.0, 1000.0) if knob == "unit" else (0.0, 1e6)
         if not low <= value <= high:
-            raise InvalidInput(f"override {knob}", value, f"{low}..{high:g}")
-        weights = weights._replace(**{knob: int(value) if knob == "unit" else float(value)})
-    return weights
+            raise InvalidInput(f"override {knob}", value, f"{low:g}..{high:g}")
+        changes[knob] = value
+    changed = weights._asdict() | changes
+    return GpuWeights(**(changed | {"unit": int(changed["unit"])}))
 
 
 def _world(spec: RunSpec) -> _World:
@@ -279,8 +280,8 @@ def _world(spec: RunSpec) -> _World:
     listed = np.arange(len(cluster.names))
     order = np.lexsort((listed, cluster.nodes.gpu_count)) if policy.small_first else listed
     nodes = GpuNodes(*(np.ascontiguousarray(column[order]) for column in cluster.nodes))
-    pod = arrivals(pods, int(round(spec.load * cluster.gpu_milli)), np.random.default_rng(spec.seed))
-    usual = np.bincount(pods.shape, minlength=len(pods.shapes.cpu))
+    pod = arrivals(pods, round(spec.load * cluster.gpu_milli), np.random.default_rng(spec.seed))
+    usual = pods.usual
     models, most = len(cluster.models), nodes.gpu_free.shape[1]
     mix = mix_of(pods.shapes, usual, models, most, policy.cover)
     weights = _weights(policy, spec, weights_for(nodes, pods.shapes, usual))
@@ -310,7 +311,7 @@ def _class_of(world: _World) -> Int:
 def _by_class(world: _World, placed: np.ndarray, arrived: Float) -> tuple[tuple[str, float], ...]:
     """Return the accepted share of each class that arrived, and the load at the class's first refusal where there was one."""
     kind = _class_of(world)
-    named = dict((number, name) for name, number in _CLASSES)
+    named = {number: name for name, number in _CLASSES}
     figures: list[tuple[str, float]] = []
     for number in sorted(set(kind.tolist()), key=lambda c: (abs(c), c)):
         of_kind = kind == number

@@ -17,6 +17,7 @@ from cotenant.model.arrays import Int
 from cotenant.model.compiled import njit
 
 WHOLE_GPU_MILLI = 1000
+MOST_DEVICES = 62  # a set of devices is one signed 64-bit word
 ANY_MODEL = -1  # all bits set: every model will do
 
 

@@ -1,0 +1,225 @@
+"""The openb scenario: on a small cluster written here, and against the published table where the trace is at hand."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cotenant.lab.contract import RunResult, RunSpec
+from cotenant.lab.scenarios.openb import OpenbScenario
+from cotenant.lab.workloads.openb import (
+    FOLDER,
+    NODE_LIST,
+    PUBLISHED,
+    arrivals,
+    pod_list_path,
+    published_allocation,
+    read_cluster,
+    read_pods,
+)
+from cotenant.model.errors import InvalidInput
+
+TRACES = Path(os.environ.get("COTENANT_TRACES") or Path(__file__).parents[3] / "shared" / "traces")
+needs_traces = pytest.mark.skipif(
+    not (TRACES / FOLDER).is_dir(), reason=f"no openb trace at {TRACES / FOLDER}; set COTENANT_TRACES"
+)
+SCENARIO = OpenbScenario()
+POLICIES = [info.name for info in SCENARIO.policies()]
+
+NODES = """sn,cpu_milli,memory_mib,gpu,model
+big,64000,262144,8,G2
+small-a,16000,65536,2,T4
+small-b,16000,65536,2,T4
+bare,32000,65536,0,
+"""
+PODS = """name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec
+half,2000,1024,1,500,
+most,2000,1024,1,810,
+one,4000,4096,1,1000,
+picky,2000,1024,1,300,T4
+two,8000,8192,2,1000,
+eight,16000,8192,8,1000,
+cpu,4000,1024,0,0,
+nowhere,1000,1024,1,1000,H100
+"""
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> Path:
+    folder = tmp_path / FOLDER
+    folder.mkdir()
+    (folder / NODE_LIST).write_bytes(gzip.compress(NODES.encode()))
+    (folder / "openb_pod_list_default.csv.gz").write_bytes(gzip.compress(PODS.encode()))
+    return tmp_path
+
+
+def spec(traces: Path | None, policy: str = "cotenant", **changes: object) -> RunSpec:
+    return replace(RunSpec("openb", policy, seed=1, load=1.5, traces=traces), **changes)  # type: ignore[arg-type]
+
+
+def figures(result: RunResult) -> tuple[object, ...]:
+    """What must be equal for equal specifications: all but the times."""
+    m = result.measures
+    curves = [(s.name, s.x.tolist(), s.y.tolist()) for s in result.series]
+    return (m.success, m.utilisation, m.fragmentation, m.first_failure, result.by_class, curves)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_run_measures_what_it_says(traces: Path, policy: str) -> None:
+    result = SCENARIO.run(spec(traces, policy))
+    measures, by_class = result.measures, dict(result.by_class)
+    assert 0 < measures.utilisation <= 1
+    assert 0 < measures.success < 1
+    assert 0 <= measures.fragmentation <= 1 - measures.utilisation + 1e-12
+    assert measures.first_failure <= 1.6
+    assert measures.decision_p50_us > 0
+    assert measures.decision_p99_us >= measures.decision_p50_us
+    assert {"accepted: cpu-only", "accepted: shared GPU", "accepted: 1 GPU", "accepted: 8 GPUs"} <= set(by_class)
+    refusals = [value for name, value in by_class.items() if name.startswith("first refusal")]
+    assert min(refusals) == measures.first_failure
+    allocated, fragmentation = result.series
+    assert allocated.y[-1] == pytest.approx(100 * measures.utilisation)
+    assert fragmentation.y[-1] == pytest.approx(100 * measures.fragmentation)
+    assert allocated.x[-1] >= 150
+    assert (np.diff(allocated.y) >= 0).all()
+    assert not result.notes
+
+
+def test_equal_specifications_give_equal_results_and_seeds_differ(traces: Path) -> None:
+    for policy in ("cotenant", "random"):
+        first = figures(SCENARIO.run(spec(traces, policy)))
+        assert first == figures(SCENARIO.run(spec(traces, policy)))
+        assert first != figures(SCENARIO.run(spec(traces, policy, seed=2)))
+
+
+def test_arrivals_are_the_shuffled_list_and_then_draws(traces: Path) -> None:
+    cluster = read_cluster(traces / FOLDER / NODE_LIST)
+    pods = read_pods(pod_list_path(traces / FOLDER, "default"), cluster.models)
+    demand = (pods.shapes.gpu_count * pods.shapes.gpu_milli)[pods.shape]
+    order = arrivals(pods, 60_000, np.random.default_rng(0))
+    assert sorted(order[: len(demand)]) == list(range(len(demand)))
+    assert demand[order].sum() >= 60_000 > demand[order[:-1]].sum()
+    cut = arrivals(pods, 5_000, np.random.default_rng(0))
+    assert cut.tolist() == order[: len(cut)].tolist()
+
+
+def test_model_wishes_become_bits(traces: Path) -> None:
+    cluster = read_cluster(traces / FOLDER / NODE_LIST)
+    assert cluster.models == ("G2", "T4")
+    assert cluster.gpu_milli == 12_000
+    pods = read_pods(pod_list_path(traces / FOLDER, "default"), cluster.models)
+    masks = dict(zip(pods.names, pods.shapes.models[pods.shape].tolist(), strict=True))
+    assert (masks["picky"], masks["nowhere"], masks["half"], masks["cpu"]) == (0b10, 0, -1, -1)
+
+
+def test_bad_rows_are_left_out_and_reported(traces: Path) -> None:
+    without = figures(SCENARIO.run(spec(traces)))
+    path = traces / FOLDER / "openb_pod_list_default.csv.gz"
+    path.write_bytes(gzip.compress((PODS + "odd,1000,1024,2,500,\n").encode()))
+    result = SCENARIO.run(spec(traces))
+    assert figures(result) == without
+    assert any("shares of several GPUs" in note and "line 10" in note for note in result.notes)
+
+
+def test_lists_by_name_and_by_file(traces: Path) -> None:
+    (traces / FOLDER / "openb_pod_list_cpu250.csv.gz").write_bytes(gzip.compress(PODS.encode()))
+    own = traces / "mine.csv"
+    own.write_text(PODS)
+    default = figures(SCENARIO.run(spec(traces)))
+    assert figures(SCENARIO.run(spec(traces, workload="openb:cpu250"))) == default
+    assert figures(SCENARIO.run(spec(traces, file=own))) == default
+
+
+def test_weights_can_be_overridden(traces: Path) -> None:
+    changed = (("hole", 0.0), ("unit", 500.0))
+    SCENARIO.check(spec(traces, overrides=changed))
+    plain = figures(SCENARIO.run(spec(traces, "cotenant-no-hole")))
+    assert figures(SCENARIO.run(spec(traces, overrides=(("hole", 0.0),)))) == plain
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "hint"),
+    [
+        ({"traces": None}, "traces", f"--traces DIR, where DIR holds {FOLDER}/"),
+        ({"traces": Path("nowhere")}, "traces", "--traces DIR"),
+        ({"policy": "magic"}, "policy", "cotenant, "),
+        ({"load": 0.0}, "load", "above 0"),
+        ({"load": float("nan")}, "load", "above 0"),
+        ({"workload": "openb:cpu999"}, "workload", "lists here: default"),
+        ({"workload": "openb:"}, "workload", "openb or openb:LIST"),
+        ({"workload": "founding"}, "workload", "openb or openb:LIST"),
+        ({"file": Path("nowhere.csv")}, "file", "exists"),
+        ({"overrides": (("speed", 1.0),)}, "override", "shortage, surplus, hole, unit, quantum"),
+        ({"overrides": (("unit", 0.0),)}, "override unit", "1..1000"),
+        ({"policy": "fgd", "overrides": (("hole", 1.0),)}, "override", "it has none"),
+    ],
+)
+def test_what_cannot_run_is_refused(traces: Path, changes: dict[str, object], field: str, hint: str) -> None:
+    SCENARIO.check(spec(traces))
+    with pytest.raises(InvalidInput, match=field) as refused:
+        SCENARIO.check(replace(spec(traces), **changes))  # type: ignore[arg-type]
+    assert refused.value.field == field
+    assert hint in str(refused.value)
+
+
+def test_a_list_without_gpu_pods_is_refused(traces: Path) -> None:
+    own = traces / "cpu.csv"
+    own.write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,1000,1024,0,0\n")
+    with pytest.raises(InvalidInput, match="GPU"):
+        SCENARIO.run(spec(traces, file=own))
+
+
+@pytest.mark.parametrize("policy", ["cotenant", "fgd", "random"])
+def test_explain_tells_a_placement(traces: Path, policy: str) -> None:
+    told = SCENARIO.explain(spec(traces, policy), "half")
+    assert told.task == "half"
+    assert told.outcome.startswith("placed on ")
+    nodes = [name for name, _, _ in told.candidates]
+    if policy != "random":
+        assert told.outcome.startswith(f"placed on {nodes[0]}, GPU ")
+    assert dict(told.rejected)  # the node without GPUs, at least
+    for _, score, parts in told.candidates:
+        if policy == "cotenant":
+            assert {name for name, _ in parts} == {"fragment", "shortage", "surplus", "hole"}
+            assert score == round(sum(value for _, value in parts) / 0.04)
+
+
+def test_explain_tells_a_refusal_with_a_count_a_reason(traces: Path) -> None:
+    told = SCENARIO.explain(spec(traces), "nowhere")
+    assert told.outcome.startswith("refused")
+    assert told.rejected == (("GPU model not among those asked for", 4),)
+    assert not told.candidates
+
+
+def test_explain_finds_arrivals_by_number_and_by_repetition(traces: Path) -> None:
+    many = spec(traces, load=4.0)
+    first = SCENARIO.explain(many, "#1")
+    assert first.lines[0].startswith("arrival 1 of ")
+    again = SCENARIO.explain(many, f"{first.task}/2")
+    assert again.task == first.task
+    assert again.lines[0] != first.lines[0]
+    for unknown in ("ghost", "#0", "#99999", "half/99", "half/x"):
+        with pytest.raises(InvalidInput, match="task"):
+            SCENARIO.explain(many, unknown)
+
+
+@needs_traces
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["random", "best-fit", "fgd"])
+def test_the_published_table_is_reproduced(policy: str) -> None:
+    """GPU allocation at 130 % arrivals on the default list, mean of 3 seeds, within 0.5 points of the published mean of 10."""
+    published = published_allocation(TRACES / FOLDER / PUBLISHED)["default", policy]
+    ours = [SCENARIO.run(spec(TRACES, policy, seed=s, load=1.3)).measures.utilisation * 100 for s in (42, 43, 44)]
+    assert float(np.mean(ours)) == pytest.approx(published, abs=0.5)
+
+
+@needs_traces
+@pytest.mark.slow
+def test_ours_reaches_96_on_the_default_list() -> None:
+    ours = [SCENARIO.run(spec(TRACES, seed=s, load=1.3)).measures.utilisation for s in (42, 43, 44)]
+    assert min(ours) >= 0.96
