@@ -1,0 +1,220 @@
+"""`cotenant lab compare`: from arguments to a plan, its runs, and what is printed and written."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from math import isfinite
+from pathlib import Path
+from typing import TypeVar
+
+from cotenant.cli import tables
+from cotenant.cli.lab import Interrupted
+from cotenant.cli.progress import progress
+from cotenant.lab import experiment, registry, storage
+from cotenant.lab.comparison import OURS, to_object
+from cotenant.lab.comparison import compare as gather
+from cotenant.lab.contract import RunSpec, Scenario
+from cotenant.lab.experiment import Plan
+from cotenant.lab.provenance import provenance, save_experiment
+from cotenant.lab.workload_file import WorkloadFile, is_workload_file, read_workload_file
+from cotenant.model.errors import InvalidInput, Permanent
+
+DEFAULT_SEEDS = 10
+TRACES = "COTENANT_TRACES"
+_MOST_SHOWN = 10
+_BESIDE = Path("../shared/traces")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The command's arguments as typed; None = not given."""
+
+    workload: str
+    traces: Path | None = None
+    policies: str | None = None
+    seeds: int | None = None
+    load: str | None = None
+    interference: float | None = None
+    estimate_error: float | None = None
+    node_qos: bool | None = None
+    failures: bool | None = None
+    overrides: tuple[str, ...] = ()
+    out: Path | None = None
+    jobs: int | None = None
+    json: bool = False
+
+
+def compare(request: Request) -> int:
+    """Run the comparison; gives the exit status."""
+    plan, scenario = make_plan(request)
+    experiment.check(plan, scenario)
+    if request.jobs is not None and request.jobs < 1:
+        raise InvalidInput("--jobs", request.jobs, "at least 1")
+    folder = request.out or _default_folder(plan)
+    jobs = request.jobs or len(os.sched_getaffinity(0))
+    origin = provenance(command(request, folder), jobs)
+    roles = {info.name: info.role for info in scenario.policies()}
+    ours = next((name for name in plan.policies if roles[name] == OURS), plan.policies[0])
+    experiment.prepare(folder)
+    save_experiment(folder, plan, ours, origin)
+    total = len(plan.specs())
+    with _resumable(origin.command, folder, total), progress(total, quiet=request.json) as tell:
+        outcome = experiment.run(plan, folder, jobs, tell)
+    for failure in outcome.failures[:_MOST_SHOWN]:
+        print(f"cotenant: failed: {failure.line()}", file=sys.stderr)
+    if len(outcome.failures) > _MOST_SHOWN:
+        print(f"cotenant: failed: {len(outcome.failures) - _MOST_SHOWN} more, told in {folder}", file=sys.stderr)
+    storage.write_failures(folder, [(failure.line(), failure.detail) for failure in outcome.failures])
+    if not outcome.records:
+        raise Permanent(f"all {total} runs failed; {folder / storage.FAILURES} has their tracebacks")
+    comparison = gather(plan, scenario, outcome)
+    storage.write_json(folder / storage.RESULTS_JSON, to_object(comparison))
+    storage.write_parquet(folder / storage.RESULTS_PARQUET, comparison.records)
+    if request.json:
+        print(storage.encode_object(to_object(comparison)))
+    else:
+        tables.print_comparison(comparison, folder, outcome)
+    return 1 if outcome.failures else 0
+
+
+def make_plan(request: Request) -> tuple[Plan, Scenario]:
+    """Turn arguments into a plan and its scenario. Raises `InvalidInput`."""
+    file = None
+    told: WorkloadFile | None = None
+    name = request.workload
+    if is_workload_file(name):
+        file = Path(name)
+        told = read_workload_file(file)
+        name = told.base
+    scenario = registry.scenario(name)
+    entry = registry.entry(name)
+    traces = _traces(request.traces)
+    if entry.needs_traces and traces is None:
+        raise InvalidInput("--traces", "not given", f"the folder of real traces that {name} reads", f"or set {TRACES}")
+    seeds = _first(request.seeds, told.seeds if told else None, DEFAULT_SEEDS)
+    if seeds < 1:
+        raise InvalidInput("--seeds", seeds, "at least 1")
+    loads = _loads(request.load) if request.load is not None else None
+    policies = request.policies
+    if policies is not None and policies.strip() == "all":
+        chosen = tuple(info.name for info in scenario.policies())
+    elif policies is not None:
+        chosen = tuple(part for part in (part.strip() for part in policies.split(",")) if part)
+    else:
+        chosen = (told.policies if told else None) or scenario.default_policies
+    plain = RunSpec(name, "", 0, 0.0)
+    base = replace(
+        plain,
+        traces=traces,
+        file=file,
+        interference=_number(
+            "--interference",
+            _first(request.interference, told.interference if told else None, plain.interference),
+            10.0,
+        ),
+        estimate_error=_number(
+            "--estimate-error",
+            _first(request.estimate_error, told.estimate_error if told else None, plain.estimate_error),
+            5.0,
+        ),
+        node_qos=_first(request.node_qos, told.node_qos if told else None, plain.node_qos),
+        failures=_first(request.failures, told.failures if told else None, plain.failures),
+    )
+    plan = Plan(
+        base,
+        chosen,
+        tuple(range(seeds)),
+        loads or (told.loads if told else None) or entry.loads or (scenario.default_load,),
+        tuple(_override(text) for text in request.overrides),
+    )
+    return plan, scenario
+
+
+def command(request: Request, folder: Path) -> list[str]:
+    """The arguments that make the same comparison again, without the program's name."""
+    words = ["lab", "compare", "--workload", request.workload]
+    given = {
+        "--traces": request.traces,
+        "--policies": request.policies,
+        "--seeds": request.seeds,
+        "--load": request.load,
+        "--interference": request.interference,
+        "--estimate-error": request.estimate_error,
+        "--out": folder,
+        "--jobs": request.jobs,
+    }
+    for name, value in given.items():
+        if value is not None:
+            words += [name, f"{value:g}" if isinstance(value, float) else str(value)]
+    for name, switch in (("node-qos", request.node_qos), ("failures", request.failures)):
+        if switch is not None:
+            words.append(f"--{name}" if switch else f"--no-{name}")
+    for text in request.overrides:
+        words += ["--set", text]
+    return words
+
+
+def _first(given: T | None, told: T | None, default: T) -> T:
+    return given if given is not None else told if told is not None else default
+
+
+def _loads(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(sorted(float(part) for part in text.split(",")))
+    except ValueError as error:
+        raise InvalidInput("--load", text, "numbers with commas between, e.g. 0.77 or 0.7,0.8,0.9") from error
+
+
+def _number(name: str, value: float, most: float) -> float:
+    if not isfinite(value) or not 0 <= value <= most:
+        raise InvalidInput(name, value, f"a number from 0 to {most:g}")
+    return value
+
+
+def _override(text: str) -> tuple[str, str, float]:
+    target, equals, value = text.partition("=")
+    policy, dot, knob = target.rpartition(".")
+    try:
+        number = float(value)
+    except ValueError:
+        number = float("nan")
+    if not (equals and dot and policy and knob and isfinite(number)):
+        raise InvalidInput("--set", text, "POLICY.KNOB=NUMBER, e.g. cotenant.spread=0.2")
+    return policy, knob, number
+
+
+def _traces(given: Path | None) -> Path | None:
+    if given is None and os.environ.get(TRACES):
+        given = Path(os.environ[TRACES])
+    if given is None:
+        return _BESIDE if _BESIDE.is_dir() else None
+    if not given.is_dir():
+        raise InvalidInput(
+            "--traces", str(given), "a folder of traces", "it does not exist" if not given.exists() else ""
+        )
+    return given
+
+
+def _default_folder(plan: Plan) -> Path:
+    # Seeds are left out: more seeds of the same comparison go on where fewer stopped.
+    key = repr((storage.absolute(plan.base), plan.policies, plan.loads, plan.overrides))
+    name = Path(plan.base.file).stem if plan.base.file else plan.base.workload.replace(":", "-")
+    return Path("runs") / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+
+
+@contextmanager
+def _resumable(command: str, folder: Path, total: int) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        done = len(list((folder / storage.RUNS).glob("*.json")))
+        raise Interrupted(
+            f"interrupted with {done} runs of {total} stored; the same command goes on: {command}"
+        ) from error

@@ -1,0 +1,56 @@
+"""`cotenant lab explain`: one task's decision, told for a person or a script."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from cotenant.cli import tables
+from cotenant.lab import registry, storage
+from cotenant.lab.contract import Explanation
+from cotenant.lab.provenance import load_experiment
+from cotenant.model.errors import InvalidInput
+
+
+def explain(folder: Path, task: str, policy: str | None, seed: int | None, load: float | None, json: bool) -> int:
+    """Run the one run again with recording on, and tell the task's decision."""
+    plan, ours = load_experiment(folder)
+    policy = policy if policy is not None else ours
+    seed = seed if seed is not None else plan.seeds[0]
+    load = load if load is not None else plan.loads[0]
+    for name, value, known in (
+        ("--policy", policy, plan.policies),
+        ("--seed", seed, plan.seeds),
+        ("--load", load, plan.loads),
+    ):
+        if value not in known:
+            raise InvalidInput(name, value, f"one of this comparison's: {', '.join(map(str, known))}")
+    knobs = tuple((knob, value) for owner, knob, value in plan.overrides if owner == policy)
+    spec = replace(plan.base, policy=policy, seed=seed, load=load, overrides=knobs)
+    told = registry.scenario(spec.workload).explain(spec, task)
+    if json:
+        print(
+            storage.encode_object(
+                {"workload": spec.workload, "policy": policy, "seed": seed, "load": load} | asdict(told)
+            )
+        )
+    else:
+        _print(told, f"{spec.workload}, {policy}, load {load:g}, seed {seed}")
+    return 0
+
+
+def _print(told: Explanation, where: str) -> None:
+    tables.print_line(f"{told.task}: {told.outcome}", strong=True)
+    tables.print_line(f"({where})")
+    for line in told.lines:
+        tables.print_line(f"  {line}")
+    if told.rejected:
+        rows = [(f"{count:,}", reason) for reason, count in sorted(told.rejected, key=lambda each: -each[1])]
+        tables.print_words(("nodes", "rejected because"), rows, right=("nodes",))
+    if told.candidates:
+        parts = list(dict.fromkeys(name for _, _, scores in told.candidates for name, _ in scores))
+        rows_of = [
+            (node, f"{score:.4g}", *(f"{dict(scores)[name]:.4g}" if name in dict(scores) else "–" for name in parts))
+            for node, score, scores in told.candidates
+        ]
+        tables.print_words(("candidate", "score", *parts), rows_of, right=("score", *parts))

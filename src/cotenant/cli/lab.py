@@ -1,0 +1,142 @@
+"""`cotenant lab`: compare policies on a workload, list what there is, import traces, explain a decision.
+
+Only signatures and words stand here; what a command does is imported when it runs, so that `--help` stays quick.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+app = App(name="lab", help="The simulated world: compare placement policies on workloads.", help_format="plaintext")
+
+_JSON = Parameter(name="--json", negative=(), help="Print exactly one JSON object and nothing else.")
+
+
+class Interrupted(Exception):
+    """Ctrl-C in an experiment; says how to go on."""
+
+
+@app.command
+def compare(
+    *,
+    workload: Annotated[str, Parameter(help="founding, colocation, openb[:LIST], tianchi, dag or FILE.yaml.")],
+    traces: Annotated[
+        Path | None, Parameter(help="Folder of real traces; default $COTENANT_TRACES, else ../shared/traces.")
+    ] = None,
+    policies: Annotated[
+        str | None, Parameter(help="Names with commas between, or 'all'; default: the workload's own choice.")
+    ] = None,
+    seeds: Annotated[int | None, Parameter(help="Number of paired seeds (0, 1, ...); default 10.")] = None,
+    load: Annotated[
+        str | None, Parameter(help="Share of the cluster that the workload asks for; several with commas: a sweep.")
+    ] = None,
+    interference: Annotated[
+        float | None, Parameter(help="Scale of the world's contention: 0, 1 (calibrated), 2.")
+    ] = None,
+    estimate_error: Annotated[
+        float | None, Parameter(help="Log-normal sd of the estimates that schedulers are shown; default 0.2.")
+    ] = None,
+    node_qos: Annotated[bool | None, Parameter(help="Whether nodes protect services from batch; default yes.")] = None,
+    failures: Annotated[bool | None, Parameter(help="Whether nodes fail and recover; default yes.")] = None,
+    set_: Annotated[
+        tuple[str, ...],
+        Parameter(name="--set", help="POLICY.KNOB=VALUE: change a knob of one policy; may be repeated.", negative=()),
+    ] = (),
+    out: Annotated[
+        Path | None, Parameter(help="Folder for runs, results and report; default runs/WORKLOAD-DIGEST.")
+    ] = None,
+    jobs: Annotated[
+        int | None, Parameter(help="Runs side by side; default: one a core. 1 runs in this process.")
+    ] = None,
+    json: Annotated[bool, _JSON] = False,
+) -> int:
+    """Compare policies on a workload: a table, OUT/report.html, OUT/results.json and OUT/results.parquet.
+
+    The same command continues an interrupted comparison. Exit status: 0 done, 1 a run failed, 2 bad input, 130 interrupted.
+    `cotenant lab metrics` defines every figure.
+    """
+    from cotenant.cli import comparing
+
+    request = comparing.Request(
+        workload=workload,
+        traces=traces,
+        policies=policies,
+        seeds=seeds,
+        load=load,
+        interference=interference,
+        estimate_error=estimate_error,
+        node_qos=node_qos,
+        failures=failures,
+        overrides=set_,
+        out=out,
+        jobs=jobs,
+        json=json,
+    )
+    return comparing.compare(request)
+
+
+@app.command
+def workloads(*, json: Annotated[bool, _JSON] = False) -> int:
+    """List the workloads."""
+    from cotenant.cli import listing
+
+    return listing.workloads(json)
+
+
+@app.command
+def policies(
+    *,
+    workload: Annotated[str, Parameter(help="Whose policies to list.")] = "founding",
+    json: Annotated[bool, _JSON] = False,
+) -> int:
+    """List the policies that a workload can run, each with its role: ours, rival, variant, bound or ablation."""
+    from cotenant.cli import listing
+
+    return listing.policies(workload, json)
+
+
+@app.command
+def metrics(
+    *,
+    markdown: Annotated[bool, Parameter(negative=(), help="As a page of documentation.")] = False,
+    json: Annotated[bool, _JSON] = False,
+) -> int:
+    """Define every figure: unit, direction, exact definition, and whose property it is."""
+    from cotenant.cli import listing
+
+    return listing.metrics(markdown, json)
+
+
+@app.command(name="import")
+def import_(
+    format: Annotated[str, Parameter(help="What the source is.")],
+    source: Annotated[Path, Parameter(help="File or folder to read.")],
+    destination: Annotated[Path, Parameter(help="Parquet file or folder to write.")],
+    /,
+    *,
+    json: Annotated[bool, _JSON] = False,
+) -> int:
+    """Convert a trace to Parquet once, and report its bad rows by kind and line."""
+    from cotenant.cli import importing
+
+    return importing.import_trace(format, source, destination, json)
+
+
+@app.command
+def explain(
+    run: Annotated[Path, Parameter(help="The --out folder of a comparison.")],
+    task: Annotated[str, Parameter(help="The task's name, as the workload names it.")],
+    /,
+    *,
+    policy: Annotated[str | None, Parameter(help="Whose decision; default: our policy.")] = None,
+    seed: Annotated[int | None, Parameter(help="In the run of which seed; default: the first.")] = None,
+    load: Annotated[float | None, Parameter(help="At which load; default: the first.")] = None,
+    json: Annotated[bool, _JSON] = False,
+) -> int:
+    """Tell why a task was placed where it was, or was not: runs it again with recording on."""
+    from cotenant.cli import explaining
+
+    return explaining.explain(run, task, policy, seed, load, json)

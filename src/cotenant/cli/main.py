@@ -1,0 +1,56 @@
+"""The `cotenant` command.
+
+Problem: a person wants one clear line when something is wrong, a script wants an exit status and clean standard output. Choice: every
+command returns its exit status, and this file alone turns errors into lines: 2 = bad arguments or input, 1 = something failed,
+130 = interrupted. Limits: an error that nobody foresaw keeps its traceback, because hiding it would help nobody.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError
+
+from cotenant import __version__
+from cotenant.cli import lab
+from cotenant.model.errors import CotenantError, InvalidInput
+
+BAD_INPUT = 2
+FAILED = 1
+INTERRUPTED = 130
+
+app = App(
+    name="cotenant",
+    help="Latency-critical services and best-effort work on shared machines, while the services' objectives hold.",
+    version=__version__,
+    result_action="return_value",
+    help_format="plaintext",
+)
+app.command(lab.app)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; gives its exit status. `arguments` default to the process's."""
+    tokens = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        status = app(tokens, exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        return _say(error, BAD_INPUT)
+    except InvalidInput as error:
+        return _say(error, BAD_INPUT)
+    except CotenantError as error:
+        return _say(error, FAILED)
+    except lab.Interrupted as error:
+        return _say(error, INTERRUPTED)
+    except KeyboardInterrupt:
+        return _say("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output has gone; nothing is left to say
+        return FAILED
+    return status if isinstance(status, int) else 0
+
+
+def _say(error: object, status: int) -> int:
+    print("cotenant:", " ".join(str(error).split()), file=sys.stderr)
+    return status

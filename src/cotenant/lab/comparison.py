@@ -1,0 +1,296 @@
+"""Runs gathered into what is compared: a row a policy and load, paired differences, the sustained load.
+
+Problem: the terminal, the JSON object and the report must tell the same figures. Choice: they all print one `Comparison`,
+computed once. Limits: a failed run is missing from its row's seeds, and `Row.seeds` says how many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import isnan, nan
+
+from cotenant.lab.contract import Scenario
+from cotenant.lab.experiment import Outcome, Plan, measured
+from cotenant.lab.metrics import SUSTAINED_LOAD, Metric, catalogue
+from cotenant.lab.statistics import Bound, Interval, Sustained, interval, paired_difference, sustained_load
+from cotenant.lab.storage import RunRecord
+
+LIMIT = 0.01
+OURS = "ours"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One policy at one load: each metric's mean over seeds with its interval."""
+
+    policy: str
+    role: str
+    load: float
+    seeds: int
+    figures: Mapping[str, Interval]
+    by_class: Mapping[str, Interval]
+
+    def get(self, name: str) -> Interval:
+        """The figure of that name; NaN where it is not defined."""
+        return self.figures.get(name, Interval(nan, nan, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """`policy` minus `against`, seed by seed, in `metric`; `load` is NaN for the sustained load."""
+
+    policy: str
+    against: str
+    metric: str
+    load: float
+    difference: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class SustainedRow:
+    """The sustained load of a policy. `bounded`: seeds whose value is only known to lie below or above the sweep."""
+
+    policy: str
+    role: str
+    mean: Interval  # over seeds, a bound counted as the sweep's end
+    of_means: Sustained  # of the seeds' mean violations
+    by_seed: tuple[Sustained, ...]
+
+    @property
+    def bounded(self) -> int:
+        """How many seeds have only a bound."""
+        return sum(each.bound != "exact" for each in self.by_seed)
+
+    @property
+    def bound(self) -> Bound:
+        """What the mean is: below or above where some seeds are only bounds (all of one kind), else exact."""
+        kinds = {each.bound for each in self.by_seed} - {"exact"}
+        return kinds.pop() if len(kinds) == 1 else "exact"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Everything a table, the JSON object or the report shows."""
+
+    workload: str
+    summary: str
+    provenance: str
+    headline: tuple[str, ...]
+    metrics: Mapping[str, Metric]
+    measured: tuple[str, ...]
+    ours: str  # the policy others are compared with
+    roles: Mapping[str, str]
+    summaries: Mapping[str, str]
+    policies: tuple[str, ...]
+    loads: tuple[float, ...]
+    seeds: tuple[int, ...]
+    rows: tuple[Row, ...]
+    paired: tuple[Paired, ...]
+    sustained: tuple[SustainedRow, ...]
+    notes: tuple[str, ...]
+    failures: tuple[str, ...]
+    records: tuple[RunRecord, ...] = field(repr=False, default=())
+
+    def row(self, policy: str, load: float) -> Row | None:
+        """The row of a policy at a load; None where all its runs failed."""
+        return next((row for row in self.rows if row.policy == policy and row.load == load), None)
+
+    @property
+    def leading(self) -> str:
+        """The metric that rows are sorted by."""
+        return leading_metric(self.headline, self.metrics, self.measured)
+
+    @property
+    def focus(self) -> float:
+        """The load that a picture of one load shows: the middle of the sweep, the higher of two."""
+        return self.loads[len(self.loads) // 2]
+
+
+def compare(plan: Plan, scenario: Scenario, outcome: Outcome) -> Comparison:
+    """Gather an experiment's runs."""
+    metrics = catalogue(plan.base.workload)
+    names = measured(outcome.records)
+    infos = {info.name: info for info in scenario.policies()}
+    roles = {name: infos[name].role for name in plan.policies}
+    ours = next((name for name in plan.policies if roles[name] == OURS), plan.policies[0])
+    headline = tuple(name for name in scenario.headline if name in names)
+    groups: dict[tuple[str, float], dict[int, RunRecord]] = {}
+    for record in outcome.records:
+        groups.setdefault((record.spec.policy, record.spec.load), {})[record.spec.seed] = record
+    leading = leading_metric(headline, metrics, names)
+    rows = [_row(policy, roles[policy], load, runs, names) for (policy, load), runs in groups.items()]
+    highest_first = metrics[leading].better == "higher"
+
+    def rank(row: Row) -> tuple[float, bool, float]:
+        mean = row.get(leading).mean
+        return row.load, isnan(mean), -mean if highest_first else mean
+
+    sustained = _sustained(plan, roles, groups) if {"violation_service", "violation_batch"} <= set(names) else ()
+    return Comparison(
+        workload=plan.base.workload,
+        summary=scenario.summary,
+        provenance=scenario.provenance,
+        headline=headline,
+        metrics=metrics,
+        measured=names,
+        ours=ours,
+        roles=roles,
+        summaries={name: infos[name].summary for name in plan.policies},
+        policies=plan.policies,
+        loads=plan.loads,
+        seeds=plan.seeds,
+        rows=tuple(sorted(rows, key=rank)),
+        paired=(*_paired(plan, ours, groups, metrics, names), *_paired_sustained(ours, sustained)),
+        sustained=sustained,
+        notes=tuple(dict.fromkeys(note for record in outcome.records for note in record.notes)),
+        failures=tuple(failure.line() for failure in outcome.failures),
+        records=outcome.records,
+    )
+
+
+def leading_metric(headline: tuple[str, ...], metrics: Mapping[str, Metric], names: tuple[str, ...]) -> str:
+    """The metric rows are sorted by: the violation where there is one, else the first figure that ranks policies."""
+    if "violation" in names:
+        return "violation"
+    candidates = [name for name in (*headline, *names) if metrics[name].ranks]
+    if "utilisation" in candidates:
+        return "utilisation"
+    return candidates[0] if candidates else names[0]
+
+
+def _row(policy: str, role: str, load: float, runs: dict[int, RunRecord], names: tuple[str, ...]) -> Row:
+    figures = {name: interval([getattr(run.measures, name) for run in runs.values()]) for name in names}
+    classes = dict.fromkeys(name for run in runs.values() for name, _ in run.by_class)
+    by_class = {name: interval([dict(run.by_class).get(name, nan) for run in runs.values()]) for name in classes}
+    return Row(policy, role, load, len(runs), figures, by_class)
+
+
+def _paired(
+    plan: Plan,
+    ours: str,
+    groups: Mapping[tuple[str, float], Mapping[int, RunRecord]],
+    metrics: Mapping[str, Metric],
+    names: tuple[str, ...],
+) -> tuple[Paired, ...]:
+    found = []
+    for load in plan.loads:
+        base = groups.get((ours, load), {})
+        for policy in plan.policies:
+            other = groups.get((policy, load), {})
+            common = sorted(base.keys() & other.keys())
+            if policy == ours or not common:
+                continue
+            for name in names:
+                if not metrics[name].ranks:
+                    continue
+                theirs = [getattr(other[seed].measures, name) for seed in common]
+                mine = [getattr(base[seed].measures, name) for seed in common]
+                difference = paired_difference(theirs, mine)
+                if difference.count:
+                    found.append(Paired(policy, ours, name, load, difference))
+    return tuple(found)
+
+
+def _sustained(
+    plan: Plan, roles: Mapping[str, str], groups: Mapping[tuple[str, float], Mapping[int, RunRecord]]
+) -> tuple[SustainedRow, ...]:
+    loads = sorted(plan.loads)
+    if len(loads) < 2:
+        return ()
+    rows = []
+    for policy in plan.policies:
+        by_load = [groups.get((policy, load), {}) for load in loads]
+        seeds = [seed for seed in plan.seeds if all(seed in runs for runs in by_load)]
+        curves = {
+            seed: [
+                [getattr(runs[seed].measures, name) for runs in by_load]
+                for name in ("violation_service", "violation_batch")
+            ]
+            for seed in seeds
+        }
+        curves = {seed: curve for seed, curve in curves.items() if not any(isnan(v) for part in curve for v in part)}
+        if len(curves) != len(plan.seeds):
+            continue  # a sweep with holes: its seeds would not pair with the others'
+        by_seed = tuple(sustained_load(loads, curve, LIMIT) for curve in curves.values())
+        means = [[sum(c[k][i] for c in curves.values()) / len(curves) for i in range(len(loads))] for k in range(2)]
+        rows.append(
+            SustainedRow(
+                policy,
+                roles[policy],
+                interval([each.load for each in by_seed]),
+                sustained_load(loads, means, LIMIT),
+                by_seed,
+            )
+        )
+    return tuple(sorted(rows, key=lambda row: (-row.mean.mean, row.policy)))
+
+
+def _paired_sustained(ours: str, rows: tuple[SustainedRow, ...]) -> tuple[Paired, ...]:
+    base = next((row for row in rows if row.policy == ours), None)
+    if base is None:
+        return ()
+    mine = [each.load for each in base.by_seed]
+    return tuple(
+        Paired(row.policy, ours, SUSTAINED_LOAD.name, nan, paired_difference([each.load for each in row.by_seed], mine))
+        for row in rows
+        if row is not base
+    )
+
+
+def to_object(comparison: Comparison) -> dict[str, object]:
+    """The `--json` object: fractions 0..1, NaN as None, each figure with the half width of its interval in `_ci`."""
+
+    def number(value: float) -> float | None:
+        return None if isnan(value) else value
+
+    def figures(row: Row) -> dict[str, object]:
+        told: dict[str, object] = {
+            "policy": row.policy,
+            "role": row.role,
+            "load": row.load,
+            "seeds": row.seeds,
+        }
+        for name in comparison.metrics:
+            value = row.get(name)
+            told[name], told[f"{name}_ci"] = number(value.mean), number(value.half_width)
+        told["by_class"] = {
+            name: {"mean": number(each.mean), "ci": number(each.half_width)} for name, each in row.by_class.items()
+        }
+        return told
+
+    return {
+        "workload": comparison.workload,
+        "seeds": len(comparison.seeds),
+        "loads": list(comparison.loads),
+        "ours": comparison.ours,
+        "rows": [figures(row) for row in comparison.rows],
+        "paired": [
+            {
+                "policy": each.policy,
+                "against": each.against,
+                "metric": each.metric,
+                "load": number(each.load),
+                "difference": number(each.difference.mean),
+                "difference_ci": number(each.difference.half_width),
+                "seeds": each.difference.count,
+            }
+            for each in comparison.paired
+        ],
+        "sustained_load": [
+            {
+                "policy": row.policy,
+                "role": row.role,
+                "sustained_load": number(row.mean.mean),
+                "sustained_load_ci": number(row.mean.half_width),
+                "bound": row.bound,
+                "bounded_seeds": row.bounded,
+                "of_means": row.of_means.load,
+                "of_means_bound": row.of_means.bound,
+                "by_seed": [each.load for each in row.by_seed],
+            }
+            for row in comparison.sustained
+        ],
+        "notes": list(comparison.notes),
+        "failed": list(comparison.failures),
+    }

@@ -1,0 +1,398 @@
+"""Every figure the lab reports, defined once.
+
+Problem: the same word (success, utilisation, fairness) means different things in different papers, so a table without
+definitions cannot be believed. Choice: one record a field of `Measures`, with its unit, which direction is better, its exact
+definition and whose property it is: a figure that the policy cannot move must not be read as a merit. The command line, the
+report and the documentation all print these records. Limits: a workload that measures a figure otherwise says so here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite, isnan, log10
+from typing import Literal
+
+Unit = Literal["fraction", "index", "ratio", "seconds", "microseconds", "count"]
+Better = Literal["higher", "lower", "neither"]
+Owner = Literal["policy", "load", "trace", "machine"]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One field of `Measures`. `owner`: whose property the figure is; "load" and "trace" figures do not rank policies."""
+
+    name: str
+    title: str
+    short: str  # column heading, at most 11 characters
+    unit: Unit
+    better: Better
+    owner: Owner
+    definition: str
+
+    @property
+    def ranks(self) -> bool:
+        """Whether a better figure speaks for the policy."""
+        return self.better != "neither" and self.owner == "policy"
+
+    @property
+    def scale(self) -> float:
+        """What a value is multiplied with to be shown: fractions are shown in percent."""
+        return 100.0 if self.unit == "fraction" else 1.0
+
+    @property
+    def suffix(self) -> str:
+        """The unit as a heading shows it."""
+        return {"fraction": "%", "index": "", "ratio": "x", "seconds": "s", "microseconds": "us", "count": ""}[
+            self.unit
+        ]
+
+
+METRICS: tuple[Metric, ...] = (
+    Metric(
+        "success",
+        "Success",
+        "success",
+        "fraction",
+        "higher",
+        "policy",
+        "Pods started within 600 s of becoming ready (services from t = 0), over all pods of the workload, those that never "
+        "started included. Nearly every policy reads 100 % below saturation.",
+    ),
+    Metric(
+        "utilisation",
+        "Utilisation, requested",
+        "requested",
+        "fraction",
+        "neither",
+        "load",
+        "Time mean over [1 h, H] of requested CPU / CPU capacity. It follows from the load, and rises when a policy is bad, "
+        "because slowed pods stay longer: no merit.",
+    ),
+    Metric(
+        "utilisation_used",
+        "Utilisation, CPU in use",
+        "used",
+        "fraction",
+        "neither",
+        "load",
+        "Time mean over [1 h, H] of CPU really in use / CPU capacity. Follows from the load.",
+    ),
+    Metric(
+        "utilisation_memory",
+        "Memory requested",
+        "mem req",
+        "fraction",
+        "neither",
+        "load",
+        "Time mean over [1 h, H] of requested memory / memory capacity. Follows from the load.",
+    ),
+    Metric(
+        "utilisation_memory_used",
+        "Memory in use",
+        "mem used",
+        "fraction",
+        "neither",
+        "load",
+        "Time mean over [1 h, H] of memory really in use / memory capacity. Follows from the load.",
+    ),
+    Metric(
+        "fragmentation",
+        "Fragmentation",
+        "fragment",
+        "fraction",
+        "lower",
+        "policy",
+        "Every 5 min, summed over nodes: idle requested CPU x the share of 200 pod shapes drawn from the workload that do not "
+        "fit that node (CPU and memory); mean over time, as a share of CPU capacity.",
+    ),
+    Metric(
+        "violation",
+        "SLO violation",
+        "violation",
+        "fraction",
+        "lower",
+        "policy",
+        "Core-hours that missed their objective / core-hours demanded. Service: cores x one-minute windows whose p99 latency is "
+        "above the objective (a replica without a node counts as violated). Batch: cores x duration alone of all pods of a job "
+        "that ended after its deadline or never.",
+    ),
+    Metric(
+        "violation_service",
+        "SLO violation, services",
+        "V services",
+        "fraction",
+        "lower",
+        "policy",
+        "V_LS: the service part of the violation, over the services' core-hours alone.",
+    ),
+    Metric(
+        "violation_batch",
+        "SLO violation, batch",
+        "V batch",
+        "fraction",
+        "lower",
+        "policy",
+        "V_BE: the batch part of the violation, over the batch core-hours alone (duration alone x cores).",
+    ),
+    Metric(
+        "violation_count",
+        "SLO violation by pod count",
+        "V by count",
+        "fraction",
+        "lower",
+        "policy",
+        "The same by number of pods instead of core-hours: for services the violated share of their windows, for batch the pods "
+        "of jobs that missed their deadline. A few giant jobs cannot decide this one.",
+    ),
+    Metric(
+        "task_fairness",
+        "Per-task fairness",
+        "task fair",
+        "index",
+        "higher",
+        "policy",
+        "Jain's index over batch pods of x = duration alone / (finish - ready), x = 0 where unfinished. Hardly moved by the "
+        "policy below 90 % load.",
+    ),
+    Metric(
+        "dominant_fairness",
+        "Dominant-share fairness",
+        "dom. share",
+        "index",
+        "neither",
+        "trace",
+        "Jain's index over tenants of the time-mean dominant share, the largest over CPU and memory of requested / cluster "
+        "capacity. With every request granted it is 1 / (1 + CV^2) of the tenants' demand: the trace's property.",
+    ),
+    Metric(
+        "granted_fairness",
+        "Granted-share fairness",
+        "granted",
+        "index",
+        "higher",
+        "policy",
+        "Jain's index over tenants of granted / (granted + queued) dominant share, time mean: 1 when every tenant gets the same "
+        "part of what it asks for.",
+    ),
+    Metric(
+        "slowdown_p50",
+        "Slowdown, median",
+        "slow p50",
+        "ratio",
+        "lower",
+        "policy",
+        "Median over finished batch pods of (finish - ready) / duration alone.",
+    ),
+    Metric(
+        "slowdown_p95",
+        "Slowdown, p95",
+        "slow p95",
+        "ratio",
+        "lower",
+        "policy",
+        "95th percentile over batch pods of (finish - ready) / duration alone.",
+    ),
+    Metric(
+        "slowdown_p99",
+        "Slowdown, p99",
+        "slow p99",
+        "ratio",
+        "lower",
+        "policy",
+        "99th percentile over batch pods of (finish - ready) / duration alone.",
+    ),
+    Metric(
+        "wait_p99_s",
+        "Wait, p99",
+        "wait p99",
+        "seconds",
+        "lower",
+        "policy",
+        "99th percentile over pods of the seconds from ready to first start; a pod that never started waits to the end of the run.",
+    ),
+    Metric(
+        "evictions",
+        "Evictions",
+        "evicted",
+        "count",
+        "lower",
+        "policy",
+        "Batch pods that a node evicted for want of memory. Each starts again from zero after a pause.",
+    ),
+    Metric(
+        "preemptions",
+        "Preemptions",
+        "preempted",
+        "count",
+        "lower",
+        "policy",
+        "Running pods that the scheduler removed to make room for a pod of higher priority.",
+    ),
+    Metric(
+        "first_failure",
+        "First failure",
+        "first fail",
+        "fraction",
+        "higher",
+        "policy",
+        "Load that had arrived when the first pod found no node. 100 % or more where none failed before all had arrived.",
+    ),
+    Metric(
+        "decision_p50_us",
+        "Decision latency, median",
+        "decide p50",
+        "microseconds",
+        "lower",
+        "machine",
+        "Median wall time of the policy for one placed pod, on the machine named in the report, with the experiment's other runs "
+        "side by side. Policies that decide a round at once: the round's time / its pods.",
+    ),
+    Metric(
+        "decision_p99_us",
+        "Decision latency, p99",
+        "decide p99",
+        "microseconds",
+        "lower",
+        "machine",
+        "99th percentile over placed pods of the same wall time.",
+    ),
+    Metric(
+        "decision_total_s",
+        "Decision time, total",
+        "decide sum",
+        "seconds",
+        "lower",
+        "machine",
+        "Wall time of all decisions of the run together.",
+    ),
+    Metric(
+        "run_s",
+        "Time of a run",
+        "run",
+        "seconds",
+        "neither",
+        "machine",
+        "Wall time of the whole run: workload, world and policy. A property of the machine and the code, never of a policy's merit.",
+    ),
+)
+
+# Workloads without departures measure these otherwise.
+_VARIANTS: dict[str, tuple[Metric, ...]] = {
+    "openb": (
+        Metric(
+            "success",
+            "Success",
+            "success",
+            "fraction",
+            "higher",
+            "policy",
+            "Pods placed, over all pods that arrived, up to the end of arrivals; nothing departs and nothing is tried twice.",
+        ),
+        Metric(
+            "utilisation",
+            "GPU allocated",
+            "GPU alloc.",
+            "fraction",
+            "higher",
+            "policy",
+            "GPU allocated / GPUs of the cluster when the last pod has arrived. A pod that fits somewhere must be placed.",
+        ),
+        Metric(
+            "fragmentation",
+            "GPU fragment",
+            "fragment",
+            "fraction",
+            "lower",
+            "policy",
+            "Idle GPU that a random pod of the list cannot use (FGD, ATC'23), as a share of all GPUs, at the end of arrivals.",
+        ),
+    ),
+    "tianchi": (
+        Metric(
+            "success",
+            "Success",
+            "success",
+            "fraction",
+            "higher",
+            "policy",
+            "Containers placed, over all that arrived, up to the end of arrivals; nothing departs and nothing is tried twice.",
+        ),
+        Metric(
+            "utilisation",
+            "CPU allocated",
+            "CPU alloc.",
+            "fraction",
+            "higher",
+            "policy",
+            "CPU allocated / CPU capacity when the last container has arrived.",
+        ),
+        Metric(
+            "fragmentation",
+            "CPU fragment",
+            "fragment",
+            "fraction",
+            "lower",
+            "policy",
+            "Idle CPU that a random container of the workload cannot use, as a share of CPU capacity.",
+        ),
+    ),
+}
+
+
+def catalogue(workload: str = "") -> dict[str, Metric]:
+    """The metrics by name, as `workload` (`NAME` or `NAME:VARIANT`) measures them; in the order to show them."""
+    known = {metric.name: metric for metric in METRICS}
+    return known | {metric.name: metric for metric in _VARIANTS.get(workload.partition(":")[0], ())}
+
+
+def variants() -> tuple[tuple[str, Metric], ...]:
+    """The definitions that hold for one workload only."""
+    return tuple((workload, metric) for workload, changed in _VARIANTS.items() for metric in changed)
+
+
+SUSTAINED_LOAD = Metric(
+    "sustained_load",
+    "Sustained load",
+    "sustained",
+    "fraction",
+    "higher",
+    "policy",
+    "Largest load at which V_LS <= 1 % and V_BE <= 1 %, by linear interpolation between the swept loads, seed by seed. "
+    "Where even the lowest swept load fails it is given as '< lowest'; where the highest still holds, as '>= highest'.",
+)
+"""Derived from a sweep over loads, so no field of `Measures`."""
+
+DERIVED: tuple[Metric, ...] = (SUSTAINED_LOAD,)
+
+OWNER_WORDS: dict[Owner, str] = {
+    "policy": "the policy's",
+    "load": "follows from the load",
+    "trace": "the trace's",
+    "machine": "of code and machine",
+}
+
+
+def decimals(metric: Metric, half_width: float) -> int:
+    """How many decimals a value deserves: two digits of its interval's half width, within what the unit usually needs.
+
+    `half_width` is in the unit of the value as stored (fractions 0..1); NaN or 0 gives the unit's usual number.
+    """
+    usual = {"fraction": 2, "index": 3, "ratio": 2, "seconds": 1, "microseconds": 1, "count": 1}[metric.unit]
+    least = {"fraction": 1, "index": 3, "ratio": 2, "seconds": 0, "microseconds": 0, "count": 0}[metric.unit]
+    shown = half_width * metric.scale
+    if isnan(shown) or shown <= 0:
+        return usual
+    return max(least, min(usual, 1 - int(log10(shown) // 1)))
+
+
+def show(metric: Metric, value: float, half_width: float = float("nan"), places: int | None = None) -> str:
+    """A value and its interval for a person, without the unit: `99.98 ±0.01`, `–` where not defined."""
+    if not isfinite(value):
+        return "–"
+    digits = decimals(metric, half_width) if places is None else places
+    text = f"{value * metric.scale:,.{digits}f}"
+    if text.startswith("-") and not text.strip("-0.,"):
+        text = text[1:]  # no minus before a zero
+    if not isfinite(half_width):
+        return text
+    return f"{text} ±{half_width * metric.scale:,.{digits}f}"

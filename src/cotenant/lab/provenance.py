@@ -1,0 +1,116 @@
+"""What ran where: the versions and the machine that figures belong to, and the command that makes them again."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import msgspec
+
+from cotenant import __version__
+from cotenant.lab import storage
+from cotenant.lab.contract import RunSpec
+from cotenant.lab.experiment import Plan
+from cotenant.model.errors import InvalidInput
+
+_LIBRARIES = ("numpy", "numba", "polars", "ortools", "scipy")
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """The origin of a set of figures."""
+
+    command: str
+    cotenant: str
+    sources: str  # digest of the sources that produce results
+    python: str
+    libraries: tuple[str, ...]  # "numpy 2.4.0"
+    machine: str
+    cores: int
+    jobs: int  # runs side by side
+
+
+def provenance(arguments: Sequence[str], jobs: int) -> Provenance:
+    """Describe this process, and the command line `arguments` (without the program's name)."""
+    libraries = []
+    for name in _LIBRARIES:
+        try:
+            libraries.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    return Provenance(
+        command=shlex.join(("cotenant", *arguments)),
+        cotenant=__version__,
+        sources=storage.code_digest(),
+        python=platform.python_version(),
+        libraries=tuple(libraries),
+        machine=_processor(),
+        cores=len(os.sched_getaffinity(0)),
+        jobs=jobs,
+    )
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+class _Experiment(msgspec.Struct):
+    """What `experiment.json` says: enough to run any of its runs again."""
+
+    workload: str
+    ours: str
+    policies: tuple[str, ...]
+    seeds: tuple[int, ...]
+    loads: tuple[float, ...]
+    interference: float
+    estimate_error: float
+    node_qos: bool
+    failures: bool
+    traces: str | None
+    file: str | None
+    overrides: tuple[tuple[str, str, float], ...]
+    provenance: dict[str, object]
+
+
+def save_experiment(folder: Path, plan: Plan, ours: str, origin: Provenance) -> None:
+    """Write what an experiment's folder holds, before it runs."""
+    base = storage.absolute(plan.base)
+    shared = {field.name: getattr(base, field.name) for field in fields(RunSpec)}
+    shared |= {"traces": str(base.traces) if base.traces else None, "file": str(base.file) if base.file else None}
+    shared |= {"ours": ours, "policies": plan.policies, "seeds": plan.seeds, "loads": plan.loads}
+    shared |= {"overrides": plan.overrides, "provenance": asdict(origin)}
+    storage.write_json(folder / storage.EXPERIMENT, {key: shared[key] for key in _Experiment.__struct_fields__})
+
+
+def load_experiment(folder: Path) -> tuple[Plan, str]:
+    """The plan that a folder was made by, and the name of our policy in it. Raises `InvalidInput` where it is no such folder."""
+    path = folder / storage.EXPERIMENT
+    try:
+        told = msgspec.json.decode(path.read_bytes(), type=_Experiment)
+    except (OSError, msgspec.MsgspecError) as error:
+        hint = f"it has no readable {storage.EXPERIMENT}"
+        raise InvalidInput("RUN", str(folder), "the --out folder of `cotenant lab compare`", hint) from error
+    base = RunSpec(
+        workload=told.workload,
+        policy="",
+        seed=0,
+        load=0.0,
+        interference=told.interference,
+        estimate_error=told.estimate_error,
+        node_qos=told.node_qos,
+        failures=told.failures,
+        traces=Path(told.traces) if told.traces else None,
+        file=Path(told.file) if told.file else None,
+    )
+    return Plan(base, told.policies, told.seeds, told.loads, told.overrides), told.ours

@@ -1,0 +1,242 @@
+"""What an experiment leaves on disk.
+
+Problem: an experiment is killed, or the disk fills, at any moment; nothing half-written may be taken for a result, and an earlier
+report must survive. Choice: every file is written beside its place, flushed and renamed over it. A run is a JSON file, with an NPZ of
+its arrays written first, both named by a digest of the specification, the sources that produce results and, where one is used, the
+contents of the workload's file. Limits: the digest does not look into the traces, nor at the versions of dependencies.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+import zipfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
+from math import isfinite, nan
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from cotenant import __version__
+from cotenant.lab.contract import MachineMap, Measures, RunResult, RunSpec, Series
+from cotenant.model.errors import Permanent
+
+RUNS = "runs"
+EXPERIMENT = "experiment.json"
+RESULTS_JSON = "results.json"
+RESULTS_PARQUET = "results.parquet"
+REPORT = "report.html"
+FAILURES = "failures.txt"
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+# Sources that cannot change a run's figures: those that only ask for runs, store, compare or print them.
+_AFTER = (
+    "cli/",
+    "lab/report/",
+    "lab/comparison.py",
+    "lab/experiment.py",
+    "lab/metrics.py",
+    "lab/provenance.py",
+    "lab/registry.py",
+    "lab/statistics.py",
+    "lab/storage.py",
+    "lab/workers.py",
+    "__main__.py",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A finished run without its arrays; `load_result` reads those."""
+
+    spec: RunSpec
+    measures: Measures
+    by_class: tuple[tuple[str, float], ...]
+    notes: tuple[str, ...]
+    path: Path  # the JSON file
+
+
+@lru_cache(maxsize=1)
+def code_digest() -> str:
+    """Sixteen hexadecimal digits that change when a source that produces results does."""
+    digest = hashlib.sha256(__version__.encode())
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        name = path.relative_to(_PACKAGE).as_posix()
+        if not name.startswith(_AFTER):
+            digest.update(name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def spec_digest(spec: RunSpec) -> str:
+    """Sixteen hexadecimal digits for a specification under the present sources."""
+    content = hashlib.sha256(spec.file.read_bytes()).hexdigest() if spec.file else ""
+    key = msgspec.json.encode([_plain_spec(spec), content, code_digest()])
+    return hashlib.sha256(key).hexdigest()[:16]
+
+
+def run_path(folder: Path, spec: RunSpec) -> Path:
+    """Where a run's JSON file belongs."""
+    policy = re.sub(r"[^A-Za-z0-9._+-]", "_", spec.policy)
+    return folder / RUNS / f"{policy}-{spec.load:.4g}-s{spec.seed}-{spec_digest(spec)}.json"
+
+
+def write_atomic(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Write a whole new file at `path`, or leave what stands there. Raises `Permanent` with the reason, e.g. a full disk."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(temporary, "wb") as file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        kept = "; what stood there before is untouched" if path.is_file() else ""
+        raise Permanent(f"cannot write {path}: {error.strerror or error}{kept}") from error
+
+
+def remove_leftovers(folder: Path) -> int:
+    """Remove temporary files that a killed process left in an experiment's folder; gives their number."""
+    found = [*folder.glob(".*.tmp"), *folder.glob(f"{RUNS}/.*.tmp")]
+    for path in found:
+        path.unlink(missing_ok=True)
+    return len(found)
+
+
+def save_result(path: Path, result: RunResult) -> None:
+    """Store a run: the arrays first, then the JSON file whose presence says that the run is finished."""
+    arrays: dict[str, NDArray[Any]] = {"slowdowns": result.slowdowns}
+    for i, series in enumerate(result.series):
+        arrays[f"x{i}"], arrays[f"y{i}"] = series.x, series.y
+    if result.machine_map is not None:
+        owners, codes = np.unique(np.array(result.machine_map.owner, dtype=np.str_), return_inverse=True)
+        arrays |= {"owners": owners, "owner": codes.astype(np.int32), "machine": result.machine_map.machine}
+        arrays |= {"cpu_share": result.machine_map.cpu_share, "is_service": result.machine_map.is_service}
+    held = io.BytesIO()  # savez seeks in its target, and a name would have its ending changed
+    np.savez_compressed(held, **arrays)  # type: ignore[arg-type]
+    write_atomic(path.with_suffix(".npz"), lambda file: file.write(held.getbuffer()))
+    told = {
+        "spec": _plain_spec(result.spec),
+        "measures": plain_numbers(asdict(result.measures)),
+        "by_class": plain_numbers(dict(result.by_class)),
+        "notes": list(result.notes),
+        "series": [[series.name, series.x_label, series.y_label] for series in result.series],
+        "machine_map": result.machine_map.at if result.machine_map else None,
+    }
+    text = msgspec.json.format(msgspec.json.encode(told), indent=1)
+    write_atomic(path, lambda file: file.write(text))
+
+
+class _Stored(msgspec.Struct):
+    spec: dict[str, object]
+    measures: dict[str, float | None]
+    by_class: dict[str, float | None]
+    notes: list[str]
+    series: list[tuple[str, str, str]]
+    machine_map: str | None
+
+
+def load_record(path: Path, spec: RunSpec) -> RunRecord | None:
+    """A stored run of `spec`; None where there is none, or where it cannot be read (it is then run again)."""
+    stored = _read(path)
+    if stored is None or not path.with_suffix(".npz").is_file():
+        return None
+    known = {field.name for field in fields(Measures)}
+    values = {name: nan if value is None else value for name, value in stored.measures.items() if name in known}
+    by_class = tuple((name, nan if value is None else value) for name, value in stored.by_class.items())
+    return RunRecord(spec, Measures(**values), by_class, tuple(stored.notes), path)
+
+
+def load_result(record: RunRecord) -> RunResult:
+    """A stored run with its arrays. Raises `Permanent` where its files are gone or damaged."""
+    stored = _read(record.path)
+    try:
+        if stored is None:
+            raise ValueError("not a stored run")
+        with np.load(record.path.with_suffix(".npz"), allow_pickle=False) as arrays:
+            series = tuple(Series(*words, arrays[f"x{i}"], arrays[f"y{i}"]) for i, words in enumerate(stored.series))
+            machines = None
+            if stored.machine_map is not None:
+                owners = arrays["owners"]
+                owner = tuple(str(owners[code]) for code in arrays["owner"])
+                machines = MachineMap(
+                    stored.machine_map, arrays["machine"], owner, arrays["cpu_share"], arrays["is_service"]
+                )
+            slowdowns = arrays["slowdowns"]
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise Permanent(f"cannot read the run {record.path}: {error}") from error
+    return RunResult(record.spec, record.measures, series, slowdowns, machines, record.by_class, record.notes)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write `value` as indented JSON; NaN becomes null."""
+    text = msgspec.json.format(msgspec.json.encode(value), indent=1)
+    write_atomic(path, lambda file: file.write(text + b"\n"))
+
+
+def write_parquet(path: Path, records: Iterable[RunRecord]) -> None:
+    """One row a run: the specification's fields, then the measures, then the scenario's further figures; NaN becomes null."""
+    import polars as pl  # loaded when used: it costs a fifth of a second
+
+    rows = [
+        {
+            **{name: value for name, value in _plain_spec(each.spec).items() if name != "overrides"},
+            "overrides": " ".join(f"{knob}={value:g}" for knob, value in each.spec.overrides),
+            **plain_numbers(asdict(each.measures)),
+            **{f"class: {name}": value for name, value in plain_numbers(dict(each.by_class)).items()},
+        }
+        for each in records
+    ]
+    frame = pl.DataFrame(rows, infer_schema_length=None)
+    write_atomic(path, lambda file: frame.write_parquet(file))
+
+
+def write_failures(folder: Path, failures: Sequence[tuple[str, str]]) -> None:
+    """The failed runs' lines with their tracebacks, in `failures.txt`; no such file where none failed."""
+    path = folder / FAILURES
+    if failures:
+        text = "\n".join(f"{line}\n{detail}" for line, detail in failures)
+        write_atomic(path, lambda file: file.write(text.encode()))
+    else:
+        path.unlink(missing_ok=True)
+
+
+def plain_numbers(values: dict[str, float]) -> dict[str, float | None]:
+    """The same with None for NaN and infinities, which JSON lacks."""
+    return {name: float(value) if isfinite(value) else None for name, value in values.items()}
+
+
+def absolute(spec: RunSpec) -> RunSpec:
+    """The same specification with absolute paths, so that it means the same from every folder."""
+    traces = spec.traces.resolve() if spec.traces else None
+    return replace(spec, traces=traces, file=spec.file.resolve() if spec.file else None)
+
+
+def _plain_spec(spec: RunSpec) -> dict[str, object]:
+    told: dict[str, object] = {field.name: getattr(spec, field.name) for field in fields(spec)}
+    told["traces"] = str(spec.traces) if spec.traces else None
+    told["file"] = str(spec.file) if spec.file else None
+    told["overrides"] = [list(each) for each in sorted(spec.overrides)]
+    return told
+
+
+def _read(path: Path) -> _Stored | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Stored)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def encode_object(value: object) -> str:
+    """One JSON object for standard output."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

@@ -1,0 +1,109 @@
+"""A user's own workload, described in YAML.
+
+Problem: a misspelt field must not be ignored, and an absurd number must be refused where it is written. Choice: one frozen
+record read strictly; unknown fields are errors that name the field and the closest known one. Limits: it varies the co-located
+world only; a workload of another kind is a scenario module.
+
+    base: colocation          # founding or colocation: whose defaults hold
+    title: a small cluster with more services
+    nodes: 100
+    load: [0.7, 0.8, 0.9]     # or one number: requested CPU / capacity
+    service_share: 0.45       # of the cluster's CPU, requested by services
+    interference: 1.0
+    horizon_h: 6
+    seeds: 5
+    policies: [cotenant, edf-least-allocated]
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from math import isfinite
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from cotenant.model.errors import InvalidInput
+
+SUFFIXES = (".yaml", ".yml")
+
+
+class WorkloadFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A workload of the co-located world. None = the base's own value. The command line overrides what both can say."""
+
+    base: Literal["founding", "colocation"]
+    title: str = ""
+    nodes: int | None = None
+    load: float | tuple[float, ...] | None = None  # requested CPU / capacity, services included
+    service_share: float | None = None  # of the cluster's CPU, requested by services
+    interference: float | None = None  # scale of the world's contention
+    estimate_error: float | None = None  # log-normal sd
+    node_qos: bool | None = None
+    failures: bool | None = None
+    horizon_h: float | None = None  # hours in which jobs arrive
+    seeds: int | None = None
+    policies: tuple[str, ...] | None = None
+
+    @property
+    def loads(self) -> tuple[float, ...] | None:
+        """The loads as a tuple, however written."""
+        return (self.load,) if isinstance(self.load, float | int) else self.load
+
+
+# Field -> smallest, largest value that makes sense, and how to say it.
+_RANGES: dict[str, tuple[float, float, str]] = {
+    "nodes": (1, 100_000, "1..100000 nodes"),
+    "service_share": (0.0, 0.95, "a share of the CPU, 0..0.95"),
+    "interference": (0.0, 10.0, "a scale, 0..10"),
+    "estimate_error": (0.0, 5.0, "a log-normal standard deviation, 0..5"),
+    "horizon_h": (1.5, 168.0, "hours, 1.5..168"),
+    "seeds": (1, 10_000, "1..10000 seeds"),
+}
+
+
+def is_workload_file(workload: str) -> bool:
+    """Whether a `--workload` argument names a file rather than a scenario."""
+    return workload.lower().endswith(SUFFIXES)
+
+
+def read_workload_file(path: Path) -> WorkloadFile:
+    """Read and check a workload file. Raises `InvalidInput` naming the file and field."""
+    name = str(path)
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise InvalidInput("--workload", name, "a readable YAML file", error.strerror or "") from error
+    try:
+        read = msgspec.yaml.decode(text, type=WorkloadFile)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(name, _one_line(error), "a workload file", _suggestion(str(error))) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(name, _one_line(error), "YAML") from error
+    for field, (low, high, words) in _RANGES.items():
+        value = getattr(read, field)
+        if value is not None and not (isfinite(value) and low <= value <= high):
+            raise InvalidInput(f"{name}: {field}", value, words)
+    for load in read.loads or ():
+        if not isfinite(load) or not 0 < load <= 2:
+            raise InvalidInput(f"{name}: load", load, "a share of the cluster's CPU above 0, at most 2")
+        if read.service_share is not None and load < read.service_share:
+            raise InvalidInput(f"{name}: load", load, f"at least service_share = {read.service_share:g}")
+    for field in ("load", "policies"):
+        if getattr(read, field) == ():
+            raise InvalidInput(f"{name}: {field}", "[]", "at least one")
+    return read
+
+
+def _suggestion(message: str) -> str:
+    known = list(WorkloadFile.__struct_fields__)
+    if "unknown field" not in message:
+        return ""
+    wrong = message.split("`")[1]
+    close = get_close_matches(wrong, known, n=1)
+    return f"did you mean {close[0]}?" if close else f"fields are {', '.join(known)}"
+
+
+def _one_line(error: Exception) -> str:
+    words = " ".join(str(error).split())
+    return words if len(words) <= 80 else words[:77] + "..."

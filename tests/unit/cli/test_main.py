@@ -1,0 +1,274 @@
+"""The command line in process: what it prints, what it leaves, and one line for every mistake."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cotenant.cli.main import main
+
+pytestmark = pytest.mark.usefixtures("fake_workloads")
+
+COMPARE = ("lab", "compare")
+FAKE = (*COMPARE, "--jobs", "1", "--workload", "fake", "--seeds", "2", "--policies", "cotenant,edf-paragon,random")
+
+
+def run(*arguments: object) -> int:
+    return main([str(each) for each in arguments])
+
+
+def only_line(capsys: pytest.CaptureFixture[str]) -> str:
+    """Standard error's one line, with nothing on standard output."""
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1, captured.err
+    assert "Traceback" not in captured.err
+    return captured.err
+
+
+def test_compare_prints_a_table_of_a_hundred_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*FAKE, "--out", tmp_path / "out") == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    lines = captured.out.splitlines()
+    assert max(map(len, lines)) <= 100
+    rows = [line.split()[:2] for line in lines if line.startswith(("cotenant ", "edf-", "random")) and "±" in line]
+    assert rows[:3] == [["cotenant", "ours"], ["edf-paragon", "rival"], ["random", "rival"]]
+    assert "sorted by SLO violation" in captured.out
+    assert "cotenant on SLO violation at load 0.77, paired by seed:" in captured.out
+    assert {"experiment.json", "results.json", "results.parquet", "runs"} <= set(os.listdir(tmp_path / "out"))
+
+
+def test_compare_json_is_one_object_and_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*FAKE, "--out", tmp_path, "--json") == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    told = json.loads(captured.out)
+    assert (told["workload"], told["seeds"], told["ours"]) == ("fake", 2, "cotenant")
+    first = told["rows"][0]
+    assert (first["policy"], first["load"]) == ("cotenant", 0.77)
+    assert 0 < first["violation"] < 0.01
+    assert first["violation_ci"] > 0
+    assert first["first_failure"] is None
+    assert told["notes"] == ["Durations are stretched by about 79 times against the real ones."]
+    assert {pair["policy"] for pair in told["paired"]} == {"edf-paragon", "random"}
+    assert told["sustained_load"] == []
+    assert told == json.loads((tmp_path / "results.json").read_text())
+
+
+def test_a_sweep_tells_the_sustained_load(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*FAKE, "--load", "0.9,0.7,0.8,0.99", "--out", tmp_path) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 100
+    assert "Sustained load" in out
+    assert "minus cotenant" in out
+    assert run(*FAKE, "--load", "0.9,0.7,0.8,0.99", "--out", tmp_path, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["loads"] == [0.7, 0.8, 0.9, 0.99]
+    assert [row["policy"] for row in told["sustained_load"]] == ["cotenant", "edf-paragon", "random"]
+    assert 0.7 < told["sustained_load"][0]["sustained_load"] < 0.99
+
+
+def test_the_same_command_goes_on_where_it_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*FAKE, "--out", tmp_path) == 0
+    capsys.readouterr()
+    assert run(*FAKE, "--out", tmp_path) == 0
+    assert "6 runs (0 now, 6 stored before)" in capsys.readouterr().out
+
+
+def test_a_failed_run_is_exit_status_one_and_the_rest_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        run(
+            *COMPARE,
+            "--jobs",
+            1,
+            "--workload",
+            "fake",
+            "--seeds",
+            1,
+            "--policies",
+            "raises,cotenant",
+            "--out",
+            tmp_path,
+        )
+        == 1
+    )
+    captured = capsys.readouterr()
+    assert captured.err == "cotenant: failed: raises, load 0.77, seed 0: RuntimeError: it was asked to fail\n"
+    assert "1 failed" in captured.out
+    assert "Traceback" in (tmp_path / "failures.txt").read_text()
+    assert (
+        run(*COMPARE, "--jobs", 1, "--workload", "fake", "--seeds", 1, "--policies", "raises", "--out", tmp_path) == 1
+    )
+    assert "all 1 runs failed" in capsys.readouterr().err
+
+
+def test_knobs_switches_and_a_workload_file_reach_the_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--set", "cotenant.spread=0.5", "--no-node-qos", "--no-failures", "--interference", "2", "--json")
+    assert run(*FAKE, *words, "--out", tmp_path) == 0
+    capsys.readouterr()
+    told = json.loads((tmp_path / "experiment.json").read_text())
+    assert told["overrides"] == [["cotenant", "spread", 0.5]]
+    assert (told["node_qos"], told["failures"], told["interference"]) == (False, False, 2.0)
+    command = told["provenance"]["command"]
+    assert "--no-node-qos --no-failures --set cotenant.spread=0.5" in command
+    assert "--interference 2 " in command
+
+
+def test_the_default_folder_is_the_same_for_more_seeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(*COMPARE, "--jobs", 1, "--workload", "fake", "--policies", "cotenant", "--seeds", 1) == 0
+    assert run(*COMPARE, "--jobs", 1, "--workload", "fake", "--policies", "cotenant", "--seeds", 2) == 0
+    assert "2 runs (1 now, 1 stored before)" in capsys.readouterr().out
+    assert len(os.listdir("runs")) == 1
+    assert os.listdir("runs")[0].startswith("fake-")
+
+
+def test_an_interrupt_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        run(*COMPARE, "--jobs", 1, "--workload", "fake", "--policies", "cotenant", "--seeds", 1, "--out", tmp_path) == 0
+    )
+    capsys.readouterr()
+
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cotenant.lab.experiment.run_and_store", interrupted)
+    assert (
+        run(*COMPARE, "--jobs", 1, "--workload", "fake", "--policies", "cotenant", "--seeds", 3, "--out", tmp_path)
+        == 130
+    )
+    line = only_line(capsys)
+    assert "interrupted with 1 runs of 3 stored; the same command goes on: cotenant lab compare" in line
+    assert f"--out {tmp_path}" in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--workload", "fake", "--policies", "cotenat"), "cotenat: expected a policy of fake; did you mean cotenant"),
+        (("--workload", "fak"), "did you mean fake"),
+        (("--workload", "fake:small"), "has no variants"),
+        (("--workload", "fake", "--seeds", "0"), "--seeds: 0: expected at least 1"),
+        (("--workload", "fake", "--seeds", "two"), "unable to convert"),
+        (("--workload", "fake", "--load", "-0.7"), "--load: -0.7: expected a number above 0"),
+        (("--workload", "fake", "--load", "nan"), "--load: nan: expected a number above 0"),
+        (("--workload", "fake", "--load", "0.7,,0.8"), "expected numbers with commas between"),
+        (("--workload", "fake", "--load", "0.7,0.7"), "each one once"),
+        (("--workload", "fake", "--load", "99"), "at most 1.5"),
+        (("--workload", "fake", "--interference", "nan"), "--interference: nan: expected a number from 0 to 10"),
+        (("--workload", "fake", "--estimate-error", "-1"), "--estimate-error: -1.0: expected a number from 0 to 5"),
+        (("--workload", "fake", "--jobs", "0"), "--jobs: 0: expected at least 1"),
+        (("--workload", "fake", "--policies", ","), "--policies: : expected at least one"),
+        (("--workload", "fake", "--set", "cotenant.spread"), "expected POLICY.KNOB=NUMBER"),
+        (("--workload", "fake", "--set", "cotenant.spread=nan"), "expected POLICY.KNOB=NUMBER"),
+        (("--workload", "fake", "--set", "cotenant.sprad=1"), "a knob of that policy"),
+        (("--workload", "fake", "--traces", "/nonexistent/traces"), "expected a folder of traces; it does not exist"),
+        (("--workload", "/nonexistent/mine.yaml"), "expected a readable YAML file; No such file or directory"),
+        (
+            ("--workload", "fake", "--jobs", "1", "--policies", "refuses"),
+            "machine_meta.csv: line 7: x: expected a number",
+        ),
+        (("--workload", "fake", "--bogus"), "--bogus"),
+        ((), "--workload"),
+    ],
+)
+def test_bad_arguments_of_compare_are_one_line_and_exit_status_two(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str
+) -> None:
+    assert run(*COMPARE, "--out", tmp_path / "out", *arguments) == 2
+    assert words in only_line(capsys)
+
+
+def test_malformed_yaml_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("base: [founding\nnodes: 3\n")
+    assert run(*COMPARE, "--workload", file) == 2
+    assert "mine.yaml" in only_line(capsys)
+
+
+def test_an_out_that_cannot_be_written_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("in the way")
+    assert run(*FAKE, "--out", tmp_path / "file") == 2
+    assert "expected a folder that can be written" in only_line(capsys)
+    assert (tmp_path / "file").read_text() == "in the way"
+
+
+def test_unknown_commands_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("lab", "compair") == 2
+    assert "compair" in only_line(capsys)
+    assert run("nonsense") == 2
+    assert "nonsense" in only_line(capsys)
+
+
+def test_explain_tells_a_decision(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*FAKE, "--out", tmp_path, "--load", "0.7,0.8") == 0
+    capsys.readouterr()
+    assert run("lab", "explain", tmp_path, "pod-7") == 0
+    out = capsys.readouterr().out
+    assert "pod-7: placed on node-3 by cotenant" in out
+    assert "(fake, cotenant, load 0.7, seed 0)" in out
+    assert "31" in out
+    assert "fit: too little CPU" in out
+    assert run("lab", "explain", tmp_path, "pod-7", "--policy", "random", "--seed", 1, "--load", 0.8, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["policy"], told["seed"], told["load"]) == ("random", 1, 0.8)
+    assert told["outcome"] == "placed on node-3 by random"
+    assert told["candidates"][0] == ["node-3", 8.5, [["free", 12.0], ["violations", -3.5]]]
+
+
+def test_bad_arguments_of_explain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("lab", "explain", tmp_path, "pod-7") == 2
+    assert "expected the --out folder of `cotenant lab compare`" in only_line(capsys)
+    assert run(*FAKE, "--out", tmp_path) == 0
+    capsys.readouterr()
+    for words, expected in (
+        (("pod-0",), "pod-0: expected a task of this run"),
+        (("pod-7", "--policy", "tetris"), "--policy: tetris: expected one of this comparison's"),
+        (("pod-7", "--seed", 9), "--seed: 9: expected one of"),
+        (("pod-7", "--load", 0.9), "--load: 0.9: expected one of"),
+    ):
+        assert run("lab", "explain", tmp_path, *words) == 2
+        assert expected in only_line(capsys)
+
+
+def test_listings(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("lab", "workloads") == 0
+    out = capsys.readouterr().out
+    assert "founding" in out
+    assert "openb[:LIST]" in out
+    assert "fake-packing" in out
+    assert max(map(len, out.splitlines())) <= 100
+    assert run("lab", "workloads", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["workloads"][0]["name"] == "founding"
+    assert run("lab", "policies", "--workload", "fake") == 0
+    assert "* cotenant" in capsys.readouterr().out
+    assert run("lab", "policies", "--workload", "fake", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["policies"][0]["role"] == "ours"
+    assert run("lab", "metrics") == 0
+    assert "V_BE" in capsys.readouterr().out
+    assert run("lab", "metrics", "--markdown") == 0
+    assert "| `violation_batch` |" in capsys.readouterr().out
+    assert run("lab", "metrics", "--json") == 0
+    assert "sustained_load" in [each["name"] for each in json.loads(capsys.readouterr().out)["metrics"]]
+
+
+def test_listing_loads_no_scenario_and_no_heavy_library() -> None:
+
+    code = (
+        "import sys; from cotenant.cli.main import main; main(['lab', 'workloads']); main(['lab', 'metrics'])\n"
+        "heavy = {'numba', 'polars', 'plotly', 'ortools', 'scipy'} & set(sys.modules)\n"
+        "assert not heavy and not any('lab.scenarios' in name for name in sys.modules), heavy"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "COTENANT_SCENARIOS"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
