@@ -105,4 +105,7 @@ def _scenarios(module: str, field: str) -> tuple[Scenario, ...]:
         missing = error.name or module
         hint = "" if module.startswith(missing) else "install it with: pip install 'cotenant[lab]'"
         raise InvalidInput(field, module, f"an importable module ({missing} was not found)", hint) from error
-    return tuple(loaded.SCENARIOS)
+    found = getattr(loaded, "SCENARIOS", None)
+    if not isinstance(found, tuple):
+        raise InvalidInput(field, module, "a module with SCENARIOS, a tuple of scenarios")
+    return found

@@ -214,3 +214,6 @@ def test_the_registry_lists_without_loading_and_finds_by_name(monkeypatch: pytes
     monkeypatch.setenv("COTENANT_SCENARIOS", "no_such_module")
     with pytest.raises(InvalidInput, match="COTENANT_SCENARIOS: no_such_module"):
         registry.entries()
+    monkeypatch.setenv("COTENANT_SCENARIOS", "json")
+    with pytest.raises(InvalidInput, match="a module with SCENARIOS"):
+        registry.entries()

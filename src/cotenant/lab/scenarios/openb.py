@@ -395,3 +395,6 @@ def _node(world: _World, n: int) -> str:
 
 def _devices(mask: int) -> str:
     return ", ".join(str(i) for i in range(mask.bit_length()) if mask >> i & 1)
+
+
+SCENARIOS = (OpenbScenario(),)
