@@ -149,6 +149,10 @@ class Amounts:
                 return amount
         return 0
 
+    def names(self) -> tuple[str, ...]:
+        """The resources mentioned, sorted."""
+        return tuple(name for name, _ in self.items)
+
     def __contains__(self, name: object) -> bool:
         return any(other == name for other, _ in self.items)
 

@@ -1,0 +1,85 @@
+"""Taints on nodes and tolerations of pods.
+
+Problem: whether a taint repels a pod depends on its effect, and an empty key, value or effect in a toleration widens it. Choice:
+two values and one function each. Limits: `tolerationSeconds` only says when a running pod must leave, which is not placement.
+Source: Kubernetes' taint and toleration rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cotenant.model.errors import InvalidInput
+
+
+class Effect(StrEnum):
+    """What a taint does to pods that do not tolerate it."""
+
+    NO_SCHEDULE = "NoSchedule"
+    PREFER_NO_SCHEDULE = "PreferNoSchedule"  # only a lower score
+    NO_EXECUTE = "NoExecute"  # keeps new pods away and evicts running ones
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A mark that repels pods."""
+
+    key: str
+    value: str = ""
+    effect: Effect = Effect.NO_SCHEDULE
+
+    def __post_init__(self) -> None:
+        if not self.key:
+            raise InvalidInput("taint", self.value, "a key")
+
+    @property
+    def repels(self) -> bool:
+        """Whether it keeps new pods away, rather than making the node less liked."""
+        return self.effect is not Effect.PREFER_NO_SCHEDULE
+
+    def __str__(self) -> str:
+        return f"{{{self.key}: {self.value}}}"
+
+
+class Match(StrEnum):
+    """How a toleration compares values."""
+
+    EQUAL = "Equal"
+    EXISTS = "Exists"
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """Lets a pod ignore taints. No effect means any effect; no key, with Exists, means any taint."""
+
+    key: str = ""
+    operator: Match = Match.EQUAL
+    value: str = ""
+    effect: Effect | None = None
+
+    def __post_init__(self) -> None:
+        if not self.key and self.operator is Match.EQUAL:
+            raise InvalidInput("toleration", self.value, "a key, or operator Exists")
+        if self.value and self.operator is Match.EXISTS:
+            raise InvalidInput(f"toleration {self.key!r}", self.value, "no value with operator Exists")
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Whether the taint does not repel a pod that has this toleration."""
+        if self.effect is not None and self.effect is not taint.effect:
+            return False
+        if self.key and self.key != taint.key:
+            return False
+        return self.operator is Match.EXISTS or self.value == taint.value
+
+
+def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
+    """Whether any of a pod's tolerations covers the taint."""
+    return any(toleration.tolerates(taint) for toleration in tolerations)
+
+
+def first_repelling(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
+    """The first taint, in the node's order, that keeps the pod away; the one a person is told."""
+    kept = tuple(tolerations)
+    return next((taint for taint in taints if taint.repels and not tolerated(taint, kept)), None)
