@@ -12,7 +12,7 @@ More than 64 distinct repelling taints: the word is full, and every further tain
 list of tolerations ("all overflowing taints of this node are tolerated"). It is as exact, and costs one bit a list.
 
 Limits: bits and numbers are never given back, so a cluster whose taints or selectors change without end needs a new encoder now and
-then. A new demand is evaluated on every node in plain Python (about 2 us each).
+then. A new demand is evaluated on every node in plain Python (about 4 us each).
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from cotenant.model.pod import Estimate, Pod, Shape
 from cotenant.model.qos import PriorityClass
 from cotenant.model.resources import ResourceAxis
 from cotenant.model.taints import Taint, Toleration, tolerated
+from cotenant.model.topology import Domains
 from cotenant.policy.placement.contribution import contribution
 
 WORD_BITS = 64
@@ -82,6 +83,7 @@ class Encoder:
         self.groups: dict[str, int] = {}
         self.pod_numbers: dict[str, int] = {}  # namespace/name -> number; never given twice
         self.node_rows: dict[str, int] = {}
+        self.revision = 0  # changes whenever a node does
         self._next_pod = 0
         self._row_nodes: list[Node | None] = []  # None = a row whose node is gone
         self._free_rows: list[int] = []
@@ -110,6 +112,10 @@ class Encoder:
         if node is None:
             raise InvalidInput("node row", row, "the row of a node that exists")
         return node
+
+    def domains(self, key: str) -> Domains:
+        """The domains of a topology key over all rows."""
+        return Domains.of(key, self._row_nodes)
 
     def shape(self, row: int) -> Shape:
         """The shape of a row."""
@@ -144,6 +150,7 @@ class Encoder:
         row = self._row_of(name)
         if self._nodes.requested[row].any():
             raise InvalidInput("node", name, "a node without residents", "remove its pods first")
+        self.revision += 1
         del self.node_rows[name]
         self._row_nodes[row] = None
         self._nodes.ready[row] = False
@@ -157,6 +164,7 @@ class Encoder:
             raise InvalidInput("node", name, "a node that was added") from None
 
     def _write_node(self, row: int, node: Node) -> None:
+        self.revision += 1
         self._row_nodes[row] = node
         self._extend_axis(node.allocatable.names())
         self._nodes.capacity[row] = self.axis.row(node.allocatable)

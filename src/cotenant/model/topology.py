@@ -23,12 +23,12 @@ class Domains(NamedTuple):
     of_node: Int  # [N] domain of each node, -1 where the node lacks the key
 
     @classmethod
-    def of(cls, key: str, nodes: Sequence[Node]) -> Domains:
-        """Number the values that the nodes have for a label key."""
+    def of(cls, key: str, nodes: Sequence[Node | None]) -> Domains:
+        """Number the values that the nodes have for a label key. A row without a node belongs to no domain."""
         numbers: dict[str, int] = {}
         of_node = np.full(len(nodes), -1, dtype=np.int64)
         for row, node in enumerate(nodes):
-            value = node.labels.get(key)
+            value = node.labels.get(key) if node is not None else None
             if value is not None:
                 of_node[row] = numbers.setdefault(value, len(numbers))
         return cls(key, tuple(numbers), of_node)
