@@ -14,7 +14,7 @@ from cotenant.policy.placement.compiled import (
     plain_rejections,
     plain_scores,
     rejection,
-    score_at,
+    score_rows,
 )
 from cotenant.policy.placement.contribution import contribution
 from cotenant.policy.placement.knobs import Knobs
@@ -111,7 +111,8 @@ def test_every_filter_and_score_equals_its_plain_form(score: Score, fit: Fit, se
         expected = plain_rejections(nodes, shapes, k, fit, knobs)
         assert [rejection(nodes, n, shapes, k, fit, knobs) for n in everywhere] == expected.tolist()
         values = plain_scores(score, nodes, shapes, k, everywhere, 100.0, knobs)
-        compiled = [score_at(score, nodes, n, shapes, k, 100.0, knobs) for n in everywhere]
+        compiled = np.empty(40)
+        score_rows(score, nodes, shapes, k, 100.0, knobs, compiled)
         np.testing.assert_allclose(compiled, values, rtol=1e-12, atol=1e-9)
 
 

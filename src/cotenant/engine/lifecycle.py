@@ -65,6 +65,7 @@ class Lifecycle:
 
     def __init__(self, pods: int, remembered: int = 100_000) -> None:
         self.state = np.zeros(pods, dtype=np.int8)
+        self._seen = np.zeros(pods, dtype=np.int64)  # scratch: finds a pod named twice
         self._changes: deque[Change] = deque(maxlen=remembered)
 
     def move(self, pods: Int, after: State, now_s: float) -> None:
@@ -74,10 +75,12 @@ class Lifecycle:
         needed = int(pods.max()) + 1
         if needed > len(self.state):
             self.state = np.concatenate([self.state, np.zeros(max(needed, len(self.state)), dtype=np.int8)])
+            self._seen = np.concatenate([self._seen, np.zeros(len(self.state) - len(self._seen), dtype=np.int64)])
         before = self.state[pods]
-        if len(np.unique(pods)) != len(pods):
-            values, counts = np.unique(pods, return_counts=True)
-            raise Permanent(f"pod {values[counts > 1][0]} named twice in one change to {after.name.lower()}")
+        self._seen[pods] = np.arange(len(pods))
+        twice = self._seen[pods] != np.arange(len(pods))
+        if twice.any():
+            raise Permanent(f"pod {pods[twice][0]} named twice in one change to {after.name.lower()}")
         illegal = ~_ALLOWED[before, after]
         if illegal.any():
             pod = int(pods[illegal][0])
@@ -86,7 +89,7 @@ class Lifecycle:
                 f"its story: {'; '.join(str(change) for change in self.story(pod)) or 'none'}"
             )
         self.state[pods] = after
-        for state in np.unique(before):
+        for state in before[:1] if (before == before[0]).all() else np.unique(before):
             self._changes.append(Change(now_s, pods[before == state].copy(), State(state), after))
 
     def story(self, pod: int) -> tuple[Change, ...]:

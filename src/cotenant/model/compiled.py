@@ -44,6 +44,16 @@ def njit(function: F) -> F:
     return cast(F, numba.njit(cache=True, error_model="numpy")(function))
 
 
+def inlined(function: F) -> F:
+    """Compile to be inlined into its callers: for small functions of a hot loop that take NamedTuples of arrays.
+
+    Such a function must have one exit and read its arrays before it branches. A call that is not inlined passes every array's header
+    on the stack, and early returns or reads inside branches keep the reference counts of all arrays from being optimised away: 100 ns
+    instead of 6 ns a call for the filters of placement.
+    """
+    return cast(F, numba.njit(cache=True, error_model="numpy", forceinline=True)(function))
+
+
 def njit_fast(function: F) -> F:
     """Compile allowing re-association and no NaN: only where the result is compared with nothing to the last bit."""
     flags = {"nnan", "ninf", "nsz", "arcp", "contract", "reassoc"}

@@ -13,7 +13,7 @@ from enum import IntEnum
 import numpy as np
 
 from cotenant.model.arrays import CPU, MEMORY, Float, Int, Mask, NodeArrays, Param, ShapeArrays, Sum
-from cotenant.model.compiled import njit
+from cotenant.model.compiled import inlined, njit
 from cotenant.policy.placement.knobs import column
 from cotenant.policy.placement.scores.founding import founding, founding_at
 from cotenant.policy.placement.scores.interference import (
@@ -88,7 +88,7 @@ _USE, _USE_MEMORY, _IS_SERVICE = int(Param.USE_CPU), int(Param.USE_MEMORY), int(
 _LOAD_LIMIT = int(Param.LOAD_LIMIT)
 _S_USE, _S_USE_MEMORY = int(Sum.USE_CPU), int(Sum.USE_MEMORY)
 _K_USE, _K_MEMORY, _K_CAP = column("use_limit"), column("memory_limit"), column("request_cap")
-_NONE, _BEST_FIT, _LEAST_ALLOCATED = int(Score.NONE), int(Score.BEST_FIT), int(Score.LEAST_ALLOCATED)
+_BEST_FIT, _LEAST_ALLOCATED = int(Score.BEST_FIT), int(Score.LEAST_ALLOCATED)
 _BALANCE, _FEWEST_PODS, _DOT_PRODUCT = int(Score.BALANCE), int(Score.FEWEST_PODS), int(Score.DOT_PRODUCT)
 _KUBE_DEFAULT, _FOUNDING = int(Score.KUBE_DEFAULT), int(Score.FOUNDING)
 _FOUNDING_LEDGER, _PARAGON_LIKE = int(Score.FOUNDING_LEDGER), int(Score.PARAGON_LIKE)
@@ -99,68 +99,96 @@ _CPU, _MEMORY, _RESOURCE = int(Reject.CPU), int(Reject.MEMORY), int(Reject.RESOU
 _GROUP, _LOAD = int(Reject.GROUP), int(Reject.LOAD)
 
 
-@njit
+@inlined
 def rejection(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, fit: int, knobs: Float) -> int:
-    """The first filter that turns node n down for shape k (a `Reject`), 0 if none does."""
-    if not nodes.ready[n]:
-        return _NOT_READY
-    if fit == _PREDICTED:
-        limit = knobs[_K_USE] * nodes.capacity[n, CPU]
-        if nodes.sums[n, _S_USE] + shapes.params[k, _USE] * 1000.0 > limit:
-            return _LOAD
-    if fit == _PREDICTED and shapes.params[k, _IS_SERVICE] == 0.0:
-        if nodes.requested[n, CPU] + shapes.request[k, CPU] > knobs[_K_CAP] * nodes.capacity[n, CPU]:
-            return _CPU
-        memory = nodes.sums[n, _S_USE_MEMORY] + shapes.params[k, _USE_MEMORY]
-        if memory > knobs[_K_MEMORY] * nodes.capacity[n, MEMORY]:
-            return _MEMORY
-    else:
-        if nodes.requested[n, CPU] + shapes.request[k, CPU] > nodes.capacity[n, CPU]:
-            return _CPU
-        if nodes.requested[n, MEMORY] + shapes.request[k, MEMORY] > nodes.capacity[n, MEMORY]:
-            return _MEMORY
+    """The first filter that turns node n down for shape k (a `Reject`), 0 if none does.
+
+    Asked from the last to the first, so that there is one exit and the first one's verdict stands (see `inlined`).
+    """
+    ready = nodes.ready[n]
+    cpu_capacity, memory_capacity = nodes.capacity[n, CPU], nodes.capacity[n, MEMORY]
+    cpu = nodes.requested[n, CPU] + shapes.request[k, CPU]
+    memory = nodes.requested[n, MEMORY] + shapes.request[k, MEMORY]
+    use = nodes.sums[n, _S_USE] + shapes.params[k, _USE] * 1000.0
+    use_memory = nodes.sums[n, _S_USE_MEMORY] + shapes.params[k, _USE_MEMORY]
+    by_use = fit == _PREDICTED and shapes.params[k, _IS_SERVICE] == 0.0
+    repelled = nodes.taints[n] & ~shapes.tolerated[k]
+    group = shapes.group[k]
+    residents = nodes.group_count[n, group] if group >= 0 else -1
+
+    verdict = 0
+    if use / cpu_capacity > shapes.params[k, _LOAD_LIMIT]:
+        verdict = _LOAD
+    if residents >= shapes.group_limit[k] and group >= 0:
+        verdict = _GROUP
+    for word in range(nodes.labels.shape[1]):
+        if shapes.selector[k, word] & ~nodes.labels[n, word]:
+            verdict = _SELECTOR
+    if repelled:
+        verdict = _TAINT
     for r in range(MEMORY + 1, nodes.capacity.shape[1]):
         request = shapes.request[k, r]
         if request > 0 and nodes.requested[n, r] + request > nodes.capacity[n, r]:
-            return _RESOURCE
-    if nodes.taints[n] & ~shapes.tolerated[k]:
-        return _TAINT
-    for word in range(nodes.labels.shape[1]):
-        if shapes.selector[k, word] & ~nodes.labels[n, word]:
-            return _SELECTOR
-    group = shapes.group[k]
-    if group >= 0 and nodes.group_count[n, group] >= shapes.group_limit[k]:
-        return _GROUP
-    load = (nodes.sums[n, _S_USE] + shapes.params[k, _USE] * 1000.0) / nodes.capacity[n, CPU]
-    if load > shapes.params[k, _LOAD_LIMIT]:
-        return _LOAD
-    return 0
+            verdict = _RESOURCE
+    if (use_memory > knobs[_K_MEMORY] * memory_capacity) if by_use else (memory > memory_capacity):
+        verdict = _MEMORY
+    if (cpu > knobs[_K_CAP] * cpu_capacity) if by_use else (cpu > cpu_capacity):
+        verdict = _CPU
+    if fit == _PREDICTED and use > knobs[_K_USE] * cpu_capacity:
+        verdict = _LOAD
+    if not ready:
+        verdict = _NOT_READY
+    return verdict
 
 
 @njit
-def score_at(score: int, nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, now_s: float, knobs: Float) -> float:
-    """The score of node n for shape k; the highest wins."""
+def reject_rows(nodes: NodeArrays, shapes: ShapeArrays, k: int, fit: int, knobs: Float, out: Int) -> None:
+    """The verdict on every node for shape k into `out[N]` (a `Reject`, 0 = passes)."""
+    for n in range(nodes.capacity.shape[0]):
+        out[n] = rejection(nodes, n, shapes, k, fit, knobs)
+
+
+@njit
+def score_rows(
+    score: int, nodes: NodeArrays, shapes: ShapeArrays, k: int, now_s: float, knobs: Float, out: Float
+) -> None:
+    """The score of every node for shape k into `out[N]`; the highest wins.
+
+    The choice of score stands outside the loops: inside, its branches would keep reference counts alive (see `inlined`).
+    """
+    size = nodes.capacity.shape[0]
     if score == _INTERFERENCE:
-        return interference_at(nodes, n, shapes, k, knobs)
-    if score == _PARAGON_LIKE:
-        return paragon_like_at(nodes, n, shapes, k, knobs)
-    if score == _FOUNDING:
-        return founding_at(nodes, n, shapes, k, now_s, False)
-    if score == _FOUNDING_LEDGER:
-        return founding_at(nodes, n, shapes, k, now_s, True)
-    if score == _KUBE_DEFAULT:
-        return kube_default_at(nodes, n, shapes, k)
-    if score == _DOT_PRODUCT:
-        return dot_product_at(nodes, n, shapes, k)
-    if score == _FEWEST_PODS:
-        return fewest_pods_at(nodes, n, shapes, k)
-    if score == _BALANCE:
-        return balance_at(nodes, n, shapes, k)
-    if score == _LEAST_ALLOCATED:
-        return least_allocated_at(nodes, n, shapes, k)
-    if score == _BEST_FIT:
-        return best_fit_at(nodes, n, shapes, k)
-    return 0.0
+        for n in range(size):
+            out[n] = interference_at(nodes, n, shapes, k, knobs)
+    elif score == _PARAGON_LIKE:
+        for n in range(size):
+            out[n] = paragon_like_at(nodes, n, shapes, k, knobs)
+    elif score == _FOUNDING:
+        for n in range(size):
+            out[n] = founding_at(nodes, n, shapes, k, now_s, False)
+    elif score == _FOUNDING_LEDGER:
+        for n in range(size):
+            out[n] = founding_at(nodes, n, shapes, k, now_s, True)
+    elif score == _KUBE_DEFAULT:
+        for n in range(size):
+            out[n] = kube_default_at(nodes, n, shapes, k)
+    elif score == _DOT_PRODUCT:
+        for n in range(size):
+            out[n] = dot_product_at(nodes, n, shapes, k)
+    elif score == _FEWEST_PODS:
+        for n in range(size):
+            out[n] = fewest_pods_at(nodes, n, shapes, k)
+    elif score == _BALANCE:
+        for n in range(size):
+            out[n] = balance_at(nodes, n, shapes, k)
+    elif score == _LEAST_ALLOCATED:
+        for n in range(size):
+            out[n] = least_allocated_at(nodes, n, shapes, k)
+    elif score == _BEST_FIT:
+        for n in range(size):
+            out[n] = best_fit_at(nodes, n, shapes, k)
+    else:
+        out[:] = 0.0
 
 
 @njit
@@ -177,42 +205,49 @@ def choose(
     now_s: float,
     knobs: Float,
     rng: np.random.Generator,
+    verdicts: Int,
+    scores: Float,
 ) -> int:
     """The best node for shape k, -1 if none passes.
 
     `sample` > 0 stops after that many passing nodes, starting where the last call stopped (`cursor[0]`), as kube-scheduler does.
-    `allowed` is empty (every node) or one bool a node. Ties: the lowest row, or uniformly at random.
+    `allowed` is empty (every node) or one bool a node. Ties: the lowest row, or uniformly at random. `verdicts[N]` and `scores[N]` are scratch.
     """
     size = nodes.capacity.shape[0]
+    reject_rows(nodes, shapes, k, fit, knobs, verdicts)
+    if allowed.shape[0] > 0:
+        for n in range(size):
+            if not allowed[n]:
+                verdicts[n] = _NOT_READY
+    passes = False
+    for n in range(size):
+        passes |= verdicts[n] == 0
     start = cursor[0] if sample > 0 else 0
     best, best_score, ties, passed, examined = -1, -np.inf, 0, 0, 0
-    for i in range(size):
-        n = start + i
-        if n >= size:
-            n -= size
-        examined += 1
-        if allowed.shape[0] > 0 and not allowed[n]:
-            continue
-        if rejection(nodes, n, shapes, k, fit, knobs) != 0:
-            continue
-        value = score_at(score, nodes, n, shapes, k, now_s, knobs)
-        passed += 1
-        if value > best_score:
-            best, best_score, ties = n, value, 1
-            if score == _NONE and not random_ties:
+    if passes:
+        score_rows(score, nodes, shapes, k, now_s, knobs, scores)
+        for i in range(size):
+            n = start + i
+            if n >= size:
+                n -= size
+            examined += 1
+            if verdicts[n] != 0:
+                continue
+            passed += 1
+            if scores[n] > best_score:
+                best, best_score, ties = n, scores[n], 1
+            elif random_ties and scores[n] == best_score:
+                ties += 1
+                if rng.random() * ties < 1.0:
+                    best = n
+            if sample > 0 and passed >= sample:
                 break
-        elif random_ties and value == best_score:
-            ties += 1
-            if rng.random() * ties < 1.0:
-                best = n
-        if sample > 0 and passed >= sample:
-            break
     if sample > 0:
         cursor[0] = (start + examined) % size
     return best
 
 
-@njit
+@inlined
 def commit(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int) -> None:
     """Add a pod of shape k to node n."""
     for r in range(nodes.requested.shape[1]):
@@ -241,11 +276,15 @@ def place_queue(
     """Place the pods whose shapes are `queue[m]`, in that order; `int64[m]` rows, -1 = waits. Changes `nodes` in place."""
     placed = np.full(queue.shape[0], -1, np.int64)
     failed = np.zeros(shapes.request.shape[0], np.bool_)
+    verdicts = np.empty(nodes.capacity.shape[0], np.int64)
+    scores = np.empty(nodes.capacity.shape[0], np.float64)
     for i in range(queue.shape[0]):
         k = queue[i]
         if failed[k]:
             continue
-        n = choose(nodes, shapes, k, allowed, fit, score, random_ties, sample, cursor, now_s, knobs, rng)
+        n = choose(
+            nodes, shapes, k, allowed, fit, score, random_ties, sample, cursor, now_s, knobs, rng, verdicts, scores
+        )
         if n < 0:
             failed[k] = True
         else:
@@ -297,7 +336,7 @@ def plain_rejections(nodes: NodeArrays, shapes: ShapeArrays, k: int, fit: int, k
 def plain_scores(
     score: int, nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int, now_s: float, knobs: Float
 ) -> Float:
-    """Plain form of `score_at` over rows."""
+    """Plain form of `score_rows`, over some rows."""
     if score == Score.INTERFERENCE:
         return interference_parts(nodes, shapes, k, rows, knobs).sum(axis=1)
     if score == Score.PARAGON_LIKE:

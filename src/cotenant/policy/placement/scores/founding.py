@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from cotenant.model.arrays import CPU, MEMORY, Float, Int, NodeArrays, Param, Report, ShapeArrays
-from cotenant.model.compiled import njit
+from cotenant.model.compiled import inlined
 
 REPORT_TTL_S = 120.0
 LATENCY_TARGET_MS = 120.0
@@ -25,22 +25,21 @@ _VIOLATION, _DOMINANT, _FAIRNESS = int(Report.VIOLATION), int(Report.DOMINANT_SH
 _AT, _BASE = int(Report.REPORTED_AT), int(Param.PRIORITY_BASE)
 
 
-@njit
+@inlined
 def founding_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, now_s: float, from_ledger: bool) -> float:
     """The founding score of node n, an integer 0..100 as a float."""
     fresh = now_s - nodes.report[n, _AT] <= REPORT_TTL_S  # false where never reported (NaN)
-    cpu_used = nodes.requested[n, CPU] / nodes.capacity[n, CPU]
-    memory_used = nodes.requested[n, MEMORY] / nodes.capacity[n, MEMORY]
-    dominant = max(cpu_used, memory_used)
-    fairness, p99_ms, violation = 1.0, 0.0, 0.0
-    if fresh:
-        fairness = nodes.report[n, _FAIRNESS]
-        p99_ms = nodes.report[n, _P99]
-        violation = nodes.report[n, _VIOLATION]
-        if not from_ledger:
-            cpu_used = nodes.report[n, _CPU_USED]
-            memory_used = nodes.report[n, _MEMORY_USED]
-            dominant = nodes.report[n, _DOMINANT]
+    used = fresh and not from_ledger
+    cpu_requested = nodes.requested[n, CPU] / nodes.capacity[n, CPU]
+    memory_requested = nodes.requested[n, MEMORY] / nodes.capacity[n, MEMORY]
+    cpu_reported, memory_reported = nodes.report[n, _CPU_USED], nodes.report[n, _MEMORY_USED]
+    dominant_reported, fairness = nodes.report[n, _DOMINANT], nodes.report[n, _FAIRNESS]
+    p99_ms, violation = nodes.report[n, _P99], nodes.report[n, _VIOLATION]
+    cpu_used = cpu_reported if used else cpu_requested
+    memory_used = memory_reported if used else memory_requested
+    dominant = dominant_reported if used else max(cpu_requested, memory_requested)
+    if not fresh:
+        fairness, p99_ms, violation = 1.0, 0.0, 0.0
     score = shapes.params[k, _BASE] + ((1.0 - cpu_used) + (1.0 - memory_used)) / 2.0 * 40.0
     score += min(1.0, max(0.0, fairness)) * 15.0
     score += (1.0 - min(1.0, p99_ms / LATENCY_TARGET_MS)) * 20.0

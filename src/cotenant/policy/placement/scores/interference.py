@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from cotenant.model.arrays import CPU, MEMORY, MICRO, Float, Int, NodeArrays, Param, ShapeArrays, Sum
-from cotenant.model.compiled import njit
+from cotenant.model.compiled import inlined
 from cotenant.policy.placement.contribution import SMALLEST_ALLOWANCE
 from cotenant.policy.placement.knobs import column
 
@@ -35,16 +35,15 @@ _K_SMT, _K_BUDGET, _K_PF = column("smt_loss"), column("batch_budget"), column("p
 PARTS = ("services", "own", "batch", "strand", "packing", "spread")
 
 
-@njit
+@inlined
 def smt(use: float, loss: float) -> float:
     """Slowdown by busy sibling threads at utilisation `use`: 1 up to one half, 1 / (1 - loss) when all threads are busy."""
-    if use <= 0.5:
-        return 1.0
     use = min(use, 1.0)
-    return 1.0 / (1.0 - loss * (2.0 * use - 1.0) / use)
+    busy = (2.0 * use - 1.0) / use if use > 0.5 else 0.0
+    return 1.0 / (1.0 - loss * busy)
 
 
-@njit
+@inlined
 def interference_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, knobs: Float) -> float:
     """The negative cost, in cores, of placing a pod of shape k on node n."""
     capacity = nodes.capacity[n, CPU] / 1000.0
@@ -61,12 +60,11 @@ def interference_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, knob
     pressure1 = pressure0 + factor * shapes.params[k, _PRESSURE] * use / half
     use0 = nodes.sums[n, _S_USE] / 1000.0 / capacity
     use1 = use0 + use / capacity
-    if service:  # the batch that will fill the node is not here yet
-        room = max(0.0, knobs[_K_AU] - use1)
-        pressure0 += knobs[_K_AP] * room
-        pressure1 += knobs[_K_AP] * room
-        use0 += room
-        use1 += room
+    room = max(0.0, knobs[_K_AU] - use1) if service else 0.0  # the batch that will fill the node is not here yet
+    pressure0 += knobs[_K_AP] * room
+    pressure1 += knobs[_K_AP] * room
+    use0 += room
+    use1 += room
     smt0 = smt(min(use0, budget + 0.05), knobs[_K_SMT])
     smt1 = smt(min(use1, budget + 0.05), knobs[_K_SMT])
     squeeze0 = smt0 * max(1.0, use0 / budget)
@@ -81,29 +79,22 @@ def interference_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, knob
 
     slowdown = (1.0 + sensitivity * pressure0) * (smt1 if service else squeeze1)
     own = cores * (slowdown - 1.0) / allowance
-    linear = 0.0
-    if not service:
-        linear = cores * (slowdown - 1.0) + (pressure1 - pressure0) * nodes.sums[n, _B_A] / MICRO
-        linear += (squeeze1 - squeeze0) * nodes.sums[n, _B_CPU] / 1000.0
+    linear = cores * (slowdown - 1.0) + (pressure1 - pressure0) * nodes.sums[n, _B_A] / MICRO
+    linear += (squeeze1 - squeeze0) * nodes.sums[n, _B_CPU] / 1000.0
 
     cpu0 = nodes.requested[n, CPU] / nodes.capacity[n, CPU]
     memory0 = nodes.requested[n, MEMORY] / nodes.capacity[n, MEMORY]
     cpu1 = cpu0 + shapes.request[k, CPU] / nodes.capacity[n, CPU]
     memory1 = memory0 + shapes.request[k, MEMORY] / nodes.capacity[n, MEMORY]
     strand = (abs(cpu1 - memory1) - abs(cpu0 - memory0)) * capacity
-    packing = 0.0 if service else ((1.0 - cpu0) + (1.0 - memory0)) * cores
-    spread = 0.0
-    if service:
-        resident = nodes.sums[n, _S_CPU] / 1000.0
-        spread = ((resident + cores) * (resident + cores) - resident * resident) / capacity
+    packing = ((1.0 - cpu0) + (1.0 - memory0)) * cores
+    resident = nodes.sums[n, _S_CPU] / 1000.0
+    spread = ((resident + cores) * (resident + cores) - resident * resident) / capacity
 
-    cost = knobs[_K_SERVICE] * services
-    cost += knobs[_K_OWN] * own + knobs[_K_LINEAR] * linear
-    cost += 0.0 if service else knobs[_K_BATCH] * batch
-    cost += knobs[_K_STRAND] * strand
-    cost += knobs[_K_PACKING] * packing
-    cost += knobs[_K_SPREAD] * spread
-    return -cost
+    cost = knobs[_K_SERVICE] * services + knobs[_K_OWN] * own + knobs[_K_STRAND] * strand
+    of_service = knobs[_K_SPREAD] * spread
+    of_batch = knobs[_K_LINEAR] * linear + knobs[_K_BATCH] * batch + knobs[_K_PACKING] * packing
+    return -(cost + (of_service if service else of_batch))
 
 
 def interference_parts(nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int, knobs: Float) -> Float:
@@ -165,7 +156,7 @@ def interference_parts(nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int
     )
 
 
-@njit
+@inlined
 def paragon_like_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, knobs: Float) -> float:
     """The negative total slowdown, in cores, that placing a pod of shape k on node n causes and suffers."""
     capacity = nodes.capacity[n, CPU] / 1000.0

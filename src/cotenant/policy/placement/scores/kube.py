@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from cotenant.model.arrays import CPU, MEMORY, Float, Int, NodeArrays, ShapeArrays
-from cotenant.model.compiled import njit
+from cotenant.model.compiled import inlined
 
 
-@njit
+@inlined
 def kube_default_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int) -> float:
     """LeastAllocated + BalancedAllocation, 0..200, integers."""
     cpu_capacity = nodes.capacity[n, CPU]

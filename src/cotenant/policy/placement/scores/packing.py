@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from cotenant.model.arrays import CPU, MEMORY, PODS, Float, Int, NodeArrays, ShapeArrays
-from cotenant.model.compiled import njit
+from cotenant.model.compiled import inlined
 
 _BOTH = [CPU, MEMORY]
 
 
-@njit
+@inlined
 def best_fit_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int) -> float:
     """Least sum of what is left over, CPU and memory each as a fraction of the node."""
     cpu = (nodes.capacity[n, CPU] - nodes.requested[n, CPU] - shapes.request[k, CPU]) / nodes.capacity[n, CPU]
@@ -31,7 +31,7 @@ def best_fit(nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int) -> Float
     return -(left[:, 0] + left[:, 1])
 
 
-@njit
+@inlined
 def least_allocated_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int) -> float:
     """Most left over: the negative of best-fit."""
     return -best_fit_at(nodes, n, shapes, k)
@@ -42,7 +42,7 @@ def least_allocated(nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int) -
     return -best_fit(nodes, shapes, k, rows)
 
 
-@njit
+@inlined
 def fewest_pods_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int) -> float:
     """Load spreading by count."""
     return -float(nodes.requested[n, PODS])
@@ -53,7 +53,7 @@ def fewest_pods(nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int) -> Fl
     return -nodes.requested[rows, PODS].astype(np.float64)
 
 
-@njit
+@inlined
 def dot_product_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int) -> float:
     """Alignment of demand and free capacity (Tetris' a, looped over nodes for one pod: close to worst-fit)."""
     cpu_capacity = float(nodes.capacity[n, CPU])
@@ -71,7 +71,7 @@ def dot_product(nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int) -> Fl
     return part[:, 0] + part[:, 1]
 
 
-@njit
+@inlined
 def balance_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int) -> float:
     """Least gap between the requested fractions of CPU and memory; among equals the fuller node (by a hundredth)."""
     cpu = (nodes.requested[n, CPU] + shapes.request[k, CPU]) / nodes.capacity[n, CPU]
