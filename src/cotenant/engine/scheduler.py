@@ -17,9 +17,11 @@ from cotenant.engine.ledger import Ledger
 from cotenant.engine.lifecycle import Lifecycle, State
 from cotenant.engine.ports import Plugin
 from cotenant.engine.queue import Queue
+from cotenant.engine.records import record
 from cotenant.model.arrays import CPU, Float, Int, Param, PendingArrays
+from cotenant.model.decision import DecisionRecord
 from cotenant.model.errors import Permanent
-from cotenant.policy.placement.compiled import Score, place_queue, plain_rejections, sample_size
+from cotenant.policy.placement.compiled import Score, place_queue, sample_size
 from cotenant.policy.placement.contract import RoundDecision, RoundPolicy, Snapshot
 from cotenant.policy.placement.contribution import contribution
 from cotenant.policy.placement.order import allowance, keys
@@ -59,6 +61,8 @@ class Scheduler:
         self._rng = rng
         self._half_node_cores = float(np.median(ledger.nodes.capacity[:, CPU])) / 2000.0
         self._cursor = np.zeros(1, dtype=np.int64)  # where node sampling goes on
+        self._watched = _NOBODY
+        self.records: dict[int, DecisionRecord] = {}  # of watched pods, the latest
         self._gated: dict[int, PendingArrays] = {}
         self._waiting: dict[int, tuple[int, float]] = {}  # pod -> row it holds, until when
 
@@ -120,6 +124,10 @@ class Scheduler:
         """What nodes reported, `float64[N, len(Report)]`, NaN rows for those that said nothing."""
         self.ledger.report(values)
 
+    def watch(self, pods: Int) -> None:
+        """Keep the latest decision record of these pods in `records`. Judgement is unchanged, and slower only where they stand."""
+        self._watched = pods
+
     # ---- judgement
 
     def decide(self, now_s: float) -> Decision:
@@ -150,7 +158,7 @@ class Scheduler:
         if profile.score is Score.INTERFERENCE:
             self._weigh_slack(pending, now_s)
         order = np.argsort(keys(profile.order, pending, self.ledger.shapes, now_s, profile.knobs), kind="stable")
-        placed = self._place(profile, pending.shape[order], now_s)
+        placed = self._place_recording(profile, pending.pod[order], pending.shape[order], now_s)
         found = placed >= 0
         chosen = order[found]
         rows = placed[found]
@@ -168,6 +176,27 @@ class Scheduler:
         )
         factor = self.policy.knobs.pressure_factor if isinstance(self.policy, Profile) else 1.0
         shapes.sums[k] = contribution(shapes.request[k], shapes.params[k], self._half_node_cores, factor)
+
+    def _place_recording(self, profile: Profile, pods: Int, shapes: Int, now_s: float) -> Int:
+        """Place the queue; where a watched pod stands in it, stop there and write its record before going on."""
+        watched = np.flatnonzero(np.isin(pods, self._watched)) if len(self._watched) else _NOBODY
+        if len(watched) == 0:
+            return self._place(profile, shapes, now_s)
+        placed, done = np.full(len(pods), -1, dtype=np.int64), 0
+        for at in watched.tolist():
+            placed[done:at] = self._place(profile, shapes[done:at], now_s)
+            before = self.ledger.nodes._replace(
+                requested=self.ledger.nodes.requested.copy(),
+                sums=self.ledger.nodes.sums.copy(),
+                group_count=self.ledger.nodes.group_count.copy(),
+            )
+            placed[at : at + 1] = self._place(profile, shapes[at : at + 1], now_s)
+            self.records[int(pods[at])] = record(
+                before, self.ledger.shapes, profile, int(pods[at]), int(shapes[at]), int(placed[at]), now_s
+            )
+            done = at + 1
+        placed[done:] = self._place(profile, shapes[done:], now_s)
+        return placed
 
     def _place(self, profile: Profile, shapes: Int, now_s: float) -> Int:
         nodes = self.ledger.nodes
@@ -278,15 +307,3 @@ class Scheduler:
             over = self.ledger.over_capacity()
             if len(over):
                 raise Permanent(f"node {over[0]} is over capacity")
-
-    def why_waiting(self, pod: int) -> dict[int, int]:
-        """Count of nodes per rejecting filter (`Reject` -> nodes) for a queued pod, now. Costs only when asked."""
-        if not isinstance(self.policy, Profile):
-            return {}
-        shape = int(self.queue.submitted(np.array([pod])).shape[0])
-        profile = self.policy
-        verdict = plain_rejections(
-            self.ledger.nodes, self.ledger.shapes, shape, int(profile.fit), profile.knobs.array()
-        )
-        values, counts = np.unique(verdict[verdict > 0], return_counts=True)
-        return dict(zip(values.tolist(), counts.tolist(), strict=True))

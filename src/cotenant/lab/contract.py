@@ -121,12 +121,35 @@ class Explanation:
 class Scenario(Protocol):
     """A workload and its world."""
 
-    name: str
-    summary: str  # one line for `cotenant lab workloads`
-    provenance: str  # synthetic (calibrated to what) or which trace; whether it needs --traces
-    default_load: float
-    default_policies: tuple[str, ...]
-    headline: tuple[str, ...]  # fields of Measures to show as columns
+    @property
+    def name(self) -> str:
+        """As `--workload` names it."""
+        ...
+
+    @property
+    def summary(self) -> str:
+        """One line for `cotenant lab workloads`."""
+        ...
+
+    @property
+    def provenance(self) -> str:
+        """Synthetic (calibrated to what) or which trace, and whether it needs --traces."""
+        ...
+
+    @property
+    def default_load(self) -> float:
+        """The load run when none is asked for."""
+        ...
+
+    @property
+    def default_policies(self) -> tuple[str, ...]:
+        """Who runs when nobody is named."""
+        ...
+
+    @property
+    def headline(self) -> tuple[str, ...]:
+        """Fields of Measures to show as columns."""
+        ...
 
     def policies(self) -> tuple[PolicyInfo, ...]:
         """Every policy that can run here, in the order to show them."""

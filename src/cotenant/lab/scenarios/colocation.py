@@ -1,0 +1,228 @@
+"""Services beside batch on shared machines: `founding` at one load, `colocation` with the load swept.
+
+Problem: the founding table compared policies at one load at which random placement passes every target. Choice: the same world twice:
+once as the founding table has it (with the figures that are properties of the trace named as such), once swept, where the largest load that
+each policy sustains tells them apart. Limits: a synthetic workload calibrated on published figures, durations stretched about 79 times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import isfinite
+from time import perf_counter
+
+import numpy as np
+
+from cotenant.lab.bridge import Bridge
+from cotenant.lab.contract import Explanation, Measures, PolicyInfo, RunResult, RunSpec, Scenario, Series
+from cotenant.lab.scenarios.roster import ENTRANTS, entrant
+from cotenant.lab.workload_file import read_workload_file
+from cotenant.lab.workloads.colocation import generate
+from cotenant.lab.world.accounting import Account
+from cotenant.lab.world.config import WorldConfig
+from cotenant.lab.world.world import World
+from cotenant.model.arrays import Float
+from cotenant.model.errors import InvalidInput
+from cotenant.policy.placement.profiles import Profile
+
+_SAMPLE = 2000  # slowdowns kept a run
+_PLAIN = (  # in the founding table by default, beside ours
+    "cotenant", "random", "first-fit", "best-fit", "kube-default", "drf-best-fit", "mesos-offers", "tetris",
+    "firmament-quincy", "firmament-load-spreading", "firmament-coco", "founding", "edf-best-fit", "edf-least-allocated",
+    "edf-paragon",
+)  # fmt: skip
+
+
+def configuration(spec: RunSpec) -> WorldConfig:
+    """The world that a specification asks for, with a user's own file on top."""
+    config = WorldConfig(interference=spec.interference, node_qos=spec.node_qos, failures=spec.failures)
+    if spec.file is None:
+        return config
+    own = read_workload_file(spec.file)
+    if own.nodes is not None:
+        config = replace(config, nodes=own.nodes, pods=max(1, round(config.pods * own.nodes / config.nodes)))
+    if own.service_share is not None:
+        config = replace(config, service_share=own.service_share)
+    if own.horizon_h is not None:
+        config = replace(config, horizon_s=own.horizon_h * 3600.0)
+    return config
+
+
+@dataclass(frozen=True, slots=True)
+class CoLocation:
+    """Both scenarios: they differ in load and in who runs by default."""
+
+    name: str
+    summary: str
+    default_load: float
+    default_policies: tuple[str, ...]
+    headline: tuple[str, ...]
+    provenance: str = "synthetic, calibrated on Alibaba 2018 and Tianchi 2018 figures; 20,000 pods on 249 nodes, batch durations stretched about 79 times"
+
+    def policies(self) -> tuple[PolicyInfo, ...]:
+        """Every entrant."""
+        return tuple(e.info for e in ENTRANTS)
+
+    def check(self, spec: RunSpec) -> None:
+        """Refuse what cannot run, before anything is spent on it."""
+        policy = entrant(spec.policy).make if spec.overrides else None
+        config = configuration(spec)
+        if not (isfinite(spec.load) and config.service_share < spec.load <= 1.5):
+            raise InvalidInput(
+                "--load", spec.load, f"a fraction of CPU between {config.service_share} (the services alone) and 1.5"
+            )
+        entrant(spec.policy)
+        if policy is not None:
+            made = policy()
+            if not isinstance(made, Profile):
+                raise InvalidInput("--set", spec.overrides[0][0], f"a policy with knobs; {spec.policy} has none")
+            made.turned(spec.overrides)
+
+    def run(self, spec: RunSpec) -> RunResult:
+        """One run."""
+        started = perf_counter()
+        bridge = self._bridge(spec)
+        bridge.run()
+        account = bridge.world.account()
+        return RunResult(
+            spec=spec,
+            measures=_measures(account, bridge, perf_counter() - started),
+            series=_series(account),
+            slowdowns=_sample(account.slowdown),
+            machine_map=account.machine_map,
+            by_class=(
+                ("violation by unplaced", account.violation_unplaced),
+                ("violation by queueing", account.violation_queued),
+                ("violation by restarts", account.violation_restarted),
+                ("violation by slowdown", account.violation_slowed),
+                ("unfinished batch pods", float(account.unfinished)),
+            ),
+            notes=(
+                "Real v2018 instances last 35 s: 20,000 of them would fill 249 nodes for half a minute. Durations are stretched about 79 times.",
+            ),
+        )
+
+    def explain(self, spec: RunSpec, task: str) -> Explanation:
+        """Run it again, watching one pod."""
+        self.check(spec)
+        bridge = self._bridge(spec)
+        pods = len(bridge.offer.shape)
+        number = task.removeprefix("pod").strip()
+        if not number.isdigit() or int(number) >= pods:
+            raise InvalidInput("TASK", task, f"a pod's number, 0..{pods - 1}")
+        pod = int(number)
+        bridge.engine.watch(np.array([pod]))
+        bridge.run()
+        shape = int(bridge.offer.shape[pod])
+        kind = "service replica" if bridge.offer.is_service[shape] else f"batch pod of job {bridge.offer.job[shape]}"
+        lines = [
+            f"{kind}, tenant {bridge.offer.tenant[shape]}, requests {bridge.offer.cpu_milli[shape] / 1000:g} cores and "
+            f"{bridge.offer.memory_bytes[shape] / 2**30:.1f} GiB",
+            f"estimated: {bridge.offer.est_use_cores[shape]:.2f} cores in use, sensitivity {bridge.offer.est_sensitivity[shape]:.2f}, "
+            f"pressure {bridge.offer.est_pressure[shape]:.2f}",
+            bridge.world.story(pod),
+        ]
+        record = bridge.engine.records.get(pod)
+        if record is None:
+            lines.append("a round policy judges all pods together; it leaves no record of a single one")
+            return Explanation(task, bridge.world.story(pod), tuple(lines))
+        return Explanation(
+            task,
+            record.headline(),
+            tuple(lines),
+            tuple((r.reason, r.nodes) for r in record.rejections),
+            tuple((c.node, c.score, tuple((p.name, p.value) for p in c.parts)) for c in record.candidates),
+        )
+
+    def _bridge(self, spec: RunSpec) -> Bridge:
+        config = configuration(spec)
+        chosen = entrant(spec.policy)
+        policy = chosen.make()
+        if spec.overrides and isinstance(policy, Profile):
+            policy = policy.turned(spec.overrides)
+        error = 0.0 if chosen.told_truth else spec.estimate_error
+        truth, offer = generate(config, spec.seed, spec.load, error)
+        world = World(truth, config, spec.seed)
+        return Bridge(world, offer, config, policy, np.random.default_rng([spec.seed, 7]))
+
+
+def _measures(account: Account, bridge: Bridge, run_s: float) -> Measures:
+    slowdown = np.sort(account.slowdown)
+
+    def at(q: float) -> float:
+        return float(slowdown[min(len(slowdown) - 1, int(q * len(slowdown)))])
+
+    waits = np.sort(account.wait_s)
+    return Measures(
+        success=account.success,
+        utilisation=account.requested_cpu,
+        utilisation_used=account.used_cpu,
+        utilisation_memory=account.requested_memory,
+        utilisation_memory_used=account.used_memory,
+        fragmentation=account.fragmentation,
+        violation=account.violation,
+        violation_service=account.violation_service,
+        violation_batch=account.violation_batch,
+        violation_count=account.violation_count,
+        task_fairness=account.task_fairness,
+        dominant_fairness=account.dominant_fairness,
+        granted_fairness=account.granted_fairness,
+        slowdown_p50=at(0.50),
+        slowdown_p95=at(0.95),
+        slowdown_p99=at(0.99),
+        wait_p99_s=float(waits[int(0.99 * (len(waits) - 1))]),
+        evictions=float(account.evictions_memory + account.evictions_failure),
+        preemptions=float(account.evictions_asked),
+        decision_p50_us=bridge.clockwork.quantile_us(0.50),
+        decision_p99_us=bridge.clockwork.quantile_us(0.99),
+        decision_total_s=bridge.clockwork.total_s,
+        run_s=run_s,
+    )
+
+
+def _series(account: Account) -> tuple[Series, ...]:
+    line = account.timeline
+    hours = line.time_s / 3600.0
+
+    def series(name: str, label: str, values: Float) -> Series:
+        taken = ~np.isnan(values)
+        return Series(name, "time (h)", label, hours[taken], values[taken])
+
+    return (
+        series("fragmentation", "idle CPU that pods cannot use, fraction of the cluster", line.fragmentation),
+        series("requested", "CPU requested, fraction of the cluster", line.requested_cpu),
+        series("used", "CPU used, fraction of the cluster", line.used_cpu),
+        series("service violation", "replicas missing their objective, by cores", line.service_violation),
+        series("queued", "pods waiting", line.queued_pods),
+    )
+
+
+def _sample(slowdown: Float) -> Float:
+    """At most `_SAMPLE` order statistics, evenly spaced, unfinished ones last as inf."""
+    ordered = np.sort(slowdown)
+    if len(ordered) <= _SAMPLE:
+        return ordered
+    return ordered[np.linspace(0, len(ordered) - 1, _SAMPLE).astype(np.int64)]
+
+
+SCENARIOS: tuple[Scenario, ...] = (
+    CoLocation(
+        name="founding",
+        summary="20,000 pods, services beside batch, on 249 nodes at 77 % of CPU requested: the founding comparison",
+        default_load=0.77,
+        default_policies=_PLAIN,
+        headline=(
+            "success", "utilisation", "fragmentation", "violation", "violation_service", "violation_batch", "task_fairness",
+            "dominant_fairness",
+        ),
+    ),
+    CoLocation(
+        name="colocation",
+        summary="the same world with the load swept: how much each policy carries at <= 1 % violation of either class",
+        default_load=0.85,
+        default_policies=("cotenant", "founding", "kube-default", "edf-least-allocated", "edf-paragon", "edf-paragon-overcommit"),
+        headline=(
+            "success", "utilisation", "violation", "violation_service", "violation_batch", "slowdown_p99", "fragmentation",
+        ),
+    ),
+)  # fmt: skip
