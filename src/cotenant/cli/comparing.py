@@ -21,6 +21,7 @@ from cotenant.lab.comparison import compare as gather
 from cotenant.lab.contract import RunSpec, Scenario
 from cotenant.lab.experiment import Plan
 from cotenant.lab.provenance import provenance, save_experiment
+from cotenant.lab.report import write_report
 from cotenant.lab.workload_file import WorkloadFile, is_workload_file, read_workload_file
 from cotenant.model.errors import InvalidInput, Permanent
 
@@ -77,6 +78,7 @@ def compare(request: Request) -> int:
     comparison = gather(plan, scenario, outcome)
     storage.write_json(folder / storage.RESULTS_JSON, to_object(comparison))
     storage.write_parquet(folder / storage.RESULTS_PARQUET, comparison.records)
+    write_report(folder / storage.REPORT, comparison, origin)
     if request.json:
         print(storage.encode_object(to_object(comparison)))
     else:

@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cotenant.lab.metrics import SUSTAINED_LOAD, Metric, decimals, show
+from cotenant.lab.storage import REPORT
 
 if TYPE_CHECKING:
     from cotenant.lab.comparison import Comparison, Paired, Row, SustainedRow
@@ -47,7 +48,7 @@ def print_comparison(comparison: Comparison, folder: Path, outcome: Outcome) -> 
     if comparison.failures:
         told += f"; {len(comparison.failures)} failed"
     console.print(told, highlight=False)
-    console.print(f"results: {folder}", highlight=False, soft_wrap=True)
+    console.print(f"report: {folder / REPORT}", highlight=False, soft_wrap=True)
 
 
 def print_words(
@@ -143,7 +144,7 @@ def _paired_lines(comparison: Comparison) -> list[str]:
     metric = comparison.metrics[comparison.leading]
     load = comparison.focus
     pairs = [p for p in comparison.paired if p.metric == metric.name and p.load == load]
-    if not pairs or not metric.ranks:
+    if not pairs or not metric.ranks or len(comparison.seeds) < 2:
         return []
     sign = 1.0 if metric.better == "lower" else -1.0
     ahead = [p.policy for p in pairs if p.difference.excludes_zero and sign * p.difference.mean > 0]

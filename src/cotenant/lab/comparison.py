@@ -238,6 +238,40 @@ def _paired_sustained(ours: str, rows: tuple[SustainedRow, ...]) -> tuple[Paired
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Who is best in a figure, and whom the paired intervals cannot tell from the best."""
+
+    best: str
+    tied: tuple[str, ...]
+
+
+def standing(comparison: Comparison, name: str, load: float) -> Standing | None:
+    """The best policy in a figure at a load, bounds left out; None where the figure does not rank policies or is not defined."""
+    metric = comparison.metrics[name]
+    if metric.better == "neither" or metric.owner not in ("policy", "machine"):
+        return None
+    sign = 1.0 if metric.better == "lower" else -1.0
+    rows = [row for row in comparison.rows if row.load == load and row.role != "bound" and row.get(name).count]
+    if not rows:
+        return None
+    best = min(rows, key=lambda row: sign * row.get(name).mean)
+    mine = _by_seed(comparison, best.policy, name, load)
+    tied = []
+    for row in rows:
+        theirs = _by_seed(comparison, row.policy, name, load)
+        common = sorted(mine.keys() & theirs.keys())
+        difference = paired_difference([theirs[seed] for seed in common], [mine[seed] for seed in common])
+        if row is not best and (difference.mean == 0.0 or (difference.count > 1 and not difference.excludes_zero)):
+            tied.append(row.policy)
+    return Standing(best.policy, tuple(tied))
+
+
+def _by_seed(comparison: Comparison, policy: str, name: str, load: float) -> dict[int, float]:
+    runs = [run for run in comparison.records if run.spec.policy == policy and run.spec.load == load]
+    return {run.spec.seed: getattr(run.measures, name) for run in runs}
+
+
 def to_object(comparison: Comparison) -> dict[str, object]:
     """The `--json` object: fractions 0..1, NaN as None, each figure with the half width of its interval in `_ci`."""
 

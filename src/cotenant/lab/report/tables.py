@@ -1,0 +1,214 @@
+"""The report's tables, as HTML that needs no script."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from math import isfinite, isnan
+from statistics import median
+
+from cotenant.lab.comparison import Comparison, Paired, SustainedRow, standing
+from cotenant.lab.metrics import DERIVED, OWNER_WORDS, SUSTAINED_LOAD, Metric, decimals, show
+
+_MOST_PAIRED = 8
+
+
+def summary(comparison: Comparison, load: float) -> str:
+    """The headline figures at one load; the best of each column marked, and those its interval cannot tell from it."""
+    rows = [row for row in comparison.rows if row.load == load]
+    names = comparison.headline
+    best = {name: standing(comparison, name, load) for name in names}
+    head = ["<th class=name>policy</th>", "<th class=role>role</th>"]
+    head += [_heading(comparison.metrics[name]) for name in names]
+    body = []
+    for row in rows:
+        cells = [_policy_cell(comparison, row.policy), f"<td class=role>{escape(row.role)}</td>"]
+        for name in names:
+            value = row.get(name)
+            places = _places([each.get(name).half_width for each in rows], comparison.metrics[name])
+            found = best[name]
+            mark = ""
+            if found is not None and row.role != "bound":
+                mark = "best" if row.policy == found.best else "tied" if row.policy in found.tied else ""
+            cells.append(_number(comparison.metrics[name], value.mean, value.half_width, places, mark))
+        body.append(f"<tr{_row_class(comparison, row.policy)}>{''.join(cells)}</tr>")
+    return _table(head, body)
+
+
+def paired(comparison: Comparison) -> str:
+    """Each policy minus ours, seed by seed, in the figures that rank policies."""
+    load = comparison.focus
+    ranking = [name for name in comparison.headline if comparison.metrics[name].ranks]
+    ranking += [
+        n
+        for n in ("violation_service", "violation_batch", "slowdown_p99")
+        if n in comparison.measured and n not in ranking
+    ]
+    names = ranking[:_MOST_PAIRED]
+    known = {(p.policy, p.metric): p for p in comparison.paired if p.load == load or isnan(p.load)}
+    others = [row.policy for row in comparison.rows if row.load == load and row.policy != comparison.ours]
+    metrics = [comparison.metrics[name] for name in names]
+    if comparison.sustained:
+        metrics.insert(0, SUSTAINED_LOAD)
+    if not others or not metrics:
+        return ""
+    head = [
+        "<th class=name>policy</th>",
+        "<th class=role>role</th>",
+        *(_heading(metric, points=True) for metric in metrics),
+    ]
+    body = []
+    for policy in others:
+        cells = [_policy_cell(comparison, policy), f"<td class=role>{escape(comparison.roles[policy])}</td>"]
+        for metric in metrics:
+            pair = known.get((policy, metric.name))
+            halves = [p.difference.half_width for (_, name), p in known.items() if name == metric.name]
+            cells.append(_difference(metric, pair, _places(halves, metric)))
+        body.append(f"<tr>{''.join(cells)}</tr>")
+    return _table(head, body)
+
+
+def sustained(comparison: Comparison) -> str:
+    """The sustained load with its bounds, of the seeds and of their mean curve."""
+    if not comparison.sustained:
+        return ""
+    head = [
+        "<th class=name>policy</th>",
+        "<th class=role>role</th>",
+        "<th>mean of seeds<small>%</small></th>",
+        "<th>of the mean curve<small>%</small></th>",
+        "<th>seeds beyond the sweep</th>",
+    ]
+    body = []
+    for row in comparison.sustained:
+        cells = [
+            _policy_cell(comparison, row.policy),
+            f"<td class=role>{escape(row.role)}</td>",
+            f"<td>{_sign(row.bound)}{_with_interval(show(SUSTAINED_LOAD, row.mean.mean, row.mean.half_width, 1))}</td>",
+            f"<td>{_sign(row.of_means.bound)}{show(SUSTAINED_LOAD, row.of_means.load, places=1)}</td>",
+            f"<td>{_beyond(row)}</td>",
+        ]
+        body.append(f"<tr{_row_class(comparison, row.policy)}>{''.join(cells)}</tr>")
+    return _table(head, body)
+
+
+def by_class(comparison: Comparison) -> str:
+    """The scenario's further figures, by name, at the focus load."""
+    rows = [row for row in comparison.rows if row.load == comparison.focus]
+    names = list(dict.fromkeys(name for row in rows for name in row.by_class))
+    if not names:
+        return ""
+    largest = {
+        name: max((abs(r.by_class[name].mean) for r in rows if name in r.by_class), default=0.0) for name in names
+    }
+    places = {name: 3 if large <= 2 else 2 if large <= 200 else 0 for name, large in largest.items()}
+    head = ["<th class=name>policy</th>", *(f"<th class=long>{escape(name)}</th>" for name in names)]
+    body = []
+    for row in rows:
+        cells = [_policy_cell(comparison, row.policy)]
+        for name in names:
+            value = row.by_class.get(name)
+            cells.append(f"<td>{_plain(value.mean, value.half_width, places[name]) if value else '–'}</td>")
+        body.append(f"<tr{_row_class(comparison, row.policy)}>{''.join(cells)}</tr>")
+    return _table(head, body)
+
+
+def definitions(comparison: Comparison) -> str:
+    """Every figure in words: those of this comparison first."""
+    used = [metric for name, metric in comparison.metrics.items() if name in comparison.measured]
+    if comparison.sustained:
+        used += DERIVED
+    unused = [metric for name, metric in comparison.metrics.items() if name not in comparison.measured]
+    head = [
+        "<th class=name>figure</th>",
+        "<th class=role>better</th>",
+        "<th class=words>whose</th>",
+        "<th class=words>definition</th>",
+    ]
+    body = [
+        f"<tr{'' if metric in used else ' class=faint'}><td class=name>{escape(metric.title)}<small><code>{metric.name}</code></small></td>"
+        f"<td class=role>{'–' if metric.better == 'neither' else metric.better}</td>"
+        f"<td class=words>{escape(OWNER_WORDS[metric.owner])}</td>"
+        f"<td class=words>{escape(metric.definition)}{'' if metric in used else ' Not measured by this workload.'}</td></tr>"
+        for metric in (*used, *unused)
+    ]
+    return _table(head, body, sortable=False)
+
+
+def policies(comparison: Comparison) -> str:
+    """What each policy does."""
+    head = ["<th class=name>policy</th>", "<th class=role>role</th>", "<th class=words>what it does</th>"]
+    body = [
+        f"<tr{_row_class(comparison, name)}>{_policy_cell(comparison, name)}<td class=role>{escape(comparison.roles[name])}</td>"
+        f"<td class=words>{escape(comparison.summaries[name])}</td></tr>"
+        for name in comparison.policies
+    ]
+    return _table(head, body, sortable=False)
+
+
+def _table(head: Sequence[str], body: Sequence[str], sortable: bool = True) -> str:
+    kind = " class=sortable" if sortable else ""
+    return f"<div class=scroll><table{kind}><thead><tr>{''.join(head)}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+
+
+def _heading(metric: Metric, points: bool = False) -> str:
+    unit = "points" if points and metric.unit == "fraction" else metric.suffix
+    arrow = {"higher": "▲", "lower": "▼", "neither": ""}[metric.better]
+    hint = f"{metric.title}. {metric.definition}"
+    return f'<th title="{escape(hint, quote=True)}">{escape(metric.short)}<small>{unit} {arrow}</small></th>'
+
+
+def _policy_cell(comparison: Comparison, policy: str) -> str:
+    hint = escape(comparison.summaries[policy], quote=True)
+    return f'<td class=name title="{hint}"><i data-policy="{escape(policy, quote=True)}"></i>{escape(policy)}</td>'
+
+
+def _row_class(comparison: Comparison, policy: str) -> str:
+    if policy == comparison.ours:
+        return " class=ours"
+    return " class=bound" if comparison.roles[policy] == "bound" else ""
+
+
+def _number(metric: Metric, value: float, half: float, places: int, mark: str) -> str:
+    text = _with_interval(show(metric, value, half, places))
+    kind = f" class={mark}" if mark else ""
+    return f'<td{kind} data-value="{value if isfinite(value) else ""}">{text}</td>'
+
+
+def _difference(metric: Metric, pair: Paired | None, places: int) -> str:
+    if pair is None:
+        return "<td>–</td>"
+    value, half = pair.difference.mean, pair.difference.half_width
+    worse = value > 0 if metric.better == "lower" else value < 0
+    kind = "" if not pair.difference.excludes_zero else " class=worse" if worse else " class=better"
+    text = show(metric, value, half, places)
+    sign = "+" if value > 0 and text.strip("0.,± ") else ""
+    return f'<td{kind} data-value="{value}">{sign}{_with_interval(text)}</td>'
+
+
+def _with_interval(text: str) -> str:
+    value, plus, half = text.partition(" ±")
+    return f"{value}<span class=ci>±{half}</span>" if plus else value
+
+
+def _places(halves: Sequence[float], metric: Metric) -> int:
+    known = [half for half in halves if not isnan(half)]
+    return decimals(metric, median(known) if known else float("nan"))
+
+
+def _plain(value: float, half: float, places: int) -> str:
+    if not isfinite(value):
+        return "–"
+    text = f"{value:,.{places}f}"
+    return f"{text}<span class=ci>±{half:,.{places}f}</span>" if isfinite(half) else text
+
+
+def _sign(bound: str) -> str:
+    return {"below": "&lt; ", "above": "≥ ", "exact": ""}[bound]
+
+
+def _beyond(row: SustainedRow) -> str:
+    below = sum(each.bound == "below" for each in row.by_seed)
+    above = sum(each.bound == "above" for each in row.by_seed)
+    told = [f"{count} {side}" for count, side in ((below, "below"), (above, "above")) if count]
+    return ", ".join(told) if told else "none"
