@@ -26,12 +26,13 @@ _NO_KNOBS = Knobs().array()
 
 
 def scaled_weights(weights: Float, shapes: int) -> Float:
-    """`float64[K, 5]` whose rows sum to 100, from one row for all shapes or a row a shape. Raises `InvalidInput`."""
+    """`float64[K, 5]` whose rows sum to 100, from one row for all shapes or a row a shape; scaled twice is scaled once. Raises `InvalidInput`."""
     table = np.broadcast_to(np.asarray(weights, dtype=np.float64), (shapes, len(TERMS)))
     total = table.sum(axis=1, keepdims=True)
     if not np.isfinite(table).all() or (table < 0).any() or (total <= 0).any():
         raise InvalidInput("weights", np.asarray(weights).tolist(), "finite numbers >= 0 with a sum above 0")
-    return np.ascontiguousarray(table * (100.0 / total))
+    already = np.abs(total - 100.0) < 1e-9  # not again: the last bit would change
+    return np.ascontiguousarray(np.where(already, table, table * (100.0 / total)))
 
 
 def needed(shapes: ShapeArrays) -> Mask:

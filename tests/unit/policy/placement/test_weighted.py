@@ -93,3 +93,8 @@ def test_no_node_passes() -> None:
 def test_absurd_weights_are_refused(weights: list[float]) -> None:
     with pytest.raises(InvalidInput, match="weights"):
         weighted.scaled_weights(np.array(weights), 3)
+
+
+def test_scaling_twice_changes_no_bit() -> None:
+    once = weighted.scaled_weights(np.random.default_rng(1).random((500, 5)), 500)
+    assert (weighted.scaled_weights(once, 500) == once).all()
