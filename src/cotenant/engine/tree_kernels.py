@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from cotenant.model.arrays import Float, Int, NodeArrays, ShapeArrays
-from cotenant.model.compiled import njit, inlined
+from cotenant.model.compiled import inlined, njit
 from cotenant.policy.placement.lanes import judge, judge_nodes, load_matters
 from cotenant.policy.placement.lanes_layout import (
     OVERFULL,
