@@ -7,10 +7,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant.model.arrays import NodeArrays, Param, PendingArrays, Report, ShapeArrays, Sum, TenantArrays
+from cotenant.model.arrays import (
+    CPU,
+    NodeArrays,
+    Param,
+    PendingArrays,
+    Report,
+    ResidentArrays,
+    ShapeArrays,
+    Sum,
+    TenantArrays,
+)
+from cotenant.policy.baselines.bounds import lp_bound, volume_bound
 from cotenant.policy.baselines.drf import DominantResourceFairness
+from cotenant.policy.baselines.firmament.coco import CoCo
 from cotenant.policy.baselines.firmament.load_spreading import LoadSpreading
+from cotenant.policy.baselines.firmament.quincy import Quincy
 from cotenant.policy.baselines.firmament.scheduler import Firmament
+from cotenant.policy.baselines.mesos import MesosOffers
 from cotenant.policy.baselines.tetris import Tetris
 from cotenant.policy.placement.contract import RoundPolicy, Snapshot
 
@@ -20,6 +34,10 @@ POLICIES: tuple[RoundPolicy, ...] = (
     Tetris(fairness=0.0, tasks_per_visit=0),
     Firmament(LoadSpreading()),
     Firmament(LoadSpreading(), round_tasks=3),
+    Firmament(Quincy()),
+    Firmament(CoCo(), round_tasks=7),
+    MesosOffers(),
+    MesosOffers(cycles=1),
 )
 WORK_CONSERVING = POLICIES[:3]
 
@@ -29,7 +47,7 @@ def random_cluster(seed: int) -> Snapshot:
     rng = np.random.default_rng(seed)
     n, k, m, t, g = (int(x) for x in rng.integers((1, 1, 0, 1, 1), (9, 8, 40, 5, 4)))
     r = int(rng.integers(3, 5))
-    capacity = rng.integers(0, 20, (n, r))
+    capacity = rng.integers(0, 40, (n, r))
     request = rng.integers(0, 7, (k, r))
     request[:, 2] = 1
     shape = rng.integers(0, k, m)
@@ -43,23 +61,23 @@ def random_cluster(seed: int) -> Snapshot:
     return Snapshot(
         nodes=NodeArrays(
             capacity=capacity,
-            requested=rng.integers(0, 20, (n, r)) // int(rng.integers(1, 4)),
+            requested=rng.integers(0, 24, (n, r)) // int(rng.integers(1, 5)),
             sums=rng.integers(0, 50, (n, len(Sum))),
             report=np.full((n, len(Report)), np.nan),
-            taints=rng.integers(0, 4, n, dtype=np.uint64),
-            labels=rng.integers(0, 8, (n, 2), dtype=np.uint64),
+            taints=rng.integers(0, 4, n, dtype=np.uint64) & rng.integers(0, 4, n, dtype=np.uint64),
+            labels=rng.integers(0, 4, (n, 2), dtype=np.uint64) | rng.integers(0, 4, (n, 2), dtype=np.uint64),
             ready=rng.random(n) < 0.8,
-            group_count=rng.integers(0, 3, (n, g)),
+            group_count=rng.integers(0, 2, (n, g)),
         ),
         shapes=ShapeArrays(
             request=request,
             sums=np.zeros((k, len(Sum)), np.int64),
             params=params,
             tolerated=rng.integers(0, 4, k, dtype=np.uint64),
-            selector=rng.integers(0, 4, (k, 2), dtype=np.uint64) & rng.integers(0, 4, (k, 2), dtype=np.uint64),
+            selector=np.where(rng.random((k, 2)) < 0.3, rng.integers(0, 4, (k, 2)), 0).astype(np.uint64),
             tenant=tenant,
             group=rng.integers(-1, g, k),
-            group_limit=rng.integers(0, 4, k),
+            group_limit=rng.integers(0, 6, k),
         ),
         pending=PendingArrays(
             pod=rng.permutation(1000)[:m].astype(np.int64),
@@ -74,6 +92,7 @@ def random_cluster(seed: int) -> Snapshot:
             work=(1.0 + job) * rng.integers(1, 4),
         ),
         tenants=TenantArrays(allocated=rng.integers(0, 30, (t, r)), weight=rng.uniform(0.5, 2.0, t)),
+        residents=ResidentArrays(row=rng.integers(-1, n, 20), shape=rng.integers(0, k, 20)),
     )
 
 
@@ -124,6 +143,11 @@ def test_a_round_keeps_every_rule(policy: RoundPolicy, seed: int) -> None:
     # the snapshot is the caller's
     after = [column for part in (cluster.nodes, cluster.tenants) for column in part]
     assert all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in zip(before, after, strict=True))
+
+    # no policy beats the bounds
+    cpu = cluster.shapes.request[cluster.pending.shape, CPU]
+    reached = cpu[decision.row >= 0].sum() / max(1, cpu.sum())
+    assert cpu.sum() == 0 or reached <= lp_bound(cluster) + 1e-9 <= volume_bound(cluster) + 2e-9
 
     # what could still stand somewhere does not wait
     if policy in WORK_CONSERVING:

@@ -18,7 +18,7 @@ from cotenant.engine.lifecycle import Lifecycle, State
 from cotenant.engine.ports import Plugin
 from cotenant.engine.queue import Queue
 from cotenant.engine.records import record
-from cotenant.model.arrays import CPU, Float, Int, Param, PendingArrays
+from cotenant.model.arrays import CPU, Float, Int, Param, PendingArrays, ResidentArrays
 from cotenant.model.decision import DecisionRecord
 from cotenant.model.errors import Permanent
 from cotenant.policy.placement.compiled import Score, place_queue, sample_size
@@ -216,7 +216,9 @@ class Scheduler:
         )
 
     def _round(self, policy: RoundPolicy, pending: PendingArrays, now_s: float) -> RoundDecision:
-        snapshot = Snapshot(self.ledger.nodes, self.ledger.shapes, pending, self.ledger.tenants)
+        ledger = self.ledger
+        residents = ResidentArrays(ledger.row, ledger.shape)
+        snapshot = Snapshot(ledger.nodes, ledger.shapes, pending, ledger.tenants, residents)
         return policy.decide(snapshot, now_s, self._rng)
 
     # ---- reserve and permit

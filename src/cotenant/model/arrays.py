@@ -130,3 +130,10 @@ class TenantArrays(NamedTuple):
 
     allocated: Int  # [T, R]
     weight: Float  # [T]
+
+
+class ResidentArrays(NamedTuple):
+    """Where pods stand: one row a pod ever seen, P of them, the pod's identity is its index."""
+
+    row: Int  # [P] node, -1 = none
+    shape: Int  # [P] row of ShapeArrays; meaningless without a node

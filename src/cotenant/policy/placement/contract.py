@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from cotenant.model.arrays import Int, NodeArrays, PendingArrays, ShapeArrays, TenantArrays
+from cotenant.model.arrays import Int, NodeArrays, PendingArrays, ResidentArrays, ShapeArrays, TenantArrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class Snapshot:
     shapes: ShapeArrays
     pending: PendingArrays
     tenants: TenantArrays
+    residents: ResidentArrays | None = None  # for the few policies that ask who stands beside whom
 
 
 @dataclass(frozen=True, slots=True)

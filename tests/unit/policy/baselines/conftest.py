@@ -11,6 +11,7 @@ from cotenant.model.arrays import (
     Param,
     PendingArrays,
     Report,
+    ResidentArrays,
     ShapeArrays,
     Sum,
     TenantArrays,
@@ -38,6 +39,7 @@ class MakeSnapshot(Protocol):
         group_limit: Sequence[int] | None = None,
         pressure: Sequence[float] | None = None,
         sensitivity: Sequence[float] | None = None,
+        residents: Sequence[tuple[int, int]] = (),
     ) -> Snapshot: ...
 
 
@@ -57,8 +59,12 @@ def _make(
     group_limit: Sequence[int] | None = None,
     pressure: Sequence[float] | None = None,
     sensitivity: Sequence[float] | None = None,
+    residents: Sequence[tuple[int, int]] = (),
 ) -> Snapshot:
-    """Nodes and shapes as (CPU, memory); pods by shape, tenants by shape, the rest by pod. Each group is one shape's."""
+    """Nodes and shapes as (CPU, memory); pods by shape, tenants by shape, the rest by pod. Each group is one shape's.
+
+    `residents` are (row, shape) of pods that stand already; `used` and `running` are not derived from them.
+    """
     n, k, m = len(nodes), len(shapes), len(pods)
     shape = np.array(pods, np.int64).reshape(m)
     owner = np.array(tenant if tenant is not None else [0] * k, np.int64)
@@ -111,6 +117,7 @@ def _make(
         tenants=TenantArrays(
             allocated=allocated, weight=np.array(weight if weight is not None else [1.0] * tenants, np.float64)
         ),
+        residents=ResidentArrays(*np.array(residents, np.int64).reshape(-1, 2).T),
     )
 
 

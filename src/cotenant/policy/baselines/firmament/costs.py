@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from cotenant.model.arrays import Float, Int, NodeArrays, ShapeArrays
+from cotenant.model.arrays import Float, Int, NodeArrays, ResidentArrays, ShapeArrays
 from cotenant.policy.baselines.firmament.network import Prices
 
 
@@ -27,6 +27,7 @@ class Round:
     wait_s: Float  # [T] seconds since the task became ready, not negative
     class_shape: Int  # [C] a shape that stands for the class
     fits: Int  # [C, M] how many of a class a machine can take
+    residents: ResidentArrays | None  # who stands where, with what this decision has placed so far; None = not told
 
 
 class CostModel(Protocol):

@@ -9,16 +9,16 @@ order, so that equal costs do not favour low rows. Limits: placed tasks stay (no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cotenant.model.arrays import Int, NodeArrays, ShapeArrays
+from cotenant.model.arrays import Int, NodeArrays, ResidentArrays, ShapeArrays
 from cotenant.model.compiled import njit
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.baselines.firmament.classes import how_many_fit, request_classes
 from cotenant.policy.baselines.firmament.costs import CostModel, Round, above_placement
-from cotenant.policy.baselines.firmament.network import build, placements, solve, solver
+from cotenant.policy.baselines.firmament.network import Network, Prices, build, placements, solve, solver
 from cotenant.policy.baselines.fitting import feasible, occupy, working_copy
 from cotenant.policy.baselines.rounds import Tally, decision, fitting_pods, services_then_batch
 from cotenant.policy.placement.contract import RoundDecision, Snapshot
@@ -41,6 +41,17 @@ def _admit(
 
 
 @dataclass(frozen=True, slots=True)
+class Layout:
+    """A round ready to be solved."""
+
+    network: Network
+    class_of: Int  # [T]
+    rows: Int  # [M] row of each machine
+    fits: Int  # [C, M]
+    prices: Prices
+
+
+@dataclass(frozen=True, slots=True)
 class Firmament:
     """Min-cost-flow rounds under one cost model; services first, priced by the same model. Needs OR-tools (`Unsupported` without)."""
 
@@ -60,28 +71,50 @@ class Firmament:
 
     def decide(self, snapshot: Snapshot, now_s: float, rng: np.random.Generator) -> RoundDecision:
         """One decision: as many networks as the queue needs. `rng` orders the machines."""
-        nodes = working_copy(snapshot.nodes)
-        shapes, pending = snapshot.shapes, snapshot.pending
+        working = replace(snapshot, nodes=working_copy(snapshot.nodes))
+        pending = snapshot.pending
         tally = Tally.empty(pending.shape.shape[0])
-        machines = rng.permutation(nodes.capacity.shape[0])
-        label = self.costs.label(shapes)
-        wait_s = np.maximum(now_s - pending.ready_s, 0.0)
+        machines = rng.permutation(working.nodes.capacity.shape[0])
         for indices in services_then_batch(pending):
-            placeable = indices[fitting_pods(nodes, shapes, pending.shape[indices])]
+            placeable = indices[fitting_pods(working.nodes, snapshot.shapes, pending.shape[indices])]
             for begin in range(0, placeable.size, self.round_tasks):
                 tasks = placeable[begin : begin + self.round_tasks]
-                shape = pending.shape[tasks]
-                class_of, class_shape = request_classes(shapes, shape, label)
-                fits = how_many_fit(nodes, shapes, class_shape, machines, tasks.size)
-                usable = np.flatnonzero(fits.any(axis=0))
-                if usable.size == 0:
-                    continue
-                fits, rows = fits[:, usable], machines[usable]
-                prices = self.costs.prices(Round(nodes, shapes, rows, shape, wait_s[tasks], class_shape, fits))
-                if self.lift:
-                    prices = above_placement(prices, fits)
-                network = build(class_of, pending.job[tasks], fits, prices)
-                machine = placements(network, solve(network), class_of)
-                target = np.where(machine >= 0, rows[machine], -1)
-                tally.placed = _admit(nodes, shapes, tasks, pending.shape, target, tally.row, tally.order, tally.placed)
-        return decision(snapshot, nodes, tally, held=REJECTED)
+                layout = self.lay_out(_with_placed(working, tally), tasks, machines, now_s)
+                machine = placements(layout.network, solve(layout.network), layout.class_of)
+                target = np.full(tasks.size, -1, np.int64)
+                target[machine >= 0] = layout.rows[machine[machine >= 0]]
+                tally.placed = _admit(
+                    working.nodes,
+                    snapshot.shapes,
+                    tasks,
+                    pending.shape,
+                    target,
+                    tally.row,
+                    tally.order,
+                    tally.placed,
+                )
+        return decision(snapshot, working.nodes, tally, held=REJECTED)
+
+    def lay_out(self, snapshot: Snapshot, tasks: Int, machines: Int, now_s: float) -> Layout:
+        """The network of one round: `tasks` index the pending pods, `machines` are rows in the order in which they enter."""
+        nodes, shapes, pending = snapshot.nodes, snapshot.shapes, snapshot.pending
+        shape = pending.shape[tasks]
+        class_of, class_shape = request_classes(shapes, shape, self.costs.label(shapes))
+        fits = how_many_fit(nodes, shapes, class_shape, machines, tasks.size)
+        usable = np.flatnonzero(fits.any(axis=0))
+        fits, rows = fits[:, usable], machines[usable]
+        wait_s = np.maximum(now_s - pending.ready_s[tasks], 0.0)
+        prices = self.costs.prices(Round(nodes, shapes, rows, shape, wait_s, class_shape, fits, snapshot.residents))
+        if self.lift:
+            prices = above_placement(prices, fits)
+        return Layout(build(class_of, pending.job[tasks], fits, prices), class_of, rows, fits, prices)
+
+
+def _with_placed(snapshot: Snapshot, tally: Tally) -> Snapshot:
+    """The snapshot with the pods placed so far among its residents, where it has any: behind those that stood before."""
+    if snapshot.residents is None or tally.placed == 0:
+        return snapshot
+    placed = tally.order[: tally.placed]
+    row = np.concatenate([snapshot.residents.row, tally.row[placed]])
+    shape = np.concatenate([snapshot.residents.shape, snapshot.pending.shape[placed]])
+    return replace(snapshot, residents=ResidentArrays(row, shape))
