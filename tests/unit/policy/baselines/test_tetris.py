@@ -89,11 +89,12 @@ def test_fairness_near_one_serves_the_tenant_with_the_least_share(snapshot, rng)
     assert decision.row.tolist() == [-1, 0]
 
 
-def test_fairness_near_one_serves_tenants_in_the_order_of_dominant_shares(snapshot, rng) -> None:
-    # the paper's example for DRF, with Tetris told to be fair above all
-    cluster = snapshot([(9, 18)], [(1, 4), (3, 1)], [0] * 5 + [1] * 5, tenant=[0, 1])
-    decision = Tetris(fairness=0.99).decide(cluster, 0.0, rng)
-    assert [(decision.row[:5] == 0).sum(), (decision.row[5:] == 0).sum()] == [3, 2]
+def test_fairness_near_one_follows_shares_as_they_grow(snapshot, rng) -> None:
+    # tenant 0's tasks align better, so packing alone would take three of them; shares go 0, 1/3 | 1/6, 2/6 | a draw
+    cluster = snapshot([(6, 6)], [(2, 2), (1, 1)], [0] * 5 + [1] * 5, tenant=[0, 1], work=[1.0] * 10)
+    order = Tetris(fairness=0.99).decide(cluster, 0.0, rng).order
+    assert cluster.pending.tenant[order].tolist() == [0, 1, 1, 0]
+    assert cluster.pending.tenant[PACKING.decide(cluster, 0.0, rng).order].tolist() == [0, 0, 0]
 
 
 def test_the_default_fairness_leaves_out_the_richest_quarter(snapshot, rng) -> None:
