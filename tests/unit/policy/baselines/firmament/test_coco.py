@@ -75,12 +75,14 @@ def test_what_a_decision_has_placed_counts_as_company_in_its_next_network(snapsh
         [(10, 20), (10, 20)],
         [(1, 1), (1, 1)],
         [1, 0],
-        used=[(5, 5), (5, 7)],
+        used=[(5, 5), (5, 9)],
         sensitivity=[0.6, 0.1],
         pressure=[0.1, 0.5],
     )
-    row = Firmament(CoCo(), round_tasks=1).decide(cluster, 0.0, rng).row
-    assert row.tolist() == [0, 1]
+    policy = Firmament(CoCo(), round_tasks=1)
+    assert policy.decide(cluster, 0.0, rng).row.tolist() == [0, 1]
+    cluster.shapes.params[1] = 0.0  # no devil any more
+    assert policy.decide(cluster, 0.0, rng).row.tolist() == [0, 0]
 
 
 def test_without_residents_the_model_says_what_it_needs(snapshot, rng) -> None:
