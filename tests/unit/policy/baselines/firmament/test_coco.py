@@ -36,20 +36,20 @@ def test_the_matrix_is_the_published_one() -> None:
 def test_a_rounds_prices_by_hand(snapshot) -> None:
     cluster = snapshot(
         [(10, 20), (20, 20)],
-        [(2, 4), (1, 1)],
+        [(2, 4), (1, 1), (1, 1)],
         [0],
         used=[(5, 5), (0, 0)],
         ready_s=[40.0],
-        sensitivity=[0.6, 0.1],
-        pressure=[0.1, 0.5],
-        residents=[(0, 1), (0, 1), (0, 0), (-1, 1)],
+        sensitivity=[0.6, 0.1, 0.1],
+        pressure=[0.1, 0.5, 0.1],
+        residents=[(0, 1), (0, 1), (0, 0), (0, 2), (-1, 1)],
     )
     prices = Firmament(CoCo(), lift=False).lay_out(cluster, np.array([0]), np.array([0, 1]), 100.0).prices
     # two resources: 2 x 1000 + 1000 x (2/10 + 4/20) + 2 + 600 tenths of a second
     assert prices.unscheduled.tolist() == [2000 + 400 + 2 + 600]
     assert prices.enter.tolist() == [round(1000 * (2 / 20 + 4 / 20))]
-    # a rabbit beside two devils and a rabbit on a machine half occupied; nobody on the other
-    beside = (1000 + 1000 + 200) * (math.exp(0.5) - 1)
+    # a rabbit beside two devils, a rabbit and a turtle on a machine half occupied; nobody on the other
+    beside = (1000 + 1000 + 200 + 10) * (math.exp(0.5) - 1)
     assert prices.assign.tolist() == [[round(1000 * (5 / 10 + 5 / 20) + beside), 0]]
     assert prices.slope.tolist() == [1000 * 2 // 10 + 1000 * 4 // 20, 1000 * 2 // 20 + 1000 * 4 // 20]
 
