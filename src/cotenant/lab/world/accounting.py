@@ -15,25 +15,11 @@ import numpy as np
 
 from cotenant.lab.contract import MachineMap
 from cotenant.lab.world.config import WorldConfig
+from cotenant.lab.world.records import Records
 from cotenant.lab.world.state import (
     ASKED,
-    MAP_TAKEN,
     MEMORY,
     NODE_FAILURE,
-    T_BAD_REPLICAS,
-    T_CORES,
-    T_FRAGMENTATION,
-    T_QUEUED,
-    T_REPLICAS,
-    T_REQUESTED_CPU,
-    T_REQUESTED_MEMORY,
-    T_TIME,
-    T_UNPLACED,
-    T_USED_CPU,
-    T_USED_MEMORY,
-    T_VIOLATED,
-    TENANT_TICKS,
-    TICKS,
     State,
 )
 from cotenant.lab.world.truth import Truth
@@ -103,39 +89,39 @@ def jain(x: Float) -> float:
 
 def account(truth: Truth, state: State, config: WorldConfig) -> Account:
     """Judge a run as it stands; what has not happened by now counts as never."""
-    taken = state.ticks[: state.counts[TICKS]]
-    time = taken[:, T_TIME]
+    taken = state.ticks[: state.run.ticks[0]]
+    time = taken.time_s
     averaged = taken[(time >= config.averages_from_s) & (time <= config.horizon_s)]
     windows = taken[(time >= config.windows_from_s) & (time <= config.horizon_s)]
     batch = truth.service < 0
 
-    wait = np.where(np.isnan(state.started_s), np.inf, state.started_s - state.ready_s)
-    residence = np.where(np.isnan(state.finished_s), np.inf, state.finished_s - state.ready_s)[batch]
+    wait = np.where(np.isnan(state.pods.started_s), np.inf, state.pods.started_s - state.pods.ready_s)
+    residence = np.where(np.isnan(state.pods.finished_s), np.inf, state.pods.finished_s - state.pods.ready_s)[batch]
     alone = truth.duration_s[batch]
-    owned = state.counts[TENANT_TICKS] > 0
-    wanted = np.maximum(state.wanted_sum, 1e-12)
+    owned = state.run.tenant_ticks[0] > 0
+    wanted = np.maximum(state.tenants.wanted_sum, 1e-12)
 
-    late = np.isnan(state.job_finished_s) | (state.job_finished_s > truth.job_deadline_s)
+    late = np.isnan(state.jobs.finished_s) | (state.jobs.finished_s > truth.job_deadline_s)
     pod_late = late[truth.stage_job[truth.stage[batch]]]
     core_s = truth.cpu_milli[batch] / 1000.0 * alone
     parts = _late_jobs(truth, state, late)
     late_core_s, batch_core_s = float(core_s[pod_late].sum()), float(core_s.sum())
-    window_core_s = float(windows[:, T_CORES].sum()) * config.tick_s
-    slow_core_s = float(windows[:, T_VIOLATED].sum()) * config.tick_s
-    absent_core_s = float(windows[:, T_UNPLACED].sum()) * config.tick_s
+    window_core_s = float(windows.service_cores.sum()) * config.tick_s
+    slow_core_s = float(windows.violated_cores.sum()) * config.tick_s
+    absent_core_s = float(windows.unplaced_cores.sum()) * config.tick_s
     demanded = window_core_s + batch_core_s
-    replica_windows = float(windows[:, T_REPLICAS].sum())
+    replica_windows = float(windows.replicas.sum())
     bad_replicas = (
-        float(windows[:, T_BAD_REPLICAS].sum()) / replica_windows * float((~batch).sum()) if replica_windows else 0.0
+        float(windows.violated_replicas.sum()) / replica_windows * float((~batch).sum()) if replica_windows else 0.0
     )
 
     return Account(
         success=float((wait <= config.success_wait_s).mean()),
-        requested_cpu=_mean(averaged[:, T_REQUESTED_CPU]),
-        used_cpu=_mean(averaged[:, T_USED_CPU]),
-        requested_memory=_mean(averaged[:, T_REQUESTED_MEMORY]),
-        used_memory=_mean(averaged[:, T_USED_MEMORY]),
-        fragmentation=_mean(averaged[:, T_FRAGMENTATION]),
+        requested_cpu=_mean(averaged.requested_cpu),
+        used_cpu=_mean(averaged.used_cpu),
+        requested_memory=_mean(averaged.requested_memory),
+        used_memory=_mean(averaged.used_memory),
+        fragmentation=_mean(averaged.fragmentation),
         violation=_share(slow_core_s + absent_core_s + late_core_s, demanded),
         violation_service=_share(slow_core_s + absent_core_s, window_core_s),
         violation_batch=_share(late_core_s, batch_core_s),
@@ -145,8 +131,8 @@ def account(truth: Truth, state: State, config: WorldConfig) -> Account:
         violation_restarted=_share(parts.restarted, demanded),
         violation_slowed=_share(slow_core_s + parts.slowed, demanded),
         task_fairness=jain(alone / residence),
-        dominant_fairness=jain(state.share_sum) if owned else float("nan"),
-        granted_fairness=jain(state.share_sum / wanted) if owned else float("nan"),
+        dominant_fairness=jain(state.tenants.share_sum) if owned else float("nan"),
+        granted_fairness=jain(state.tenants.share_sum / wanted) if owned else float("nan"),
         evictions_memory=int(state.evictions[MEMORY]),
         evictions_failure=int(state.evictions[NODE_FAILURE]),
         evictions_asked=int(state.evictions[ASKED]),
@@ -166,13 +152,15 @@ def _late_jobs(truth: Truth, state: State, late: Mask) -> LateJobs:
     batch = np.flatnonzero(truth.service < 0)
     job = truth.stage_job[truth.stage[batch]]
     core_s = np.bincount(job, truth.cpu_milli[batch] / 1000.0 * truth.duration_s[batch], len(late))
-    never = np.isnan(state.job_finished_s)
+    never = np.isnan(state.jobs.finished_s)
     last: Float = np.zeros(len(truth.stage_pods), np.int64)
-    order = batch[np.argsort(state.finished_s[batch], kind="stable")]  # NaN last; the latest writer of a stage stays
+    order = batch[
+        np.argsort(state.pods.finished_s[batch], kind="stable")
+    ]  # NaN last; the latest writer of a stage stays
     last[truth.stage[order]] = order
-    waited = state.started_s[last] - state.ready_s[last]
-    again = state.placed_s[last] - state.started_s[last]
-    slowed = state.finished_s[last] - state.placed_s[last] - truth.duration_s[last]
+    waited = state.pods.started_s[last] - state.pods.ready_s[last]
+    again = state.pods.placed_s[last] - state.pods.started_s[last]
+    slowed = state.pods.finished_s[last] - state.pods.placed_s[last] - truth.duration_s[last]
     losses = np.stack([np.bincount(truth.stage_job, np.nan_to_num(x), len(late)) for x in (waited, again, slowed)])
     largest = losses.argmax(axis=0)
     return LateJobs(
@@ -183,27 +171,27 @@ def _late_jobs(truth: Truth, state: State, late: Mask) -> LateJobs:
     )
 
 
-def _timeline(taken: Float) -> Timeline:
+def _timeline(taken: Records) -> Timeline:
     return Timeline(
-        time_s=taken[:, T_TIME].copy(),
-        requested_cpu=taken[:, T_REQUESTED_CPU].copy(),
-        used_cpu=taken[:, T_USED_CPU].copy(),
-        requested_memory=taken[:, T_REQUESTED_MEMORY].copy(),
-        used_memory=taken[:, T_USED_MEMORY].copy(),
-        service_violation=(taken[:, T_VIOLATED] + taken[:, T_UNPLACED]) / np.maximum(taken[:, T_CORES], 1e-12),
-        fragmentation=taken[:, T_FRAGMENTATION].copy(),
-        queued_pods=taken[:, T_QUEUED].copy(),
+        time_s=taken.time_s.copy(),
+        requested_cpu=taken.requested_cpu.copy(),
+        used_cpu=taken.used_cpu.copy(),
+        requested_memory=taken.requested_memory.copy(),
+        used_memory=taken.used_memory.copy(),
+        service_violation=(taken.violated_cores + taken.unplaced_cores) / np.maximum(taken.service_cores, 1e-12),
+        fragmentation=taken.fragmentation.copy(),
+        queued_pods=taken.queued_pods.copy(),
     )
 
 
 def _machine_map(truth: Truth, state: State, config: WorldConfig) -> MachineMap | None:
-    if state.counts[MAP_TAKEN] == 0:
+    if not state.run.map_taken[0]:
         return None
-    pods = np.flatnonzero(state.map_node >= 0)
-    pods = pods[np.lexsort((pods, truth.service[pods] < 0, state.map_node[pods]))]
+    pods = np.flatnonzero(state.pods.map_node >= 0)
+    pods = pods[np.lexsort((pods, truth.service[pods] < 0, state.pods.map_node[pods]))]
     return MachineMap(
         at=f"at {config.map_at_s / 3600.0:.1f} h",
-        machine=state.map_node[pods],
+        machine=state.pods.map_node[pods],
         owner=tuple(f"tenant {t}" for t in truth.tenant[pods]),
         cpu_share=truth.cpu_milli[pods] / (1000.0 * config.node_cores),
         is_service=truth.service[pods] >= 0,

@@ -48,28 +48,28 @@ def response(pressure: float, w: Law) -> float:
 @njit
 def offered(s: State, p: int, t: float, tick_s: float) -> float:
     """A replica's load in erlangs if nothing slowed it: siblings that are not placed leave theirs to it."""
-    service = s.service[p]
+    service = s.pods[p].service
     tick = min(int(t / tick_s), s.load.shape[1] - 1)
-    return s.load[service, tick] * s.imbalance[p] * s.service_replicas[service] / max(1, s.service_live[service])
+    return s.load[service, tick] * s.pods[p].imbalance * s.services[service].replicas / max(1, s.services[service].live)
 
 
 @njit
 def _relieve_memory(s: State, w: Law, node: int, t: float) -> float:
     """Evict batch, least progress first, while memory is over the limit; the share of memory then in use."""
     used = 0.0
-    p = s.first[node]
+    p = s.nodes[node].first
     while p >= 0:
         used += memory_now(s, w, p)
-        p = s.next[p]
+        p = s.pods[p].next
     while used > w.evict_above * w.memory_bytes:
         victim, most = -1, -1.0
-        p = s.first[node]
+        p = s.nodes[node].first
         while p >= 0:
-            if s.service[p] < 0:
-                left = s.remaining_s[p] / s.duration_s[p]
+            if s.pods[p].service < 0:
+                left = s.pods[p].remaining_s / s.pods[p].duration_s
                 if left > most or (left == most and p < victim):
                     victim, most = p, left
-            p = s.next[p]
+            p = s.pods[p].next
         if victim < 0:
             break
         used -= memory_now(s, w, victim)
@@ -82,18 +82,18 @@ def settle(s: State, w: Law, node: int, t: float) -> None:
     """Recompute a node whose residents have worked until `t`: evictions, slowdowns, speeds, its next completion."""
     memory = _relieve_memory(s, w, node, t)
     services, batch, services_pressure, batch_pressure = 0.0, 0.0, 0.0, 0.0
-    p = s.first[node]
+    p = s.nodes[node].first
     while p >= 0:
-        if s.service[p] >= 0:
-            busy = min(float(s.service_cores[s.service[p]]), offered(s, p, t, w.tick_s) * s.slowdown[p])
+        if s.pods[p].service >= 0:
+            busy = min(float(s.services[s.pods[p].service].cores), offered(s, p, t, w.tick_s) * s.pods[p].slowdown)
             services += busy
-            services_pressure += s.pressure[p] * busy
+            services_pressure += s.pods[p].pressure * busy
         else:
             busy = cpu_wanted(s, w, p)
             batch += busy
-            batch_pressure += s.pressure[p] * busy
-        s.busy_cores[p] = busy
-        p = s.next[p]
+            batch_pressure += s.pods[p].pressure * busy
+        s.pods[p].busy_cores = busy
+        p = s.pods[p].next
 
     batch_speed, service_speed = 1.0, 1.0
     if w.node_qos:
@@ -112,21 +112,21 @@ def settle(s: State, w: Law, node: int, t: float) -> None:
     wait = 0.0 if w.node_qos else w.wakeup_delay_s * u**w.wakeup_power
 
     next_completion = inf
-    p = s.first[node]
+    p = s.nodes[node].first
     while p >= 0:
-        if s.service[p] >= 0:
-            own = s.pressure[p] * s.busy_cores[p] / w.pair_cores
-            slow = (1.0 + s.sensitivity[p] * response(max(0.0, total - own), w)) * smt / service_speed
-            s.slowdown[p] = slow + wait / s.service_time_s[s.service[p]]
-            s.busy_cores[p] *= service_speed
+        if s.pods[p].service >= 0:
+            own = s.pods[p].pressure * s.pods[p].busy_cores / w.pair_cores
+            slow = (1.0 + s.pods[p].sensitivity * response(max(0.0, total - own), w)) * smt / service_speed
+            s.pods[p].slowdown = slow + wait / s.services[s.pods[p].service].time_s
+            s.pods[p].busy_cores *= service_speed
         else:
-            s.busy_cores[p] *= batch_speed
-            own = w.cache_partition * s.pressure[p] * s.busy_cores[p] / w.pair_cores
-            slow = (1.0 + s.sensitivity[p] * response(max(0.0, total - own), w)) * smt * squeeze
-            s.slowdown[p] = slow
-            s.speed[p] = batch_speed / slow
-            next_completion = min(next_completion, t + max(0.0, s.remaining_s[p]) / s.speed[p])
-        p = s.next[p]
-    s.used_share[node] = u
-    s.memory_share[node] = memory
+            s.pods[p].busy_cores *= batch_speed
+            own = w.cache_partition * s.pods[p].pressure * s.pods[p].busy_cores / w.pair_cores
+            slow = (1.0 + s.pods[p].sensitivity * response(max(0.0, total - own), w)) * smt * squeeze
+            s.pods[p].slowdown = slow
+            s.pods[p].speed = batch_speed / slow
+            next_completion = min(next_completion, t + max(0.0, s.pods[p].remaining_s) / s.pods[p].speed)
+        p = s.pods[p].next
+    s.nodes[node].used_share = u
+    s.nodes[node].memory_share = memory
     set_completion(s, node, next_completion)

@@ -6,13 +6,13 @@ Both are drawn up front from the seed, so all policies of a seed meet the same d
 from __future__ import annotations
 
 from math import sqrt
-from typing import NamedTuple
 
 import numpy as np
 
 from cotenant.lab.world.config import WorldConfig
+from cotenant.lab.world.records import OUTAGE, Records
 from cotenant.lab.world.truth import Truth
-from cotenant.model.arrays import Float, Int, Mask
+from cotenant.model.arrays import Float
 
 
 def service_load(truth: Truth, config: WorldConfig, rng: np.random.Generator) -> Float:
@@ -33,16 +33,8 @@ def service_load(truth: Truth, config: WorldConfig, rng: np.random.Generator) ->
     return np.ascontiguousarray(truth.service_peak[:, None] * shape * np.exp(noise.T))
 
 
-class Outages(NamedTuple):
-    """Nodes going down and coming up, in order of time."""
-
-    at_s: Float
-    row: Int
-    up: Mask
-
-
-def outages(config: WorldConfig, rng: np.random.Generator) -> Outages:
-    """Failures of the horizon, Poisson and uniform over nodes, each with its repair; none while a node is down."""
+def outages(config: WorldConfig, rng: np.random.Generator) -> Records:
+    """Failures of the horizon, Poisson and uniform over nodes, each with its repair, in order of time; none while a node is down."""
     mean = config.horizon_s / (86_400.0 * config.failure_interval_days) * config.nodes
     n = int(rng.poisson(mean))
     at = np.sort(rng.uniform(0.0, config.horizon_s, n))
@@ -56,8 +48,4 @@ def outages(config: WorldConfig, rng: np.random.Generator) -> Outages:
             back[row[i]] = at[i] + config.repair_s
             kept += [(float(at[i]), int(row[i]), False), (float(back[row[i]]), int(row[i]), True)]
     kept.sort()
-    return Outages(
-        np.array([k[0] for k in kept], np.float64),
-        np.array([k[1] for k in kept], np.int64),
-        np.array([k[2] for k in kept], np.bool_),
-    )
+    return np.array(kept, OUTAGE).view(np.recarray)

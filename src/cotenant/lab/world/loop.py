@@ -13,11 +13,7 @@ from cotenant.lab.world.observe import tick
 from cotenant.lab.world.residents import complete, earliest, enter, expel, progress, release, set_completion
 from cotenant.lab.world.state import (
     ASKED,
-    JOBS_COME,
-    NEXT_TICK,
     NODE_FAILURE,
-    NOW,
-    OUTAGES_COME,
     READY,
     RUNNING,
     Law,
@@ -34,11 +30,11 @@ OK, NO_SUCH_POD, NOT_READY, HELD, NO_SUCH_NODE, NODE_DOWN = range(6)
 def _finish(s: State, w: Law, node: int, t: float) -> None:
     """Residents of a node whose work is done leave it."""
     progress(s, node, t)
-    p = s.first[node]
+    p = s.nodes[node].first
     while p >= 0:
-        after = s.next[p]
+        after = s.pods[p].next
         # what is left after a sum of rounded steps: a millionth of the work
-        if s.service[p] < 0 and s.remaining_s[p] <= 1e-6 * s.duration_s[p]:
+        if s.pods[p].service < 0 and s.pods[p].remaining_s <= 1e-6 * s.pods[p].duration_s:
             complete(s, p, t)
         p = after
     settle(s, w, node, t)
@@ -47,15 +43,15 @@ def _finish(s: State, w: Law, node: int, t: float) -> None:
 @njit
 def _outage(s: State, w: Law, node: int, up: bool, t: float) -> None:
     if up:
-        s.up[node] = True
-        s.updated_s[node] = t
+        s.nodes[node].up = True
+        s.nodes[node].updated_s = t
         return
     progress(s, node, t)
-    s.up[node] = False
-    while s.first[node] >= 0:
-        expel(s, w, s.first[node], t, NODE_FAILURE)
-    s.used_share[node] = 0.0
-    s.memory_share[node] = 0.0
+    s.nodes[node].up = False
+    while s.nodes[node].first >= 0:
+        expel(s, w, s.nodes[node].first, t, NODE_FAILURE)
+    s.nodes[node].used_share = 0.0
+    s.nodes[node].memory_share = 0.0
     set_completion(s, node, inf)
 
 
@@ -64,37 +60,37 @@ def run_until(s: State, w: Law, until_s: float) -> None:
     """All events up to and including `until_s`; the clock then stands there."""
     while True:
         completion = s.tree[1]
-        come, down = s.counts[JOBS_COME], s.counts[OUTAGES_COME]
-        arrival = s.job_arrival_s[s.job_order[come]] if come < s.job_order.shape[0] else inf
-        outage = s.outage_s[down] if down < s.outage_s.shape[0] else inf
-        t = min(min(completion, arrival), min(outage, s.clock[NEXT_TICK]))
+        come, down = s.run[0].jobs_come, s.run[0].outages_come
+        arrival = s.jobs[s.job_order[come]].arrival_s if come < s.job_order.shape[0] else inf
+        outage = s.outages[down].at_s if down < s.outages.shape[0] else inf
+        t = min(min(completion, arrival), min(outage, s.run[0].next_tick_s))
         if t > until_s:
             break
-        s.clock[NOW] = t
+        s.run[0].now_s = t
         if completion <= t:
             _finish(s, w, earliest(s), t)
         elif arrival <= t:
-            s.counts[JOBS_COME] += 1
-            release(s, s.job_first_stage[s.job_order[come]], t)
+            s.run[0].jobs_come += 1
+            release(s, s.jobs[s.job_order[come]].first_stage, t)
         elif outage <= t:
-            s.counts[OUTAGES_COME] += 1
-            _outage(s, w, s.outage_row[down], s.outage_up[down], t)
+            s.run[0].outages_come += 1
+            _outage(s, w, s.outages[down].row, s.outages[down].up, t)
         else:
             tick(s, w, t)
-    s.clock[NOW] = until_s
+    s.run[0].now_s = until_s
 
 
 @njit
 def _refusal(s: State, p: int, node: int, t: float) -> int:
-    if p < 0 or p >= s.status.shape[0]:
+    if p < 0 or p >= s.pods.shape[0]:
         return NO_SUCH_POD
-    if s.status[p] != READY:
+    if s.pods[p].status != READY:
         return NOT_READY
-    if s.hold_until_s[p] > t:
+    if s.pods[p].hold_until_s > t:
         return HELD
-    if node < 0 or node >= s.up.shape[0]:
+    if node < 0 or node >= s.nodes.shape[0]:
         return NO_SUCH_NODE
-    if not s.up[node]:
+    if not s.nodes[node].up:
         return NODE_DOWN
     return OK
 
@@ -105,14 +101,14 @@ def start_pods(s: State, w: Law, pods: Int, rows: Int, again: Int) -> tuple[int,
 
     `again[N]` is scratch: zeros in, zeros out.
     """
-    t = s.clock[NOW]
+    t = s.run[0].now_s
     for i in range(pods.shape[0]):
         why = _refusal(s, pods[i], rows[i], t)
         if why != OK:
             for j in range(i):
-                s.status[pods[j]] = READY
+                s.pods[pods[j]].status = READY
             return i, why
-        s.status[pods[i]] = RUNNING  # so that the same pod twice is refused
+        s.pods[pods[i]].status = RUNNING  # so that the same pod twice is refused
     for i in range(pods.shape[0]):
         node = rows[i]
         progress(s, node, t)
@@ -132,16 +128,16 @@ def evict_pods(s: State, w: Law, pods: Int, again: Int) -> int:
 
     `again[N]` is scratch: zeros in, zeros out.
     """
-    t = s.clock[NOW]
+    t = s.run[0].now_s
     for i in range(pods.shape[0]):
         p = pods[i]
-        if p < 0 or p >= s.status.shape[0] or s.status[p] != RUNNING:
+        if p < 0 or p >= s.pods.shape[0] or s.pods[p].status != RUNNING:
             for j in range(i):
-                s.status[pods[j]] = RUNNING
+                s.pods[pods[j]].status = RUNNING
             return i
-        s.status[p] = READY  # so that the same pod twice is refused
+        s.pods[p].status = READY  # so that the same pod twice is refused
     for i in range(pods.shape[0]):
-        node = s.node[pods[i]]
+        node = s.pods[pods[i]].node
         progress(s, node, t)
         expel(s, w, pods[i], t, ASKED)
         again[node] = 1

@@ -97,12 +97,12 @@ class World:
     @property
     def now_s(self) -> float:
         """The world's time."""
-        return float(self._state.clock[state.NOW])
+        return float(self._state.run[0].now_s)
 
     @property
     def done(self) -> bool:
         """Whether the horizon has passed and all batch has finished, or the run has come to its limit."""
-        left = int(self._state.counts[state.BATCH_LEFT])
+        left = int(self._state.run[0].batch_left)
         now = self.now_s
         return now >= self._config.limit_s or (left == 0 and now >= self._config.horizon_s)
 
@@ -113,34 +113,34 @@ class World:
                 "until_s", until_s, f"a time not before {self.now_s} s", "the clock never goes backwards"
             )
         s = self._state
-        outages = int(s.counts[state.OUTAGES_COME])
+        outages = int(s.run[0].outages_come)
         loop.run_until(s, self._law, float(until_s))
         n_ready, n_finished, n_evicted = (
-            s.counts[state.READY_TOLD],
-            s.counts[state.FINISHED_TOLD],
-            s.counts[state.EVICTED_TOLD],
+            s.run[0].ready,
+            s.run[0].finished,
+            s.run[0].evicted,
         )
-        come = int(s.counts[state.OUTAGES_COME])
+        come = int(s.run[0].outages_come)
         if n_ready == 0 and n_finished == 0 and n_evicted == 0 and come == outages:
             return _NOTHING
         ready, finished, evicted = (
-            s.ready_told[:n_ready].copy(),
-            s.finished_told[:n_finished].copy(),
-            s.evicted_told[:n_evicted].copy(),
+            s.ready[:n_ready].copy(),
+            s.finished[:n_finished].copy(),
+            s.evicted[:n_evicted].copy(),
         )
-        s.counts[state.READY_TOLD] = s.counts[state.FINISHED_TOLD] = s.counts[state.EVICTED_TOLD] = 0
-        s.status[evicted] = state.READY
-        at, row, up = s.outage_s[outages:come], s.outage_row[outages:come], s.outage_up[outages:come]
+        s.run[0].ready = s.run[0].finished = s.run[0].evicted = 0
+        s.pods.status[evicted] = state.READY
+        at, row, up = s.outages.at_s[outages:come], s.outages.row[outages:come], s.outages.up[outages:come]
         return Happenings(
             ready=ready,
-            ready_s=s.ready_s[ready],
+            ready_s=s.pods.ready_s[ready],
             finished=finished,
-            finished_s=s.finished_s[finished],
+            finished_s=s.pods.finished_s[finished],
             evicted=evicted,
-            evicted_s=s.evicted_s[evicted],
-            hold_until_s=s.hold_until_s[evicted],
-            cause=s.evicted_cause[:n_evicted].copy(),
-            evicted_memory_bytes=s.evicted_memory[:n_evicted].copy(),
+            evicted_s=s.pods.evicted_s[evicted],
+            hold_until_s=s.pods.hold_until_s[evicted],
+            cause=s.pods.evicted_cause[evicted],
+            evicted_memory_bytes=s.pods.evicted_memory[evicted],
             nodes_down=row[~up],
             nodes_down_s=at[~up],
             nodes_up=row[up],
@@ -180,22 +180,22 @@ class World:
     def measured(self) -> Measured:
         """What agents measured at the last tick, of pods that have run since before it and still do."""
         s = self._state
-        at = float(s.clock[state.LAST_TICK])
-        pods = np.flatnonzero((s.status == state.RUNNING) & (s.placed_s < at))
+        at = float(s.run[0].last_tick_s)
+        pods = np.flatnonzero((s.pods.status == state.RUNNING) & (s.pods.placed_s < at))
         rng = np.random.default_rng(
             (self._seed, int(np.nan_to_num(at) * 1000.0), 1)
         )  # the same however often it is asked
-        noise = np.exp(self._config.measurement_error * rng.standard_normal((2, len(s.status))))
-        replicas = np.flatnonzero(s.service[pods] >= 0)
+        noise = np.exp(self._config.measurement_error * rng.standard_normal((2, len(s.pods.status))))
+        replicas = np.flatnonzero(s.pods.service[pods] >= 0)
         return Measured(
             at_s=at,
             pods=pods,
-            rows=s.node[pods],
-            cpu_cores=s.seen_cores[pods] * noise[0, pods],
-            memory_bytes=s.seen_memory[pods] * noise[1, pods],
+            rows=s.pods.node[pods],
+            cpu_cores=s.pods.seen_cores[pods] * noise[0, pods],
+            memory_bytes=s.pods.seen_memory[pods] * noise[1, pods],
             replicas=replicas,
-            p99_ratio=s.seen_ratio[pods[replicas]],
-            violated=s.seen_violated[pods[replicas]],
+            p99_ratio=s.pods.seen_ratio[pods[replicas]],
+            violated=s.pods.seen_violated[pods[replicas]],
         )
 
     def account(self) -> Account:
@@ -205,26 +205,30 @@ class World:
     def story(self, pod: int) -> str:
         """What has happened to a pod so far, in a line."""
         s = self._state
-        if not 0 <= pod < len(s.status):
-            return f"pods are numbered 0 to {len(s.status) - 1}"
-        stage = int(s.stage[pod])
-        kind = f"a replica of service {s.service[pod]}" if stage < 0 else f"of stage {stage}, job {s.stage_job[stage]}"
-        parts = [f"it is {kind}, {_STATUS[s.status[pod]]}"]
+        if not 0 <= pod < len(s.pods.status):
+            return f"pods are numbered 0 to {len(s.pods.status) - 1}"
+        stage = int(s.pods.stage[pod])
+        kind = (
+            f"a replica of service {s.pods.service[pod]}"
+            if stage < 0
+            else f"of stage {stage}, job {s.stages.job[stage]}"
+        )
+        parts = [f"it is {kind}, {_STATUS[s.pods.status[pod]]}"]
         steps = (
-            ("ready", s.ready_s),
-            ("first started", s.started_s),
-            ("evicted", s.evicted_s),
-            ("last started", s.placed_s),
-            ("finished", s.finished_s),
+            ("ready", s.pods.ready_s),
+            ("first started", s.pods.started_s),
+            ("evicted", s.pods.evicted_s),
+            ("last started", s.pods.placed_s),
+            ("finished", s.pods.finished_s),
         )
         seen = sorted(
             (float(column[pod]), i, word) for i, (word, column) in enumerate(steps) if not np.isnan(column[pod])
         )
         parts += [f"{word} at {at:.1f} s" for at, _, word in seen]
-        if s.node[pod] >= 0:
-            parts.append(f"on node {s.node[pod]}")
-        if s.restarts[pod]:
-            parts.append(f"{s.restarts[pod]} restarts, held until {s.hold_until_s[pod]:.1f} s")
+        if s.pods.node[pod] >= 0:
+            parts.append(f"on node {s.pods.node[pod]}")
+        if s.pods.restarts[pod]:
+            parts.append(f"{s.pods.restarts[pod]} restarts, held until {s.pods.hold_until_s[pod]:.1f} s")
         return ", ".join(parts)
 
     def _why(self, refusal: int, earlier: Int, pod: int) -> str:
