@@ -15,7 +15,7 @@ import numpy as np
 
 from cotenant.lab.contract import MachineMap
 from cotenant.lab.world.config import WorldConfig
-from cotenant.lab.world.records import Records
+from cotenant.lab.world.records import Records, where
 from cotenant.lab.world.state import (
     ASKED,
     MEMORY,
@@ -89,10 +89,10 @@ def jain(x: Float) -> float:
 
 def account(truth: Truth, state: State, config: WorldConfig) -> Account:
     """Judge a run as it stands; what has not happened by now counts as never."""
-    taken = state.ticks[: state.run.ticks[0]]
+    taken = where(state.ticks, np.arange(len(state.ticks)) < state.run.ticks[0])
     time = taken.time_s
-    averaged = taken[(time >= config.averages_from_s) & (time <= config.horizon_s)]
-    windows = taken[(time >= config.windows_from_s) & (time <= config.horizon_s)]
+    averaged = where(taken, (time >= config.averages_from_s) & (time <= config.horizon_s))
+    windows = where(taken, (time >= config.windows_from_s) & (time <= config.horizon_s))
     batch = truth.service < 0
 
     wait = np.where(np.isnan(state.pods.started_s), np.inf, state.pods.started_s - state.pods.ready_s)

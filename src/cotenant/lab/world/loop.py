@@ -56,8 +56,11 @@ def _outage(s: State, w: Law, node: int, up: bool, t: float) -> None:
 
 
 @njit
-def run_until(s: State, w: Law, until_s: float) -> None:
-    """All events up to and including `until_s`; the clock then stands there."""
+def run_until(s: State, w: Law, until_s: float) -> tuple[int, int, int, int]:
+    """All events up to and including `until_s`; the clock then stands there.
+
+    Returns how many pods became ready, finished and were evicted since the scheduler was last told, and the outages so far.
+    """
     while True:
         completion = s.tree[1]
         come, down = s.run[0].jobs_come, s.run[0].outages_come
@@ -77,7 +80,9 @@ def run_until(s: State, w: Law, until_s: float) -> None:
             _outage(s, w, s.outages[down].row, s.outages[down].up, t)
         else:
             tick(s, w, t)
-    s.run[0].now_s = until_s
+    run = s.run[0]
+    run.now_s = until_s
+    return run.ready, run.finished, run.evicted, run.outages_come
 
 
 @njit

@@ -92,35 +92,31 @@ class World:
         self._seed = seed
         self._state = state.build(truth, config, seed)
         self._law = state.law(config)
+        self._now_s = 0.0
+        self._outages = 0  # that have happened
         self._again = np.zeros(config.nodes, np.int64)
 
     @property
     def now_s(self) -> float:
         """The world's time."""
-        return float(self._state.run[0].now_s)
+        return self._now_s
 
     @property
     def done(self) -> bool:
         """Whether the horizon has passed and all batch has finished, or the run has come to its limit."""
-        left = int(self._state.run[0].batch_left)
-        now = self.now_s
-        return now >= self._config.limit_s or (left == 0 and now >= self._config.horizon_s)
+        if self._now_s < self._config.horizon_s:
+            return False
+        return self._now_s >= self._config.limit_s or int(self._state.run.batch_left[0]) == 0
 
     def advance(self, until_s: float) -> Happenings:
         """Live until `until_s` exactly, and tell what happened. Raises `InvalidInput` if the clock would go backwards."""
-        if not (isfinite(until_s) and until_s >= self.now_s):
+        if not (isfinite(until_s) and until_s >= self._now_s):
             raise InvalidInput(
-                "until_s", until_s, f"a time not before {self.now_s} s", "the clock never goes backwards"
+                "until_s", until_s, f"a time not before {self._now_s} s", "the clock never goes backwards"
             )
-        s = self._state
-        outages = int(s.run[0].outages_come)
-        loop.run_until(s, self._law, float(until_s))
-        n_ready, n_finished, n_evicted = (
-            s.run[0].ready,
-            s.run[0].finished,
-            s.run[0].evicted,
-        )
-        come = int(s.run[0].outages_come)
+        s, outages = self._state, self._outages
+        n_ready, n_finished, n_evicted, come = loop.run_until(s, self._law, float(until_s))
+        self._now_s, self._outages = float(until_s), come
         if n_ready == 0 and n_finished == 0 and n_evicted == 0 and come == outages:
             return _NOTHING
         ready, finished, evicted = (
@@ -128,7 +124,8 @@ class World:
             s.finished[:n_finished].copy(),
             s.evicted[:n_evicted].copy(),
         )
-        s.run[0].ready = s.run[0].finished = s.run[0].evicted = 0
+        for name in ("ready", "finished", "evicted"):
+            s.run[name] = 0
         s.pods.status[evicted] = state.READY
         at, row, up = s.outages.at_s[outages:come], s.outages.row[outages:come], s.outages.up[outages:come]
         return Happenings(
@@ -180,7 +177,7 @@ class World:
     def measured(self) -> Measured:
         """What agents measured at the last tick, of pods that have run since before it and still do."""
         s = self._state
-        at = float(s.run[0].last_tick_s)
+        at = float(s.run.last_tick_s[0])
         pods = np.flatnonzero((s.pods.status == state.RUNNING) & (s.pods.placed_s < at))
         rng = np.random.default_rng(
             (self._seed, int(np.nan_to_num(at) * 1000.0), 1)
