@@ -10,7 +10,7 @@ durations here are stretched about 79 times. Stages of a job are a chain with ba
 
 from __future__ import annotations
 
-from math import isfinite, log
+from math import isfinite, log, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -23,8 +23,7 @@ from cotenant.model.arrays import Float, Int
 from cotenant.model.errors import InvalidInput
 
 LOAD_MOST = 1.5
-_SCALING_STEPS = 8
-_SCALING_POWER = 1.3  # damped Newton in the logarithm: residence grows less than in proportion to duration
+_DOUBLINGS, _HALVINGS = 16, 24  # of the bracket on the duration scale, in search of the load
 
 
 class _Services(NamedTuple):
@@ -92,7 +91,7 @@ def generate(
         raise InvalidInput("pods", config.pods, f"more than the {resident} replicas that fill the services' share")
     batch_share = load - float((services.cores * services.replicas).sum()) / (config.nodes * config.node_cores)
     stages, job_tenant = _draw_stages(config, streams[1], config.pods - resident)
-    schedule = _draw_schedule(config, streams[2], stages, batch_share)
+    schedule = _draw_schedule(config, streams[2], stages, load, batch_share)
     return _assemble(config, services, stages, job_tenant, schedule, streams[3], error, error_s)
 
 
@@ -199,7 +198,9 @@ class _Schedule(NamedTuple):
     pod_memory: Float  # [batch pods] factor on the stage's memory in use
 
 
-def _draw_schedule(config: WorldConfig, rng: np.random.Generator, stages: _Stages, batch_share: float) -> _Schedule:
+def _draw_schedule(
+    config: WorldConfig, rng: np.random.Generator, stages: _Stages, load: float, batch_share: float
+) -> _Schedule:
     """Arrivals, and durations scaled so that batch asks for `batch_share` of the cluster's CPU."""
     jobs = int(stages.job[-1]) + 1
     horizon = config.horizon_s
@@ -231,14 +232,24 @@ def _draw_schedule(config: WorldConfig, rng: np.random.Generator, stages: _Stage
     wanted = batch_share * config.nodes * config.node_cores * (horizon - config.averages_from_s)
     weight = float((stages.cpu_milli * stages.pods / 1000.0 * stages.relative_duration).sum())
     scale = batch_share * config.nodes * config.node_cores * horizon / weight
-    for _ in range(_SCALING_STEPS):
+
+    def asked(scale: float) -> float:
         pods, begin, _ = lasting(scale)
         start = begin[pod_stage]
         inside = np.minimum(start + f * pods, horizon) - np.maximum(start, config.averages_from_s)
-        asked = float((cores * np.maximum(inside, 0.0)).sum())
-        if asked <= 0:
-            raise InvalidInput("pods", config.pods, "enough batch pods to fill the cluster between 1 h and the horizon")
-        scale *= (wanted / asked) ** _SCALING_POWER
+        return float((cores * np.maximum(inside, 0.0)).sum())
+
+    low = high = scale
+    for _ in range(_DOUBLINGS):
+        if asked(low) <= wanted <= asked(high):
+            break
+        low, high = (low, 2.0 * high) if asked(high) < wanted else (0.5 * low, high)
+    else:
+        hint = "pods have a shortest and a longest duration: change the number of pods, or the load"
+        raise InvalidInput("load", load, "a load that this many batch pods can ask for", hint)
+    for _ in range(_HALVINGS):
+        scale = sqrt(low * high)
+        low, high = (scale, high) if asked(scale) < wanted else (low, scale)
     pods, _, path = lasting(scale)
     factor = rng.choice(np.array(config.deadline_factors), jobs)
     return _Schedule(
