@@ -30,7 +30,8 @@ def cache_directory() -> Path:
     digest = hashlib.sha256(numba.__version__.encode())
     for path in sorted(_PACKAGE.rglob("*.py")):
         text = path.read_bytes()
-        if b"compiled import" in text or b"numba" in text:  # only files that compile something or extend the compiler
+        # files that compile something, extend the compiler, or hold what compiled code is built on (constants, records)
+        if b"compiled" in text or b"numba" in text:
             digest.update(str(path.relative_to(_PACKAGE)).encode())
             digest.update(text)
     return root / digest.hexdigest()[:16]

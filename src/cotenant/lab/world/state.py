@@ -1,9 +1,9 @@
 """The world's state as arrays that compiled functions read and write.
 
-Problem: a run is some 60,000 events over 20,000 pods, and must cost less than a second. Choice: one NamedTuple of arrays;
-residents of a node are a doubly linked list through the pods, so a node holds any number of them; the next completion of
-each node sits in a tournament tree of minima. Limits: scalars that change live in one-element columns of `clock`,
-`counts` and `work`, because tuples are values.
+Problem: a run is some 60,000 events over 20,000 pods, and must cost less than a second. Choice: one NamedTuple of arrays of
+records, so that all of a pod lies side by side in memory and compiled code receives few arrays; residents of a node are a
+doubly linked list through the pods, so a node holds any number of them; the next completion of each node sits in a
+tournament tree of minima. Limits: scalars that change live in the one record of `run`, because tuples are values.
 """
 
 from __future__ import annotations

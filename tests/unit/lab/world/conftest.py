@@ -58,15 +58,17 @@ def truth_of(pods: list[Pod], services: list[Service], deadline_s: float) -> Tru
     replicas = [i for i, service in enumerate(services) for _ in range(service.replicas)]
     batch = sorted(pods, key=lambda pod: (pod.job, pod.level))
     stages = sorted({(pod.job, pod.level) for pod in batch})
-    stage_of = [stages.index((pod.job, pod.level)) for pod in batch]
-    jobs = sorted({job for job, _ in stages})
+    number = {stage: i for i, stage in enumerate(stages)}
+    stage_of = [number[pod.job, pod.level] for pod in batch]
+    _, stage_job = np.unique(np.array([job for job, _ in stages], np.int64), return_inverse=True)
+    depth = np.bincount(stage_job).astype(np.int64)
+    jobs = len(depth)
     n = len(replicas)
     sizes = np.bincount(np.array(stage_of, np.int64), minlength=len(stages)).astype(np.int64)
 
     def both(of_service: list[float], of_batch: list[float]) -> np.ndarray:
         return np.array([of_service[i] for i in replicas] + of_batch, np.float64)
 
-    depth = np.array([sum(1 for job, _ in stages if job == j) for j in jobs], np.int64)
     return Truth(
         cpu_milli=both([1000.0 * s.cores for s in services], [1000.0 * p.cores for p in batch]).astype(np.int64),
         memory_bytes=both([GIB * s.memory_gib for s in services], [GIB * p.memory_gib for p in batch]).astype(np.int64),
@@ -84,11 +86,11 @@ def truth_of(pods: list[Pod], services: list[Service], deadline_s: float) -> Tru
         service_objective=np.array([s.objective for s in services], np.float64),
         service_swing=np.zeros(len(services)),
         service_phase=np.zeros(len(services)),
-        stage_job=np.array([jobs.index(job) for job, _ in stages], np.int64),
+        stage_job=stage_job.astype(np.int64),
         stage_pods=sizes,
         stage_first_pod=n + np.cumsum(sizes) - sizes,
-        job_arrival_s=np.full(len(jobs), 0.0),
-        job_deadline_s=np.full(len(jobs), deadline_s),
+        job_arrival_s=np.zeros(jobs),
+        job_deadline_s=np.full(jobs, deadline_s),
         job_first_stage=np.cumsum(depth) - depth,
         job_stages=depth,
         tenants=2,

@@ -1,4 +1,5 @@
 import heapq
+import itertools
 from math import exp, log
 
 import numpy as np
@@ -26,7 +27,7 @@ def test_tail_starts_at_one_never_rises_and_is_one_when_overloaded():
     for servers, load in ((2, 1.0), (2, 1.0 + 1e-9), (8, 7.0), (16, 3.0)):  # c - a = 1 is the removable singularity
         values = [latency.tail(servers, load, x) for x in np.linspace(0, 30, 200)]
         assert values[0] == pytest.approx(1.0)
-        assert all(a >= b for a, b in zip(values, values[1:], strict=False))
+        assert all(a >= b for a, b in itertools.pairwise(values))
     assert latency.tail(4, 4.0, 100.0) == 1.0
     assert latency.p99(4, 4.0) == 1000.0
 

@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 
@@ -79,10 +81,10 @@ def test_a_bad_start_changes_nothing(world, pods, rows, words):
         w.start(np.array(pods), np.array(rows))
     assert w.measured().pods.size == 0
     w.start(np.array([0, 1]), np.array([0, 1]))  # both still can
-    with pytest.raises(IllegalTransition, match="running, ready at 0.0 s, first started at 0.0 s, .*on node 1"):
+    with pytest.raises(IllegalTransition, match=r"running, ready at 0.0 s, first started at 0.0 s, .*on node 1"):
         w.start(np.array([1]), ONE)
     w.advance(1000.0)
-    with pytest.raises(IllegalTransition, match="finished at 1000.0 s"):
+    with pytest.raises(IllegalTransition, match=r"finished at 1000.0 s"):
         w.start(np.array([1]), ONE)
 
 
@@ -160,7 +162,7 @@ def test_memory_grows_over_a_pods_first_work(world):
         w.advance(60.0 * minute)
         seen.append(float(w.measured().memory_bytes[0]) / 2**30)
     assert seen[0] == pytest.approx(10 * (0.5 + 0.5 * 0.06 / 0.5))
-    assert all(a <= b for a, b in zip(seen, seen[1:], strict=False))
+    assert all(a <= b for a, b in itertools.pairwise(seen))
     assert seen[-1] == pytest.approx(10.0)
 
 
