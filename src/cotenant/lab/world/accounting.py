@@ -16,12 +16,7 @@ import numpy as np
 from cotenant.lab.contract import MachineMap
 from cotenant.lab.world.config import WorldConfig
 from cotenant.lab.world.records import Records, where
-from cotenant.lab.world.state import (
-    ASKED,
-    MEMORY,
-    NODE_FAILURE,
-    State,
-)
+from cotenant.lab.world.state import ASKED, MEMORY, NODE_FAILURE, State
 from cotenant.lab.world.truth import Truth
 from cotenant.model.arrays import Float, Mask
 
@@ -72,7 +67,7 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
-class LateJobs:
+class _LateJobs:
     """Core-seconds of late jobs by what cost them most."""
 
     unplaced: float
@@ -144,7 +139,7 @@ def account(truth: Truth, state: State, config: WorldConfig) -> Account:
     )
 
 
-def _late_jobs(truth: Truth, state: State, late: Mask) -> LateJobs:
+def _late_jobs(truth: Truth, state: State, late: Mask) -> _LateJobs:
     """Split late jobs by their largest loss, added up over the last pod to finish of each stage.
 
     Between ready and finish that pod waited for its first start, lost what earlier starts had cost, and ran longer than alone.
@@ -153,17 +148,15 @@ def _late_jobs(truth: Truth, state: State, late: Mask) -> LateJobs:
     job = truth.stage_job[truth.stage[batch]]
     core_s = np.bincount(job, truth.cpu_milli[batch] / 1000.0 * truth.duration_s[batch], len(late))
     never = np.isnan(state.jobs.finished_s)
-    last: Float = np.zeros(len(truth.stage_pods), np.int64)
-    order = batch[
-        np.argsort(state.pods.finished_s[batch], kind="stable")
-    ]  # NaN last; the latest writer of a stage stays
-    last[truth.stage[order]] = order
+    last = np.zeros(len(truth.stage_pods), np.int64)
+    order = batch[np.argsort(state.pods.finished_s[batch], kind="stable")]
+    last[truth.stage[order]] = order  # the latest to finish is written last and stays
     waited = state.pods.started_s[last] - state.pods.ready_s[last]
     again = state.pods.placed_s[last] - state.pods.started_s[last]
     slowed = state.pods.finished_s[last] - state.pods.placed_s[last] - truth.duration_s[last]
     losses = np.stack([np.bincount(truth.stage_job, np.nan_to_num(x), len(late)) for x in (waited, again, slowed)])
     largest = losses.argmax(axis=0)
-    return LateJobs(
+    return _LateJobs(
         unplaced=float(core_s[late & never].sum()),
         queued=float(core_s[late & ~never & (largest == 0)].sum()),
         restarted=float(core_s[late & ~never & (largest == 1)].sum()),

@@ -11,14 +11,7 @@ from math import inf
 from cotenant.lab.world.contention import settle
 from cotenant.lab.world.observe import tick
 from cotenant.lab.world.residents import complete, earliest, enter, expel, progress, release, set_completion
-from cotenant.lab.world.state import (
-    ASKED,
-    NODE_FAILURE,
-    READY,
-    RUNNING,
-    Law,
-    State,
-)
+from cotenant.lab.world.state import ASKED, NODE_FAILURE, READY, RUNNING, Law, State
 from cotenant.model.arrays import Int
 from cotenant.model.compiled import njit
 

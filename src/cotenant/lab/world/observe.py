@@ -5,13 +5,7 @@ from __future__ import annotations
 from cotenant.lab.world.contention import offered, settle
 from cotenant.lab.world.latency import TAIL, p99_lookup, tail
 from cotenant.lab.world.residents import memory_now, progress
-from cotenant.lab.world.state import (
-    READY,
-    RUNNING,
-    UNTOLD,
-    Law,
-    State,
-)
+from cotenant.lab.world.state import READY, RUNNING, UNTOLD, Law, State
 from cotenant.model.arrays import Report
 from cotenant.model.compiled import njit
 

@@ -179,9 +179,8 @@ class World:
         s = self._state
         at = float(s.run.last_tick_s[0])
         pods = np.flatnonzero((s.pods.status == state.RUNNING) & (s.pods.placed_s < at))
-        rng = np.random.default_rng(
-            (self._seed, int(np.nan_to_num(at) * 1000.0), 1)
-        )  # the same however often it is asked
+        # seeded by the tick: the same however often it is asked
+        rng = np.random.default_rng((self._seed, int(np.nan_to_num(at) * 1000.0), 1))
         noise = np.exp(self._config.measurement_error * rng.standard_normal((2, len(s.pods.status))))
         replicas = np.flatnonzero(s.pods.service[pods] >= 0)
         return Measured(
@@ -205,11 +204,8 @@ class World:
         if not 0 <= pod < len(s.pods.status):
             return f"pods are numbered 0 to {len(s.pods.status) - 1}"
         stage = int(s.pods.stage[pod])
-        kind = (
-            f"a replica of service {s.pods.service[pod]}"
-            if stage < 0
-            else f"of stage {stage}, job {s.stages.job[stage]}"
-        )
+        service = int(s.pods.service[pod])
+        kind = f"a replica of service {service}" if service >= 0 else f"of stage {stage}, job {s.stages.job[stage]}"
         parts = [f"it is {kind}, {_STATUS[s.pods.status[pod]]}"]
         steps = (
             ("ready", s.pods.ready_s),
