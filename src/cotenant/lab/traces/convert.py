@@ -73,20 +73,26 @@ def import_trace(
             )
     total = sum(job.size for job in jobs)
     temporary: list[Path] = []
+    failure: list[
+        BaseException
+    ] = []  # why a source could not be read; some polars versions wrap it in an error of theirs
     try:
         (destination if into_folder else destination.parent).mkdir(parents=True, exist_ok=True)
         done = 0
         for job in jobs:
             temporary.append(job.target.with_name(f".{job.target.name}.{os.getpid()}.partial"))
-            write(_lazy(job.reader, _shifted(on_progress, done, total)), temporary[-1])
+            write(_lazy(job.reader, _shifted(on_progress, done, total), failure), temporary[-1])
             _to_disk(temporary[-1])
             done += job.size
         reports = tuple(job.reader.report() for job in jobs)
         for job, written in zip(jobs, temporary, strict=True):
             written.replace(job.target)
     except (OSError, pl.exceptions.PolarsError) as error:
+        if failure:
+            raise failure[0] from None
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error).splitlines()[0]
-        raise Permanent(f"{destination}: cannot be written: {reason}; what stood there before is untouched") from error
+        kept = "; what stood there before is untouched" if destination.exists() else ""
+        raise Permanent(f"{destination}: cannot be written: {reason}{kept}") from error
     finally:
         for path in temporary:
             path.unlink(missing_ok=True)
@@ -133,15 +139,19 @@ def _readers(format_name: str, source: Path) -> tuple[list[TableReader], tuple[P
     return readers, tuple(path for path, table in tables if table is None)
 
 
-def _lazy(reader: TableReader, on_progress: Progress | None) -> pl.LazyFrame:
+def _lazy(reader: TableReader, on_progress: Progress | None, failure: list[BaseException]) -> pl.LazyFrame:
     def frames(
         with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
     ) -> Iterator[pl.DataFrame]:
         # a sink asks for every row, so only the order of columns may be asked for
         assert predicate is None
         assert n_rows is None
-        for frame in reader.frames(on_progress):
-            yield frame if with_columns is None else frame.select(with_columns)
+        try:
+            for frame in reader.frames(on_progress):
+                yield frame if with_columns is None else frame.select(with_columns)
+        except BaseException as error:
+            failure.append(error)
+            raise
 
     return register_io_source(frames, schema=reader.table.polars_schema())
 
