@@ -151,7 +151,7 @@ class Narrowing:
         forbidding = [constraint for constraint in pod.spread if constraint.forbids]
         if forbidding:
             nodes, shapes = self._encoder.nodes(), self._encoder.shapes()
-            affinity = node_affinity.mask(nodes, shapes, k, rows) & self._here()
+            affinity = node_affinity.mask(nodes, shapes, k, rows)
             tolerated = taints.mask(nodes, shapes, k, rows)
             domains = [self._domains_of(constraint.topology_key) for constraint in forbidding]
             for constraint, over in zip(forbidding, domains, strict=True):
