@@ -29,6 +29,16 @@ class Ledger:
         self.shape = np.zeros(pods, dtype=np.int64)  # [P]
         self._added = np.zeros((pods, len(Sum)), dtype=np.int64)  # [P, S] what the pod added to its node's sums
 
+    def adopt(self, nodes: NodeArrays, shapes: ShapeArrays, tenants: int) -> None:
+        """Take arrays that have grown: nodes, shapes, resources, groups or tenants were added. They carry what residents added so far."""
+        self.nodes, self.shapes = nodes, shapes
+        before = self.tenants
+        allocated = np.zeros((tenants, nodes.capacity.shape[1]), dtype=np.int64)
+        allocated[: before.allocated.shape[0], : before.allocated.shape[1]] = before.allocated
+        weight = np.ones(tenants, dtype=np.float64)
+        weight[: len(before.weight)] = before.weight
+        self.tenants = TenantArrays(allocated, weight)
+
     def note_placed(self, pods: Int, rows: Int, shapes: Int) -> None:
         """Remember pods whose requests and sums a compiled placement has already added to `nodes`."""
         self._grow(pods)

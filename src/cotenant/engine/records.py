@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotenant.model.arrays import Float, Int, NodeArrays, ShapeArrays
+from cotenant.engine.narrowing import EVERYWHERE
+from cotenant.model.arrays import Float, Int, Mask, NodeArrays, ShapeArrays
 from cotenant.model.decision import Candidate, DecisionRecord, ScorePart
 from cotenant.model.reasons import Rejection
 from cotenant.policy.placement.compiled import REASONS, Reject, Score, plain_rejections, plain_scores
 from cotenant.policy.placement.profiles import Profile
 from cotenant.policy.placement.scores.interference import PARTS, interference_parts
+
+_NARROWED = -1
 
 
 def record(
@@ -26,12 +29,19 @@ def record(
     row: int,
     now_s: float,
     best: int = 5,
+    allowed: Mask = EVERYWHERE,
+    narrowed: tuple[Rejection, ...] = (),
 ) -> DecisionRecord:
-    """The record of placing `pod` on `row` (-1 = it waits), from the nodes as they stood before. Nodes are called `node N`."""
+    """The record of placing `pod` on `row` (-1 = it waits), from the nodes as they stood before. Nodes are called `node N`.
+
+    `allowed` and `narrowed` are what narrowing left and why it turned the other rows down (`Narrowing`).
+    """
     knobs = profile.knobs.array()
     verdict = plain_rejections(nodes, shapes, shape, int(profile.fit), knobs)
+    if len(allowed):
+        verdict[~allowed] = _NARROWED
     values, counts = np.unique(verdict[verdict > 0], return_counts=True)
-    rejections = tuple(
+    rejections = narrowed + tuple(
         Rejection(filter=Reject(value).name.lower(), reason=REASONS[Reject(value)], nodes=int(count))
         for value, count in zip(values, counts, strict=True)
     )

@@ -15,10 +15,11 @@ import numpy as np
 
 from cotenant.engine.ledger import Ledger
 from cotenant.engine.lifecycle import Lifecycle, State
+from cotenant.engine.narrowing import EVERYWHERE, Narrowing
 from cotenant.engine.ports import Plugin
 from cotenant.engine.queue import Queue
 from cotenant.engine.records import record
-from cotenant.model.arrays import CPU, Float, Int, Param, PendingArrays, ResidentArrays
+from cotenant.model.arrays import CPU, Float, Int, Mask, Param, PendingArrays, ResidentArrays
 from cotenant.model.decision import DecisionRecord
 from cotenant.model.errors import Permanent
 from cotenant.policy.placement.compiled import Score, place_queue, sample_size
@@ -28,7 +29,6 @@ from cotenant.policy.placement.order import allowance, keys
 from cotenant.policy.placement.profiles import Profile
 
 _NOBODY = np.empty(0, dtype=np.int64)
-_EVERYWHERE = np.empty(0, dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,15 @@ class Scheduler:
         policy: Profile | RoundPolicy,
         rng: np.random.Generator,
         plugins: Sequence[Plugin] = (),
+        narrowing: Narrowing | None = None,
     ) -> None:
+        """`narrowing` knows the pods' spread and anti-affinity rules; a round policy only tells it who sits where."""
         self.ledger = ledger
         self.policy = policy
         self.queue = Queue()
         self.lifecycle = Lifecycle(len(ledger.row))
         self._plugins = tuple(plugins)
+        self._narrowing = narrowing
         self._rng = rng
         self._half_node_cores = float(np.median(ledger.nodes.capacity[:, CPU])) / 2000.0
         self._cursor = np.zeros(1, dtype=np.int64)  # where node sampling goes on
@@ -153,6 +156,9 @@ class Scheduler:
             answer = self._round(self.policy, pending, now_s)
             rows = answer.row[answer.order]
             self.ledger.place(pending.pod[answer.order], rows, pending.shape[answer.order])
+            if self._narrowing is not None:
+                for pod, row in zip(pending.pod[answer.order].tolist(), rows.tolist(), strict=True):
+                    self._narrowing.seat(pod, row)
             return answer.order, rows, dict(answer.reasons)
         profile = self.policy
         if profile.score is Score.INTERFERENCE:
@@ -181,39 +187,56 @@ class Scheduler:
         """Place the queue; where a watched pod stands in it, stop there and write its record before going on."""
         watched = np.flatnonzero(np.isin(pods, self._watched)) if len(self._watched) else _NOBODY
         if len(watched) == 0:
-            return self._place(profile, shapes, now_s)
+            return self._place(profile, pods, shapes, now_s)
         placed, done = np.full(len(pods), -1, dtype=np.int64), 0
         for at in watched.tolist():
-            placed[done:at] = self._place(profile, shapes[done:at], now_s)
+            placed[done:at] = self._place(profile, pods[done:at], shapes[done:at], now_s)
             before = self.ledger.nodes._replace(
                 requested=self.ledger.nodes.requested.copy(),
                 sums=self.ledger.nodes.sums.copy(),
                 group_count=self.ledger.nodes.group_count.copy(),
             )
-            placed[at : at + 1] = self._place(profile, shapes[at : at + 1], now_s)
-            self.records[int(pods[at])] = record(
-                before, self.ledger.shapes, profile, int(pods[at]), int(shapes[at]), int(placed[at]), now_s
+            pod = int(pods[at])
+            allowed = self._narrowing.allowed(pod) if self._narrowing is not None else EVERYWHERE
+            narrowed = self._narrowing.rejections(pod) if self._narrowing is not None else ()
+            placed[at : at + 1] = self._place(profile, pods[at : at + 1], shapes[at : at + 1], now_s)
+            self.records[pod] = record(
+                before,
+                self.ledger.shapes,
+                profile,
+                pod,
+                int(shapes[at]),
+                int(placed[at]),
+                now_s,
+                allowed=allowed,
+                narrowed=narrowed,
             )
             done = at + 1
-        placed[done:] = self._place(profile, shapes[done:], now_s)
+        placed[done:] = self._place(profile, pods[done:], shapes[done:], now_s)
         return placed
 
-    def _place(self, profile: Profile, shapes: Int, now_s: float) -> Int:
-        nodes = self.ledger.nodes
-        return place_queue(
-            shapes,
-            nodes,
-            self.ledger.shapes,
-            _EVERYWHERE,
-            int(profile.fit),
-            int(profile.score),
-            profile.random_ties,
-            sample_size(nodes.capacity.shape[0]) if profile.samples_nodes else 0,
-            self._cursor,
-            now_s,
-            profile.knobs.array(),
-            self._rng,
-        )
+    def _place(self, profile: Profile, pods: Int, shapes: Int, now_s: float) -> Int:
+        nodes, knobs = self.ledger.nodes, profile.knobs.array()
+
+        def compiled(positions: Int, allowed: Mask) -> Int:
+            return place_queue(
+                shapes[positions],
+                nodes,
+                self.ledger.shapes,
+                allowed,
+                int(profile.fit),
+                int(profile.score),
+                profile.random_ties,
+                sample_size(nodes.capacity.shape[0]) if profile.samples_nodes else 0,
+                self._cursor,
+                now_s,
+                knobs,
+                self._rng,
+            )
+
+        if self._narrowing is None:
+            return compiled(np.arange(len(pods)), EVERYWHERE)
+        return self._narrowing.place(pods, compiled)
 
     def _round(self, policy: RoundPolicy, pending: PendingArrays, now_s: float) -> RoundDecision:
         ledger = self.ledger
@@ -269,11 +292,11 @@ class Scheduler:
         for plugin in reversed(self._plugins):
             plugin.unreserve(pod, row, now_s)
         if not keep_ledger:
-            self.ledger.remove(np.array([pod]))
+            self._remove(np.array([pod]))
 
     def _back_to_queue(self, pod: int, now_s: float) -> None:
         """A placed pod that may not stay: it has left the queue but is still QUEUED, and the ledger has it."""
-        self.ledger.remove(np.array([pod]))
+        self._remove(np.array([pod]))
         self.queue.again(np.array([pod]), np.array([now_s]))
 
     def _give_back(self, pod: int, row: int, now_s: float) -> None:
@@ -288,7 +311,13 @@ class Scheduler:
             for pod in pods.tolist():
                 for plugin in reversed(self._plugins):
                     plugin.unreserve(pod, int(self.ledger.row[pod]), now_s)
+        self._remove(pods)
+
+    def _remove(self, pods: Int) -> None:
         self.ledger.remove(pods)
+        if self._narrowing is not None:
+            for pod in pods.tolist():
+                self._narrowing.leave(pod)
 
     # ---- self-examination
 
