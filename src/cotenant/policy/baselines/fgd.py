@@ -23,7 +23,16 @@ from enum import IntEnum
 import numpy as np
 
 from cotenant.model.compiled import njit
-from cotenant.policy.placement.gpu_fragmentation import GpuMix, GpuWeights, fragment, phi, phi_score
+from cotenant.policy.placement.gpu_fragmentation import (
+    DeviceSums,
+    GpuMix,
+    GpuWeights,
+    device_sums,
+    fragment_of,
+    phi,
+    phi_score,
+    sums_after,
+)
 from cotenant.policy.placement.gpu_state import (
     WHOLE_GPU_MILLI,
     GpuNodes,
@@ -53,9 +62,9 @@ class GpuRule(IntEnum):
 def node_term(rule: int, nodes: GpuNodes, n: int, mix: GpuMix, w: GpuWeights) -> float:
     """Return what a score on node `n` needs of the node alone (kept until the node changes): Phi in GPUs, or F in milli-GPU x pods."""
     if rule == 0:
-        return phi(nodes, n, nodes.cpu_free[n], 0, 0, mix, w)
+        return phi(nodes, n, mix, w)
     if rule == 1:
-        return _fgd_fragment(nodes, n, nodes.cpu_free[n], 0, 0, mix)
+        return float(_fgd_fragment(nodes.model[n], device_sums(nodes, n, nodes.cpu_free[n], 0, 0, mix), mix))
     return 0.0
 
 
@@ -73,16 +82,7 @@ def score_node(
     shared = count == 1 and milli < WHOLE_GPU_MILLI
     cpu_left = nodes.cpu_free[n] - shapes.cpu[k]
     if rule == 1:
-        if not shared:
-            chosen = first_devices(nodes, n, count, milli)
-            return _sigmoid_percent(term - _fgd_fragment(nodes, n, cpu_left, chosen, milli, mix), mix), chosen
-        best, chosen = -1.0, 0
-        for i in range(nodes.gpu_count[n]):
-            if nodes.gpu_free[n, i] >= milli:
-                value = _sigmoid_percent(term - _fgd_fragment(nodes, n, cpu_left, 1 << i, milli, mix), mix)
-                if value > best:
-                    best, chosen = value, 1 << i
-        return best, chosen
+        return _fgd(nodes, n, shapes, k, mix, term)
     chosen = tightest_device(nodes, n, milli) if shared else first_devices(nodes, n, count, milli)
     idle = 0
     whole = 0
@@ -136,16 +136,25 @@ def _packing(nodes: GpuNodes, n: int, shared: bool, count: int, idle: int, whole
 
 
 @njit
-def _fgd_fragment(nodes: GpuNodes, n: int, cpu_free: int, devices: int, milli: int, mix: GpuMix) -> float:
-    """Return F in milli-GPU x pods, a whole number, CPU-only classes included."""
-    idle = 0
-    for i in range(nodes.gpu_count[n]):
-        idle += nodes.gpu_free[n, i]
-        if (devices >> i) & 1:
-            idle -= milli
-    return float(fragment(nodes, n, cpu_free, devices, milli, mix) + mix.cpu_pods * idle)
+def _fgd_fragment(model: int, sums: DeviceSums, mix: GpuMix) -> int:
+    """Return F in milli-GPU x pods, CPU-only classes included: to them all idle GPU is a fragment."""
+    return fragment_of(model, sums, mix) + mix.cpu_pods * sums.idle
 
 
 @njit
-def _sigmoid_percent(difference: float, mix: GpuMix) -> float:
-    return np.floor(100.0 / (1.0 + np.exp(-difference / (mix.gpu_pods + mix.cpu_pods) / WHOLE_GPU_MILLI)))
+def _fgd(nodes: GpuNodes, n: int, shapes: GpuShapes, k: int, mix: GpuMix, before: float) -> tuple[float, int]:
+    """Return FGD's score and the devices; `before` is F of the node as it is, so that differences are exact."""
+    count, milli = shapes.gpu_count[k], shapes.gpu_milli[k]
+    sums = device_sums(nodes, n, nodes.cpu_free[n] - shapes.cpu[k], 0, 0, mix)
+    shared = count == 1 and milli < WHOLE_GPU_MILLI
+    best, chosen = -1.0, 0
+    for i in range(nodes.gpu_count[n] if shared else 1):
+        free = nodes.gpu_free[n, i] if shared else WHOLE_GPU_MILLI if count > 0 else 0
+        if free < milli:
+            continue
+        after = sums_after(nodes.model[n], sums, free, count, milli, mix)
+        fall = (before - _fgd_fragment(nodes.model[n], after, mix)) / (mix.gpu_pods + mix.cpu_pods) / WHOLE_GPU_MILLI
+        value = np.floor(100.0 / (1.0 + np.exp(-fall)))
+        if value > best:
+            best, chosen = value, 1 << i
+    return best, chosen if shared else first_devices(nodes, n, count, milli)

@@ -99,14 +99,20 @@ def mix_of(shapes: GpuShapes, pods: Int, models: int, devices: int, cover: float
     )
 
 
-@njit
-def fragment(nodes: GpuNodes, n: int, cpu_free: int, devices: int, milli: int, mix: GpuMix) -> int:
-    """Return F of node `n` in milli-GPU x pods, as if `cpu_free` were left and `milli` taken of the devices of the mask.
+class DeviceSums(NamedTuple):
+    """Sums over the devices of one node, at one amount of CPU left: enough to tell F after any one pod in constant time."""
 
-    Divide by `gpu_pods + cpu_pods` for milli-GPU. CPU-only classes are not in it; they would add `cpu_pods` x idle.
-    """
+    step: int  # how many of the mix's CPU demands are met
+    idle: int  # milli-GPU
+    whole: int  # devices with all left
+    usable: int  # milli-GPU x pods that classes asking for one device can use
+
+
+@njit
+def device_sums(nodes: GpuNodes, n: int, cpu_free: int, devices: int, milli: int, mix: GpuMix) -> DeviceSums:
+    """Sum over the devices of node `n`, as if `cpu_free` were left and `milli` taken of the devices of the mask."""
     low, high = 0, len(mix.cpu_steps)
-    while low < high:  # how many of the CPU demands are still met
+    while low < high:
         middle = (low + high) // 2
         if mix.cpu_steps[middle] <= cpu_free:
             low = middle + 1
@@ -124,8 +130,32 @@ def fragment(nodes: GpuNodes, n: int, cpu_free: int, devices: int, milli: int, m
         if free == WHOLE_GPU_MILLI:
             whole += 1
         usable += free * mix.one[model, low, mix.level[free]]
-    usable += whole * WHOLE_GPU_MILLI * mix.several[model, low, whole]
-    return mix.gpu_pods * idle - usable
+    return DeviceSums(low, idle, whole, usable)
+
+
+@njit
+def fragment_of(model: int, sums: DeviceSums, mix: GpuMix) -> int:
+    """Return F in milli-GPU x pods of a node with these sums: all idle GPU for all pods, less what they can use."""
+    several = sums.whole * WHOLE_GPU_MILLI * mix.several[model, sums.step, sums.whole]
+    return mix.gpu_pods * sums.idle - sums.usable - several
+
+
+@njit
+def sums_after(model: int, sums: DeviceSums, free: int, count: int, milli: int, mix: GpuMix) -> DeviceSums:
+    """Return the sums after `milli` is taken of each of `count` devices that have `free` left."""
+    left = free - milli
+    gone = free * mix.one[model, sums.step, mix.level[free]] - left * mix.one[model, sums.step, mix.level[left]]
+    broken = count if free == WHOLE_GPU_MILLI and milli > 0 else 0
+    return DeviceSums(sums.step, sums.idle - count * milli, sums.whole - broken, sums.usable - count * gone)
+
+
+@njit
+def fragment(nodes: GpuNodes, n: int, cpu_free: int, devices: int, milli: int, mix: GpuMix) -> int:
+    """Return F of node `n` in milli-GPU x pods, as if `cpu_free` were left and `milli` taken of the devices of the mask.
+
+    Divide by `gpu_pods + cpu_pods` for milli-GPU. CPU-only classes are not in it; they would add `cpu_pods` x idle.
+    """
+    return fragment_of(nodes.model[n], device_sums(nodes, n, cpu_free, devices, milli, mix), mix)
 
 
 @njit
@@ -140,32 +170,33 @@ def cluster_fragment_gpus(nodes: GpuNodes, mix: GpuMix) -> float:
 
 
 @njit
-def phi_parts(nodes: GpuNodes, n: int, cpu_free: int, devices: int, milli: int, mix: GpuMix, w: GpuWeights) -> PhiParts:
-    """Return the parts of Phi of node `n`, as if `cpu_free` were left and `milli` taken of the devices of the mask."""
-    count = nodes.gpu_count[n]
-    idle = 0
-    slots = 0
-    for i in range(count):
-        free = nodes.gpu_free[n, i]
-        if (devices >> i) & 1:
-            free -= milli
-        idle += free
-        slots += free // w.unit
-    r = 0.0
-    if count > 0 and nodes.cpu[n] > 0:
-        r = cpu_free / nodes.cpu[n] - idle / (WHOLE_GPU_MILLI * count)
-    return PhiParts(
-        fragment(nodes, n, cpu_free, devices, milli, mix) / (mix.gpu_pods + mix.cpu_pods) / WHOLE_GPU_MILLI,
-        w.shortage * max(0.0, -r) ** 2,
-        w.surplus * max(0.0, r) ** 2,
-        -w.hole * slots / (WHOLE_GPU_MILLI // w.unit),
-    )
+def _balance(nodes: GpuNodes, n: int, cpu_free: int, idle: int, w: GpuWeights) -> tuple[float, float]:
+    """Return what it costs, in GPUs, that GPU is left without CPU, and CPU without GPU."""
+    if nodes.gpu_count[n] == 0:
+        return 0.0, 0.0
+    r = cpu_free / nodes.cpu[n] - idle / (WHOLE_GPU_MILLI * nodes.gpu_count[n])
+    return w.shortage * max(0.0, -r) ** 2, w.surplus * max(0.0, r) ** 2
 
 
 @njit
-def phi(nodes: GpuNodes, n: int, cpu_free: int, devices: int, milli: int, mix: GpuMix, w: GpuWeights) -> float:
-    """Return Phi of node `n`, as if `cpu_free` were left and `milli` taken of the devices of the mask."""
-    parts = phi_parts(nodes, n, cpu_free, devices, milli, mix, w)
+def phi_parts(nodes: GpuNodes, n: int, cpu_free: int, devices: int, milli: int, mix: GpuMix, w: GpuWeights) -> PhiParts:
+    """Return the parts of Phi of node `n`, as if `cpu_free` were left and `milli` taken of the devices of the mask."""
+    sums = device_sums(nodes, n, cpu_free, devices, milli, mix)
+    slots = 0
+    for i in range(nodes.gpu_count[n]):
+        free = nodes.gpu_free[n, i]
+        if (devices >> i) & 1:
+            free -= milli
+        slots += free // w.unit
+    shortage, surplus = _balance(nodes, n, cpu_free, sums.idle, w)
+    gpus = fragment_of(nodes.model[n], sums, mix) / (mix.gpu_pods + mix.cpu_pods) / WHOLE_GPU_MILLI
+    return PhiParts(gpus, shortage, surplus, -w.hole * slots / (WHOLE_GPU_MILLI // w.unit))
+
+
+@njit
+def phi(nodes: GpuNodes, n: int, mix: GpuMix, w: GpuWeights) -> float:
+    """Return Phi of node `n` as it is."""
+    parts = phi_parts(nodes, n, nodes.cpu_free[n], 0, 0, mix, w)
     return parts.fragment + parts.shortage + parts.surplus + parts.hole
 
 
@@ -173,27 +204,32 @@ def phi(nodes: GpuNodes, n: int, cpu_free: int, devices: int, milli: int, mix: G
 def phi_score(
     nodes: GpuNodes, n: int, shapes: GpuShapes, k: int, mix: GpuMix, w: GpuWeights, before: float
 ) -> tuple[float, int]:
-    """Return the score of shape `k` on node `n`, on which it fits, and the mask of the devices to take. `before` is Phi of the node now."""
-    milli = shapes.gpu_milli[k]
+    """Return the score of shape `k` on node `n`, on which it fits, and the mask of the devices to take.
+
+    `before` is `phi` of the node. All but F and the slots is the same whichever device is taken.
+    """
+    count, milli = shapes.gpu_count[k], shapes.gpu_milli[k]
     cpu_left = nodes.cpu_free[n] - shapes.cpu[k]
-    if shapes.gpu_count[k] == 1 and milli < WHOLE_GPU_MILLI:
-        best, chosen = -np.inf, 0
-        for i in range(nodes.gpu_count[n]):
-            free = nodes.gpu_free[n, i]
-            if free < milli:
-                continue
-            seen = False  # devices with equal amounts left are alike
-            for j in range(i):
-                if nodes.gpu_free[n, j] == free:
-                    seen = True
-                    break
-            if not seen:
-                value = before - phi(nodes, n, cpu_left, 1 << i, milli, mix, w)
-                if value > best:
-                    best, chosen = value, 1 << i
-    else:
-        chosen = first_devices(nodes, n, shapes.gpu_count[k], milli)
-        best = before - phi(nodes, n, cpu_left, chosen, milli, mix, w)
-    if w.quantum > 0.0:
-        best = np.round(best / w.quantum)
-    return best, chosen
+    model = nodes.model[n]
+    sums = device_sums(nodes, n, cpu_left, 0, 0, mix)
+    slots = 0
+    for i in range(nodes.gpu_count[n]):
+        slots += nodes.gpu_free[n, i] // w.unit
+    shortage, surplus = _balance(nodes, n, cpu_left, sums.idle - count * milli, w)
+    scale = (mix.gpu_pods + mix.cpu_pods) * float(WHOLE_GPU_MILLI)
+    price = w.hole / (WHOLE_GPU_MILLI // w.unit)
+    shared = count == 1 and milli < WHOLE_GPU_MILLI
+    best, chosen = np.inf, 0
+    for i in range(nodes.gpu_count[n] if shared else 1):
+        free = nodes.gpu_free[n, i] if shared else WHOLE_GPU_MILLI if count > 0 else 0
+        if free < milli:
+            continue
+        after = sums_after(model, sums, free, count, milli, mix)
+        lost = count * (free // w.unit - (free - milli) // w.unit)
+        left = fragment_of(model, after, mix) / scale - price * (slots - lost)
+        if left < best:
+            best, chosen = left, 1 << i
+    if not shared:
+        chosen = first_devices(nodes, n, count, milli)
+    score = before - (best + shortage + surplus)
+    return (np.round(score / w.quantum) if w.quantum > 0.0 else score), chosen

@@ -134,20 +134,20 @@ def test_parts_of_phi_by_hand() -> None:
     spare = phi_parts(nodes, 1, 32_000, 0, 0, mix, w)
     assert spare.shortage == 0.0
     assert spare.surplus == pytest.approx(0.5 * (1.0 - 0.25) ** 2)
-    assert phi(nodes, 1, 32_000, 0, 0, mix, w) == pytest.approx(sum(spare))
+    assert phi(nodes, 1, mix, w) == pytest.approx(sum(spare))
 
 
 def test_node_without_devices_has_no_phi() -> None:
     mix = mix_of(shapes_of((1_000, 1, 1000, ANY_MODEL)), np.array([1]), 1, 8)
     w = GpuWeights(shortage=2.0, surplus=0.5, hole=3.0, unit=300, quantum=0.04)
-    assert phi(nodes_of((8_000, (), 0)), 0, 8_000, 0, 0, mix, w) == 0.0
+    assert phi(nodes_of((8_000, (), 0)), 0, mix, w) == 0.0
 
 
 def test_shared_pod_takes_the_device_that_strands_least() -> None:
     shapes = shapes_of((1_000, 1, 400, ANY_MODEL), (1_000, 1, 1000, ANY_MODEL))
     mix = mix_of(shapes, np.array([1, 1]), 1, 8)
     nodes = nodes_of((16_000, (1000, 400, 700), 0))
-    score, devices = phi_score(nodes, 0, shapes, 0, mix, FLAT, phi(nodes, 0, 16_000, 0, 0, mix, FLAT))
+    score, devices = phi_score(nodes, 0, shapes, 0, mix, FLAT, phi(nodes, 0, mix, FLAT))
     assert devices == 0b010  # filling the 0.4 hole removes a fragment, the others leave one
     assert score == pytest.approx(0.5 * 0.4)
 
@@ -160,10 +160,42 @@ def test_whole_pods_take_the_first_idle_devices() -> None:
     assert devices == 0b0110
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_score_is_the_best_fall_of_phi_over_the_devices(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    kinds = [(0, 0), (1, 110), (1, 470), (1, 810), (1, 1000), (2, 1000), (4, 1000)]
+    shapes = shapes_of(*((int(rng.integers(0, 5)) * 4_000, *kinds[rng.integers(7)], ANY_MODEL) for _ in range(20)))
+    mix = mix_of(shapes, rng.integers(1, 50, 20), models=1, devices=8)
+    w = GpuWeights(shortage=2.0, surplus=0.4, hole=3.0, unit=220, quantum=0.0)
+    nodes = nodes_of(*((16_000, tuple(rng.choice([0, 190, 530, 900, 1000, 1000], 4).tolist()), 0) for _ in range(20)))
+    compared = 0
+    for n in range(20):
+        free = nodes.gpu_free[n, :4]
+        for k in range(20):
+            count, milli = int(shapes.gpu_count[k]), int(shapes.gpu_milli[k])
+            fitting = [
+                mask
+                for mask in range(16)
+                if mask.bit_count() == count and all(free[i] >= milli for i in range(4) if mask >> i & 1)
+            ]
+            if not fitting:
+                continue
+            before = phi(nodes, n, mix, w)
+            falls = {
+                m: before - sum(phi_parts(nodes, n, nodes.cpu_free[n] - shapes.cpu[k], m, milli, mix, w))
+                for m in fitting
+            }
+            score, devices = phi_score(nodes, n, shapes, k, mix, w, before)
+            assert score == pytest.approx(max(falls.values()), abs=1e-9)
+            assert falls[devices] == pytest.approx(max(falls.values()), abs=1e-9)
+            compared += 1
+    assert compared > 100
+
+
 def test_score_is_rounded_to_the_quantum() -> None:
     shapes = shapes_of((1_000, 1, 400, ANY_MODEL), (1_000, 1, 1000, ANY_MODEL))
     mix = mix_of(shapes, np.array([1, 1]), 1, 8)
     nodes = nodes_of((16_000, (400,), 0))
     w = FLAT._replace(quantum=0.04)
-    score, _ = phi_score(nodes, 0, shapes, 0, mix, w, phi(nodes, 0, 16_000, 0, 0, mix, w))
+    score, _ = phi_score(nodes, 0, shapes, 0, mix, w, phi(nodes, 0, mix, w))
     assert score == 5.0  # 0.5 x 0.4 GPU in steps of 0.04
