@@ -23,6 +23,7 @@ from cotenant.lab.workloads.openb import (
     read_pods,
 )
 from cotenant.model.errors import InvalidInput
+from cotenant.policy.placement.gpu_tuning import BALANCED
 
 TRACES = Path(os.environ.get("COTENANT_TRACES") or Path(__file__).parents[3] / "shared" / "traces")
 needs_traces = pytest.mark.skipif(
@@ -186,7 +187,7 @@ def test_explain_tells_a_placement(traces: Path, policy: str) -> None:
     for _, score, parts in told.candidates:
         if policy == "cotenant":
             assert {name for name, _ in parts} == {"fragment", "shortage", "surplus", "hole"}
-            assert score == round(sum(value for _, value in parts) / 0.04)
+            assert score == round(sum(value for _, value in parts) / BALANCED.quantum)
 
 
 def test_explain_tells_a_refusal_with_a_count_a_reason(traces: Path) -> None:

@@ -13,7 +13,7 @@ from cotenant.model.arrays import Int
 from cotenant.policy.placement.gpu_fragmentation import GpuWeights
 from cotenant.policy.placement.gpu_state import WHOLE_GPU_MILLI, GpuNodes, GpuShapes
 
-BALANCED = GpuWeights(shortage=2.0, surplus=0.4, hole=3.0, unit=220, quantum=0.04)
+BALANCED = GpuWeights(shortage=5.0, surplus=0.9, hole=7.0, unit=220, quantum=0.08)
 
 
 def cpu_per_gpu(nodes: GpuNodes, shapes: GpuShapes, pods: Int) -> float:
