@@ -30,7 +30,7 @@ needs_traces = pytest.mark.skipif(
     not (TRACES / FOLDER).is_dir(), reason=f"no openb trace at {TRACES / FOLDER}; set COTENANT_TRACES"
 )
 SCENARIO = OpenbScenario()
-POLICIES = [info.name for info in SCENARIO.policies()]
+POLICIES = [info.name for info in SCENARIO.policies() if info.role != "bound"]
 
 NODES = """sn,cpu_milli,memory_mib,gpu,model
 big,64000,262144,8,G2
@@ -89,6 +89,16 @@ def test_run_measures_what_it_says(traces: Path, policy: str) -> None:
     assert allocated.x[-1] >= 150
     assert (np.diff(allocated.y) >= 0).all()
     assert not result.notes
+
+
+def test_no_policy_is_above_the_bound(traces: Path) -> None:
+    ceiling = SCENARIO.run(spec(traces, "bound"))
+    assert ceiling.measures.utilisation <= 1.0
+    assert ceiling.notes[0].startswith("bound: must place all that arrive up to ")
+    for policy in POLICIES:
+        assert SCENARIO.run(spec(traces, policy)).measures.utilisation <= ceiling.measures.utilisation + 1e-9
+    with pytest.raises(InvalidInput, match="policy"):
+        SCENARIO.explain(spec(traces, "bound"), "half")
 
 
 def test_equal_specifications_give_equal_results_and_seeds_differ(traces: Path) -> None:

@@ -83,20 +83,18 @@ def choose(
     mix: GpuMix,
     w: GpuWeights,
     kept: KeptScores,
-    rng: np.random.Generator,
+    draw: float,
 ) -> int:
     """Return the row with the highest score for shape `k`, the lowest row of equals; -1 = it fits nowhere.
 
-    The random rule draws one of the rows on which it fits.
+    The random rule takes one of the rows on which it fits, by `draw` in [0, 1).
     """
     rows = len(kept.term)
-    if kept.read[k] < 0:
-        for n in range(rows):
+    new = kept.read[k] < 0
+    for entry in range(0 if new else kept.read[k], rows if new else kept.changed_count[0]):
+        n = entry if new else kept.changed[entry]
+        if new or kept.last[n] == entry:  # once a node, however often it changed
             _rescore(rule, nodes, n, shapes, k, mix, w, kept)
-    else:
-        for entry in range(kept.read[k], kept.changed_count[0]):
-            if kept.last[kept.changed[entry]] == entry:  # once a node, however often it changed
-                _rescore(rule, nodes, kept.changed[entry], shapes, k, mix, w, kept)
     kept.read[k] = kept.changed_count[0]
     if rule == _RANDOM:
         fitting = 0
@@ -105,7 +103,7 @@ def choose(
                 fitting += 1
         if fitting == 0:
             return -1
-        skip = rng.integers(0, fitting)
+        skip = int(draw * fitting)
         for n in range(rows):
             if kept.score[k, n] > -np.inf:
                 if skip == 0:
@@ -119,12 +117,12 @@ def choose(
 
 
 @njit
-def _any_device(nodes: GpuNodes, n: int, milli: int, rng: np.random.Generator) -> int:
+def _any_device(nodes: GpuNodes, n: int, milli: int, draw: float) -> int:
     enough = 0
     for i in range(nodes.gpu_count[n]):
         if nodes.gpu_free[n, i] >= milli:
             enough += 1
-    skip = rng.integers(0, enough)
+    skip = int(draw * enough)
     for i in range(nodes.gpu_count[n]):
         if nodes.gpu_free[n, i] >= milli:
             if skip == 0:
@@ -144,21 +142,24 @@ def place_all(
     mix: GpuMix,
     w: GpuWeights,
     kept: KeptScores,
-    rng: np.random.Generator,
+    draws: Float,
     row: Int,
     devices: Int,
 ) -> None:
-    """Place the pods `arrivals[begin:end]` (shapes, in order) and write each one's row (-1 = refused) and mask of devices."""
+    """Place the pods `arrivals[begin:end]` (shapes, in order) and write each one's row (-1 = refused) and mask of devices.
+
+    `draws` is [len(arrivals), 2] in [0, 1), for the random rule.
+    """
     for a in range(begin, end):
         k = arrivals[a]
-        n = choose(rule, nodes, shapes, k, mix, w, kept, rng)
+        n = choose(rule, nodes, shapes, k, mix, w, kept, draws[a, 0])
         row[a] = n
         devices[a] = 0
         if n < 0:
             continue
         mask = kept.devices[k, n]
         if rule == _RANDOM and shapes.gpu_count[k] == 1 and shapes.gpu_milli[k] < WHOLE_GPU_MILLI:
-            mask = _any_device(nodes, n, shapes.gpu_milli[k], rng)
+            mask = _any_device(nodes, n, shapes.gpu_milli[k], draws[a, 1])
         devices[a] = mask
         take(nodes, n, shapes, k, mask, 1)
         kept.kinds[n] |= kind_bit(shapes.gpu_count[k], shapes.gpu_milli[k])

@@ -42,9 +42,9 @@ def placed(
     nodes = GpuNodes(*(column.copy() for column in nodes))
     kept = kept_scores(len(shapes.cpu), nodes, int(rule), mix, w, count)
     row, devices = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    rng = np.random.default_rng(3)
+    draws = np.random.default_rng(3).random((count, 2))
     for begin, end in ((0, 70), (70, count)):  # in two goes: what is kept must carry over
-        place_all(int(rule), nodes, shapes, arrivals, begin, end, mix, w, kept, rng, row, devices)
+        place_all(int(rule), nodes, shapes, arrivals, begin, end, mix, w, kept, draws, row, devices)
     return row, devices
 
 

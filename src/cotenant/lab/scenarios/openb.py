@@ -29,6 +29,7 @@ from cotenant.lab.workloads.openb import (
     read_cluster,
     read_pods,
 )
+from cotenant.lab.workloads.openb_bound import allocation_bound
 from cotenant.model.arrays import Float, Int
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.baselines.fgd import TYPICAL_COVER, GpuRule, score_node
@@ -41,6 +42,8 @@ _STEP = 0.01  # of the GPUs arrived, between the points of the curves
 _MOST_LOAD = 10.0
 _CLASSES = (("cpu-only", 0), ("shared GPU", -1), ("1 GPU", 1), ("2 GPUs", 2), ("4 GPUs", 4), ("8 GPUs", 8))
 _CANDIDATES = 5
+_BOUND = "bound"
+_BOUND_MUST_PLACE = 0.9  # of the GPUs arrived, what the bound must place before it may choose
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,7 @@ _POLICIES = {
             GpuRule.DOT_PRODUCT,
         ),
         _Policy(PolicyInfo("random", "any node and device that fits", "rival"), GpuRule.RANDOM),
+        _Policy(PolicyInfo(_BOUND, "ceiling: linear program that knows all arrivals", "bound"), GpuRule.RANDOM),
     )
 }
 
@@ -113,12 +117,12 @@ class _World:
     published_mix: GpuMix  # by which fragmentation is reported, the same for every policy
     weights: GpuWeights
     kept: KeptScores
-    rng: np.random.Generator
+    draws: Float  # [A, 2] for the random policy
 
     def place(self, begin: int, end: int, row: Int, devices: Int) -> None:
         """Place arrivals `begin`..`end` - 1."""
         place_all(
-            int(self.policy.rule), self.nodes, self.pods.shapes, self.shape, begin, end, self.mix, self.weights, self.kept, self.rng,
+            int(self.policy.rule), self.nodes, self.pods.shapes, self.shape, begin, end, self.mix, self.weights, self.kept, self.draws,
             row, devices,
         )  # fmt: skip
 
@@ -172,6 +176,8 @@ class OpenbScenario:
         """Run the arrivals and measure; see `Scenario.run`."""
         begun = perf_counter()
         world = _world(spec)
+        if spec.policy == _BOUND:
+            return _ceiling(world, spec, begun)
         count = len(world.shape)
         shapes = world.pods.shapes
         gpus = world.cluster.gpu_milli
@@ -229,11 +235,27 @@ class OpenbScenario:
             InvalidInput: as `check`, or the pod does not arrive in this run.
         """
         self.check(spec)
+        if spec.policy == _BOUND:
+            raise InvalidInput("policy", _BOUND, "a policy that decides pod by pod")
         world = _world(spec)
         at = _arrival(world, task)
         row, devices = np.full(at + 1, -1, np.int64), np.zeros(at + 1, np.int64)
         world.place(0, at, row, devices)
         return _explanation(world, at, row, devices)
+
+
+def _ceiling(world: _World, spec: RunSpec, begun: float) -> RunResult:
+    """Return the ceiling in place of a run. Where not even `_BOUND_MUST_PLACE` of the arrivals can be placed, it may choose freely."""
+    must_place = _BOUND_MUST_PLACE
+    try:
+        bound = allocation_bound(world.cluster, world.pods, world.pod, must_place)
+    except InvalidInput:
+        must_place = 0.0
+        bound = allocation_bound(world.cluster, world.pods, world.pod, must_place)
+    note = (
+        f"bound: must place all that arrive up to {must_place:.0%} of the GPUs, then chooses; tight to {bound.gap:.2%}"
+    )
+    return RunResult(spec, Measures(utilisation=bound.allocated, run_s=perf_counter() - begun), notes=(note,))
 
 
 _HINT = f"give --traces DIR, where DIR holds {FOLDER}/"
@@ -297,7 +319,7 @@ def _world(spec: RunSpec) -> _World:
         published_mix=mix_of(pods.shapes, usual, models, most, TYPICAL_COVER),
         weights=weights,
         kept=kept_scores(len(pods.shapes.cpu), nodes, int(policy.rule), mix, weights, len(pod)),
-        rng=np.random.default_rng([spec.seed, 1]),
+        draws=np.random.default_rng([spec.seed, 1]).random((len(pod), 2)),
     )
 
 
