@@ -146,6 +146,24 @@ def test_no_error_offers_the_truth_and_more_error_strays_further():
     assert np.std(np.log(given.est_duration_s[batch] / exact.est_duration_s[batch])) == pytest.approx(1.0, rel=0.1)
 
 
+def test_nothing_in_an_offer_is_a_view_of_the_truth_or_equals_what_is_hidden(drawn):
+    truth, offer = drawn[1][0]
+    arrays = [getattr(offer, name) for name in offer._fields if name != "tenants"]
+    for name in truth._fields:
+        if name == "tenants":
+            continue
+        assert not any(np.shares_memory(a, getattr(truth, name)) for a in arrays), name
+    first = offer.first_pod
+    for hidden, shown in (
+        (truth.sensitivity, offer.est_sensitivity),
+        (truth.pressure, offer.est_pressure),
+        (truth.use_memory_bytes, offer.est_use_memory_bytes),
+        (truth.duration_s, offer.est_duration_s),
+    ):
+        finite = np.isfinite(shown)
+        assert not (hidden[first][finite] == shown[finite]).any()
+
+
 def test_sensitivity_is_offered_as_it_acts_in_this_world():
     plain = generate(WorldConfig(nodes=25, pods=2000), 1, 0.77)[1]
     off = generate(WorldConfig(nodes=25, pods=2000, interference=0.0), 1, 0.77)[1]

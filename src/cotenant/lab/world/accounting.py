@@ -87,7 +87,7 @@ def account(truth: Truth, state: State, config: WorldConfig) -> Account:
     taken = where(state.ticks, np.arange(len(state.ticks)) < state.run.ticks[0])
     time = taken.time_s
     averaged = where(taken, (time >= config.averages_from_s) & (time <= config.horizon_s))
-    windows = where(taken, (time >= config.windows_from_s) & (time <= config.horizon_s))
+    windows = where(taken, (time > config.windows_from_s) & (time <= config.horizon_s))  # a window ends at its tick
     batch = truth.service < 0
 
     wait = np.where(np.isnan(state.pods.started_s), np.inf, state.pods.started_s - state.pods.ready_s)

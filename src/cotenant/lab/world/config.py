@@ -189,6 +189,12 @@ class WorldConfig:
                 raise InvalidInput(name, getattr(self, name), "0 <= value < 1")
         if not 0 < self.queueing_start < 0.5 < self.queueing_ceiling < 1:
             raise InvalidInput("queueing_start", self.queueing_start, "0 < queueing_start < 0.5 < queueing_ceiling < 1")
+        for name in ("windows_from_s", "averages_from_s"):
+            if not 0 <= getattr(self, name) < self.horizon_s:
+                expected = f"more than {name} ({getattr(self, name):g} s), from where the metrics count"
+                raise InvalidInput("horizon_s", self.horizon_s, expected)
+        if self.run_out_horizons < 1:
+            raise InvalidInput("run_out_horizons", self.run_out_horizons, "1 or more")
         if self.pressure_law not in PRESSURE_LAWS:
             raise InvalidInput("pressure_law", self.pressure_law, "one of " + ", ".join(PRESSURE_LAWS))
         for name in ("replica_cores", "plan_cores", "plan_memory", "width"):

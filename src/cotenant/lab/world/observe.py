@@ -155,7 +155,7 @@ def tick(s: State, w: Law, t: float) -> None:
 
     if w.averages_from_s <= t <= w.horizon_s:
         _tenants(s, w)
-    if t % w.fragmentation_every_s == 0.0:
+    if t % w.fragmentation_every_s < w.tick_s:
         s.ticks[row].fragmentation = fragmentation(s, w)
     if t >= w.map_at_s and s.run[0].map_taken == 0:
         s.run[0].map_taken = 1

@@ -5,7 +5,6 @@ import pytest
 
 from cotenant.lab.world import contention, state
 from cotenant.lab.world.config import WorldConfig
-from cotenant.model.errors import InvalidInput
 
 
 def test_hardware_threads_cost_nothing_up_to_half_then_the_full_loss():
@@ -133,24 +132,3 @@ def test_unplaced_siblings_leave_their_load_to_the_placed(world):
         w.advance(120.0)
         ratios.append(float(w.measured().p99_ratio[0]))
     assert ratios[0] > ratios[1]
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("nodes", 0),
-        ("node_cores", 0),
-        ("horizon_s", float("nan")),
-        ("interference", -1.0),
-        ("interference", float("inf")),
-        ("pressure_law", "cubic"),
-        ("smt_loss", 1.0),
-        ("plan_cores_p", (0.5, 0.4)),
-        ("stages_p", (0.5, 0.4)),
-        ("queueing_start", 0.6),
-    ],
-)
-def test_a_world_that_cannot_be_is_refused_by_name(field, value):
-    with pytest.raises(InvalidInput) as error:
-        WorldConfig(**{field: value})
-    assert error.value.field == field
