@@ -122,7 +122,7 @@ class MesosOffers:
     """DRF by offers over all waiting pods; services' offers first, accepted first-fit as the batch's are."""
 
     cycles: int = 5
-    name: str = field(default="drf-offers", init=False)
+    name: str = field(default="mesos-offers", init=False)
 
     def __post_init__(self) -> None:
         if self.cycles < 1:
