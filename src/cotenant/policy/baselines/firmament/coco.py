@@ -9,8 +9,7 @@ After the released model, over the resources a node has (`PODS` aside):
 
 Interference classes are four animals (after Xie and Loh, CMP-MSI 2008), told from the estimates that every scheduler gets: devils
 press (pressure >= `devil_pressure`), else rabbits suffer (sensitivity >= `rabbit_sensitivity`), else turtles do neither (both under
-half of that), else sheep. The thresholds are the upper quartiles of the pairs measured by Firmament's authors as the lab's world
-draws them: knobs, not truths.
+half of that), else sheep. The thresholds lie near the upper quartiles that measured pairs of co-runners suggest: knobs, not truths.
 
 Choice here: the i-th new task of a round on a machine costs i x 1000 x the round's mean sum of request / capacity more, what
 the ones before it are expected to add to the used fractions: segments are convex and rounds do not herd. Limits: machines
