@@ -104,7 +104,7 @@ class EngineMachine(RuleBasedStateMachine):
     @rule()
     def learn(self) -> None:
         self.shapes.sums[4] += 5
-        self.engine.ledger.revise(np.array([4]))
+        self.engine.ledger.revise()
 
     @invariant()
     def adds_up(self) -> None:

@@ -73,14 +73,13 @@ class Ledger:
         np.subtract.at(self.nodes.group_count, (rows[grouped], group[grouped]), 1)
         self.row[pods] = -1
 
-    def revise(self, shapes: Int) -> None:
-        """Let residents of these shapes weigh what `shapes.sums` says now: an estimate was corrected by measurement."""
-        chosen = np.zeros(self.shapes.request.shape[0], dtype=np.bool_)
-        chosen[shapes] = True
-        pods = np.flatnonzero((self.row >= 0) & chosen[self.shape])
+    def revise(self) -> None:
+        """Let every resident weigh what `shapes.sums` says now: estimates were corrected by measurement."""
+        pods = np.flatnonzero(self.row >= 0)
         change = self.shapes.sums[self.shape[pods]] - self._added[pods]
-        np.add.at(self.nodes.sums, self.row[pods], change)
-        self._added[pods] += change
+        changed = change.any(axis=1)
+        np.add.at(self.nodes.sums, self.row[pods[changed]], change[changed])
+        self._added[pods[changed]] += change[changed]
 
     def report(self, values: Float) -> None:
         """Take over what nodes reported, `float64[N, len(Report)]`; NaN rows keep what stood before."""

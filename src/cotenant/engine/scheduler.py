@@ -13,19 +13,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from cotenant.engine.estimates import Estimates
 from cotenant.engine.ledger import Ledger
 from cotenant.engine.lifecycle import Lifecycle, State
 from cotenant.engine.narrowing import EVERYWHERE, Narrowing
 from cotenant.engine.ports import Plugin
 from cotenant.engine.queue import Queue
 from cotenant.engine.records import record
-from cotenant.model.arrays import CPU, Float, Int, Mask, Param, PendingArrays, ResidentArrays
+from cotenant.model.arrays import Float, Int, Mask, PendingArrays, ResidentArrays
 from cotenant.model.decision import DecisionRecord
 from cotenant.model.errors import Permanent
-from cotenant.policy.placement.compiled import Score, place_queue, sample_size
+from cotenant.policy.placement.compiled import place_queue, sample_size
 from cotenant.policy.placement.contract import RoundDecision, RoundPolicy, Snapshot
-from cotenant.policy.placement.contribution import contribution
-from cotenant.policy.placement.order import allowance, keys
+from cotenant.policy.placement.knobs import Knobs
+from cotenant.policy.placement.order import keys
 from cotenant.policy.placement.profiles import Profile
 
 _NOBODY = np.empty(0, dtype=np.int64)
@@ -62,7 +63,7 @@ class Scheduler:
         self._plugins = tuple(plugins)
         self._narrowing = narrowing
         self._rng = rng
-        self._half_node_cores = float(np.median(ledger.nodes.capacity[:, CPU])) / 2000.0
+        self.estimates = Estimates(ledger, policy.knobs if isinstance(policy, Profile) else Knobs())
         self._cursor = np.zeros(1, dtype=np.int64)  # where node sampling goes on
         self._watched = _NOBODY
         self.records: dict[int, DecisionRecord] = {}  # of watched pods, the latest
@@ -84,6 +85,7 @@ class Scheduler:
             pods = pods.at(passes)
         self.lifecycle.move(pods.pod, State.QUEUED, now_s)
         self.queue.submit(pods)
+        self.estimates.submitted(pods)
 
     def open_gate(self, pods: Sequence[int], now_s: float) -> None:
         """Gated pods whose gate has opened enter the queue."""
@@ -127,6 +129,22 @@ class Scheduler:
         """What nodes reported, `float64[N, len(Report)]`, NaN rows for those that said nothing."""
         self.ledger.report(values)
 
+    def measure(self, pods: Int, cpu_cores: Float, memory_bytes: Float, now_s: float) -> None:
+        """What agents measured of running pods; each policy takes from it what it can use."""
+        if not isinstance(self.policy, Profile):
+            return
+        if self.policy.measures_use:
+            self.estimates.measured(pods, cpu_cores, memory_bytes)
+            self.estimates.correct_use()
+        if self.policy.weighs_slack:
+            self.estimates.correct_slack(self.estimates.running(), False, now_s)
+        if self.policy.measures_use or self.policy.weighs_slack:
+            self.estimates.revise()
+
+    def outgrew(self, pods: Int, memory_bytes: Float) -> None:
+        """Pods evicted for memory used this much; every policy's estimate of their shape is raised to it."""
+        self.estimates.outgrew(pods, memory_bytes)
+
     def watch(self, pods: Int) -> None:
         """Keep the latest decision record of these pods in `records`. Judgement is unchanged, and slower only where they stand."""
         self._watched = pods
@@ -161,27 +179,17 @@ class Scheduler:
                     self._narrowing.seat(pod, row)
             return answer.order, rows, dict(answer.reasons)
         profile = self.policy
-        if profile.score is Score.INTERFERENCE:
-            self._weigh_slack(pending, now_s)
+        if profile.weighs_slack:
+            self.estimates.correct_slack(np.unique(pending.shape[~pending.is_service]), True, now_s)
         order = np.argsort(keys(profile.order, pending, self.ledger.shapes, now_s, profile.knobs), kind="stable")
         placed = self._place_recording(profile, pending.pod[order], pending.shape[order], now_s)
         found = placed >= 0
         chosen = order[found]
         rows = placed[found]
         self.ledger.note_placed(pending.pod[chosen], rows, pending.shape[chosen])
+        self.estimates.placed(pending.shape[chosen], now_s)
         waiting = int((~found).sum())
         return chosen, rows, {"no node passed the filters": waiting} if waiting else {}
-
-    def _weigh_slack(self, pending: PendingArrays, now_s: float) -> None:
-        """What waiting batch tolerates shrinks while it waits; residents keep what they were placed with."""
-        batch = ~pending.is_service
-        k, first = np.unique(pending.shape[batch], return_index=True)
-        shapes = self.ledger.shapes
-        shapes.params[k, Param.ALLOWANCE] = allowance(
-            pending.deadline_s[batch][first], pending.path_s[batch][first], now_s
-        )
-        factor = self.policy.knobs.pressure_factor if isinstance(self.policy, Profile) else 1.0
-        shapes.sums[k] = contribution(shapes.request[k], shapes.params[k], self._half_node_cores, factor)
 
     def _place_recording(self, profile: Profile, pods: Int, shapes: Int, now_s: float) -> Int:
         """Place the queue; where a watched pod stands in it, stop there and write its record before going on."""

@@ -17,6 +17,7 @@ from cotenant.engine.ledger import Ledger, empty_nodes
 from cotenant.engine.scheduler import Scheduler
 from cotenant.lab.world.config import WorldConfig
 from cotenant.lab.world.offer import Offer
+from cotenant.lab.world.state import MEMORY
 from cotenant.lab.world.world import World
 from cotenant.model.arrays import Float, Int, Param, PendingArrays, ShapeArrays
 from cotenant.policy.placement.contract import RoundPolicy
@@ -117,6 +118,8 @@ class Bridge:
         while not self.world.done:
             if now >= next_report:
                 self.engine.report(self.world.reports())
+                measured = self.world.measured()
+                self.engine.measure(measured.pods, measured.cpu_cores, measured.memory_bytes, now)
                 next_report += 60.0
             held_until = self.engine.queue.next_release_s(now - ROUND_S)
             if len(self.engine.queue) and (changed or held_until <= now):
@@ -142,6 +145,9 @@ class Bridge:
         if len(happened.nodes_down):
             engine.set_ready(happened.nodes_down, False)
         if len(happened.evicted):
+            outgrown = happened.cause == MEMORY
+            if outgrown.any():
+                engine.outgrew(happened.evicted[outgrown], happened.evicted_memory_bytes[outgrown])
             engine.evict(happened.evicted, happened.hold_until_s, until_s)
         if len(happened.nodes_up):
             engine.set_ready(happened.nodes_up, True)

@@ -109,11 +109,12 @@ def _chooser(spec: RunSpec, data: workload.Containers, world: workload.World) ->
     sample = sample_size(len(allowed)) if rival.samples_nodes else 0
     cursor, filters = np.zeros(1, np.int64), Knobs().array()
     fit, score, ties = int(Fit.REQUESTS), int(rival.score), rival.random_ties
+    verdicts, scores = np.empty(len(allowed), np.int64), np.empty(len(allowed), np.float64)
 
     def by_score(k: int) -> int:
         if not may_hold(k):
             return -1
-        return choose(nodes, shapes, k, allowed, fit, score, ties, sample, cursor, 0.0, filters, rng)
+        return choose(nodes, shapes, k, allowed, fit, score, ties, sample, cursor, 0.0, filters, rng, verdicts, scores)
 
     return by_score, None
 

@@ -22,6 +22,7 @@ class Knobs:
     use_limit: float = 0.74  # largest predicted CPU use of a node, fraction
     memory_limit: float = 0.90  # largest predicted memory use of a node, fraction
     request_cap: float = 1.6  # largest requested CPU of a node, fraction
+    caution: float = 0.0  # posterior standard deviations added to the predicted use of shapes not yet measured
     # interference
     service_weight: float = 1.0  # damage to the services already there
     own_weight: float = 1.0  # slowdown the newcomer will suffer, in units of what it tolerates

@@ -43,5 +43,11 @@ def keys(order: Order, pending: PendingArrays, shapes: ShapeArrays, now_s: float
 
 
 def allowance(deadline_s: Float, path_s: Float, now_s: float) -> Float:
-    """Tolerated excess slowdown of batch: slack ratio - 1, where slack ratio = time left / estimated path, at least 1.1."""
-    return np.maximum(1.1, (deadline_s - now_s) / np.maximum(1.0, path_s)) - 1.0
+    """Tolerated excess slowdown of batch: slack ratio - 1, where slack ratio = time left / estimated path.
+
+    At least 0.1 while there is hope; below a ratio of 1 the job is late already by estimate, and what is lost to it counts less and less,
+    down to a hundredth at 0.7: nothing that it is spared can still save it.
+    """
+    ratio = (deadline_s - now_s) / np.maximum(1.0, path_s)
+    hope = np.clip((ratio - 0.7) / 0.3, 0.0, 1.0)
+    return np.where(ratio >= 1.0, np.maximum(0.1, ratio - 1.0), 0.1 * 100.0 ** (1.0 - hope))

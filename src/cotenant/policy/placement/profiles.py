@@ -20,6 +20,8 @@ class Profile:
     score: Score = Score.NONE
     random_ties: bool = True
     samples_nodes: bool = False  # kube-scheduler's: score only some of the nodes that pass
+    measures_use: bool = False  # predicted use is corrected by what agents measure
+    weighs_slack: bool = False  # batch counts by the slack it has left
     knobs: Knobs = field(default_factory=Knobs)
 
     def turned(self, overrides: tuple[tuple[str, float], ...]) -> Profile:
@@ -62,10 +64,21 @@ PROFILES: tuple[Profile, ...] = (
         fit=Fit.PREDICTED_USE,
     ),
     Profile(
+        "edf-paragon-measured",
+        "edf-paragon-overcommit, predicted use corrected by measurement as ours is",
+        order=Order.DEADLINE,
+        score=Score.PARAGON_LIKE,
+        fit=Fit.PREDICTED_USE,
+        measures_use=True,
+    ),
+    Profile(
         "cotenant",
         "least slack first; damage in units of what each tolerates",
         order=Order.SLACK,
+        fit=Fit.PREDICTED_USE,
         score=Score.INTERFERENCE,
+        measures_use=True,
+        weighs_slack=True,
     ),
 )
 

@@ -1,0 +1,1 @@
+"""What may be lent safely: how much pods will really use."""
