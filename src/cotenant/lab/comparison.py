@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import isnan, nan
+from math import isfinite, isnan, nan
 
 from cotenant.lab.contract import Scenario
 from cotenant.lab.experiment import Outcome, Plan, measured
@@ -187,7 +187,7 @@ def _paired(
                 theirs = [getattr(other[seed].measures, name) for seed in common]
                 mine = [getattr(base[seed].measures, name) for seed in common]
                 difference = paired_difference(theirs, mine)
-                if difference.count:
+                if isfinite(difference.mean):
                     found.append(Paired(policy, ours, name, load, difference))
     return tuple(found)
 
@@ -276,7 +276,7 @@ def to_object(comparison: Comparison) -> dict[str, object]:
     """The `--json` object: fractions 0..1, NaN as None, each figure with the half width of its interval in `_ci`."""
 
     def number(value: float) -> float | None:
-        return None if isnan(value) else value
+        return value if isfinite(value) else None
 
     def figures(row: Row) -> dict[str, object]:
         told: dict[str, object] = {

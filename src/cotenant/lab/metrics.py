@@ -181,7 +181,7 @@ METRICS: tuple[Metric, ...] = (
         "ratio",
         "lower",
         "policy",
-        "Median over finished batch pods of (finish - ready) / duration alone.",
+        "Median over batch pods of (finish - ready) / duration alone; infinite for a pod that never finished.",
     ),
     Metric(
         "slowdown_p95",
@@ -217,7 +217,7 @@ METRICS: tuple[Metric, ...] = (
         "count",
         "lower",
         "policy",
-        "Batch pods that a node evicted for want of memory. Each starts again from zero after a pause.",
+        "Batch pods that a node evicted for want of memory or lost in a failure. Each starts again from zero after a pause.",
     ),
     Metric(
         "preemptions",
@@ -388,7 +388,7 @@ def decimals(metric: Metric, half_width: float) -> int:
 def show(metric: Metric, value: float, half_width: float = float("nan"), places: int | None = None) -> str:
     """A value and its interval for a person, without the unit: `99.98 ±0.01`, `–` where not defined."""
     if not isfinite(value):
-        return "–"
+        return "–" if isnan(value) else "∞"
     digits = decimals(metric, half_width) if places is None else places
     text = f"{value * metric.scale:,.{digits}f}"
     if text.startswith("-") and not text.strip("-0.,"):

@@ -58,18 +58,19 @@ def interval(values: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
     x = x[~np.isnan(x)]
     if x.size == 0:
         return Interval(nan, nan, 0)
-    if x.size == 1:
-        return Interval(float(x[0]), nan, 1)
+    if x.size == 1 or np.isinf(x).any():  # an unfinished pod's slowdown is infinite, and so is a mean with it
+        return Interval(float(x.mean()), nan, int(x.size))
     half = student_t(x.size - 1, confidence) * float(x.std(ddof=1)) / sqrt(x.size)
     return Interval(float(x.mean()), half, int(x.size))
 
 
 def paired_difference(first: ArrayLike, second: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
-    """Interval of first - second, value by value. Equal lengths; a pair with a NaN is left out."""
+    """Interval of first - second, value by value. Equal lengths; a pair with a NaN, or infinite on both sides, is left out."""
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if a.shape != b.shape:
         raise ValueError(f"pairs of unequal number: {a.shape} and {b.shape}")
-    return interval(a - b, confidence)
+    both = ~(np.isinf(a) & np.isinf(b))  # infinite on both sides: nothing to subtract
+    return interval(a[both] - b[both], confidence)
 
 
 def jain(values: ArrayLike) -> float:
@@ -90,16 +91,20 @@ def quantiles(sample: ArrayLike, at: Sequence[float]) -> tuple[float, ...]:
 
 
 def cumulative(sample: NDArray[np.float64], points: int = 200) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The empirical distribution thinned to at most `points` quantiles: values and the share at or below each."""
+    """The empirical distribution thinned to at most `points` quantiles: finite values and the share at or below each.
+
+    Infinite values (what never ended) count in the share, so that the curve ends below 1.
+    """
     x = np.sort(np.asarray(sample, dtype=np.float64))
     if x.size == 0:
         return np.empty(0), np.empty(0)
     share = np.arange(1, x.size + 1) / x.size
     if x.size <= points:
-        return x, share
+        return x[np.isfinite(x)], share[np.isfinite(x)]
     # Denser towards the tail, where policies differ: half of the points lie above the 90th percentile.
     head, tail = np.linspace(0.0, 0.9, points // 2, endpoint=False), np.linspace(0.9, 1.0, points - points // 2)
     rows = np.unique(np.minimum((np.concatenate((head, tail)) * x.size).astype(np.int64), x.size - 1))
+    rows = rows[np.isfinite(x[rows])]
     return x[rows], share[rows]
 
 

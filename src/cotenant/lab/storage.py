@@ -16,9 +16,9 @@ import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
-from math import isfinite, nan
+from math import inf, isfinite, nan
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import msgspec
 import numpy as np
@@ -127,8 +127,8 @@ def save_result(path: Path, result: RunResult) -> None:
     write_atomic(path.with_suffix(".npz"), lambda file: file.write(held.getbuffer()))
     told = {
         "spec": _plain_spec(result.spec),
-        "measures": plain_numbers(asdict(result.measures)),
-        "by_class": plain_numbers(dict(result.by_class)),
+        "measures": _kept_numbers(asdict(result.measures)),
+        "by_class": _kept_numbers(dict(result.by_class)),
         "notes": list(result.notes),
         "series": [[series.name, series.x_label, series.y_label] for series in result.series],
         "machine_map": result.machine_map.at if result.machine_map else None,
@@ -137,10 +137,13 @@ def save_result(path: Path, result: RunResult) -> None:
     write_atomic(path, lambda file: file.write(text))
 
 
+_Number = float | Literal["inf"] | None
+
+
 class _Stored(msgspec.Struct):
     spec: dict[str, object]
-    measures: dict[str, float | None]
-    by_class: dict[str, float | None]
+    measures: dict[str, _Number]
+    by_class: dict[str, _Number]
     notes: list[str]
     series: list[tuple[str, str, str]]
     machine_map: str | None
@@ -152,8 +155,8 @@ def load_record(path: Path, spec: RunSpec) -> RunRecord | None:
     if stored is None or not path.with_suffix(".npz").is_file():
         return None
     known = {field.name for field in fields(Measures)}
-    values = {name: nan if value is None else value for name, value in stored.measures.items() if name in known}
-    by_class = tuple((name, nan if value is None else value) for name, value in stored.by_class.items())
+    values = {name: _number(value) for name, value in stored.measures.items() if name in known}
+    by_class = tuple((name, _number(value)) for name, value in stored.by_class.items())
     return RunRecord(spec, Measures(**values), by_class, tuple(stored.notes), path)
 
 
@@ -214,6 +217,16 @@ def write_failures(folder: Path, failures: Sequence[tuple[str, str]]) -> None:
 def plain_numbers(values: dict[str, float]) -> dict[str, float | None]:
     """The same with None for NaN and infinities, which JSON lacks."""
     return {name: float(value) if isfinite(value) else None for name, value in values.items()}
+
+
+def _kept_numbers(values: dict[str, float]) -> dict[str, _Number]:
+    return {
+        name: "inf" if value == inf else float(value) if isfinite(value) else None for name, value in values.items()
+    }
+
+
+def _number(value: _Number) -> float:
+    return nan if value is None else float(value)
 
 
 def absolute(spec: RunSpec) -> RunSpec:

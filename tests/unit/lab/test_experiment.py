@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import replace
-from math import nan
+from math import inf, nan
 from pathlib import Path
 
 import numpy as np
@@ -137,7 +137,9 @@ X = np.array([1.0, 2.0])
         (replace(GOOD, measures=Measures()), "measures nothing"),
         (replace(GOOD, measures=Measures(violation=-0.1)), "violation is -0.1"),
         (replace(GOOD, measures=Measures(task_fairness=1.1)), "task_fairness is 1.1"),
-        (replace(GOOD, measures=Measures(wait_p99_s=float("inf"))), "wait_p99_s is inf"),
+        (replace(GOOD, measures=Measures(evictions=inf)), "evictions is inf"),
+        (replace(GOOD, measures=Measures(success=inf)), "success is inf"),
+        (replace(GOOD, slowdowns=np.array([1.0, nan])), "ascending"),
         (replace(GOOD, slowdowns=np.array([2.0, 1.0])), "ascending"),
         (replace(GOOD, slowdowns=np.ones(2_001)), "at most 2000"),
         (replace(GOOD, series=(Series("s", "x", "y", X, X[:1]),)), "series s"),
@@ -151,6 +153,11 @@ def test_a_result_that_breaks_the_contract_is_refused(broken: RunResult, words: 
 
 def test_a_result_that_keeps_the_contract_passes_even_beyond_full_load() -> None:
     experiment.check_result(replace(GOOD, measures=Measures(success=1.0, first_failure=1.3)), SPEC)
+
+
+def test_what_never_ended_is_infinite_and_passes() -> None:
+    endless = replace(GOOD, measures=Measures(slowdown_p99=inf, wait_p99_s=inf), slowdowns=np.array([1.0, inf, inf]))
+    experiment.check_result(endless, SPEC)
 
 
 def test_the_comparison_pairs_by_seed_and_puts_the_best_first(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The statistics, against values worked out by hand."""
 
-from math import isnan, nan, sqrt
+from math import inf, isnan, nan, sqrt
 
 import numpy as np
 import pytest
@@ -56,6 +56,15 @@ def test_paired_difference_cancels_what_the_pairs_share() -> None:
     assert found.half_width == pytest.approx(4.302653 * 0.1 / sqrt(3), rel=1e-5)  # the differences' sd is 0.1
     assert found.excludes_zero
     assert not interval(np.array(theirs)).excludes_zero  # unpaired, the seeds' luck hides it
+
+
+def test_what_never_ended_is_infinite_and_has_no_interval() -> None:
+    found = interval([1.0, inf])
+    assert (found.mean, found.count) == (inf, 2)
+    assert isnan(found.half_width)
+    assert paired_difference([2.0, inf, 4.0], [1.0, inf, 3.0]).mean == 1.0
+    x, share = cumulative(np.array([1.0, 2.0, inf, inf]))
+    assert (x.tolist(), share.tolist()) == ([1.0, 2.0], [0.25, 0.5])
 
 
 def test_paired_difference_refuses_unequal_numbers() -> None:

@@ -2,7 +2,7 @@
 
 import errno
 from dataclasses import replace
-from math import isnan
+from math import inf, isnan, nan
 from pathlib import Path
 from typing import BinaryIO
 
@@ -55,6 +55,19 @@ def test_a_run_without_pictures_comes_back_without_them(tmp_path: Path) -> None:
     assert record is not None
     back = storage.load_result(record)
     assert (back.series, back.machine_map, back.slowdowns.size) == ((), None, 0)
+
+
+def test_infinite_and_undefined_figures_stay_what_they_are(tmp_path: Path) -> None:
+    path = storage.run_path(tmp_path, SPEC)
+    storage.save_result(
+        path, replace(result(), measures=Measures(slowdown_p99=inf), by_class=(("late", inf), ("no", nan)))
+    )
+    record = storage.load_record(path, SPEC)
+    assert record is not None
+    assert record.measures.slowdown_p99 == inf
+    assert isnan(record.measures.success)
+    assert record.by_class[0] == ("late", inf)
+    assert isnan(record.by_class[1][1])
 
 
 def test_no_run_is_made_of_damaged_files(tmp_path: Path) -> None:

@@ -169,6 +169,8 @@ def slowdowns(drawing: Drawing) -> Figure | None:
         if not samples:
             continue
         x, share = statistics.cumulative(np.concatenate(samples))
+        if not x.size:
+            continue
         largest = max(largest, float(x[-1]))
         data.append(
             _line(drawing, policy)
