@@ -29,7 +29,7 @@ def progress(total: int, quiet: bool) -> Iterator[Callable[[Step], None]]:
     )
     # Policies differ in cost by a factor of twenty; a long window keeps the time left steady.
     with Progress(*columns, console=Console(stderr=True), speed_estimate_period=300, transient=True) as bar:
-        task = bar.add_task("runs", total=total)
+        task = bar.add_task("the first runs compile", total=total)
 
         def tell(step: Step) -> None:
             spec = step.spec

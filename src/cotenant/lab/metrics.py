@@ -378,7 +378,7 @@ def decimals(metric: Metric, half_width: float) -> int:
     `half_width` is in the unit of the value as stored (fractions 0..1); NaN or 0 gives the unit's usual number.
     """
     usual = {"fraction": 2, "index": 3, "ratio": 2, "seconds": 1, "microseconds": 1, "count": 1}[metric.unit]
-    least = {"fraction": 1, "index": 3, "ratio": 2, "seconds": 0, "microseconds": 0, "count": 0}[metric.unit]
+    least = {"fraction": 2, "index": 3, "ratio": 2, "seconds": 0, "microseconds": 0, "count": 0}[metric.unit]
     shown = half_width * metric.scale
     if isnan(shown) or shown <= 0:
         return usual

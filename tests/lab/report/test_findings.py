@@ -52,7 +52,7 @@ def test_a_loss_is_said_as_one(make: Make) -> None:
         for p in comparison.paired
     )
     text = said(replace(comparison, paired=flipped, roles={"random": "ours", "cotenant": "rival"}))
-    assert "[loss] On SLO violation at 77 % load, paired by seed, random loses to cotenant by" in text
+    assert "[loss] On SLO violation at 77 % load, paired by seed, random loses to the rival cotenant by" in text
     assert "[loss] Where random loses at 77 % load:" in text
     assert "fragmentation: to cotenant" in text
 
@@ -61,8 +61,25 @@ def test_a_difference_inside_its_interval_is_no_lead(make: Make) -> None:
     comparison = make("cotenant", "random")
     blurred = tuple(replace(p, difference=Interval(p.difference.mean, 1.0, 4)) for p in comparison.paired)
     text = said(replace(comparison, paired=blurred))
-    assert "[loss] On SLO violation at 77 % load, paired by seed, cotenant cannot be told apart from random (" in text
+    assert (
+        "[loss] On SLO violation at 77 % load, paired by seed, cotenant cannot be told apart from the rival random ("
+        in text
+    )
     assert "is ahead" not in text
+
+
+def test_variants_are_told_apart_from_rivals_and_not_hidden(make: Make) -> None:
+    comparison = make("cotenant", "random", "edf-paragon", loads=(0.75, 0.85, 0.95))
+    named = replace(comparison, roles=dict(comparison.roles) | {"edf-paragon": "variant"})
+    rows = tuple(replace(row, role=named.roles[row.policy]) for row in comparison.sustained)
+    text = said(replace(named, sustained=rows))
+    assert "is ahead of its one rival: random by" in text
+    assert (
+        "[fact] On SLO violation at 85 % load, paired by seed, cotenant is ahead of its one variant: edf-paragon by"
+        in text
+    )
+    assert "the best rival, random," in text
+    assert "[fact] Variants, which know more or fit otherwise, sustain: edf-paragon 8" in text
 
 
 def test_random_meeting_the_founding_targets_is_said_in_plain_words(make: Make) -> None:
@@ -120,7 +137,7 @@ def test_failures_are_said(make: Make) -> None:
 
 def test_a_workload_without_violations_is_judged_by_what_it_has(make: Make) -> None:
     text = said(make("cotenant", "random", workload="fake-packing"))
-    assert "On success at 77 % load, paired by seed, cotenant is ahead of its one rival: random." in text
+    assert "On success at 77 % load, paired by seed, cotenant is ahead of its one rival: random by" in text
     assert "sustain" not in text
     assert "Utilisation" not in text
 

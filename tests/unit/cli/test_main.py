@@ -241,6 +241,33 @@ def test_bad_arguments_of_explain(tmp_path: Path, capsys: pytest.CaptureFixture[
         assert expected in only_line(capsys)
 
 
+def test_import_converts_a_trace_and_tells_its_bad_rows_by_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "machine_meta.csv"
+    source.write_text("m_1,0,1,2,96,100,USING\nm_2,0,1,2,many,100,USING\nm_3,0,1,2,96,100,USING\n")
+    assert run("lab", "import", "alibaba2018", source, tmp_path / "machines.parquet") == 0
+    out = capsys.readouterr().out
+    assert "3 rows read, 2 kept" in out
+    assert "(line 2, e.g. 'many')" in out
+    assert (tmp_path / "machines.parquet").is_file()
+    assert run("lab", "import", "alibaba2018", source, tmp_path / "again.parquet", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["tables"][0]["rows_kept"] == 2
+    assert told["tables"][0]["bad"][0]["lines"] == [2]
+
+
+def test_bad_arguments_of_import(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("lab", "import", "alibaba2081", tmp_path, tmp_path / "x") == 2
+    assert "alibaba2081: expected one of" in only_line(capsys)
+    assert run("lab", "import", "alibaba2018", tmp_path / "absent.csv", tmp_path / "x") == 2
+    assert "absent.csv" in only_line(capsys)
+    binary = tmp_path / "machine_meta.csv"
+    binary.write_bytes(bytes(range(256)))
+    assert run("lab", "import", "alibaba2018", binary, tmp_path / "x") == 2
+    assert "machine_meta.csv: line 1" in only_line(capsys)
+
+
 def test_listings(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("lab", "workloads") == 0
     out = capsys.readouterr().out

@@ -39,7 +39,7 @@ def test_openb_allocation_ranks_policies_and_no_other_workload_is_touched() -> N
     [
         ("success", 0.99984, 0.00012, "99.98 ±0.01"),
         ("violation", 0.0021, 0.0005, "0.21 ±0.05"),
-        ("violation", 0.153, 0.021, "15.3 ±2.1"),
+        ("violation", 0.153, 0.021, "15.30 ±2.10"),
         ("violation", 0.0021, nan, "0.21"),
         ("violation", nan, nan, "–"),
         ("task_fairness", 0.98765, 0.0004, "0.988 ±0.000"),
@@ -53,6 +53,6 @@ def test_a_figure_is_shown_with_the_digits_of_its_interval(name: str, value: flo
 
 
 def test_digits_never_fall_below_what_the_unit_needs() -> None:
-    assert decimals(catalogue()["violation"], 0.5) == 1
+    assert decimals(catalogue()["violation"], 0.5) == 2
     assert decimals(catalogue()["violation"], 0.0) == 2
     assert decimals(catalogue()["task_fairness"], 0.2) == 3

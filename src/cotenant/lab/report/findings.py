@@ -45,30 +45,41 @@ def findings(comparison: Comparison) -> tuple[Finding, ...]:
 
 
 def _leading_figure(c: Comparison) -> list[Finding]:
+    """Rivals first; then their variants, which know more or fit otherwise, so that no tie with one is hidden."""
     metric = c.metrics[c.leading]
-    pairs = [p for p in c.paired if p.metric == metric.name and p.load == c.focus and c.roles[p.policy] != "ablation"]
-    rivals = [p for p in pairs if c.roles[p.policy] != "bound"]
-    if not rivals or not metric.ranks:
+    if not metric.ranks:
         return []
-    ahead, tied, behind = _split(rivals, metric)
+    pairs = [p for p in c.paired if p.metric == metric.name and p.load == c.focus]
     head = f"On {_lower(metric.title)} at {_percent(c.focus)} load, paired by seed, {c.ours} "
     found = []
-    if ahead:
-        closest = min(ahead, key=lambda p: abs(p.difference.mean))
-        text = f"is ahead of {_count(ahead, rivals)}: {_names(ahead)}. The closest of them is {closest.policy}, {_gap(closest, metric)} away."
-        found.append(Finding("lead", head + text))
-    if tied:
-        told = "; ".join(f"{p.policy} ({_gap(p, metric)})" for p in tied)
-        found.append(Finding("loss", f"{head}cannot be told apart from {told}."))
-    if behind:
-        told = "; ".join(f"{p.policy} by {_gap(p, metric)}" for p in behind)
-        found.append(Finding("loss", f"{head}loses to {told}."))
+    for role, noun, good, bad in _GROUPS:
+        group = [p for p in pairs if c.roles[p.policy] == role]
+        ahead, tied, behind = _split(group, metric)
+        if ahead:
+            closest = min(ahead, key=lambda p: abs(p.difference.mean))
+            near = f" The closest of them is {closest.policy}, {_gap(closest, metric)} away." if len(ahead) > 1 else ""
+            by = f" by {_gap(closest, metric)}" if len(ahead) == 1 else ""
+            found.append(Finding(good, f"{head}is ahead of {_count(ahead, group, noun)}: {_names(ahead)}{by}.{near}"))
+        if tied:
+            told = "; ".join(f"{p.policy} ({_gap(p, metric)})" for p in tied)
+            found.append(Finding(bad, f"{head}cannot be told apart from {_some(tied, noun)} {told}."))
+        if behind:
+            told = "; ".join(f"{p.policy} by {_gap(p, metric)}" for p in behind)
+            found.append(Finding(bad, f"{head}loses to {_some(behind, noun)} {told}."))
     return found
+
+
+# Role, its noun, and how a lead over it and a tie or loss are coloured.
+_GROUPS: tuple[tuple[str, str, Kind, Kind], ...] = (
+    ("rival", "rival", "lead", "loss"),
+    ("variant", "variant", "fact", "fact"),
+)
 
 
 def _sustained_load(c: Comparison) -> list[Finding]:
     mine = next((row for row in c.sustained if row.policy == c.ours), None)
-    rivals = [row for row in c.sustained if row.policy != c.ours and row.role not in ("bound", "ablation")]
+    rivals = [row for row in c.sustained if row.role == "rival"]
+    variants = [row for row in c.sustained if row.role == "variant"]
     if mine is None or not rivals:
         return []
     best = max(rivals, key=lambda row: row.mean.mean)
@@ -83,6 +94,14 @@ def _sustained_load(c: Comparison) -> list[Finding]:
         found = [Finding(kind, f"{words}: the interval excludes zero.")]
     else:
         found = [Finding("loss", f"{words}: the interval includes zero, so it may be chance.")]
+    if variants:
+        told = "; ".join(
+            f"{p.policy} {_bounded(row.bound)}{_percent(row.mean.mean)} ({_points(p.difference.mean, p.difference.half_width)} from ours)"
+            for row in variants
+            for p in c.paired
+            if p.metric == SUSTAINED_LOAD.name and p.policy == row.policy
+        )
+        found.append(Finding("fact", f"Variants, which know more or fit otherwise, sustain: {told}."))
     beyond = [row for row in c.sustained if row.bounded]
     if beyond:
         told = ", ".join(f"{row.policy} ({row.bounded} of {len(row.by_seed)} seeds)" for row in beyond)
@@ -117,7 +136,7 @@ def _losses(c: Comparison) -> list[Finding]:
         _, _, behind = _split(pairs, metric)
         if behind:
             worst = max(behind, key=lambda p: abs(p.difference.mean))
-            names = _names(sorted(behind, key=lambda p: p.policy))
+            names = _names(sorted(behind, key=lambda p: p.policy), c)
             told.append(f"{_lower(metric.title)}: to {names} (most to {worst.policy}, {_gap(worst, metric)})")
     if told:
         return [Finding("loss", f"Where {c.ours} loses at {_percent(c.focus)} load: {'; '.join(told)}.")]
@@ -347,14 +366,19 @@ def _bounded(bound: str) -> str:
     return {"above": "at least ", "below": "less than ", "exact": ""}[bound]
 
 
-def _count(some: Sequence[object], every: Sequence[object]) -> str:
+def _count(some: Sequence[object], every: Sequence[object], noun: str) -> str:
     if len(every) == 1:
-        return "its one rival"
-    return f"all {len(every)} rivals" if len(some) == len(every) else f"{len(some)} of {len(every)} rivals"
+        return f"its one {noun}"
+    return f"all {len(every)} {noun}s" if len(some) == len(every) else f"{len(some)} of {len(every)} {noun}s"
 
 
-def _names(pairs: Sequence[Paired]) -> str:
-    names = [p.policy for p in pairs]
+def _some(pairs: Sequence[object], noun: str) -> str:
+    return f"the {noun}" if len(pairs) == 1 else f"the {noun}s"
+
+
+def _names(pairs: Sequence[Paired], c: Comparison | None = None) -> str:
+    """The policies' names; with `c` given, variants are marked as such."""
+    names = [f"{p.policy} (variant)" if c and c.roles[p.policy] == "variant" else p.policy for p in pairs]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 

@@ -19,8 +19,8 @@ from cotenant.lab import storage
 from cotenant.lab.comparison import LIMIT, Comparison
 from cotenant.lab.contract import RunResult, RunSpec
 from cotenant.lab.provenance import Provenance
-from cotenant.lab.report import figures, machines, tables
-from cotenant.lab.report.figures import Drawing, Figure, percent
+from cotenant.lab.report import load_figures, machines, shape_figures, tables
+from cotenant.lab.report.drawing import Drawing, Figure, percent
 from cotenant.lab.report.findings import findings
 from cotenant.lab.report.palette import styles
 
@@ -81,23 +81,23 @@ def render(comparison: Comparison, origin: Provenance, results: Mapping[str, Seq
 def _pictures(drawing: Drawing) -> tuple[list[Figure], list[Figure], list[Figure]]:
     """The pictures of the load, of the distributions, and of the machines."""
     load = [
-        figures.sustained(drawing),
-        figures.against_load(
+        load_figures.sustained(drawing),
+        load_figures.against_load(
             drawing,
             "violation",
             "Dotted: 1 %. With 95 % intervals over the seeds. Click a policy in a legend to hide or show it in every picture; twice to see it alone. Drag to zoom, double-click to go back.",
             LIMIT,
         ),
-        figures.against_load(
+        load_figures.against_load(
             drawing, "success", "Pods started in time, over all pods. With 95 % intervals over the seeds."
         ),
-        figures.frontier(drawing),
+        load_figures.frontier(drawing),
     ]
     shape = [
-        figures.violation_by_class(drawing),
-        figures.slowdowns(drawing),
-        *figures.over_time(drawing),
-        figures.decision_latency(drawing),
+        shape_figures.violation_by_class(drawing),
+        shape_figures.slowdowns(drawing),
+        *shape_figures.over_time(drawing),
+        shape_figures.decision_latency(drawing),
     ]
     place = [machines.machine_map(drawing)]
     kept = [[each for each in group if each is not None] for group in (load, shape, place)]

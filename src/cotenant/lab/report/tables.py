@@ -101,7 +101,7 @@ def by_class(comparison: Comparison) -> str:
     largest = {
         name: max((abs(r.by_class[name].mean) for r in rows if name in r.by_class), default=0.0) for name in names
     }
-    places = {name: 3 if large <= 2 else 2 if large <= 200 else 0 for name, large in largest.items()}
+    places = {name: 4 if x <= 0.2 else 3 if x <= 2 else 2 if x <= 200 else 0 for name, x in largest.items()}
     head = ["<th class=name>policy</th>", *(f"<th class=long>{escape(name)}</th>" for name in names)]
     body = []
     for row in rows:
