@@ -288,3 +288,13 @@ def test_services_have_a_days_curve_each_and_repeat_with_the_seed() -> None:
     assert not np.array_equal(services.cpu_cores, generate_services(300, np.random.default_rng(9)).cpu_cores)
     with pytest.raises(InvalidInput):
         generate_services(0, np.random.default_rng(2))
+
+
+@pytest.mark.slow
+def test_wide_in_trees_keep_their_levels_where_a_task_can_wait_for_no_more() -> None:
+    trace = generate_batch(6_000, np.random.default_rng(21), tasks_per_job=np.full(6_000, 60))
+    shapes = Counter()
+    for job, (_, _, dag) in enumerate(job_dags(trace.frame())):
+        assert dag.levels() == tuple(trace.level[trace.job_offset[job] : trace.job_offset[job + 1]])
+        shapes[dag.shape()] += 1
+    assert shapes[Shape.IN_TREE] > 20

@@ -57,20 +57,17 @@ def import_trace(
     if source.is_dir() and destination.exists() and not destination.is_dir():
         raise InvalidInput(str(destination), "a file", "a folder, as the source is one")
     into_folder = source.is_dir() or destination.is_dir()
-    jobs = [
-        _Job(
-            reader,
-            destination / f"{stem(reader.path)}.parquet" if into_folder else destination,
-            size_of(reader.path),
-        )
-        for reader in readers
-    ]
+    jobs = [_Job(reader, _target(reader.path, destination, into_folder), size_of(reader.path)) for reader in readers]
     targets = [job.target for job in jobs]
     for target in targets:
         if targets.count(target) > 1:
             raise InvalidInput(
                 str(source), target.name, "one file for each table name", "two files differ only in their ending"
             )
+        if target.exists() and not target.is_file():  # a rename would put a file in a device's or a pipe's place
+            raise InvalidInput(str(target), "not a regular file", "a file or folder to write to")
+        if any(target.samefile(job.reader.path) for job in jobs if target.exists()):
+            raise InvalidInput(str(target), "also a source", "another destination, so that the source stays")
     total = sum(job.size for job in jobs)
     temporary: list[Path] = []
     failure: list[
@@ -97,6 +94,11 @@ def import_trace(
         for path in temporary:
             path.unlink(missing_ok=True)
     return ImportReport(format_name, reports, skipped)
+
+
+def _target(source: Path, destination: Path, into_folder: bool) -> Path:
+    """The file to write, behind any symbolic links."""
+    return Path(os.path.realpath(destination / f"{stem(source)}.parquet" if into_folder else destination))
 
 
 def stem(path: Path) -> str:

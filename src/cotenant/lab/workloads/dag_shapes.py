@@ -176,12 +176,11 @@ def _levels(width: Int, size: int, length: int, kind: int, level_table: Float, r
 
 @njit
 def _in_tree(parents: Int, counts: Int, width: Int, begin: Int, length: int, rng: np.random.Generator) -> None:
+    for depth in range(1, length):  # first what makes each task's level exact: nobody waits for too many yet
+        for i in range(width[depth + 1]):
+            _add(parents, counts, begin[depth + 1] + i, begin[depth] + i)
     for depth in range(1, length):
-        for i in range(width[depth]):
-            task = begin[depth] + i
-            if i < width[depth + 1]:
-                _add(parents, counts, begin[depth + 1] + i, task)
-                continue
+        for task in range(begin[depth] + width[depth + 1], begin[depth + 1]):
             below = begin[depth + 1]
             if depth + 2 <= length and rng.random() < SKIPPING:
                 below = begin[depth + 2]

@@ -2,6 +2,7 @@
 
 import errno
 import gzip
+import os
 from pathlib import Path
 
 import polars as pl
@@ -150,6 +151,21 @@ def test_sources_that_are_no_table_of_the_format(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file")
     with pytest.raises(InvalidInput, match="a folder, as the source is one"):
         import_trace("openb", tmp_path / "twice", tmp_path / "out")
+
+
+def test_pipes_and_devices_are_not_replaced_links_are_followed_and_a_source_is_not_overwritten(tmp_path: Path) -> None:
+    source = make(tmp_path, "openb_node_list.csv", NODES)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InvalidInput, match="not a regular file"):
+        import_trace("openb", source, tmp_path / "pipe")
+    assert (tmp_path / "pipe").is_fifo()
+    (tmp_path / "link").symlink_to(tmp_path / "behind.parquet")
+    import_trace("openb", source, tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "behind.parquet").is_file()
+    with pytest.raises(InvalidInput, match="also a source"):
+        import_trace("openb", source, source)
+    assert source.read_text() == NODES
 
 
 def test_stems() -> None:
