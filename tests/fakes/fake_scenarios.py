@@ -1,8 +1,8 @@
 """Workloads that cost nothing: figures drawn from the seed, shaped like the real ones. Named by COTENANT_SCENARIOS in tests.
 
 `fake` has a clock, both classes and every kind of picture; `fake-packing` has neither violations nor a clock. Some of its
-policies fail on purpose: `raises`, `refuses`, `absurd`, and `dies`, whose process is killed until the file named by
-FAKE_MARKER exists.
+policies fail on purpose: `raises`, `refuses`, `absurd`, `dies`, whose process is killed until the file named by
+FAKE_MARKER exists, and `interrupts`, which presses Ctrl-C in the process that started it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _POLICIES = (
     ("drf-best-fit", "rival", 0.65, 0.0613, 11.0),
     ("true-values", "bound", 0.93, 0.0046, 18.0),
 )
-_FAULTY = ("raises", "refuses", "absurd", "dies")
+_FAULTY = ("raises", "refuses", "absurd", "dies", "interrupts")
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,8 @@ class FakeScenario:
                 raise InvalidInput("machine_meta.csv: line 7", "x", "a number")
             case "absurd":
                 return RunResult(spec, Measures(success=7.0))
+            case "interrupts":
+                os.kill(os.getppid(), signal.SIGINT)
             case "dies" if not Path(os.environ["FAKE_MARKER"]).exists():
                 os.kill(os.getpid(), signal.SIGKILL)
         return self._figures(spec)

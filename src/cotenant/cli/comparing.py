@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import isfinite
@@ -16,11 +16,11 @@ from cotenant.cli import tables
 from cotenant.cli.lab import Interrupted
 from cotenant.cli.progress import progress
 from cotenant.lab import experiment, registry, storage
-from cotenant.lab.comparison import OURS, to_object
+from cotenant.lab.comparison import OURS, Comparison, to_object
 from cotenant.lab.comparison import compare as gather
 from cotenant.lab.contract import RunSpec, Scenario
 from cotenant.lab.experiment import Plan
-from cotenant.lab.provenance import provenance, save_experiment
+from cotenant.lab.provenance import Provenance, provenance, save_experiment
 from cotenant.lab.report import write_report
 from cotenant.lab.workload_file import WorkloadFile, is_workload_file, read_workload_file
 from cotenant.model.errors import InvalidInput, Permanent
@@ -76,18 +76,32 @@ def compare(request: Request) -> int:
     if not outcome.records:
         raise Permanent(f"all {total} runs failed; {folder / storage.FAILURES} has their tracebacks")
     comparison = gather(plan, scenario, outcome)
-    storage.write_json(folder / storage.RESULTS_JSON, to_object(comparison))
-    storage.write_parquet(folder / storage.RESULTS_PARQUET, comparison.records)
-    write_report(folder / storage.REPORT, comparison, origin)
+    title = read_workload_file(plan.base.file).title if plan.base.file else ""
+    if title:
+        comparison = replace(comparison, summary=title)
+    unwritten = _write(folder, comparison, origin)
     if request.json:
         print(storage.encode_object(to_object(comparison)))
     else:
         tables.print_comparison(comparison, folder, outcome)
+    if unwritten is not None:
+        raise unwritten
     return 1 if outcome.failures else 0
 
 
-def make_plan(request: Request) -> tuple[Plan, Scenario]:
-    """Turn arguments into a plan and its scenario. Raises `InvalidInput`."""
+def _write(folder: Path, comparison: Comparison, origin: Provenance) -> Permanent | None:
+    """Write results and report; gives what went wrong, so that the figures are still printed."""
+    try:
+        storage.write_json(folder / storage.RESULTS_JSON, to_object(comparison))
+        storage.write_parquet(folder / storage.RESULTS_PARQUET, comparison.records)
+        write_report(folder / storage.REPORT, comparison, origin)
+    except Permanent as error:
+        return error
+    return None
+
+
+def make_plan(request: Request, load: Callable[[str], Scenario] = registry.scenario) -> tuple[Plan, Scenario]:
+    """Turn arguments into a plan and its scenario, found by `load`. Raises `InvalidInput`."""
     file = None
     told: WorkloadFile | None = None
     name = request.workload
@@ -95,7 +109,7 @@ def make_plan(request: Request) -> tuple[Plan, Scenario]:
         file = Path(name)
         told = read_workload_file(file)
         name = told.base
-    scenario = registry.scenario(name)
+    scenario = load(name)
     entry = registry.entry(name)
     traces = _traces(request.traces)
     if entry.needs_traces and traces is None:

@@ -50,7 +50,11 @@ def _print(told: Explanation, where: str) -> None:
     if told.candidates:
         parts = list(dict.fromkeys(name for _, _, scores in told.candidates for name, _ in scores))
         rows_of = [
-            (node, f"{score:.4g}", *(f"{dict(scores)[name]:.4g}" if name in dict(scores) else "–" for name in parts))
+            (node, _digits(score), *(_digits(dict(scores)[name]) if name in dict(scores) else "–" for name in parts))
             for node, score, scores in told.candidates
         ]
         tables.print_words(("candidate", "score", *parts), rows_of, right=("score", *parts))
+
+
+def _digits(value: float) -> str:
+    return f"{value + 0.0:.4g}"  # adding zero takes the sign from a negative zero

@@ -97,6 +97,12 @@ class Comparison:
         return next((row for row in self.rows if row.policy == policy and row.load == load), None)
 
     @property
+    def file(self) -> str:
+        """Name of the user's workload file; empty where there is none."""
+        found = next((record.spec.file for record in self.records if record.spec.file), None)
+        return found.name if found else ""
+
+    @property
     def leading(self) -> str:
         """The metric that rows are sorted by."""
         return leading_metric(self.headline, self.metrics, self.measured)
@@ -295,6 +301,7 @@ def to_object(comparison: Comparison) -> dict[str, object]:
 
     return {
         "workload": comparison.workload,
+        "file": comparison.file or None,
         "seeds": len(comparison.seeds),
         "loads": list(comparison.loads),
         "ours": comparison.ours,

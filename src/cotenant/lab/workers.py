@@ -133,4 +133,7 @@ def _serve(pipe: Connection, function: str) -> None:
         done = perform(function, task)
         refused = done.refused
         told = (refused.field, refused.value, refused.expected, refused.hint) if refused else None
-        pipe.send((done.value, done.error, done.detail, told))
+        try:
+            pipe.send((done.value, done.error, done.detail, told))
+        except OSError:
+            return  # the parent has gone; what the task stored stands

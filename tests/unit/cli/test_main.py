@@ -1,6 +1,7 @@
 """The command line in process: what it prints, what it leaves, and one line for every mistake."""
 
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -8,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from cotenant.cli.comparing import Request, make_plan
 from cotenant.cli.main import main
+from cotenant.lab import registry
+from cotenant.lab.contract import Scenario
 
 pytestmark = pytest.mark.usefixtures("fake_workloads")
 
@@ -150,6 +154,15 @@ def test_an_interrupt_says_how_to_go_on(
     line = only_line(capsys)
     assert "interrupted with 1 runs of 3 stored; the same command goes on: cotenant lab compare" in line
     assert f"--out {tmp_path}" in line
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_the_worker_processes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--workload", "fake", "--policies", "cotenant,interrupts", "--seeds", 50, "--jobs", 2, "--out", tmp_path)
+    assert run(*COMPARE, *words) == 130
+    assert "of 100 stored; the same command goes on: cotenant lab compare" in only_line(capsys)
+    assert multiprocessing.active_children() == []
+    assert not list(tmp_path.glob("report.html"))
 
 
 @pytest.mark.parametrize(
@@ -299,3 +312,19 @@ def test_listing_loads_no_scenario_and_no_heavy_library() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "COTENANT_SCENARIOS"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def fake_scenario(_: str) -> Scenario:
+    return registry.scenario("fake")
+
+
+def test_a_workload_file_gives_what_the_command_line_does_not(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("base: founding\nseeds: 3\nload: [0.7, 0.8]\npolicies: [random]\ninterference: 2\nnode_qos: no\n")
+    plan, _ = make_plan(Request(str(file)), load=fake_scenario)
+    assert (plan.policies, plan.seeds, plan.loads) == (("random",), (0, 1, 2), (0.7, 0.8))
+    assert (plan.base.workload, plan.base.file, plan.base.interference) == ("founding", file, 2.0)
+    assert (plan.base.node_qos, plan.base.failures) == (False, True)
+    over, _ = make_plan(Request(str(file), seeds=1, load="0.9", policies="all", node_qos=True), load=fake_scenario)
+    assert (over.seeds, over.loads, over.base.node_qos) == ((0,), (0.9,), True)
+    assert "raises" in over.policies

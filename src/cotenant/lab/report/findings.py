@@ -181,7 +181,7 @@ def _bound(c: Comparison) -> list[Finding]:
 
 
 def _founding(c: Comparison) -> list[Finding]:
-    if c.workload != "founding" or not all(name in c.measured for name, _, _ in FOUNDING_TARGETS):
+    if c.workload != "founding" or c.file or not all(name in c.measured for name, _, _ in FOUNDING_TARGETS):
         return []
     load = c.focus
     rows = [row for row in c.rows if row.load == load]

@@ -60,7 +60,8 @@ def render(comparison: Comparison, origin: Provenance, results: Mapping[str, Seq
         "colours": {policy: style.colour for policy, style in drawing.styles.items()},
     }
     told = msgspec.json.encode(data).decode().replace("</", "<\\/")
-    title = f"{comparison.workload}: placement policies compared"
+    name = comparison.file or comparison.workload
+    title = f"{name}: placement policies compared"
     contents = "".join(f'<a href="#{section.key}">{escape(section.title)}</a>' for section in sections)
     body = "".join(
         f'<section id="{section.key}"><h2>{escape(section.title)}</h2>{section.body}</section>' for section in sections
@@ -70,7 +71,7 @@ def render(comparison: Comparison, origin: Provenance, results: Mapping[str, Seq
         "<!doctype html>\n"
         f'<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta name="color-scheme" content="light dark"><title>{escape(title)}</title><style>{_asset("report.css")}</style></head>'
-        f"<body><header><p class=brand>cotenant lab</p><h1>{escape(comparison.workload)}</h1>"
+        f"<body><header><p class=brand>cotenant lab</p><h1>{escape(name)}</h1>"
         f"<p class=lead>{escape(comparison.summary)}</p><nav>{contents}</nav></header><main>{body}</main>"
         f"<footer>cotenant {escape(origin.cotenant)}, sources {escape(origin.sources)}</footer>"
         f'<script type="application/json" id="report-data">{told}</script>{library}'
@@ -148,7 +149,7 @@ def _what_was_run(comparison: Comparison, origin: Provenance) -> str:
         f"{len(seeds)} ({seeds[0]} to {seeds[-1]}), the same for every policy" if len(seeds) > 1 else f"1 ({seeds[0]})"
     )
     facts = [
-        ("workload", f"{comparison.workload}{f' from {spec.file.name}' if spec.file else ''}"),
+        ("workload", f"{comparison.workload}{f', changed by {comparison.file}' if comparison.file else ''}"),
         ("provenance", comparison.provenance),
         ("policies", str(len(comparison.policies))),
         ("seeds", count),
