@@ -12,8 +12,8 @@ sections 4 and 6) and their published simulator's settings have them:
 - FGD: highest floor(100 x sigmoid(F before - F after)), F in GPUs over the most frequent classes that cover 95 % of the pods, CPU-only
   classes included (to them all idle GPU is a fragment); the first device with that score.
 
-Ties go to the lowest node of the list, as the simulator resolves them by name; that order matters: the list begins with the small
-nodes. Limits: means compare with the table, single seeds do not (its shuffles come from another generator).
+Ties go to the lowest row; whoever builds the rows decides what that is, and for these rules it decides a lot. Limits: means compare
+with the table, single seeds do not (its shuffles come from another generator).
 """
 
 from __future__ import annotations
