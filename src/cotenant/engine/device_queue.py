@@ -3,7 +3,7 @@
 Problem: to score 1,200 nodes afresh costs a third of a millisecond. Choice: a score depends only on a node's own row and a pod's
 shape, so scores stay in a table [K, N] and only nodes that changed since the shape last came are scored again: a log of changed rows
 and, a shape, how far in the log it has read. The choice is the same as by a full scan; a test says so. Limits: the table costs 16
-bytes a shape and node.
+bytes a shape and node; the log holds a fixed number of placements, and pods that leave are not in it.
 
 Work-conserving: a pod is refused only if it fits no node.
 """
@@ -16,12 +16,11 @@ import numpy as np
 
 from cotenant.model.arrays import Float, Int
 from cotenant.model.compiled import njit
-from cotenant.policy.baselines.fgd import kind_bit, node_term, score_node
+from cotenant.policy.baselines.fgd import GpuRule, kind_bit, node_term, score_node
 from cotenant.policy.placement.gpu_fragmentation import GpuMix, GpuWeights
 from cotenant.policy.placement.gpu_state import WHOLE_GPU_MILLI, GpuNodes, GpuShapes, misfit, take
 
 NONE = -1
-_RANDOM = 6  # GpuRule.RANDOM, as a constant that compiled code can read
 
 
 class KeptScores(NamedTuple):
@@ -96,7 +95,7 @@ def choose(
         if new or kept.last[n] == entry:  # once a node, however often it changed
             _rescore(rule, nodes, n, shapes, k, mix, w, kept)
     kept.read[k] = kept.changed_count[0]
-    if rule == _RANDOM:
+    if rule == GpuRule.RANDOM:
         fitting = 0
         for n in range(rows):
             if kept.score[k, n] > -np.inf:
@@ -158,7 +157,7 @@ def place_all(
         if n < 0:
             continue
         mask = kept.devices[k, n]
-        if rule == _RANDOM and shapes.gpu_count[k] == 1 and shapes.gpu_milli[k] < WHOLE_GPU_MILLI:
+        if rule == GpuRule.RANDOM and shapes.gpu_count[k] == 1 and shapes.gpu_milli[k] < WHOLE_GPU_MILLI:
             mask = _any_device(nodes, n, shapes.gpu_milli[k], draws[a, 1])
         devices[a] = mask
         take(nodes, n, shapes, k, mask, 1)

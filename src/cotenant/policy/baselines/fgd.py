@@ -61,9 +61,9 @@ class GpuRule(IntEnum):
 @njit
 def node_term(rule: int, nodes: GpuNodes, n: int, mix: GpuMix, w: GpuWeights) -> float:
     """Return what a score on node `n` needs of the node alone (kept until the node changes): Phi in GPUs, or F in milli-GPU x pods."""
-    if rule == 0:
+    if rule == GpuRule.POTENTIAL:
         return phi(nodes, n, mix, w)
-    if rule == 1:
+    if rule == GpuRule.FGD:
         return float(_fgd_fragment(nodes.model[n], device_sums(nodes, n, nodes.cpu_free[n], 0, 0, mix), mix))
     return 0.0
 
@@ -76,12 +76,12 @@ def score_node(
 
     `kinds` has one bit a kind of GPU pods (see `kind_bit`) on the node; `term` is `node_term` of the node.
     """
-    if rule == 0:
+    if rule == GpuRule.POTENTIAL:
         return phi_score(nodes, n, shapes, k, mix, w, term)
     count, milli = shapes.gpu_count[k], shapes.gpu_milli[k]
     shared = count == 1 and milli < WHOLE_GPU_MILLI
     cpu_left = nodes.cpu_free[n] - shapes.cpu[k]
-    if rule == 1:
+    if rule == GpuRule.FGD:
         return _fgd(nodes, n, shapes, k, mix, term)
     chosen = tightest_device(nodes, n, milli) if shared else first_devices(nodes, n, count, milli)
     idle = 0
@@ -90,16 +90,16 @@ def score_node(
         idle += nodes.gpu_free[n, i]
         if nodes.gpu_free[n, i] == WHOLE_GPU_MILLI:
             whole += 1
-    if rule == 2:
+    if rule == GpuRule.BEST_FIT:
         left = (cpu_left / _MOST_CPU + (idle - count * milli) / _MOST_GPU) / 2.0
         return np.floor(100.0 * (1.0 - left)), chosen
-    if rule == 4:
+    if rule == GpuRule.DOT_PRODUCT:
         dot = shapes.cpu[k] / _MOST_CPU * nodes.cpu_free[n] / _MOST_CPU
         dot += count * milli / _MOST_GPU * idle / _MOST_GPU
         return np.floor(100.0 * (1.0 - dot / 2.0)), chosen
-    if count == 0 or rule == 6:
+    if count == 0 or rule == GpuRule.RANDOM:
         return 0.0, chosen
-    if rule == 3:
+    if rule == GpuRule.PACKING:
         return _packing(nodes, n, shared, count, idle, whole, chosen), chosen
     base = 0
     bit = kind_bit(count, milli)
