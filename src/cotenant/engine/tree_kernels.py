@@ -13,7 +13,7 @@ from cotenant.model.arrays import Float, Int, NodeArrays, ShapeArrays
 from cotenant.model.compiled import inlined, njit
 from cotenant.policy.placement.lanes import judge, judge_nodes, load_matters
 from cotenant.policy.placement.lanes_layout import (
-    OVERFULL,
+    CLOSED,
     WEIGHTED,
     LaneTable,
     NodeRows,
@@ -176,12 +176,12 @@ def commit(kernel: int, tree: Tree, n: int, k: int, sign: int) -> None:
         for r in range(resources):
             tree.held[n, tenant, r] += sign * shapes.request[k, r]
         pack_held(rows, tree.table, tree.held, n, tenant)
-    overfull = rows.packed[n, 3 * resources + OVERFULL]
+    closed = rows.packed[n, 3 * resources + CLOSED]
     pack_scalars(kernel, rows, nodes, n, tree.now_s[0])
     group = shapes.group[k]
     if group >= 0:
         nodes.group_count[n, group] += sign
-    if group >= 0 or rows.packed[n, 3 * resources + OVERFULL] != overfull:
+    if group >= 0 or rows.packed[n, 3 * resources + CLOSED] != closed:
         pack_allowed(rows, tree.table, nodes, n, shapes)
 
 
@@ -198,12 +198,14 @@ def promote(kernel: int, tree: Tree, k: int) -> int:
     table.shape[lane] = k
     table.lane[k] = lane
     tree.misses[k] = 0
+    resources = tree.shapes.request.shape[1]
     block, bit = lane // WIDTH, 1 << lane % WIDTH
     fill_block(table, tree.shapes.tenant, block)
     set_bounds(table)
     for n in range(tree.nodes.capacity.shape[0]):
         word = tree.rows.allowed[n, block] & ~bit
-        tree.rows.allowed[n, block] = word | bit if allows(tree.nodes, n, tree.shapes, k) else word
+        closed = tree.rows.packed[n, 3 * resources + CLOSED] > 0.0
+        tree.rows.allowed[n, block] = word | bit if not closed and allows(tree.nodes, n, tree.shapes, k) else word
     build_block(kernel, tree, block)
     return lane
 

@@ -13,6 +13,7 @@ from typing import Any
 from cotenant.model.arrays import PODS, NodeArrays, ShapeArrays
 from cotenant.model.compiled import inlined
 from cotenant.policy.placement.lanes_layout import (
+    CLOSED,
     CPU_CAPACITY,
     FIXED,
     KUBE_DEFAULT,
@@ -140,8 +141,8 @@ def judge_nodes(
     for j in range(min(WIDTH, nodes.capacity.shape[0] - n)):
         if allows(nodes, n + j, shapes, k):
             word |= 1 << j
-    passes = word_mask(word)
     zero, one, hundred = fill(packed, 0.0), fill(packed, 1.0), fill(packed, 100.0)
+    passes = word_mask(word) & at_most(strided(packed, scalars + CLOSED, width), zero)
     total, squares = zero, zero
     for r in range(resources):
         if shape[k, FIXED + resources + r] > 0.0:

@@ -36,7 +36,7 @@ class Kernel(IntEnum):
 WEIGHTED, FOUNDING, FOUNDING_LEDGER, KUBE_DEFAULT = (int(kernel) for kernel in Kernel)
 
 # A node's row: free | fraction requested | 1 / capacity, R each; then these eight; then 1 - share of each tenant.
-USE, CPU_CAPACITY, OVERFULL, LATENCY = 0, 1, 2, 3
+USE, CPU_CAPACITY, CLOSED, LATENCY = 0, 1, 2, 3
 TERM = 4  # four terms whose meaning is the kernel's
 SCALARS = 8
 

@@ -7,11 +7,11 @@ import numpy as np
 from cotenant.model.arrays import CPU, MEMORY, PODS, Int, NodeArrays, Report, ShapeArrays, Sum
 from cotenant.model.compiled import inlined
 from cotenant.policy.placement.lanes_layout import (
+    CLOSED,
     CPU_CAPACITY,
     FOUNDING_LEDGER,
     KUBE_DEFAULT,
     LATENCY,
-    OVERFULL,
     SCALARS,
     TERM,
     USE,
@@ -30,28 +30,25 @@ _REPORTED_AT = int(Report.REPORTED_AT)
 
 @inlined
 def allows(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int) -> bool:
-    """Every filter that does not depend on free resources or load."""
+    """Every filter that does not depend on resources."""
     if not nodes.ready[n] or nodes.taints[n] & ~shapes.tolerated[k]:
         return False
     for word in range(nodes.labels.shape[1]):
         if shapes.selector[k, word] & ~nodes.labels[n, word]:
             return False
     group = shapes.group[k]
-    if group >= 0 and nodes.group_count[n, group] >= shapes.group_limit[k]:
-        return False
-    if nodes.capacity[n, CPU] <= 0 or nodes.capacity[n, MEMORY] <= 0:
-        return False
-    return nodes.requested[n, CPU] <= nodes.capacity[n, CPU] and nodes.requested[n, MEMORY] <= nodes.capacity[n, MEMORY]
+    return group < 0 or nodes.group_count[n, group] < shapes.group_limit[k]
 
 
 @inlined
 def pack_allowed(rows: NodeRows, table: LaneTable, nodes: NodeArrays, n: int, shapes: ShapeArrays) -> None:
-    """Recompute a node's bits, after a change of taints, labels, readiness, groups or capacity."""
+    """Recompute a node's bits, after a change of taints, labels, readiness, groups or of CLOSED."""
+    closed = rows.packed[n, 3 * nodes.capacity.shape[1] + CLOSED] > 0.0
     for block in range(rows.allowed.shape[1]):
         word = 0
         for j in range(WIDTH):
             k = table.shape[block * WIDTH + j]
-            if k >= 0 and allows(nodes, n, shapes, k):
+            if k >= 0 and not closed and allows(nodes, n, shapes, k):
                 word |= 1 << j
         rows.allowed[n, block] = np.uint16(word)
 
@@ -86,7 +83,7 @@ def pack_scalars(kernel: int, rows: NodeRows, nodes: NodeArrays, n: int, now_s: 
     rows.packed[n, at + USE] = use
     rows.packed[n, at + CPU_CAPACITY] = cpu
     over = nodes.requested[n, CPU] > nodes.capacity[n, CPU] or nodes.requested[n, MEMORY] > nodes.capacity[n, MEMORY]
-    rows.packed[n, at + OVERFULL] = 1.0 if over else 0.0
+    rows.packed[n, at + CLOSED] = 1.0 if over or cpu <= 0.0 or memory <= 0.0 else 0.0
     if kernel == WEIGHTED:
         p99_ms, violation = nodes.report[n, _P99], nodes.report[n, _VIOLATION]
         latency = 0.0 if np.isnan(p99_ms) else p99_ms / LATENCY_TARGET_MS

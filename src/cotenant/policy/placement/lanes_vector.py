@@ -276,20 +276,3 @@ def pick(typing: Any, lanes: Any, lane: Any) -> Any:
         return builder.extract_element(args[0], args[1])
 
     return signature(lanes.element, lanes, types.intp), generate
-
-
-@instruction
-def prefetch(typing: Any, array: Any, offset: Any) -> Any:
-    """Ask for the cache line of a flat element; changes nothing."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        byte_pointer = ir.IntType(8).as_pointer()
-        small = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte_pointer, small, small, small])
-        declared = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        data = pointer(context, builder, sig.args[0], args[0])
-        address = builder.bitcast(builder.gep(data, [args[1]]), byte_pointer)
-        builder.call(declared, [address, small(1), small(3), small(1)])
-        return context.get_dummy_value()
-
-    return signature(types.none, array, types.intp), generate
