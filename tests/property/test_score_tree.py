@@ -22,7 +22,7 @@ PLAIN_SCORE = {
     Kernel.FOUNDING_LEDGER: Score.FOUNDING_LEDGER,
     Kernel.KUBE_DEFAULT: Score.KUBE_DEFAULT,
 }
-relaxed = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+relaxed = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 
 
 @dataclass
