@@ -59,9 +59,8 @@ BUILT_IN: tuple[Entry, ...] = (
     ),
     Entry(
         "dag",
-        "real DAG jobs with deadlines: stages wait for their parents",
+        "DAG jobs with deadlines, real with --traces: stages wait for their parents",
         "cotenant.lab.scenarios.dag",
-        needs_traces=True,
     ),
 )
 

@@ -1,7 +1,7 @@
 """The event loop of the dag scenario, compiled: arrivals, waves of pods that end together, barriers, and placement in between.
 
-Problem: millions of pods in a few hundred thousand events. Choice: pods of a task are interchangeable, so a node's share of a task that
-starts at one time is one record with one end; ready tasks wait in heaps, one for each CPU request (a request that fits nowhere then
+Problem: millions of pods in a few hundred thousand events. Choice: pods of a task are interchangeable, so those that start at one time
+are one wave with one end, a record a node; ready tasks wait in heaps, one for each CPU request (a request that fits nowhere then
 blocks only its own heap until something ends) and each of two ranks (given up or not). Placement runs after every event time.
 Limits: no contention (a pod runs its duration), no failures, no preemption: a started pod runs to its end.
 """
@@ -31,7 +31,7 @@ class Count(IntEnum):
     """Columns of `State.counts`."""
 
     ARRIVED = 0  # jobs
-    RUNNING = 1  # records in the heap
+    RUNNING = 1  # waves in the heap
     SPARE = 2  # records not in use
     ROUNDS = 3  # placements made
     SAMPLED = 4  # rows of `samples` filled
@@ -71,13 +71,14 @@ class Fixed(NamedTuple):
 
 
 class Running(NamedTuple):
-    """Records of pods that end together, and a heap of them by end. M records."""
+    """Waves: pods of one task that end together, as chained records, a node each, and a heap of them by end. M records."""
 
-    end_s: Float  # [M]
+    end_s: Float  # [M] of the wave, in its first record
     task: Int
     node: Int
     pods: Int
-    heap: Int  # [M] records, the earliest end first
+    after: Int  # [M] the next record of the same wave, -1 = none
+    heap: Int  # [M] first records of waves, the earliest end first
     spare: Int  # [M] records not in use, the last ones first
 
 
@@ -142,6 +143,7 @@ def prepare(
         task=np.zeros(records, np.int64),
         node=np.zeros(records, np.int64),
         pods=np.zeros(records, np.int64),
+        after=np.zeros(records, np.int64),
         heap=np.zeros(records, np.int64),
         spare=np.arange(records, dtype=np.int64),
     )
@@ -237,15 +239,22 @@ def _best_node(t: int, where: int, fixed: Fixed, state: State) -> int:
 
 
 @njit
-def _start(t: int, n: int, count: int, fixed: Fixed, state: State) -> None:
+def _start(t: int, fixed: Fixed, state: State) -> None:
+    """Make one wave of the pods in `pods_on`: a record a node, chained, and the first of them in the heap."""
     r = state.running
-    state.counts[_SPARE] -= 1
-    i = r.spare[state.counts[_SPARE]]
-    r.end_s[i] = state.now[0] + fixed.duration_s[t]
-    r.task[i] = t
-    r.node[i] = n
-    r.pods[i] = count
-    _push(r.heap, state.counts[_RUNNING], i, r.end_s)
+    first = -1
+    for n in range(state.pods_on.shape[0]):
+        if state.pods_on[n] > 0:
+            state.counts[_SPARE] -= 1
+            i = r.spare[state.counts[_SPARE]]
+            r.task[i] = t
+            r.node[i] = n
+            r.pods[i] = state.pods_on[n]
+            r.after[i] = first
+            first = i
+            state.pods_on[n] = 0
+    r.end_s[first] = state.now[0] + fixed.duration_s[t]
+    _push(r.heap, state.counts[_RUNNING], first, r.end_s)
     state.counts[_RUNNING] += 1
 
 
@@ -345,10 +354,7 @@ def place(where: int, knobs: OrderKnobs, fixed: Fixed, state: State) -> int:
                 _spread(t, fixed, state)
             started = before - state.waiting[t]
             if started > 0:
-                for n in range(state.pods_on.shape[0]):
-                    if state.pods_on[n] > 0:
-                        _start(t, n, state.pods_on[n], fixed, state)
-                        state.pods_on[n] = 0
+                _start(t, fixed, state)
                 placed += started
                 state.started_s[t] = now
                 if now > state.ready_s[t] + PATIENCE_S:
@@ -363,13 +369,17 @@ def place(where: int, knobs: OrderKnobs, fixed: Fixed, state: State) -> int:
 
 @njit
 def _end(i: int, order: int, knobs: OrderKnobs, fixed: Fixed, state: State) -> None:
+    """The wave that begins with record i ends."""
     r = state.running
-    t, n, count = r.task[i], r.node[i], r.pods[i]
-    state.free_cpu[n] += count * fixed.cpu[t]
-    state.free_memory[n] += count * fixed.memory[t]
-    state.unfinished[t] -= count
-    r.spare[state.counts[_SPARE]] = i
-    state.counts[_SPARE] += 1
+    t = r.task[i]
+    while i >= 0:
+        n, pods = r.node[i], r.pods[i]
+        state.free_cpu[n] += pods * fixed.cpu[t]
+        state.free_memory[n] += pods * fixed.memory[t]
+        state.unfinished[t] -= pods
+        r.spare[state.counts[_SPARE]] = i
+        state.counts[_SPARE] += 1
+        i = r.after[i]
     if state.unfinished[t] > 0:
         return
     j = fixed.job[t]
