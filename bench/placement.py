@@ -2,8 +2,8 @@
 
 Four ways to the same choice on workload A (`bench.workload`), in one process: plain NumPy, the compiled scan, and the score tree in float64 and float32.
 Measured in CPU time, median of the repeats, after a warm-up that fills the cluster until every arrival has a departure. `identical` says
-whether another way chose the same row for each of the first `checked` pods, departures included, from the same start: NumPy for the float64 ways,
-the compiled float32 scan for the float32 tree.
+whether another way chose the same row for each of the first `checked` pods, departures included, from the same start: the scans are held against
+each other, each tree against the compiled scan of its precision, and the float64 tree also against NumPy for as many pods as NumPy's row says.
 """
 
 from __future__ import annotations
