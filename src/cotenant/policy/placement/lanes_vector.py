@@ -222,20 +222,18 @@ larger = instruction(_extreme(">"))  # the right operand where either is NaN
 smaller = instruction(_extreme("<"))
 
 
-def _comparison(sign: str, ordered: bool) -> Any:
+def _comparison(sign: str) -> Any:
     def typed(typing: Any, left: Any, right: Any) -> Any:
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            compare = builder.fcmp_ordered if ordered else builder.fcmp_unordered
-            return compare(sign, args[0], args[1])
+            return builder.fcmp_ordered(sign, args[0], args[1])
 
         return signature(_MASK, left, right), generate
 
     return typed
 
 
-at_most = instruction(_comparison("<=", True))
-above = instruction(_comparison(">", True))
-differs = instruction(_comparison("!=", False))
+at_most = instruction(_comparison("<="))
+above = instruction(_comparison(">"))
 
 
 @instruction
