@@ -25,16 +25,16 @@ from cotenant.lab.workloads import dag as workload
 from cotenant.lab.workloads.dag import Arrivals
 from cotenant.model.arrays import Float
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.placement.job_order import JobOrder, OrderKnobs, time_needed
+from cotenant.policy.placement.job_order import JobOrder, OrderKnobs, time_needed, trust
 
 CORES = workload.NODES * workload.NODE_MILLI_CPU / 1000.0
 WINDOW = (workload.WARM_UP_S, workload.WARM_UP_S + workload.MEASURED_S)
 TIMED_EVERY = 64  # one placement in so many is timed
 SMALL_WORK = 5_000.0  # core-seconds: below this a job is small
 MOST_SLOWDOWNS = 2_000
-TURNABLE = ("margin", "hopeless", "small_work", "share")
+TURNABLE = ("margin", "hopeless", "small_work", "share", "believe")
 PLAIN = OrderKnobs()
-OURS = OrderKnobs(margin=1.0, hopeless=0.8, small_work=SMALL_WORK, share=0.5, cores=CORES)
+OURS = OrderKnobs(margin=1.0, hopeless=0.8, small_work=SMALL_WORK, share=0.5, cores=CORES, believe=0.7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +96,12 @@ POLICIES = (
         JobOrder.LATEST_START,
         Where.BEST_FIT,
         OURS._replace(share=0.0),
+    ),
+    Policy(
+        PolicyInfo("cotenant-no-cap", "ours, any estimate is believed", "ablation"),
+        JobOrder.LATEST_START,
+        Where.BEST_FIT,
+        OURS._replace(believe=0.0),
     ),
 )
 
@@ -268,7 +274,8 @@ def _explain(
     """The state stands at the time the task became ready, before the placement."""
     j = int(fixed.job[t])
     ready = float(state.now[0])
-    needed = float(time_needed(fixed.path_s[t], state.work_left[j], knobs))
+    scale = trust(fixed.arrival_s[j], fixed.deadline_s[j], fixed.job_path_s[j], knobs)
+    needed = float(time_needed(scale * fixed.path_s[t], scale * state.work_left[j], knobs))
     slack = float(arrivals.deadline_s[j]) - ready - needed
     queued = [
         int(q)
@@ -281,7 +288,7 @@ def _explain(
         f"job {j} arrived at {arrivals.arrival_s[j]:.0f} s, due at {arrivals.deadline_s[j]:.0f} s, {arrivals.isolated_s[j]:.0f} s alone",
         f"task of {fixed.pods[t]:,} pods of {fixed.cpu[t] / 1000:g} cores, {fixed.memory[t] / workload.GIB:.2f} GiB; "
         f"ready at {ready:.0f} s, when its {int(fixed.parents[t])} parents had ended",
-        f"estimated to the job's end: {fixed.path_s[t]:.0f} s of path, {state.work_left[j]:,.0f} core-seconds of work; slack {slack:.0f} s",
+        f"estimated to the job's end: {fixed.path_s[t]:.0f} s of path, {state.work_left[j]:,.0f} core-seconds of work, believed to {scale:.0%}; slack {slack:.0f} s",
         f"key {state.key[t]:.1f} ({policy.info.summary}); {ahead} of {len(queued) - 1} other ready tasks stood before it",
     ]
     fits, rejected, candidates = _nodes(policy, fixed, state, t)

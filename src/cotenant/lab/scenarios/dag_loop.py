@@ -16,7 +16,7 @@ import numpy as np
 from cotenant.lab.workloads.dag import Arrivals, children_of, paths
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.compiled import njit
-from cotenant.policy.placement.job_order import OrderKnobs, given_up_at, key_at
+from cotenant.policy.placement.job_order import OrderKnobs, given_up_at, key_at, trust
 
 
 class Where(IntEnum):
@@ -62,6 +62,7 @@ class Fixed(NamedTuple):
     duration_s: Float  # [T]
     path_s: Float  # [T] estimated, from the task's start to its job's end
     own_work: Float  # [T] estimated core-seconds
+    job_path_s: Float  # [J] estimated, of the whole job
     parents: Int  # [T]
     child_start: Int  # [T + 1]
     child: Int  # [E] task
@@ -117,6 +118,7 @@ def prepare(
     jobs, tasks = len(g.start) - 1, len(g.pods)
     child = children_of(g)
     distinct, kind = np.unique(g.cpu, return_inverse=True)
+    path = paths(g, arrivals.estimate_s)
     own_work = g.pods * g.cpu / 1000.0 * arrivals.estimate_s
     fixed = Fixed(
         start=g.start,
@@ -128,8 +130,9 @@ def prepare(
         memory=g.memory,
         kind=kind.astype(np.int64),
         duration_s=g.duration_s,
-        path_s=paths(g, arrivals.estimate_s),
+        path_s=path,
         own_work=own_work,
+        job_path_s=np.maximum.reduceat(path, g.start[:-1]),
         parents=np.bincount(child, minlength=tasks).astype(np.int64),
         child_start=g.child_start,
         child=child,
@@ -215,7 +218,9 @@ def _pop(heap: Int, size: int, key: Float) -> int:
 def _ready(t: int, order: int, knobs: OrderKnobs, fixed: Fixed, state: State) -> None:
     j = fixed.job[t]
     state.ready_s[t] = state.now[0]
-    state.key[t] = key_at(order, fixed.arrival_s[j], fixed.deadline_s[j], fixed.path_s[t], state.work_left[j], knobs)
+    arrival, deadline = fixed.arrival_s[j], fixed.deadline_s[j]
+    scale = trust(arrival, deadline, fixed.job_path_s[j], knobs)
+    state.key[t] = key_at(order, arrival, deadline, scale * fixed.path_s[t], scale * state.work_left[j], knobs)
     state.counts[_WAITING] += fixed.pods[t] * fixed.cpu[t]
     kind = fixed.kind[t]
     _push(state.queue[0, kind], state.queued[0, kind], t, state.key)
@@ -306,6 +311,14 @@ def _spread(t: int, fixed: Fixed, state: State) -> None:
 
 
 @njit
+def _given_up(t: int, knobs: OrderKnobs, fixed: Fixed, state: State) -> bool:
+    j = fixed.job[t]
+    deadline = fixed.deadline_s[j]
+    scale = trust(fixed.arrival_s[j], deadline, fixed.job_path_s[j], knobs)
+    return given_up_at(state.now[0], deadline, scale * fixed.path_s[t], scale * state.work_left[j], knobs)
+
+
+@njit
 def _next_kind(rank: int, blocked: Mask, state: State) -> int:
     """The kind whose first task has the least key, -1 if all are blocked or empty."""
     best = -1
@@ -337,11 +350,7 @@ def place(where: int, knobs: OrderKnobs, fixed: Fixed, state: State) -> int:
             j = fixed.job[t]
             before = state.waiting[t]
             untouched = before == fixed.pods[t]
-            if (
-                rank == 0
-                and untouched
-                and given_up_at(now, fixed.deadline_s[j], fixed.path_s[t], state.work_left[j], knobs)
-            ):
+            if rank == 0 and untouched and _given_up(t, knobs, fixed, state):
                 _pop(state.queue[0, kind], state.queued[0, kind], state.key)
                 state.queued[0, kind] -= 1
                 state.key[t] = state.work_left[j]

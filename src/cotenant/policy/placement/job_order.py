@@ -5,10 +5,11 @@ task, the least first; it depends on the task's own state only, so a heap holds 
 estimated work left in the job, and the latest start: deadline - margin x estimated path from the task's start to the job's end. Of two
 tasks with equal slack now, the order by latest start is the order by slack.
 
-Three refinements are ours. A wide job needs time for its width too: its work left over a share of the cluster. A task past its latest
+Four refinements are ours. A wide job needs time for its width too: its work left over a share of the cluster. A task past its latest
 start waits behind all that can still make it, the job with least work left first: a late job gains nothing from room that would make
 another late. And jobs with little work left go before all others: they take next to nothing from large jobs, and would otherwise be
-most of those that miss. Limits: estimates are not corrected by what a running task shows.
+most of those that miss. And no job is believed to be hopeless from the start: where the estimates say so, they are scaled down until it
+is not. Limits: estimates are not corrected by what a running task shows.
 See order.py for the same judgement over pods.
 """
 
@@ -37,10 +38,24 @@ class OrderKnobs(NamedTuple):
     small_work: float = 0.0  # core-seconds: jobs with less estimated work left go first
     share: float = 0.0  # of the cluster's CPU that one job may hope for; 0 = its width costs no time
     cores: float = 1.0  # of the cluster
+    believe: float = (
+        0.0  # a job is believed to need at most this part of the time from arrival to deadline; 0 = any estimate
+    )
 
 
 _ARRIVAL, _DEADLINE, _WORK = int(JobOrder.ARRIVAL), int(JobOrder.DEADLINE), int(JobOrder.REMAINING_WORK)
 FIRST = -1e12
+
+
+@njit
+def trust(arrival_s: float, deadline_s: float, job_path_s: float, knobs: OrderKnobs) -> float:
+    """What a job's estimates are multiplied with: deadlines are set so that they can be met, so an estimate beyond that is wrong.
+
+    `job_path_s`: the whole job's path by estimate.
+    """
+    if knobs.believe <= 0.0 or job_path_s <= 0.0:
+        return 1.0
+    return min(1.0, knobs.believe * (deadline_s - arrival_s) / job_path_s)
 
 
 @njit

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from cotenant.policy.placement.job_order import JobOrder, OrderKnobs, given_up_at, key_at, time_needed
+from cotenant.policy.placement.job_order import JobOrder, OrderKnobs, given_up_at, key_at, time_needed, trust
 
 
 def key(order: JobOrder, arrival: float, deadline: float, path: float, work: float, **knobs: float) -> float:
@@ -37,3 +37,11 @@ def test_a_job_is_given_up_when_its_path_no_longer_fits() -> None:
     assert given_up(60.1, hopeless=1.0)
     assert not given_up(60.1, hopeless=0.5)
     assert given_up(60.1, hopeless=0.5, share=1.0, cores=2.0)  # its width needs 100 s
+
+
+def test_estimates_beyond_the_deadline_are_scaled_down_and_others_kept() -> None:
+    knobs = OrderKnobs(believe=0.5)
+    assert trust(10.0, 110.0, 40.0, knobs) == 1.0
+    assert trust(10.0, 110.0, 200.0, knobs) == 0.25
+    assert trust(10.0, 110.0, 200.0, OrderKnobs()) == 1.0
+    assert not given_up_at(10.0, 110.0, 0.25 * 200.0, 1.0, OrderKnobs(hopeless=1.0))
