@@ -269,6 +269,7 @@ def _result(
     notes = (
         "requests are each container's peak CPU and memory over the day, and its disk; arrivals in random order, no departures, no retry",
         "success, utilisation and fragmentation are those after the last arrival; every policy places whatever fits somewhere",
+        "past saturation, success by number favours refusing the large: compare it below 100 % load, and allocation above",
         *(() if len(refused) else ("no container was refused at this load: first_failure is undefined",)),
         *data.notes,
     )
@@ -320,7 +321,7 @@ def _explain(
     parts: list[tuple[float, tuple[tuple[str, float], ...]]]
     if ours is not None:
         prices = leftover_parts(nodes, shapes, k, passing, ours)
-        parts = [(-w - s, (("expected waste (cores)", -w), ("scarce room (cores)", -s))) for w, s in prices]
+        parts = [(-w - s, (("expected waste (cores)", -w), ("scarce room (cores)", -s))) for w, s in prices.tolist()]
     else:
         rival = next(r for r in RIVALS if r.info.name == spec.policy)
         scores = plain_scores(rival.score, nodes, shapes, k, passing, 0.0, Knobs().array())
