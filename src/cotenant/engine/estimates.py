@@ -81,25 +81,32 @@ class Estimates:
             use = np.where(measured, seen, predict(request, told, calibration, self._knobs.caution))
             shapes.params[:, param] = np.where(self._batch, use, np.maximum(told, seen))
 
-    def correct_slack(self, shapes: Int, waiting: bool, now_s: float) -> None:
-        """Write what these batch shapes still bear: waiting ones have their whole path before them."""
-        path = self._path_s[shapes]
-        if not waiting:
-            duration = self._ledger.shapes.params[shapes, Param.DURATION]
-            run = np.nan_to_num(now_s - self._started_s[shapes])
-            path = path - np.minimum(run, (1.0 - _LEAST_LEFT) * duration)
-        self._ledger.shapes.params[shapes, Param.ALLOWANCE] = allowance(self._deadline_s[shapes], path, now_s)
+    def waiting(self, shapes: Int, now_s: float, slack: bool) -> None:
+        """Bring shapes that wait up to date before they are judged; they have their whole path before them."""
+        if slack:
+            batch = self.batch_of(shapes)
+            left = allowance(self._deadline_s[batch], self._path_s[batch], now_s)
+            self._ledger.shapes.params[batch, Param.ALLOWANCE] = left
         self._rewrite(shapes)
 
-    def running(self) -> Int:
-        """Batch shapes that have pods on nodes."""
-        seated = self._ledger.shape[self._ledger.row >= 0]
-        shapes = np.unique(seated)
+    def correct_slack(self, shapes: Int, now_s: float) -> None:
+        """Write what these running batch shapes still bear."""
+        run = np.nan_to_num(now_s - self._started_s[shapes])
+        duration = self._ledger.shapes.params[shapes, Param.DURATION]
+        path = self._path_s[shapes] - np.minimum(run, (1.0 - _LEAST_LEFT) * duration)
+        self._ledger.shapes.params[shapes, Param.ALLOWANCE] = allowance(self._deadline_s[shapes], path, now_s)
+
+    def seated(self) -> Int:
+        """Shapes that have pods on nodes."""
+        return np.unique(self._ledger.shape[self._ledger.row >= 0])
+
+    def batch_of(self, shapes: Int) -> Int:
+        """Those of the shapes that are batch."""
         return shapes[self._batch[shapes]]
 
-    def revise(self) -> None:
-        """Residents weigh what their shapes weigh now."""
-        self._rewrite(np.arange(len(self._told)))
+    def revise(self, shapes: Int) -> None:
+        """Residents of these shapes weigh what their shapes weigh now."""
+        self._rewrite(shapes)
         self._ledger.revise()
 
     def _grow(self) -> None:

@@ -129,17 +129,22 @@ class Scheduler:
         """What nodes reported, `float64[N, len(Report)]`, NaN rows for those that said nothing."""
         self.ledger.report(values)
 
+    @property
+    def wants_measurements(self) -> bool:
+        """Whether `measure` would change anything."""
+        return isinstance(self.policy, Profile) and (self.policy.measures_use or self.policy.weighs_slack)
+
     def measure(self, pods: Int, cpu_cores: Float, memory_bytes: Float, now_s: float) -> None:
         """What agents measured of running pods; each policy takes from it what it can use."""
-        if not isinstance(self.policy, Profile):
+        if not isinstance(self.policy, Profile) or not self.wants_measurements:
             return
+        seated = self.estimates.seated()
         if self.policy.measures_use:
             self.estimates.measured(pods, cpu_cores, memory_bytes)
             self.estimates.correct_use()
         if self.policy.weighs_slack:
-            self.estimates.correct_slack(self.estimates.running(), False, now_s)
-        if self.policy.measures_use or self.policy.weighs_slack:
-            self.estimates.revise()
+            self.estimates.correct_slack(self.estimates.batch_of(seated), now_s)
+        self.estimates.revise(seated)
 
     def outgrew(self, pods: Int, memory_bytes: Float) -> None:
         """Pods evicted for memory used this much; every policy's estimate of their shape is raised to it."""
@@ -179,8 +184,8 @@ class Scheduler:
                     self._narrowing.seat(pod, row)
             return answer.order, rows, dict(answer.reasons)
         profile = self.policy
-        if profile.weighs_slack:
-            self.estimates.correct_slack(np.unique(pending.shape[~pending.is_service]), True, now_s)
+        if self.wants_measurements:
+            self.estimates.waiting(np.unique(pending.shape), now_s, profile.weighs_slack)
         order = np.argsort(keys(profile.order, pending, self.ledger.shapes, now_s, profile.knobs), kind="stable")
         placed = self._place_recording(profile, pending.pod[order], pending.shape[order], now_s)
         found = placed >= 0

@@ -114,20 +114,23 @@ class Bridge:
     def run(self) -> None:
         """From nothing to the end of the world."""
         now, next_report = 0.0, 0.0
-        changed = self._tell(now)
+        changed, unfinished = self._tell(now), False
         while not self.world.done:
             if now >= next_report:
                 self.engine.report(self.world.reports())
-                measured = self.world.measured()
-                self.engine.measure(measured.pods, measured.cpu_cores, measured.memory_bytes, now)
+                if self.engine.wants_measurements:
+                    measured = self.world.measured()
+                    self.engine.measure(measured.pods, measured.cpu_cores, measured.memory_bytes, now)
                 next_report += 60.0
             held_until = self.engine.queue.next_release_s(now - ROUND_S)
-            if len(self.engine.queue) and (changed or held_until <= now):
-                self._decide(now)
+            if len(self.engine.queue) and (changed or unfinished or held_until <= now):
+                # a round policy may leave pods that would fit for its next round
+                unfinished = self._decide(now) and len(self.engine.queue) > 0
             now += ROUND_S
             changed = self._tell(now)
 
-    def _decide(self, now_s: float) -> None:
+    def _decide(self, now_s: float) -> bool:
+        """One round; whether it placed anything."""
         start = perf_counter()
         decision = self.engine.decide(now_s)
         self.clockwork.note(perf_counter() - start, decision.judged, len(decision.pods))
@@ -135,6 +138,7 @@ class Bridge:
             self.clockwork.waits[reason] = self.clockwork.waits.get(reason, 0) + count
         if len(decision.pods):
             self.world.start(decision.pods, decision.rows)
+        return len(decision.pods) > 0
 
     def _tell(self, until_s: float) -> bool:
         """Let the world run, tell the engine what happened; whether anything changed that could matter to waiting pods."""
