@@ -19,6 +19,7 @@ from cotenant.engine.lifecycle import Lifecycle, State
 from cotenant.engine.narrowing import EVERYWHERE, Narrowing
 from cotenant.engine.ports import Plugin
 from cotenant.engine.queue import Queue
+from cotenant.engine.rebalancer import Rebalancer
 from cotenant.engine.records import record
 from cotenant.model.arrays import Float, Int, Mask, PendingArrays, ResidentArrays
 from cotenant.model.decision import DecisionRecord
@@ -64,6 +65,7 @@ class Scheduler:
         self._narrowing = narrowing
         self._rng = rng
         self.estimates = Estimates(ledger, policy.knobs if isinstance(policy, Profile) else Knobs())
+        self.rebalancer = Rebalancer()
         self._cursor = np.zeros(1, dtype=np.int64)  # where node sampling goes on
         self._watched = _NOBODY
         self.records: dict[int, DecisionRecord] = {}  # of watched pods, the latest
@@ -132,7 +134,8 @@ class Scheduler:
     @property
     def wants_measurements(self) -> bool:
         """Whether `measure` would change anything."""
-        return isinstance(self.policy, Profile) and (self.policy.measures_use or self.policy.weighs_slack)
+        policy = self.policy
+        return isinstance(policy, Profile) and (policy.measures_use or policy.weighs_slack or policy.moves_victims)
 
     def measure(self, pods: Int, cpu_cores: Float, memory_bytes: Float, now_s: float) -> None:
         """What agents measured of running pods; each policy takes from it what it can use."""
@@ -145,6 +148,15 @@ class Scheduler:
         if self.policy.weighs_slack:
             self.estimates.correct_slack(self.estimates.batch_of(seated), now_s)
         self.estimates.revise(seated)
+
+    def victims(self, replicas: Int, p99_ratio: Float, violated: Mask, now_s: float) -> Int:
+        """Replicas' last windows: p99 over objective, and whether it was missed. Returns who should be evicted to seat it better.
+
+        Nothing has moved yet: the owner evicts and says so by `evict`, and the next round seats it.
+        """
+        if not isinstance(self.policy, Profile) or not self.policy.moves_victims:
+            return _NOBODY
+        return self.rebalancer.victims(self.ledger, self.policy, replicas, p99_ratio, violated, now_s)
 
     def outgrew(self, pods: Int, memory_bytes: Float) -> None:
         """Pods evicted for memory used this much; every policy's estimate of their shape is raised to it."""

@@ -121,7 +121,10 @@ class Bridge:
                 if self.engine.wants_measurements:
                     measured = self.world.measured()
                     self.engine.measure(measured.pods, measured.cpu_cores, measured.memory_bytes, now)
-                next_report += 60.0
+                    replicas = measured.pods[measured.replicas]
+                    moves = self.engine.victims(replicas, measured.p99_ratio, measured.violated, now)
+                    if len(moves):
+                        self.world.evict(moves)
             held_until = self.engine.queue.next_release_s(now - ROUND_S)
             if len(self.engine.queue) and (changed or unfinished or held_until <= now):
                 # a round policy may leave pods that would fit for its next round

@@ -47,6 +47,7 @@ class WorldConfig:
     )
     least_batch_cores: float = 2.0  # batch is never squeezed below this; Koordinator
     smt_loss: float = 0.35  # a thread with a busy sibling runs at 1 - this; 0.6-0.7 of full speed is customary for SMT
+    replica_start_s: float = 60.0  # a replica that was (re)placed misses the windows of its first minute; assumption
     wakeup_delay_s: float = 0.003  # without QoS a request waits this long for a CPU on a full node; assumption, swept
     wakeup_power: float = 8.0  # ... times utilisation to this power; assumption, swept
 
@@ -178,6 +179,7 @@ class WorldConfig:
             "interference",
             "estimate_error",
             "measurement_error",
+            "replica_start_s",
             "hold_s",
             "hold_doublings",
             "least_batch_cores",

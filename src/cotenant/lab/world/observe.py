@@ -55,6 +55,7 @@ def _observe_node(s: State, w: Law, node: int, t: float, row: int) -> None:
             violated = high > objective
             if load > _EXACT_ABOVE * servers or abs(high - objective) < _EXACT_WITHIN * objective:
                 violated = tail(servers, load, objective / slow) > TAIL
+            violated = violated or t - s.pods[p].placed_s < w.replica_start_s  # it is still starting
             s.pods[p].seen_ratio = high / objective
             s.pods[p].seen_violated = violated
             worst_ms = max(worst_ms, high * s.services[service].time_s * 1000.0)

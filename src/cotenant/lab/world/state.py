@@ -48,6 +48,7 @@ class Law(NamedTuple):
     batch_cores: float
     least_batch_cores: float
     cache_partition: float  # 1 without QoS
+    replica_start_s: float
     wakeup_delay_s: float
     wakeup_power: float
     squeeze_from: float
@@ -80,6 +81,7 @@ def law(config: WorldConfig) -> Law:
         batch_cores=config.batch_budget * config.node_cores,
         least_batch_cores=config.least_batch_cores,
         cache_partition=config.cache_partition if config.node_qos else 1.0,
+        replica_start_s=config.replica_start_s,
         wakeup_delay_s=config.wakeup_delay_s,
         wakeup_power=config.wakeup_power,
         squeeze_from=config.squeeze_from,

@@ -37,6 +37,11 @@ class Knobs:
     smt_loss: float = 0.35  # speed lost by a thread whose sibling is busy
     batch_budget: float = 0.65  # fraction of a node that services and batch together may use under node QoS
     pressure_factor: float = 0.7  # batch pressure left after the node's cache partition
+    # moves of replicas that miss their objective
+    move_windows: float = 2.0  # consecutive windows missed before a replica may move
+    move_share: float = 0.004  # of all replicas, at most, a minute; 0 = never
+    move_rest_s: float = 1800.0  # a moved replica stays at least this long
+    move_gain: float = 0.1  # least gain of score, in cores, that is worth a move
     # queue
     slack_margin: float = 1.15  # estimated path is stretched by this before slack is taken
     hopeless_penalty_s: float = 1e5  # jobs that cannot meet their deadline wait behind all others, aged

@@ -22,6 +22,7 @@ class Profile:
     samples_nodes: bool = False  # kube-scheduler's: score only some of the nodes that pass
     measures_use: bool = False  # predicted use is corrected by what agents measure
     weighs_slack: bool = False  # batch counts by the slack it has left
+    moves_victims: bool = False  # replicas that keep missing their objective are moved
     knobs: Knobs = field(default_factory=Knobs)
 
     def turned(self, overrides: tuple[tuple[str, float], ...]) -> Profile:
@@ -79,6 +80,7 @@ PROFILES: tuple[Profile, ...] = (
         score=Score.INTERFERENCE,
         measures_use=True,
         weighs_slack=True,
+        moves_victims=True,
     ),
 )
 
