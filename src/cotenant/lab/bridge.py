@@ -117,6 +117,7 @@ class Bridge:
         changed, unfinished = self._tell(now), False
         while not self.world.done:
             if now >= next_report:
+                next_report += 60.0
                 self.engine.report(self.world.reports())
                 if self.engine.wants_measurements:
                     measured = self.world.measured()

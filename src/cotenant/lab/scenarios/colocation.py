@@ -23,7 +23,6 @@ from cotenant.lab.world.config import WorldConfig
 from cotenant.lab.world.world import World
 from cotenant.model.arrays import Float
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.placement.profiles import Profile
 
 _SAMPLE = 2000  # slowdowns kept a run
 _PLAIN = (  # in the founding table by default, beside ours
@@ -65,18 +64,12 @@ class CoLocation:
 
     def check(self, spec: RunSpec) -> None:
         """Refuse what cannot run, before anything is spent on it."""
-        policy = entrant(spec.policy).make if spec.overrides else None
         config = configuration(spec)
         if not (isfinite(spec.load) and config.service_share < spec.load <= 1.5):
             raise InvalidInput(
                 "--load", spec.load, f"a fraction of CPU between {config.service_share} (the services alone) and 1.5"
             )
-        entrant(spec.policy)
-        if policy is not None:
-            made = policy()
-            if not isinstance(made, Profile):
-                raise InvalidInput("--set", spec.overrides[0][0], f"a policy with knobs; {spec.policy} has none")
-            made.turned(spec.overrides)
+        entrant(spec.policy).build(spec.overrides)
 
     def run(self, spec: RunSpec) -> RunResult:
         """One run."""
@@ -137,13 +130,10 @@ class CoLocation:
     def _bridge(self, spec: RunSpec) -> Bridge:
         config = configuration(spec)
         chosen = entrant(spec.policy)
-        policy = chosen.make()
-        if spec.overrides and isinstance(policy, Profile):
-            policy = policy.turned(spec.overrides)
         error = 0.0 if chosen.told_truth else spec.estimate_error
         truth, offer = generate(config, spec.seed, spec.load, error)
         world = World(truth, config, spec.seed)
-        return Bridge(world, offer, config, policy, np.random.default_rng([spec.seed, 7]))
+        return Bridge(world, offer, config, chosen.build(spec.overrides), np.random.default_rng([spec.seed, 7]))
 
 
 def _measures(account: Account, bridge: Bridge, run_s: float) -> Measures:

@@ -7,10 +7,11 @@ estimates alone would give. Round policies are built when they run, so a listing
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from cotenant.lab.contract import PolicyInfo
 from cotenant.model.errors import InvalidInput
+from cotenant.policy.placement.compiled import Fit
 from cotenant.policy.placement.contract import RoundPolicy
 from cotenant.policy.placement.order import Order
 from cotenant.policy.placement.profiles import Profile, profile
@@ -25,6 +26,20 @@ class Entrant:
     info: PolicyInfo
     make: Maker
     told_truth: bool = False
+    knobs: tuple[str, ...] = ()  # fields of a round policy that may be turned; a profile has `Knobs`
+
+    def build(self, overrides: tuple[tuple[str, float], ...] = ()) -> Profile | RoundPolicy:
+        """The policy, with some knobs turned. Raises `InvalidInput` for a knob it has not."""
+        policy = self.make()
+        if not overrides:
+            return policy
+        if isinstance(policy, Profile):
+            return policy.turned(overrides)
+        for name, _ in overrides:
+            if name not in self.knobs:
+                has = f"one of {', '.join(self.knobs)}" if self.knobs else "nothing: this policy has no knobs"
+                raise InvalidInput("knob", name, has)
+        return replace(policy, **dict(overrides))  # type: ignore[type-var]
 
 
 def _drf() -> RoundPolicy:
@@ -69,10 +84,13 @@ def _row_local(name: str, role: str) -> Entrant:
 
 
 def _ours(name: str, summary: str, **changes: object) -> Entrant:
+    """An ablation: fields of the profile, or of its knobs, changed."""
+
     def make() -> Profile:
         base = profile("cotenant")
-        knobs = {k: v for k, v in changes.items() if k not in ("order", "fit")}
-        kept = {k: v for k, v in changes.items() if k in ("order", "fit")}
+        own = {f.name for f in fields(Profile)}
+        knobs = {k: v for k, v in changes.items() if k not in own}
+        kept = {k: v for k, v in changes.items() if k in own}
         return replace(base, name=name, knobs=replace(base.knobs, **knobs), **kept)  # type: ignore[arg-type]
 
     return Entrant(PolicyInfo(name, summary, "ablation"), make)
@@ -101,7 +119,8 @@ ENTRANTS: tuple[Entrant, ...] = (
     ),
     *(_row_local(name, "rival") for name in ("founding", "founding-ledger", "edf-best-fit", "edf-least-allocated")),
     _row_local("edf-paragon", "rival"),
-    _row_local("edf-paragon-overcommit", "variant"),
+    _row_local("edf-paragon-overcommit", "rival"),
+    _row_local("edf-paragon-measured", "rival"),
     *(_row_local(name, "variant") for name in ("least-allocated", "balance")),
     _told("edf-paragon"),
     _told("cotenant"),
@@ -115,6 +134,8 @@ ENTRANTS: tuple[Entrant, ...] = (
         batch_weight=0.0,
         linear_weight=0.0,
     ),
+    _ours("cotenant-no-moves", "ours without moving replicas that miss their objective", move_share=0.0),
+    _ours("cotenant-requests", "ours fitting batch by requests instead of predicted use", fit=Fit.REQUESTS),
     _ours("cotenant-no-balance", "ours without balance and packing terms", strand_weight=0.0, packing_weight=0.0),
     _ours(
         "cotenant-no-tolerance",
