@@ -1,7 +1,8 @@
 """The scheduling engine: events in, placements out. No I/O, no clock, no global randomness.
 
 Problem: one judgement must serve a simulated cluster, a real one and a single-machine one. Choice: this state machine owns the ledger, the
-queue and every pod's state; its owner feeds it what happened (`submit`, `finish`, `evict`, `lose_nodes`, `report`) and asks `decide(now)`,
+queue and every pod's state; its owner feeds it what happened (`submit`, `finish`, `evict`, `set_ready`, `report`,
+`measure`) and asks `decide(now)`,
 which runs a profile compiled over the whole queue, or a round policy on a snapshot, then Reserve and Permit for each placement.
 Limits: a profile's plugins are asked after the whole queue is placed, so a refusal frees room only for the next round.
 """
@@ -25,7 +26,7 @@ from cotenant.model.arrays import Float, Int, Mask, PendingArrays, ResidentArray
 from cotenant.model.decision import DecisionRecord
 from cotenant.model.errors import Permanent
 from cotenant.policy.placement.compiled import place_queue, sample_size
-from cotenant.policy.placement.contract import RoundDecision, RoundPolicy, Snapshot
+from cotenant.policy.placement.contract import RoundPolicy, Snapshot
 from cotenant.policy.placement.knobs import Knobs
 from cotenant.policy.placement.order import keys
 from cotenant.policy.placement.profiles import Profile
@@ -188,7 +189,7 @@ class Scheduler:
     def _judge(self, pending: PendingArrays, now_s: float) -> tuple[Int, Int, dict[str, int]]:
         """Indices of placed pods in order of judgement, their rows, and why others wait; the ledger has them already."""
         if not isinstance(self.policy, Profile):
-            answer = self._round(self.policy, pending, now_s)
+            answer = self.policy.decide(self._snapshot(pending), now_s, self._rng)
             rows = answer.row[answer.order]
             self.ledger.place(pending.pod[answer.order], rows, pending.shape[answer.order])
             if self._narrowing is not None:
@@ -263,11 +264,18 @@ class Scheduler:
             return compiled(np.arange(len(pods)), EVERYWHERE)
         return self._narrowing.place(pods, compiled)
 
-    def _round(self, policy: RoundPolicy, pending: PendingArrays, now_s: float) -> RoundDecision:
+    def _snapshot(self, pending: PendingArrays) -> Snapshot:
         ledger = self.ledger
-        residents = ResidentArrays(ledger.row, ledger.shape)
-        snapshot = Snapshot(ledger.nodes, ledger.shapes, pending, ledger.tenants, residents)
-        return policy.decide(snapshot, now_s, self._rng)
+        return Snapshot(ledger.nodes, ledger.shapes, pending, ledger.tenants, ResidentArrays(ledger.row, ledger.shape))
+
+    def rehearse(self, now_s: float) -> None:
+        """Judge the queue once without any consequence, so that what compiles on first use is compiled before anything is timed."""
+        pending = self.queue.ready(now_s)
+        if isinstance(self.policy, Profile):
+            keys(self.policy.order, pending, self.ledger.shapes, now_s, self.policy.knobs)
+            self._place(self.policy, _NOBODY, _NOBODY, now_s)
+        elif len(pending.pod):
+            self.policy.decide(self._snapshot(pending), now_s, np.random.default_rng(0))
 
     # ---- reserve and permit
 

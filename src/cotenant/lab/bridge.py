@@ -135,6 +135,8 @@ class Bridge:
 
     def _decide(self, now_s: float) -> bool:
         """One round; whether it placed anything."""
+        if self.clockwork.rounds == 0:
+            self.engine.rehearse(now_s)
         start = perf_counter()
         decision = self.engine.decide(now_s)
         self.clockwork.note(perf_counter() - start, decision.judged, len(decision.pods))

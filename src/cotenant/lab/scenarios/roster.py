@@ -42,6 +42,13 @@ class Entrant:
         return replace(policy, **dict(overrides))  # type: ignore[type-var]
 
 
+BOUND = "bound"  # not a policy: the scenario computes what any policy could hold
+
+
+def _nobody() -> Profile:
+    return profile("first-fit")
+
+
 def _drf() -> RoundPolicy:
     from cotenant.policy.baselines.drf import DominantResourceFairness
 
@@ -124,6 +131,9 @@ ENTRANTS: tuple[Entrant, ...] = (
     *(_row_local(name, "variant") for name in ("least-allocated", "balance")),
     _told("edf-paragon"),
     _told("cotenant"),
+    Entrant(
+        PolicyInfo(BOUND, "no policy: the most that any could hold at once, by a linear programme", "bound"), _nobody
+    ),
     _ours("cotenant-arrival", "ours, batch in order of arrival", order=Order.ARRIVAL),
     _ours("cotenant-deadline", "ours, batch by earliest deadline", order=Order.DEADLINE),
     _ours(

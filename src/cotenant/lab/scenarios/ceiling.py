@@ -1,0 +1,53 @@
+"""The most that any policy could hold at once in the co-located world.
+
+Problem: a success rate says little without what was possible. Choice: at each of some instants, take the services and every stage that would
+be running were its job to run alone on arrival, and ask the LP bound what share of their CPU demand fluid pods could be given.
+Limits: no departures, no contention, fractions of pods: an upper bound of what is held, not a forecast.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cotenant.engine.ledger import empty_nodes
+from cotenant.lab.bridge import shapes_of
+from cotenant.lab.world.config import WorldConfig
+from cotenant.lab.world.offer import Offer
+from cotenant.model.arrays import CPU, Float, PendingArrays, TenantArrays
+from cotenant.policy.baselines.bounds import lp_bound
+from cotenant.policy.placement.contract import Snapshot
+
+
+def most_held(offer: Offer, config: WorldConfig, times_s: Float) -> tuple[Float, Float]:
+    """For each instant: the largest share of the demand that can be held, and the demand as a fraction of the cluster's CPU."""
+    shapes = shapes_of(offer, config.node_cores / 2.0, 1.0)
+    groups = int(shapes.group.max(initial=-1)) + 1
+    capacity = np.array([[config.node_cores * 1000, config.node_memory_bytes, 1_000_000]], dtype=np.int64)
+    nodes = empty_nodes(np.tile(capacity, (config.nodes, 1)), groups=groups)
+    starts = np.zeros(len(offer.cpu_milli))
+    for k in np.flatnonzero(~offer.is_service):
+        first = offer.level[k] == 0
+        starts[k] = offer.arrival_s[offer.job[k]] if first else starts[k - 1] + offer.est_duration_s[k - 1]
+    ends = starts + offer.est_duration_s
+    held, demanded = np.empty(len(times_s)), np.empty(len(times_s))
+    for i, now in enumerate(times_s):
+        running = np.flatnonzero((starts <= now) & (ends > now))
+        shape = np.repeat(running, offer.pods[running])
+        size = len(shape)
+        zeros = np.zeros(size)
+        pending = PendingArrays(
+            np.arange(size),
+            shape,
+            offer.tenant[shape],
+            offer.job[shape],
+            shape,
+            offer.is_service[shape],
+            zeros,
+            zeros,
+            zeros,
+            zeros,
+        )
+        tenants = TenantArrays(np.zeros((offer.tenants, nodes.capacity.shape[1]), np.int64), np.ones(offer.tenants))
+        held[i] = lp_bound(Snapshot(nodes, shapes, pending, tenants), CPU)
+        demanded[i] = offer.cpu_milli[shape].sum() / nodes.capacity[:, CPU].sum()
+    return held, demanded

@@ -1,0 +1,133 @@
+"""The co-located scenarios end to end, on a small cluster: the same engine, equal runs, honest explanations."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cotenant.engine.scheduler import Scheduler
+from cotenant.lab.bridge import Bridge
+from cotenant.lab.contract import RunSpec
+from cotenant.lab.registry import scenario
+from cotenant.lab.scenarios.roster import ENTRANTS, entrant
+from cotenant.lab.workloads.colocation import generate
+from cotenant.lab.world.config import WorldConfig
+from cotenant.lab.world.world import World
+from cotenant.model.errors import InvalidInput
+from cotenant.policy.placement.profiles import PROFILES, Profile
+
+pytestmark = pytest.mark.slow
+POLICIES = [e.info.name for e in ENTRANTS if e.info.role in ("ours", "rival")]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> RunSpec:
+    """Twelve nodes for two hours."""
+    path: Path = tmp_path_factory.mktemp("workload") / "small.yaml"
+    path.write_text("base: founding\nnodes: 12\nhorizon_h: 2\n")
+    return RunSpec("founding", "cotenant", 3, 0.8, file=path)
+
+
+def bridge(policy: str, seed: int = 3, load: float = 0.8) -> Bridge:
+    config = WorldConfig(nodes=12, pods=600, horizon_s=7200.0)
+    truth, offer = generate(config, seed, load)
+    return Bridge(World(truth, config, seed), offer, config, entrant(policy).build(), np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_policy_runs_and_its_engine_adds_up(policy: str) -> None:
+    run = bridge(policy)
+    decide = run._decide
+
+    def and_validate(now_s: float) -> bool:
+        placed = decide(now_s)
+        run.engine.validate()
+        return placed
+
+    run._decide = and_validate  # type: ignore[method-assign]
+    run.run()
+    account = run.world.account()
+    assert 0.0 <= account.violation <= 1.0
+    assert account.unfinished < 6  # a packer may evict one pod for memory until the run ends
+    assert run.clockwork.rounds > 50
+
+
+def test_the_lab_builds_the_engine_of_every_service_from_the_same_policy_objects() -> None:
+    run = bridge("cotenant")
+    assert type(run.engine) is Scheduler
+    for candidate in ENTRANTS:
+        made = candidate.make()
+        if isinstance(made, Profile) and candidate.info.role in ("ours", "rival"):
+            assert any(made is own for own in PROFILES)
+
+
+def test_equal_specifications_give_equal_runs_and_seeds_differ(small: RunSpec) -> None:
+    founding = scenario("founding")
+    first, again, other = (founding.run(spec).measures for spec in (small, small, replace(small, seed=4)))
+
+    def judged(measures):
+        return [measures.success, measures.violation, measures.utilisation, measures.slowdown_p99, measures.preemptions]
+
+    assert judged(first) == judged(again)
+    assert judged(first) != judged(other)
+
+
+def test_explaining_a_task_changes_no_decision_and_names_the_node_it_went_to(small: RunSpec) -> None:
+    founding = scenario("founding")
+    plain, watched = bridge("cotenant"), bridge("cotenant")
+    watched.engine.watch(np.array([400]))
+    plain.run()
+    watched.run()
+    np.testing.assert_array_equal(plain.world.account().slowdown, watched.world.account().slowdown)
+    record = watched.engine.records[400]
+    assert record.node in [c.node for c in record.candidates]
+    told = founding.explain(small, "400")
+    assert told.outcome.startswith("placed on node")
+    score = {node: value for node, value, _ in told.candidates}
+    parts = {node: sum(v for _, v in p) for node, _, p in told.candidates}
+    assert all(abs(score[n] - parts[n]) < 1e-9 for n in score)
+    assert max(score.values()) == pytest.approx(score[told.outcome.removeprefix("placed on ")])
+
+
+@pytest.mark.parametrize("task", ["x", "-1", "999999", ""])
+def test_a_task_that_does_not_exist_is_refused(small: RunSpec, task: str) -> None:
+    with pytest.raises(InvalidInput, match="TASK"):
+        scenario("founding").explain(small, task)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"load": float("nan")}, "--load"), ({"load": 0.2}, "--load"), ({"load": 9.0}, "--load"),
+        ({"policy": "nobody"}, "--policies"), ({"overrides": (("no_such", 1.0),)}, "knob"),
+        ({"policy": "tetris", "overrides": (("use_limit", 1.0),)}, "knob"),
+        ({"overrides": (("use_limit", float("inf")),)}, "use_limit"),
+    ],
+)  # fmt: skip
+def test_what_cannot_run_is_refused_before_it_runs(small: RunSpec, change: dict, field: str) -> None:
+    with pytest.raises(InvalidInput, match=field):
+        scenario("founding").check(replace(small, **change))
+
+
+def test_without_interference_and_failures_services_hold_and_more_interference_hurts(small: RunSpec) -> None:
+    founding = scenario("founding")
+    calm = replace(small, failures=False, interference=0.0)
+    none, much = (founding.run(replace(calm, interference=x)).measures for x in (0.0, 2.0))
+    assert none.violation_service < 0.005
+    assert much.violation > none.violation
+
+
+def test_told_the_truth_means_an_offer_without_error(small: RunSpec) -> None:
+    assert entrant("cotenant-true").told_truth
+    truth, offer = generate(WorldConfig(nodes=12, pods=600, horizon_s=7200.0), 3, 0.8, 0.0)
+    batch = ~offer.is_service
+    first = offer.first_pod[batch]
+    np.testing.assert_allclose(offer.est_use_cores[batch], truth.use_cores[first])
+
+
+def test_the_bound_never_holds_more_than_the_cluster(small: RunSpec) -> None:
+    result = scenario("founding").run(replace(small, policy="bound", load=1.1))
+    assert result.measures.utilisation <= 1.0 + 1e-9
+    assert dict(result.by_class)["largest share of the demand that can be held, worst time"] < 1.0
+    assert np.isnan(result.measures.success)
