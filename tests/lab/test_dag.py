@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from cotenant.lab.contract import RunSpec
-from cotenant.lab.scenarios.dag import Dag
-from cotenant.lab.scenarios.dag_loop import Where, play, prepare
+from cotenant.lab.metrics_by_workload import catalogue
+from cotenant.lab.scenarios.dag import TIMED_EVERY, WINDOW, Dag
+from cotenant.lab.scenarios.dag_loop import PATIENCE_S, Where, play, prepare
 from cotenant.lab.workloads import dag as workload
 from cotenant.lab.workloads.dag import Arrivals, Job, graph_of
 from cotenant.model.errors import InvalidInput
@@ -187,6 +188,16 @@ def test_equal_specifications_give_equal_results() -> None:
     first, second = (Dag().run(spec(load=0.4)) for _ in range(2))
     assert first.by_class == second.by_class
     assert first.slowdowns.tolist() == second.slowdowns.tolist()
+
+
+def test_the_definitions_name_the_window_and_the_figures_that_are_measured() -> None:
+    told = catalogue("dag")
+    hours = f"[{WINDOW[0] / 3600:g} h, {WINDOW[1] / 3600:g} h)"
+    assert hours in told["success"].definition
+    assert f"{PATIENCE_S:g} s" in told["success"].definition
+    assert f"+ {workload.GRACE_S:g} s" in told["violation"].definition
+    assert all(f"{k:g}" in told["violation"].definition for k in workload.TIGHTNESS)
+    assert f"one round in {TIMED_EVERY}" in told["decision_p50_us"].definition.lower()
 
 
 @pytest.mark.slow

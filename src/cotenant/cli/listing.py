@@ -6,7 +6,8 @@ from dataclasses import asdict
 
 from cotenant.cli import tables
 from cotenant.lab import registry
-from cotenant.lab.metrics import DERIVED, METRICS, OWNER_WORDS, Metric, variants
+from cotenant.lab.metrics import DERIVED, METRICS, OWNER_WORDS, Metric
+from cotenant.lab.metrics_by_workload import variants
 from cotenant.lab.workload_file import is_workload_file
 from cotenant.model.errors import InvalidInput
 

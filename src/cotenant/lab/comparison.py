@@ -12,7 +12,8 @@ from math import isfinite, isnan, nan
 
 from cotenant.lab.contract import Scenario
 from cotenant.lab.experiment import Outcome, Plan, measured
-from cotenant.lab.metrics import SUSTAINED_LOAD, Metric, catalogue
+from cotenant.lab.metrics import SUSTAINED_LOAD, Metric
+from cotenant.lab.metrics_by_workload import catalogue
 from cotenant.lab.statistics import Bound, Interval, Sustained, interval, paired_difference, sustained_load
 from cotenant.lab.storage import RunRecord
 

@@ -3,7 +3,8 @@
 Problem: the same word (success, utilisation, fairness) means different things in different papers, so a table without
 definitions cannot be believed. Choice: one record a field of `Measures`, with its unit, which direction is better, its exact
 definition and whose property it is: a figure that the policy cannot move must not be read as a merit. The command line, the
-report and the documentation all print these records. Limits: a workload that measures a figure otherwise says so here.
+report and the documentation all print these records. Limits: what a workload measures otherwise
+stands in `metrics_by_workload.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ Owner = Literal["policy", "load", "trace", "machine"]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One field of `Measures`. `owner`: whose property the figure is; "load" and "trace" figures do not rank policies."""
+    """One field of `Measures`. `owner`: whose property the figure is; "load" and "trace" figures do not rank policies.
+
+    `subject`: what one value of its distribution belongs to, where a picture shows that distribution.
+    """
 
     name: str
     title: str
@@ -28,6 +32,7 @@ class Metric:
     better: Better
     owner: Owner
     definition: str
+    subject: str = ""
 
     @property
     def ranks(self) -> bool:
@@ -182,6 +187,7 @@ METRICS: tuple[Metric, ...] = (
         "lower",
         "policy",
         "Median over batch pods of (finish - ready) / duration alone; infinite for a pod that never finished.",
+        "batch pods",
     ),
     Metric(
         "slowdown_p95",
@@ -235,7 +241,7 @@ METRICS: tuple[Metric, ...] = (
         "fraction",
         "higher",
         "policy",
-        "Load that had arrived when the first pod found no node. 100 % or more where none failed before all had arrived.",
+        "Load that had arrived when the first pod found no node; undefined where none was refused.",
     ),
     Metric(
         "decision_p50_us",
@@ -246,6 +252,7 @@ METRICS: tuple[Metric, ...] = (
         "machine",
         "Median wall time of the policy for one placed pod, on the machine named in the report, with the experiment's other runs "
         "side by side. Policies that decide a round at once: the round's time / its pods.",
+        "a placed pod",
     ),
     Metric(
         "decision_p99_us",
@@ -275,80 +282,6 @@ METRICS: tuple[Metric, ...] = (
         "Wall time of the whole run: workload, world and policy. A property of the machine and the code, never of a policy's merit.",
     ),
 )
-
-# Workloads without departures measure these otherwise.
-_VARIANTS: dict[str, tuple[Metric, ...]] = {
-    "openb": (
-        Metric(
-            "success",
-            "Success",
-            "success",
-            "fraction",
-            "higher",
-            "policy",
-            "Pods placed, over all pods that arrived, up to the end of arrivals; nothing departs and nothing is tried twice.",
-        ),
-        Metric(
-            "utilisation",
-            "GPU allocated",
-            "GPU alloc.",
-            "fraction",
-            "higher",
-            "policy",
-            "GPU allocated / GPUs of the cluster when the last pod has arrived. A pod that fits somewhere must be placed.",
-        ),
-        Metric(
-            "fragmentation",
-            "GPU fragment",
-            "fragment",
-            "fraction",
-            "lower",
-            "policy",
-            "Idle GPU that a random pod of the list cannot use (FGD, ATC'23), as a share of all GPUs, at the end of arrivals.",
-        ),
-    ),
-    "tianchi": (
-        Metric(
-            "success",
-            "Success",
-            "success",
-            "fraction",
-            "higher",
-            "policy",
-            "Containers placed, over all that arrived, up to the end of arrivals; nothing departs and nothing is tried twice.",
-        ),
-        Metric(
-            "utilisation",
-            "CPU allocated",
-            "CPU alloc.",
-            "fraction",
-            "higher",
-            "policy",
-            "CPU allocated / CPU capacity when the last container has arrived.",
-        ),
-        Metric(
-            "fragmentation",
-            "CPU fragment",
-            "fragment",
-            "fraction",
-            "lower",
-            "policy",
-            "Idle CPU that a random container of the workload cannot use, as a share of CPU capacity.",
-        ),
-    ),
-}
-
-
-def catalogue(workload: str = "") -> dict[str, Metric]:
-    """The metrics by name, as `workload` (`NAME` or `NAME:VARIANT`) measures them; in the order to show them."""
-    known = {metric.name: metric for metric in METRICS}
-    return known | {metric.name: metric for metric in _VARIANTS.get(workload.partition(":")[0], ())}
-
-
-def variants() -> tuple[tuple[str, Metric], ...]:
-    """The definitions that hold for one workload only."""
-    return tuple((workload, metric) for workload, changed in _VARIANTS.items() for metric in changed)
-
 
 SUSTAINED_LOAD = Metric(
     "sustained_load",

@@ -43,6 +43,7 @@ _AFTER = (
     "lab/comparison.py",
     "lab/experiment.py",
     "lab/metrics.py",
+    "lab/metrics_by_workload.py",
     "lab/provenance.py",
     "lab/registry.py",
     "lab/statistics.py",

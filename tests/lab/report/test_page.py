@@ -16,6 +16,7 @@ from cotenant.lab.comparison import Comparison, compare, standing
 from cotenant.lab.contract import RunResult, RunSpec
 from cotenant.lab.experiment import Plan
 from cotenant.lab.metrics import METRICS
+from cotenant.lab.metrics_by_workload import catalogue
 from cotenant.lab.provenance import Provenance
 from cotenant.lab.report import render
 from cotenant.lab.report.palette import styles
@@ -103,6 +104,15 @@ def test_one_load_without_violations_draws_only_what_it_has(tmp_path: Path) -> N
     page = Page(render(*with_origin(made(tmp_path, "cotenant", "random", workload="fake-packing"))))
     assert set(told(page)["figures"]) == {"latency"}
     assert "Machines" not in page.headings
+
+
+def test_pictures_say_what_the_workload_measures(tmp_path: Path) -> None:
+    comparison, results = made(tmp_path, "cotenant", "random", loads=SWEEP)
+    text = render(replace(comparison, metrics=catalogue("dag")), ORIGIN, results)
+    assert "Slowdown of jobs" in Page(text).headings
+    assert "microseconds a placement round" in text
+    assert "of their task becoming ready" in text
+    assert "batch pods" not in text
 
 
 def with_origin(

@@ -6,7 +6,8 @@ from math import nan
 import pytest
 
 from cotenant.lab.contract import Measures
-from cotenant.lab.metrics import METRICS, SUSTAINED_LOAD, catalogue, decimals, show, variants
+from cotenant.lab.metrics import METRICS, SUSTAINED_LOAD, decimals, show
+from cotenant.lab.metrics_by_workload import catalogue, variants
 
 
 def test_every_field_of_the_measures_is_defined_once_and_in_order() -> None:
@@ -56,3 +57,17 @@ def test_digits_never_fall_below_what_the_unit_needs() -> None:
     assert decimals(catalogue()["violation"], 0.5) == 2
     assert decimals(catalogue()["violation"], 0.0) == 2
     assert decimals(catalogue()["task_fairness"], 0.2) == 3
+
+
+def test_dag_says_what_it_counts_by_job_task_and_round() -> None:
+    dag, general = catalogue("dag"), catalogue()
+    otherwise = {
+        "success", "utilisation", "utilisation_memory", "violation", "violation_batch", "violation_count", "task_fairness",
+        "slowdown_p50", "slowdown_p95", "slowdown_p99", "wait_p99_s", "decision_p50_us", "decision_p99_us", "run_s",
+    }  # fmt: skip
+    assert {name for name in dag if dag[name].definition != general[name].definition} == otherwise
+    for name in ("violation", "violation_count", "task_fairness", "slowdown_p99"):
+        assert "counted jobs" in dag[name].definition
+    assert "round" in dag["decision_p99_us"].definition
+    assert (dag["slowdown_p50"].subject, general["slowdown_p50"].subject) == ("jobs", "batch pods")
+    assert not dag["utilisation"].ranks

@@ -90,7 +90,9 @@ def _pictures(drawing: Drawing) -> tuple[list[Figure], list[Figure], list[Figure
             LIMIT,
         ),
         load_figures.against_load(
-            drawing, "success", "Pods started in time, over all pods. With 95 % intervals over the seeds."
+            drawing,
+            "success",
+            f"{drawing.comparison.metrics['success'].definition} With 95 % intervals over the seeds.",
         ),
         load_figures.frontier(drawing),
     ]

@@ -75,7 +75,8 @@ def violation_by_class(drawing: Drawing) -> Figure | None:
 
 
 def slowdowns(drawing: Drawing) -> Figure | None:
-    """The distribution of batch slowdowns over all seeds."""
+    """The distribution of slowdowns over all seeds: of batch pods, or of what else the workload measures."""
+    subject = drawing.comparison.metrics["slowdown_p50"].subject
     data, largest = [], 1.0
     for policy in drawn_last(drawing.comparison):
         samples = [result.slowdowns for result in drawing.results.get(policy, ()) if result.slowdowns.size]
@@ -92,13 +93,13 @@ def slowdowns(drawing: Drawing) -> Figure | None:
                 "y": rounded(_stretched(share)),
                 "text": [f"{each * 100:.4g}" for each in share],
                 "mode": "lines",
-                "hovertemplate": f"{policy}<br>%{{text}} % of pods at most %{{x:.3g}} times<extra></extra>",
+                "hovertemplate": f"{policy}<br>%{{text}} % of {subject} at most %{{x:.3g}} times<extra></extra>",
             }
         )
     if not data:
         return None
     x_axis: dict[str, Any] = {
-        "title": {"text": "slowdown: (finish - ready) / duration alone, log scale"},
+        "title": {"text": "slowdown: time taken / time alone, log scale"},
         "type": "log",
         "range": [0, log10(largest) * 1.02],
     }
@@ -111,14 +112,14 @@ def slowdowns(drawing: Drawing) -> Figure | None:
         "height": LINE_HEIGHT,
         "xaxis": x_axis,
         "yaxis": {
-            "title": {"text": "batch pods at or below, %"},
+            "title": {"text": f"{subject} at or below, %"},
             "range": [0, 3.05],
             "tickvals": [float(each) for each in _stretched(np.array(_SHARES) / 100)],
             "ticktext": [f"{share:g}" for share in _SHARES],
         },
     }
     caption = f"All seeds together, {drawing.where}. Further left and up is better. The upper end is stretched, because the tail is where policies differ."
-    return Figure("slowdowns", "Slowdown of batch pods", caption, data, layout)
+    return Figure("slowdowns", f"Slowdown of {subject}", caption, data, layout)
 
 
 def over_time(drawing: Drawing) -> list[Figure]:
@@ -194,7 +195,11 @@ def decision_latency(drawing: Drawing) -> Figure | None:
         )
     layout = {
         "height": bar_height(len(rows)),
-        "xaxis": {"title": {"text": "microseconds a placed pod, log scale"}, "type": "log", "dtick": 1},
+        "xaxis": {
+            "title": {"text": f"microseconds {comparison.metrics['decision_p50_us'].subject}, log scale"},
+            "type": "log",
+            "dtick": 1,
+        },
         "yaxis": names_axis([row.policy for row in rows]),
     }
     caption = (
