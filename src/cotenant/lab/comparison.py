@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import isfinite, isnan, nan
+from math import isfinite, isinf, isnan, nan
 
 from cotenant.lab.contract import Scenario
 from cotenant.lab.experiment import Outcome, Plan, measured
@@ -280,7 +280,10 @@ def _by_seed(comparison: Comparison, policy: str, name: str, load: float) -> dic
 
 
 def to_object(comparison: Comparison) -> dict[str, object]:
-    """The `--json` object: fractions 0..1, NaN as None, each figure with the half width of its interval in `_ci`."""
+    """The `--json` object: fractions 0..1, each figure with the half width of its interval in `_ci`.
+
+    NaN and infinities are None, as JSON has neither; a sentence of the notes names the infinite ones.
+    """
 
     def number(value: float) -> float | None:
         return value if isfinite(value) else None
@@ -333,6 +336,22 @@ def to_object(comparison: Comparison) -> dict[str, object]:
             }
             for row in comparison.sustained
         ],
-        "notes": list(comparison.notes),
+        "notes": [*comparison.notes, *_infinite(comparison)],
         "failed": list(comparison.failures),
     }
+
+
+def _infinite(comparison: Comparison) -> tuple[str, ...]:
+    """One sentence naming the columns whose null means infinite, by policy; none where no figure is."""
+    told = []
+    for row in comparison.rows:
+        columns = [name for name in comparison.metrics if isinf(row.get(name).mean)]
+        columns += [f"by_class.{name}" for name, each in row.by_class.items() if isinf(each.mean)]
+        if columns:
+            at = f" at load {row.load:g}" if len(comparison.loads) > 1 else ""
+            told.append(f"{', '.join(columns)} of {row.policy}{at}")
+    if not told:
+        return ()
+    return (
+        f"null means not defined, except where it stands for infinity (some pod or job never ended): {'; '.join(told)}",
+    )

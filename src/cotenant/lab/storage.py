@@ -16,7 +16,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
-from math import inf, isfinite, nan
+from math import inf, isfinite, isnan, nan
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -189,15 +189,15 @@ def write_json(path: Path, value: object) -> None:
 
 
 def write_parquet(path: Path, records: Iterable[RunRecord]) -> None:
-    """One row a run: the specification's fields, then the measures, then the scenario's further figures; NaN becomes null."""
+    """One row a run: the specification's fields, then the measures, then the scenario's further figures; NaN becomes null, infinity stays."""
     import polars as pl  # loaded when used: it costs a fifth of a second
 
     rows = [
         {
             **{name: value for name, value in _plain_spec(each.spec).items() if name != "overrides"},
             "overrides": " ".join(f"{knob}={value:g}" for knob, value in each.spec.overrides),
-            **plain_numbers(asdict(each.measures)),
-            **{f"class: {name}": value for name, value in plain_numbers(dict(each.by_class)).items()},
+            **{name: _known(value) for name, value in asdict(each.measures).items()},
+            **{f"class: {name}": _known(value) for name, value in each.by_class},
         }
         for each in records
     ]
@@ -215,15 +215,14 @@ def write_failures(folder: Path, failures: Sequence[tuple[str, str]]) -> None:
         path.unlink(missing_ok=True)
 
 
-def plain_numbers(values: dict[str, float]) -> dict[str, float | None]:
-    """The same with None for NaN and infinities, which JSON lacks."""
-    return {name: float(value) if isfinite(value) else None for name, value in values.items()}
-
-
 def _kept_numbers(values: dict[str, float]) -> dict[str, _Number]:
     return {
         name: "inf" if value == inf else float(value) if isfinite(value) else None for name, value in values.items()
     }
+
+
+def _known(value: float) -> float | None:
+    return None if isnan(value) else float(value)
 
 
 def _number(value: _Number) -> float:

@@ -45,6 +45,24 @@ def test_what_is_stored_is_not_run_again(tmp_path: Path) -> None:
     assert more.records[:4] == first.records
 
 
+def test_infinite_figures_are_null_and_named_in_the_notes(tmp_path: Path) -> None:
+    wanted = plan(loads=(0.7, 0.8))
+    outcome = experiment.run(wanted, tmp_path, jobs=1)
+    records = tuple(
+        replace(r, measures=replace(r.measures, slowdown_p99=inf, granted_fairness=nan), by_class=(("last end", inf),))
+        if (r.spec.policy, r.spec.load) == ("random", 0.8)
+        else r
+        for r in outcome.records
+    )
+    found = to_object(compare(wanted, registry.scenario("fake"), replace(outcome, records=records)))
+    row = next(row for row in found["rows"] if (row["policy"], row["load"]) == ("random", 0.8))
+    assert (row["slowdown_p99"], row["granted_fairness"], row["by_class"]["last end"]["mean"]) == (None, None, None)
+    (told,) = [note for note in found["notes"] if "infinity" in note]
+    assert told.endswith(": slowdown_p99, by_class.last end of random at load 0.8")
+    plain = to_object(compare(wanted, registry.scenario("fake"), outcome))
+    assert not any("infinity" in note for note in plain["notes"])
+
+
 def test_a_failing_run_is_told_with_its_specification_and_the_others_go_on(tmp_path: Path) -> None:
     outcome = experiment.run(plan("raises", "cotenant", "absurd"), tmp_path, jobs=1)
     assert [record.spec.policy for record in outcome.records] == ["cotenant", "cotenant"]

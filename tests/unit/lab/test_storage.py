@@ -128,7 +128,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     assert [each.name for each in (tmp_path / "runs").iterdir()] == ["a.json"]
 
 
-def test_parquet_has_a_row_a_run_and_null_for_what_is_not_defined(tmp_path: Path) -> None:
+def test_parquet_has_a_row_a_run_null_for_what_is_not_defined_and_infinities(tmp_path: Path) -> None:
     records = []
     for seed in (0, 1):
         spec = replace(SPEC, seed=seed)
@@ -136,11 +136,12 @@ def test_parquet_has_a_row_a_run_and_null_for_what_is_not_defined(tmp_path: Path
         storage.save_result(path, result(spec))
         record = storage.load_record(path, spec)
         assert record is not None
-        records.append(record)
+        records.append(replace(record, measures=replace(record.measures, slowdown_p99=inf)))
     storage.write_parquet(tmp_path / "results.parquet", records)
     frame = pl.read_parquet(tmp_path / "results.parquet")
     assert frame["seed"].to_list() == [0, 1]
     assert frame["overrides"].to_list() == ["spread=0.2", "spread=0.2"]
     assert frame["success"].to_list() == [0.999, 0.999]
     assert frame["fragmentation"].to_list() == [None, None]
+    assert frame["slowdown_p99"].to_list() == [inf, inf]
     assert frame["class: 8-GPU pods placed"].to_list() == [0.73, 0.73]
