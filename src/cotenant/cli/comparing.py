@@ -16,11 +16,11 @@ from cotenant.cli import tables
 from cotenant.cli.lab import Interrupted
 from cotenant.cli.progress import progress
 from cotenant.lab import experiment, registry, storage
-from cotenant.lab.comparison import OURS, Comparison, to_object
+from cotenant.lab.comparison import OURS, to_object
 from cotenant.lab.comparison import compare as gather
 from cotenant.lab.contract import RunSpec, Scenario
 from cotenant.lab.experiment import Plan
-from cotenant.lab.provenance import Provenance, provenance, save_experiment
+from cotenant.lab.provenance import provenance, save_experiment
 from cotenant.lab.report import write_report
 from cotenant.lab.workload_file import WorkloadFile, is_workload_file, read_workload_file
 from cotenant.model.errors import InvalidInput, Permanent
@@ -72,32 +72,38 @@ def compare(request: Request) -> int:
         print(f"cotenant: failed: {failure.line()}", file=sys.stderr)
     if len(outcome.failures) > _MOST_SHOWN:
         print(f"cotenant: failed: {len(outcome.failures) - _MOST_SHOWN} more, told in {folder}", file=sys.stderr)
-    storage.write_failures(folder, [(failure.line(), failure.detail) for failure in outcome.failures])
+    told = [(failure.line(), failure.detail) for failure in outcome.failures]
+    unwritten = _failing(lambda: storage.write_failures(folder, told))
     if not outcome.records:
-        raise Permanent(f"all {total} runs failed; {folder / storage.FAILURES} has their tracebacks")
+        where = unwritten[0] if unwritten else f"{folder / storage.FAILURES} has their tracebacks"
+        raise Permanent(f"all {total} runs failed; {where}")
     comparison = gather(plan, scenario, outcome)
     title = read_workload_file(plan.base.file).title if plan.base.file else ""
     if title:
         comparison = replace(comparison, summary=title)
-    unwritten = _write(folder, comparison, origin)
+    unwritten += _failing(
+        lambda: storage.write_json(folder / storage.RESULTS_JSON, to_object(comparison)),
+        lambda: storage.write_parquet(folder / storage.RESULTS_PARQUET, comparison.records),
+        lambda: write_report(folder / storage.REPORT, comparison, origin),
+    )
     if request.json:
         print(storage.encode_object(to_object(comparison)))
     else:
         tables.print_comparison(comparison, folder, outcome)
-    if unwritten is not None:
-        raise unwritten
+    if unwritten:
+        raise Permanent("; ".join(unwritten))
     return 1 if outcome.failures else 0
 
 
-def _write(folder: Path, comparison: Comparison, origin: Provenance) -> Permanent | None:
-    """Write results and report; gives what went wrong, so that the figures are still printed."""
-    try:
-        storage.write_json(folder / storage.RESULTS_JSON, to_object(comparison))
-        storage.write_parquet(folder / storage.RESULTS_PARQUET, comparison.records)
-        write_report(folder / storage.REPORT, comparison, origin)
-    except Permanent as error:
-        return error
-    return None
+def _failing(*writes: Callable[[], None]) -> list[str]:
+    """Do each; gives what went wrong instead of raising it, so that the figures are still printed."""
+    wrong = []
+    for write in writes:
+        try:
+            write()
+        except (Permanent, InvalidInput) as error:
+            wrong.append(str(error))
+    return wrong
 
 
 def make_plan(request: Request, load: Callable[[str], Scenario] = registry.scenario) -> tuple[Plan, Scenario]:

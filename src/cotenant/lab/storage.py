@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from cotenant import __version__
 from cotenant.lab.contract import MachineMap, Measures, RunResult, RunSpec, Series
-from cotenant.model.errors import Permanent
+from cotenant.model.errors import InvalidInput, Permanent
 
 RUNS = "runs"
 EXPERIMENT = "experiment.json"
@@ -88,17 +88,32 @@ def run_path(folder: Path, spec: RunSpec) -> Path:
     return folder / RUNS / f"{policy}-{spec.load:.4g}-s{spec.seed}-{spec_digest(spec)}.json"
 
 
+def replaceable(path: Path) -> Path:
+    """The file that writing to `path` makes or replaces, behind symbolic links.
+
+    Raises `InvalidInput` where a folder, a device or a pipe stands there: a rename would put a file in its place.
+    """
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        raise InvalidInput(str(path), "not a regular file", "a file to write to")
+    return target
+
+
 def write_atomic(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a whole new file at `path`, or leave what stands there. Raises `Permanent` with the reason, e.g. a full disk."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Write a whole new file at `path`, or leave what stands there; a symbolic link stays, and its target is replaced.
+
+    Raises `Permanent` with the reason, e.g. a full disk, and `InvalidInput` as `replaceable` does.
+    """
+    target = replaceable(path)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
             with open(temporary, "wb") as file:
                 write(file)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(temporary, path)
+            os.replace(temporary, target)
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
@@ -202,17 +217,22 @@ def write_parquet(path: Path, records: Iterable[RunRecord]) -> None:
         for each in records
     ]
     frame = pl.DataFrame(rows, infer_schema_length=None)
-    write_atomic(path, lambda file: frame.write_parquet(file))
+    held = io.BytesIO()  # polars would tell of a full disk as of a broken Parquet
+    frame.write_parquet(held)
+    write_atomic(path, lambda file: file.write(held.getbuffer()))
 
 
 def write_failures(folder: Path, failures: Sequence[tuple[str, str]]) -> None:
-    """The failed runs' lines with their tracebacks, in `failures.txt`; no such file where none failed."""
+    """The failed runs' lines with their tracebacks, in `failures.txt`; no such file where none failed. Raises as `write_atomic`."""
     path = folder / FAILURES
     if failures:
         text = "\n".join(f"{line}\n{detail}" for line, detail in failures)
         write_atomic(path, lambda file: file.write(text.encode()))
-    else:
+        return
+    try:
         path.unlink(missing_ok=True)
+    except OSError as error:
+        raise Permanent(f"cannot remove {path}, which tells of an earlier run: {error.strerror or error}") from error
 
 
 def _kept_numbers(values: dict[str, float]) -> dict[str, _Number]:

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -110,6 +111,27 @@ def test_a_failed_run_is_exit_status_one_and_the_rest_is_told(
         run(*COMPARE, "--jobs", 1, "--workload", "fake", "--seeds", 1, "--policies", "raises", "--out", tmp_path) == 1
     )
     assert "all 1 runs failed" in capsys.readouterr().err
+
+
+def test_figures_are_printed_where_nothing_can_be_written_after_the_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = (*COMPARE, "--jobs", 1, "--workload", "fake", "--policies", "raises,cotenant", "--out", tmp_path)
+    assert run(*words, "--seeds", 6) == 1
+    earlier = (tmp_path / "failures.txt").read_text()
+    capsys.readouterr()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2_048, hard))  # fails as a full disk does; the stored runs are read
+    try:
+        status = run(*words, "--seeds", 6)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert status == 1
+    captured = capsys.readouterr()
+    assert any(line.startswith("cotenant ") and "±" in line for line in captured.out.splitlines())
+    for name in ("failures.txt", "results.json", "results.parquet", "report.html"):
+        assert f"cannot write {tmp_path / name}: File too large" in captured.err
+    assert (tmp_path / "failures.txt").read_text() == earlier
 
 
 def test_knobs_switches_and_a_workload_file_reach_the_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 """What is stored comes back, and nothing half-written is ever seen."""
 
 import errno
+import os
 from dataclasses import replace
 from math import inf, isnan, nan
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from cotenant.lab import storage
 from cotenant.lab.contract import MachineMap, Measures, RunResult, RunSpec, Series
-from cotenant.model.errors import Permanent
+from cotenant.model.errors import InvalidInput, Permanent
 
 SPEC = RunSpec("fake", "cotenant", 3, 0.77, overrides=(("spread", 0.2),))
 
@@ -118,6 +119,27 @@ def test_a_full_disk_leaves_the_earlier_report_and_no_remains(tmp_path: Path) ->
         storage.write_atomic(path, full)
     assert path.read_bytes() == b"earlier"
     assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_pipe_or_a_folder_is_not_replaced_and_a_link_is_followed(tmp_path: Path) -> None:
+    def write(file: BinaryIO) -> None:
+        file.write(b"new")
+
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "to-pipe").symlink_to("pipe")
+    (tmp_path / "folder").mkdir()
+    for name in ("pipe", "to-pipe", "folder"):
+        with pytest.raises(InvalidInput, match=f"{name}: not a regular file"):
+            storage.write_atomic(tmp_path / name, write)
+    assert (tmp_path / "pipe").is_fifo()
+    (tmp_path / "folder" / "report").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("folder/report")
+    (tmp_path / "dangling").symlink_to("later/report")
+    for name, target in (("link", "folder/report"), ("dangling", "later/report")):
+        storage.write_atomic(tmp_path / name, write)
+        assert (tmp_path / name).is_symlink()
+        assert (tmp_path / target).read_bytes() == b"new"
+        assert [each.name for each in (tmp_path / target).parent.iterdir()] == ["report"]
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:

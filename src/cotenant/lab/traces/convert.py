@@ -16,6 +16,7 @@ from pathlib import Path
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from cotenant.lab.storage import replaceable
 from cotenant.lab.traces.catalogue import GENERIC, find_format
 from cotenant.lab.traces.lines import size_of
 from cotenant.lab.traces.mapping import mapped_reader
@@ -64,8 +65,6 @@ def import_trace(
             raise InvalidInput(
                 str(source), target.name, "one file for each table name", "two files differ only in their ending"
             )
-        if target.exists() and not target.is_file():  # a rename would put a file in a device's or a pipe's place
-            raise InvalidInput(str(target), "not a regular file", "a file or folder to write to")
         if any(target.samefile(job.reader.path) for job in jobs if target.exists()):
             raise InvalidInput(str(target), "also a source", "another destination, so that the source stays")
     total = sum(job.size for job in jobs)
@@ -97,8 +96,8 @@ def import_trace(
 
 
 def _target(source: Path, destination: Path, into_folder: bool) -> Path:
-    """The file to write, behind any symbolic links."""
-    return Path(os.path.realpath(destination / f"{stem(source)}.parquet" if into_folder else destination))
+    """The file to write, behind any symbolic links. Raises `InvalidInput` where it is no file that can be replaced."""
+    return replaceable(destination / f"{stem(source)}.parquet" if into_folder else destination)
 
 
 def stem(path: Path) -> str:
