@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from cotenant.cli import tables
 from cotenant.cli.lab import Interrupted
+from cotenant.cli.naming import COMPARE, as_typed
 from cotenant.cli.progress import progress
 from cotenant.lab import experiment, registry, storage
 from cotenant.lab.comparison import OURS, to_object
@@ -55,7 +56,9 @@ class Request:
 def compare(request: Request) -> int:
     """Run the comparison; gives the exit status."""
     plan, scenario = make_plan(request)
-    experiment.check(plan, scenario)
+    names = _names(request)
+    with as_typed(names, plan.overrides):
+        experiment.check(plan, scenario)
     if request.jobs is not None and request.jobs < 1:
         raise InvalidInput("--jobs", request.jobs, "at least 1")
     folder = request.out or _default_folder(plan)
@@ -66,7 +69,11 @@ def compare(request: Request) -> int:
     experiment.prepare(folder)
     save_experiment(folder, plan, ours, origin)
     total = len(plan.specs())
-    with _resumable(origin.command, folder, total), progress(total, quiet=request.json) as tell:
+    with (
+        as_typed(names, plan.overrides),
+        _resumable(origin.command, folder, total),
+        progress(total, quiet=request.json) as tell,
+    ):
         outcome = experiment.run(plan, folder, jobs, tell)
     for failure in outcome.failures[:_MOST_SHOWN]:
         print(f"cotenant: failed: {failure.line()}", file=sys.stderr)
@@ -93,6 +100,17 @@ def compare(request: Request) -> int:
     if unwritten:
         raise Permanent("; ".join(unwritten))
     return 1 if outcome.failures else 0
+
+
+def _names(request: Request) -> dict[str, str]:
+    """What the fields of an error are called where they were typed: on the command line or in the workload's file."""
+    names = dict(COMPARE)
+    if is_workload_file(request.workload):
+        told = read_workload_file(Path(request.workload))
+        for field, given, written in (("load", request.load, told.load), ("policies", request.policies, told.policies)):
+            if given is None and written is not None:
+                names[f"--{field}"] = f"{request.workload}: {field}"
+    return names
 
 
 def _failing(*writes: Callable[[], None]) -> list[str]:
@@ -208,7 +226,7 @@ def _override(text: str) -> tuple[str, str, float]:
     except ValueError:
         number = float("nan")
     if not (equals and dot and policy and knob and isfinite(number)):
-        raise InvalidInput("--set", text, "POLICY.KNOB=NUMBER, e.g. cotenant.spread=0.2")
+        raise InvalidInput("--set", text, "POLICY.KNOB=NUMBER, e.g. cotenant.spread_weight=0.2")
     return policy, knob, number
 
 

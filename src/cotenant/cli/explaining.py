@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from cotenant.cli import tables
+from cotenant.cli.naming import EXPLAIN, as_typed
 from cotenant.lab import registry, storage
 from cotenant.lab.contract import Explanation
 from cotenant.lab.provenance import load_experiment
@@ -27,7 +28,8 @@ def explain(folder: Path, task: str, policy: str | None, seed: int | None, load:
             raise InvalidInput(name, value, f"one of this comparison's: {', '.join(map(str, known))}")
     knobs = tuple((knob, value) for owner, knob, value in plan.overrides if owner == policy)
     spec = replace(plan.base, policy=policy, seed=seed, load=load, overrides=knobs)
-    told = registry.scenario(spec.workload).explain(spec, task)
+    with as_typed(EXPLAIN, plan.overrides):
+        told = registry.scenario(spec.workload).explain(spec, task)
     if json:
         print(
             storage.encode_object(

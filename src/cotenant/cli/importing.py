@@ -9,13 +9,14 @@ from dataclasses import asdict
 from pathlib import Path
 
 from cotenant.cli import tables
+from cotenant.cli.naming import COMPARE, as_typed
 
 
 def import_trace(name: str, source: Path, destination: Path, json: bool) -> int:
     """Convert `source`, and print the rows read, kept, dropped and noted, by file, fault and line."""
     from cotenant.lab import traces  # loads polars
 
-    with _bytes_read(json) as tell:
+    with as_typed(COMPARE), _bytes_read(json) as tell:
         report = traces.import_trace(name, source, destination, tell)
     if json:
         from cotenant.lab.storage import encode_object

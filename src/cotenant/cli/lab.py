@@ -15,6 +15,11 @@ app = App(name="lab", help="The simulated world: compare placement policies on w
 _JSON = Parameter(name="--json", negative=(), help="Print exactly one JSON object and nothing else.")
 
 
+FORMATS = (  # the catalogue's names; to ask it would load polars for a help page
+    "alibaba2018, alibaba2018-distributions, alibaba2017, openb, tianchi, pai2020, dlrm2025, azure-vm, swim, google2019, generic"
+)
+
+
 class Interrupted(Exception):
     """Ctrl-C in an experiment; says how to go on."""
 
@@ -110,9 +115,17 @@ def metrics(
     return listing.metrics(markdown, json)
 
 
+@app.command
+def formats(*, json: Annotated[bool, _JSON] = False) -> int:
+    """List the trace formats that `import` reads: what each is, its tables, where it comes from and its licence."""
+    from cotenant.cli import listing
+
+    return listing.formats(json)
+
+
 @app.command(name="import")
 def import_(
-    format: Annotated[str, Parameter(help="What the source is.")],
+    format: Annotated[str, Parameter(help=f"What the source is: {FORMATS}. `cotenant lab formats` says more.")],
     source: Annotated[Path, Parameter(help="File or folder to read.")],
     destination: Annotated[Path, Parameter(help="Parquet file or folder to write.")],
     /,

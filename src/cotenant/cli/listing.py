@@ -1,4 +1,4 @@
-"""`cotenant lab workloads`, `policies` and `metrics`: what there is, in words."""
+"""`cotenant lab workloads`, `policies`, `metrics` and `formats`: what there is, in words."""
 
 from __future__ import annotations
 
@@ -43,6 +43,25 @@ def policies(workload: str, json: bool) -> int:
     ]
     tables.print_words(("  policy", "role", "what it does"), rows, emphasised=("ours",))
     tables.print_line("* compared when --policies is not given")
+    return 0
+
+
+def formats(json: bool) -> int:
+    """List the trace formats."""
+    from cotenant.lab import traces  # loads polars
+
+    known = traces.formats()
+    if json:
+        _print_object({"formats": [asdict(info) for info in known]})
+        return 0
+    rows = [
+        (
+            info.name,
+            f"{info.meaning}. Tables: {', '.join(info.tables)}. From: {info.provenance}. Licence: {info.licence}.",
+        )
+        for info in known
+    ]
+    tables.print_words(("format", "what it is"), rows)
     return 0
 
 

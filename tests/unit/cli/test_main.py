@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from cotenant.cli.comparing import Request, make_plan
+from cotenant.cli.lab import FORMATS
 from cotenant.cli.main import main
 from cotenant.lab import registry
 from cotenant.lab.contract import Scenario
+from cotenant.lab.traces import formats
 
 pytestmark = pytest.mark.usefixtures("fake_workloads")
 
@@ -205,8 +207,29 @@ def test_an_interrupt_ends_the_worker_processes(tmp_path: Path, capsys: pytest.C
         (("--workload", "fake", "--jobs", "0"), "--jobs: 0: expected at least 1"),
         (("--workload", "fake", "--policies", ","), "--policies: : expected at least one"),
         (("--workload", "fake", "--set", "cotenant.spread"), "expected POLICY.KNOB=NUMBER"),
-        (("--workload", "fake", "--set", "cotenant.spread=nan"), "expected POLICY.KNOB=NUMBER"),
+        (("--workload", "fake", "--set", "cotenant.spread=nan"), "KNOB=NUMBER, e.g. cotenant.spread_weight=0.2"),
         (("--workload", "fake", "--set", "cotenant.sprad=1"), "a knob of that policy"),
+        (("--workload", "founding", "--set", "cotenant.spread=1"), "--set: cotenant.spread: expected one of "),
+        (("--workload", "founding", "--set", "cotenant.spread=1"), "spread_weight, "),
+        (("--workload", "dag", "--load", "9"), "--load: 9.0: expected"),
+        (
+            ("--workload", "dag", "--policies", "cotenant", "--set", "cotenant.sprad=1"),
+            "--set: cotenant.sprad: expected one of margin, ",
+        ),
+        (
+            ("--workload", "dag", "--policies", "cotenant", "--set", "cotenant.margin=-1"),
+            "--set: cotenant.margin=-1: expected a finite number",
+        ),
+        (("--workload", "openb", "--load", "99"), "--load: 99.0: expected"),
+        (("--workload", "openb", "--set", "cotenant.sprad=1"), "--set: cotenant.sprad: expected a knob of cotenant: "),
+        (("--workload", "openb", "--set", "cotenant.unit=0"), "--set: cotenant.unit=0: expected 1..1000"),
+        (("--workload", "openb"), "--traces: "),
+        (("--workload", "openb", "--policies", "magic"), "--policies: magic: expected"),
+        (("--workload", "tianchi", "--load", "9"), "--load: 9.0: expected"),
+        (
+            ("--workload", "tianchi", "--policies", "cotenant", "--set", "cotenant.sprad=1"),
+            "--set: cotenant.sprad: expected one of ",
+        ),
         (("--workload", "fake", "--traces", "/nonexistent/traces"), "expected a folder of traces; it does not exist"),
         (("--workload", "/nonexistent/mine.yaml"), "expected a readable YAML file; No such file or directory"),
         (
@@ -220,8 +243,28 @@ def test_an_interrupt_ends_the_worker_processes(tmp_path: Path, capsys: pytest.C
 def test_bad_arguments_of_compare_are_one_line_and_exit_status_two(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str
 ) -> None:
-    assert run(*COMPARE, "--out", tmp_path / "out", *arguments) == 2
+    (tmp_path / "empty").mkdir()
+    given = () if "--traces" in arguments else ("--traces", tmp_path / "empty")
+    assert run(*COMPARE, "--out", tmp_path / "out", *given, *arguments) == 2
     assert words in only_line(capsys)
+
+
+def test_a_figure_from_a_workload_file_is_named_as_in_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("base: founding\nload: 0.1\npolicies: [magic]\n")
+    for words, expected in (
+        ((), "mine.yaml: policies: magic: expected"),
+        (("--policies", "random"), "mine.yaml: load: 0.1: expected"),
+        (("--policies", "random", "--load", "0.2"), "cotenant: --load: 0.2: expected"),
+    ):
+        assert run(*COMPARE, "--out", tmp_path / "out", "--workload", file, *words) == 2
+        assert expected in only_line(capsys)
+
+
+def test_the_help_of_import_names_every_format() -> None:
+    assert FORMATS.split(", ") == [info.name for info in formats()]
 
 
 def test_malformed_yaml_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -294,7 +337,7 @@ def test_import_converts_a_trace_and_tells_its_bad_rows_by_line(
 
 def test_bad_arguments_of_import(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("lab", "import", "alibaba2081", tmp_path, tmp_path / "x") == 2
-    assert "alibaba2081: expected one of" in only_line(capsys)
+    assert "FORMAT: alibaba2081: expected one of" in only_line(capsys)
     assert run("lab", "import", "alibaba2018", tmp_path / "absent.csv", tmp_path / "x") == 2
     assert "absent.csv" in only_line(capsys)
     binary = tmp_path / "machine_meta.csv"
@@ -316,6 +359,10 @@ def test_listings(capsys: pytest.CaptureFixture[str]) -> None:
     assert "* cotenant" in capsys.readouterr().out
     assert run("lab", "policies", "--workload", "fake", "--json") == 0
     assert json.loads(capsys.readouterr().out)["policies"][0]["role"] == "ours"
+    assert run("lab", "formats") == 0
+    assert "SoCC 2019" in capsys.readouterr().out
+    assert run("lab", "formats", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["formats"][-1]["name"] == "generic"
     assert run("lab", "metrics") == 0
     assert "V_BE" in capsys.readouterr().out
     assert run("lab", "metrics", "--markdown") == 0
