@@ -27,6 +27,7 @@ import msgspec
 from cotenant.model.errors import InvalidInput
 
 SUFFIXES = (".yaml", ".yml")
+MOST_LOAD = 1.5  # what the co-located world takes
 
 
 class WorkloadFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -85,10 +86,12 @@ def read_workload_file(path: Path) -> WorkloadFile:
         if value is not None and not (isfinite(value) and low <= value <= high):
             raise InvalidInput(f"{name}: {field}", value, words)
     for load in read.loads or ():
-        if not isfinite(load) or not 0 < load <= 2:
-            raise InvalidInput(f"{name}: load", load, "a share of the cluster's CPU above 0, at most 2")
-        if read.service_share is not None and load < read.service_share:
-            raise InvalidInput(f"{name}: load", load, f"at least service_share = {read.service_share:g}")
+        if not isfinite(load) or not 0 < load <= MOST_LOAD:
+            raise InvalidInput(f"{name}: load", load, f"a share of the cluster's CPU above 0, at most {MOST_LOAD:g}")
+        if read.service_share is not None and load <= read.service_share:
+            raise InvalidInput(
+                f"{name}: load", load, f"more than service_share = {read.service_share:g}, so that there is batch"
+            )
     for field in ("load", "policies"):
         if getattr(read, field) == ():
             raise InvalidInput(f"{name}: {field}", "[]", "at least one")

@@ -40,6 +40,7 @@ def test_one_load_is_a_sweep_of_one(tmp_path: Path) -> None:
     assert read_workload_file(write(tmp_path, "base: founding\nload: 0.8\n")).loads == (0.8,)
     assert read_workload_file(write(tmp_path, "base: founding\nload: 1\n")).loads == (1,)
     assert read_workload_file(write(tmp_path, "base: founding\n")).loads is None
+    assert read_workload_file(write(tmp_path, "base: founding\nload: 1.5\n")).loads == (1.5,)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,9 @@ def test_one_load_is_a_sweep_of_one(tmp_path: Path) -> None:
         ("base: founding\nload: []\n", "expected at least one"),
         ("base: founding\npolicies: []\n", "expected at least one"),
         ("base: founding\nhorizon_h: .inf\n", "horizon_h: inf: expected hours"),
-        ("base: founding\nservice_share: 0.9\nload: 0.5\n", "at least service_share"),
+        ("base: founding\nload: 1.51\n", "load: 1.51: expected a share of the cluster's CPU above 0, at most 1.5"),
+        ("base: founding\nservice_share: 0.9\nload: 0.5\n", "more than service_share"),
+        ("base: founding\nservice_share: 0.45\nload: [0.7, 0.45]\n", "load: 0.45: expected more than service_share"),
         ("base: [founding\n", "expected YAML"),
         ("", "Expected `object`"),
         ("- founding\n", "Expected `object`"),
