@@ -15,8 +15,9 @@ from cotenant.model.errors import InvalidInput
 
 def explain(folder: Path, task: str, policy: str | None, seed: int | None, load: float | None, json: bool) -> int:
     """Run the one run again with recording on, and tell the task's decision."""
-    plan, ours = load_experiment(folder)
-    policy = policy if policy is not None else ours
+    stored = load_experiment(folder)
+    plan = stored.plan
+    policy = policy if policy is not None else stored.ours
     seed = seed if seed is not None else plan.seeds[0]
     load = load if load is not None else plan.loads[0]
     for name, value, known in (
@@ -30,15 +31,26 @@ def explain(folder: Path, task: str, policy: str | None, seed: int | None, load:
     spec = replace(plan.base, policy=policy, seed=seed, load=load, overrides=knobs)
     with as_typed(EXPLAIN, plan.overrides):
         told = registry.scenario(spec.workload).explain(spec, task)
+    notes = _notes(stored.sources)
     if json:
-        print(
-            storage.encode_object(
-                {"workload": spec.workload, "policy": policy, "seed": seed, "load": load} | asdict(told)
-            )
-        )
+        where = {"workload": spec.workload, "policy": policy, "seed": seed, "load": load}
+        print(storage.encode_object(where | asdict(told) | {"notes": notes}))
     else:
         _print(told, f"{spec.workload}, {policy}, load {load:g}, seed {seed}")
+        for note in notes:
+            tables.print_line(note)
     return 0
+
+
+def _notes(sources: str) -> list[str]:
+    """What the reader must know before holding this against the comparison's figures; `sources`: the digest that it stored."""
+    present = storage.code_digest()
+    if sources == present:
+        return []
+    return [
+        f"the comparison was made by other sources ({sources or 'unknown'}); this was told by the present ones ({present}), "
+        "whose decisions may differ: run the comparison again to have both from the same"
+    ]
 
 
 def _print(told: Explanation, where: str) -> None:

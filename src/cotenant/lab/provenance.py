@@ -93,8 +93,17 @@ def save_experiment(folder: Path, plan: Plan, ours: str, origin: Provenance) -> 
     storage.write_json(folder / storage.EXPERIMENT, {key: shared[key] for key in _Experiment.__struct_fields__})
 
 
-def load_experiment(folder: Path) -> tuple[Plan, str]:
-    """The plan that a folder was made by, and the name of our policy in it. Raises `InvalidInput` where it is no such folder."""
+@dataclass(frozen=True, slots=True)
+class StoredExperiment:
+    """What a folder was made by: the plan, the name of our policy in it, and the digest of the sources."""
+
+    plan: Plan
+    ours: str
+    sources: str
+
+
+def load_experiment(folder: Path) -> StoredExperiment:
+    """What made a folder. Raises `InvalidInput` where it is no folder of a comparison."""
     path = folder / storage.EXPERIMENT
     try:
         told = msgspec.json.decode(path.read_bytes(), type=_Experiment)
@@ -113,4 +122,5 @@ def load_experiment(folder: Path) -> tuple[Plan, str]:
         traces=Path(told.traces) if told.traces else None,
         file=Path(told.file) if told.file else None,
     )
-    return Plan(base, told.policies, told.seeds, told.loads, told.overrides), told.ours
+    plan = Plan(base, told.policies, told.seeds, told.loads, told.overrides)
+    return StoredExperiment(plan, told.ours, str(told.provenance.get("sources", "")))

@@ -13,7 +13,7 @@ import pytest
 from cotenant.cli.comparing import Request, make_plan
 from cotenant.cli.lab import FORMATS
 from cotenant.cli.main import main
-from cotenant.lab import registry
+from cotenant.lab import registry, storage
 from cotenant.lab.contract import Scenario
 from cotenant.lab.traces import formats
 
@@ -302,6 +302,21 @@ def test_explain_tells_a_decision(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert (told["policy"], told["seed"], told["load"]) == ("random", 1, 0.8)
     assert told["outcome"] == "placed on node-3 by random"
     assert told["candidates"][0] == ["node-3", 8.5, [["free", 12.0], ["violations", -3.5]]]
+
+
+def test_explain_says_where_other_sources_made_the_comparison(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*FAKE, "--out", tmp_path) == 0
+    capsys.readouterr()
+    assert run("lab", "explain", tmp_path, "pod-7") == 0
+    assert "other sources" not in capsys.readouterr().out
+    file = tmp_path / "experiment.json"
+    file.write_text(file.read_text().replace(storage.code_digest(), "0123456789abcdef"))
+    assert run("lab", "explain", tmp_path, "pod-7") == 0
+    assert "the comparison was made by other sources (0123456789abcdef)" in capsys.readouterr().out
+    assert run("lab", "explain", tmp_path, "pod-7", "--json") == 0
+    assert "other sources" in json.loads(capsys.readouterr().out)["notes"][0]
 
 
 def test_bad_arguments_of_explain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
