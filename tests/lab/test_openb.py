@@ -12,11 +12,13 @@ import pytest
 
 from cotenant.lab.contract import RunResult, RunSpec
 from cotenant.lab.scenarios.openb import OpenbScenario
+from cotenant.lab.traces import import_trace
 from cotenant.lab.workloads.openb import (
     FOLDER,
     NODE_LIST,
     PUBLISHED,
     arrivals,
+    node_list_path,
     pod_list_path,
     published_allocation,
     read_cluster,
@@ -54,7 +56,7 @@ nowhere,1000,1024,1,1000,H100
 def traces(tmp_path: Path) -> Path:
     folder = tmp_path / FOLDER
     folder.mkdir()
-    (folder / NODE_LIST).write_bytes(gzip.compress(NODES.encode()))
+    (folder / f"{NODE_LIST}.csv.gz").write_bytes(gzip.compress(NODES.encode()))
     (folder / "openb_pod_list_default.csv.gz").write_bytes(gzip.compress(PODS.encode()))
     return tmp_path
 
@@ -109,7 +111,7 @@ def test_equal_specifications_give_equal_results_and_seeds_differ(traces: Path) 
 
 
 def test_arrivals_are_the_shuffled_list_and_then_draws(traces: Path) -> None:
-    cluster = read_cluster(traces / FOLDER / NODE_LIST)
+    cluster = read_cluster(node_list_path(traces / FOLDER))
     pods = read_pods(pod_list_path(traces / FOLDER, "default"), cluster.models)
     demand = (pods.shapes.gpu_count * pods.shapes.gpu_milli)[pods.shape]
     order = arrivals(pods, 60_000, np.random.default_rng(0))
@@ -120,7 +122,7 @@ def test_arrivals_are_the_shuffled_list_and_then_draws(traces: Path) -> None:
 
 
 def test_model_wishes_become_bits(traces: Path) -> None:
-    cluster = read_cluster(traces / FOLDER / NODE_LIST)
+    cluster = read_cluster(node_list_path(traces / FOLDER))
     assert cluster.models == ("G2", "T4")
     assert cluster.gpu_milli == 12_000
     pods = read_pods(pod_list_path(traces / FOLDER, "default"), cluster.models)
@@ -144,6 +146,20 @@ def test_lists_by_name_and_by_file(traces: Path) -> None:
     default = figures(SCENARIO.run(spec(traces)))
     assert figures(SCENARIO.run(spec(traces, workload="openb:cpu250"))) == default
     assert figures(SCENARIO.run(spec(traces, file=own))) == default
+
+
+def test_plain_and_imported_lists_give_what_the_compressed_ones_do(traces: Path, tmp_path: Path) -> None:
+    expected = figures(SCENARIO.run(spec(traces)))
+    plain = tmp_path / "plain" / FOLDER
+    plain.mkdir(parents=True)
+    (plain / f"{NODE_LIST}.csv").write_text(NODES)
+    (plain / "openb_pod_list_default.csv").write_text(PODS)
+    import_trace("openb", traces / FOLDER, tmp_path / "parquet" / FOLDER)
+    assert {path.suffix for path in (tmp_path / "parquet" / FOLDER).iterdir()} == {".parquet"}
+    for root in ("plain", "parquet"):
+        assert figures(SCENARIO.run(spec(tmp_path / root))) == expected
+        with pytest.raises(InvalidInput, match=r"lists here: default$"):
+            SCENARIO.check(spec(tmp_path / root, workload="openb:cpu999"))
 
 
 def test_weights_can_be_overridden(traces: Path) -> None:

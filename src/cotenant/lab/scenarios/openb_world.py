@@ -19,10 +19,10 @@ from cotenant.engine.device_queue import KeptScores, kept_scores, place_all
 from cotenant.lab.contract import PolicyInfo, RunSpec
 from cotenant.lab.workloads.openb import (
     FOLDER,
-    NODE_LIST,
     Cluster,
     PodList,
     arrivals,
+    node_list_path,
     pod_list_path,
     read_cluster,
     read_pods,
@@ -128,8 +128,7 @@ def check_inputs(spec: RunSpec) -> None:
         raise InvalidInput("policy", spec.policy, "one of " + ", ".join(POLICIES))
     _weights(POLICIES[spec.policy], spec, GpuWeights(0.0, 0.0, 0.0, 1, 0.0))
     folder = _folder(spec)
-    if not (folder / NODE_LIST).is_file():
-        raise InvalidInput("traces", str(folder), f"a folder with {NODE_LIST}", _HINT)
+    node_list_path(folder)
     _list_path(spec, folder)
 
 
@@ -142,7 +141,7 @@ def build(spec: RunSpec) -> World:
     check_inputs(spec)
     policy = POLICIES[spec.policy]
     folder = _folder(spec)
-    cluster = read_cluster(folder / NODE_LIST)
+    cluster = read_cluster(node_list_path(folder))
     pods = read_pods(_list_path(spec, folder), cluster.models)
     order = np.random.default_rng([spec.seed, 2]).permutation(len(cluster.names))
     if policy.ties == Ties.SMALL_FIRST:

@@ -24,6 +24,7 @@ from scipy.special import ndtr
 
 from cotenant.lab.traces import read_table
 from cotenant.lab.traces.dag import job_dags
+from cotenant.lab.traces.folder import IN_WORDS, table_file
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.compiled import njit
 from cotenant.model.errors import InvalidInput
@@ -222,10 +223,10 @@ def real_pool(jobs_folder: Path, histograms_folder: Path) -> Pool:
 
 
 def _file(folder: Path, stem: str) -> Path:
-    found = sorted(folder.glob(f"{stem}.*"))
-    if not found:
-        raise InvalidInput("--traces", str(folder), f"a file {stem}.csv, .csv.gz or .parquet in it")
-    return found[0]
+    found = table_file(folder, stem)
+    if found is None:
+        raise InvalidInput("--traces", str(folder), f"a file {stem}{IN_WORDS} in it")
+    return found
 
 
 def _reweighted(jobs: list[Job], population: dict[int, int]) -> tuple[list[Job], Float]:

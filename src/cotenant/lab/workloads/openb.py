@@ -17,12 +17,13 @@ import numpy as np
 import polars as pl
 
 from cotenant.lab.traces import read_table
+from cotenant.lab.traces.folder import IN_WORDS, table_file, table_names
 from cotenant.model.arrays import Int
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.gpu_state import ANY_MODEL, MOST_DEVICES, WHOLE_GPU_MILLI, GpuNodes, GpuShapes
 
 FOLDER = "openb-gpu2023"
-NODE_LIST = "openb_node_list_gpu_node.csv.gz"
+NODE_LIST = "openb_node_list_gpu_node"
 PUBLISHED = "published_results_fgd_atc23.csv.gz"
 _POD_LIST = "openb_pod_list_"
 _MOST_MODELS = 62  # a set of models is one signed 64-bit word
@@ -118,18 +119,29 @@ def read_pods(path: Path, models: tuple[str, ...]) -> PodList:
     )
 
 
+def node_list_path(folder: Path) -> Path:
+    """Return the path of the node list, in whatever form it lies there.
+
+    Raises:
+        InvalidInput: there is none.
+    """
+    path = table_file(folder, NODE_LIST)
+    if path is None:
+        hint = f"give --traces DIR, where DIR holds {FOLDER}/"
+        raise InvalidInput("traces", str(folder), f"a folder with {NODE_LIST}{IN_WORDS}", hint)
+    return path
+
+
 def pod_list_path(folder: Path, name: str) -> Path:
-    """Return the path of the pod list called `name` (default, cpu250, ...).
+    """Return the path of the pod list called `name` (default, cpu250, ...), in whatever form it lies there.
 
     Raises:
         InvalidInput: there is no such list; the hint names those that are.
     """
-    path = folder / f"{_POD_LIST}{name}.csv.gz"
-    if not path.is_file():
-        there = sorted(
-            p.name.removeprefix(_POD_LIST).removesuffix(".csv.gz") for p in folder.glob(f"{_POD_LIST}*.csv.gz")
-        )
-        raise InvalidInput("workload", f"openb:{name}", "openb or openb:LIST", "lists here: " + ", ".join(there))
+    path = table_file(folder, f"{_POD_LIST}{name}")
+    if path is None:
+        there = ", ".join(table_names(folder, _POD_LIST)) or "none"
+        raise InvalidInput("workload", f"openb:{name}", "openb or openb:LIST", f"lists here: {there}")
     return path
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from cotenant.lab.traces import read_table
+from cotenant.lab.traces.folder import IN_WORDS, table_file
 from cotenant.model.arrays import Float, Int, NodeArrays, Param, Report, ShapeArrays, Sum
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.antiaffinity import GroupRules, group_rules
@@ -154,10 +155,10 @@ def make(data: Containers, load_: float, seed: int) -> World:
 
 
 def _file(folder: Path, stem: str) -> Path:
-    found = sorted(folder.glob(f"{stem}.*"))
-    if not found:
-        raise InvalidInput("--traces", str(folder), f"a file {stem}.csv, .csv.gz or .parquet in it")
-    return found[0]
+    found = table_file(folder, stem)
+    if found is None:
+        raise InvalidInput("--traces", str(folder), f"a file {stem}{IN_WORDS} in it")
+    return found
 
 
 def _refer(frame: pl.DataFrame, index: pl.DataFrame, columns: tuple[str, ...]) -> tuple[pl.DataFrame, int]:
