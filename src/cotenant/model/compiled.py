@@ -1,9 +1,10 @@
 """One way to compile.
 
 Problem: numba's on-disk cache looks only at the file a function stands in; when an inlined function of another file
-changes, the stale machine code is used. Choice: the cache folder is named by the sizes and times of all our sources,
-so any edit gives a new, empty cache. Limits: after an edit everything compiles once more, and a read-only home
-directory means that every process compiles for itself (numba then falls back to a temporary folder).
+changes, the stale machine code is used. Choice: the cache folder is named by a digest of numba's version and of the contents of
+every source that mentions "compiled" or "numba", so an edit of any of those gives a new, empty cache. Limits: after such an edit
+everything compiles once more; a source that compiled code takes a constant from must mention one of the two words; and a read-only
+home directory means that every process compiles for itself (numba then falls back to a temporary folder).
 """
 
 from __future__ import annotations
