@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+BENCHES ?= placement gang rebuild replay coldstart
 
 .PHONY: help setup demo test check lint types floors bench docs clean
 .DEFAULT_GOAL := help
@@ -36,8 +37,8 @@ types: setup
 floors: setup
 	$(BIN)/lint-imports
 
-bench: setup ## the speed of placement, JSON on standard output
-	$(BIN)/python -m bench.placement --json
+bench: setup ## speed: a JSON object a line on standard output, one for each of BENCHES
+	@for name in $(BENCHES); do $(BIN)/python -m bench.$$name --json || exit 1; done
 
 docs: setup ## regenerate the pages that are derived from code
 	$(BIN)/python -m cotenant lab metrics --markdown > docs/metrics.md

@@ -7,6 +7,7 @@ import os
 import platform
 import resource
 import statistics
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import process_time
@@ -59,9 +60,10 @@ def peak_memory_mib() -> float:
 
 
 def show(rows: Sequence[dict[str, Any]], as_json: bool, notes: Sequence[str] = ()) -> None:
-    """Print the rows as one JSON object, or as a table a person can read."""
+    """Print the rows as one JSON object on one line, with the name of the benchmark that runs, or as a table a person can read."""
     if as_json:
-        print(json.dumps({"rows": list(rows), "machine": machine(), "notes": list(notes)}))
+        name = Path(sys.argv[0]).stem
+        print(json.dumps({"bench": name, "rows": list(rows), "machine": machine(), "notes": list(notes)}), flush=True)
         return
     if rows:
         names = list(dict.fromkeys(name for row in rows for name in row))

@@ -1,0 +1,46 @@
+"""`make bench` runs every benchmark of speed, and each says which it is in one line of JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_make_bench_names_benchmarks_that_exist() -> None:
+    named = re.search(r"^BENCHES \?= (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert named is not None
+    assert set(named.group(1).split()) == {"placement", "gang", "rebuild", "replay", "coldstart"}
+    assert all((ROOT / "bench" / f"{name}.py").is_file() for name in named.group(1).split())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "arguments", "columns"),
+    [
+        (
+            "placement",
+            ("--nodes", "200", "--shapes", "16", "--pods", "500", "--repeats", "1"),
+            {"pods_per_s", "identical"},
+        ),
+        ("gang", ("--nodes", "200", "--members", "4", "--gangs", "2"), {"accepted_us", "rolled_back_us"}),
+        ("rebuild", ("--nodes", "200", "--repeats", "1"), {"reweigh_ms", "rebuild_ms"}),
+        ("replay", ("--nodes", "50", "--tasks", "500"), {"seconds", "events_per_s"}),
+        ("coldstart", ("--repeats", "1"), {"wall_s", "peak_mib"}),
+    ],
+)
+def test_a_benchmark_prints_one_object_on_one_line(name: str, arguments: tuple[str, ...], columns: set[str]) -> None:
+    command = [sys.executable, "-m", f"bench.{name}", *arguments, "--json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.count("\n") == 1
+    told = json.loads(done.stdout)
+    assert told["bench"] == name
+    assert told["rows"]
+    assert all(columns <= row.keys() for row in told["rows"])
+    assert all(row.get("identical", True) for row in told["rows"])
