@@ -155,6 +155,7 @@ def test_synthetic_jobs_follow_the_figures_they_claim() -> None:
     assert depth[tasks == 5].mean() == pytest.approx(3.7, abs=0.4)
 
 
+@pytest.mark.slow
 def test_load_is_what_was_asked_for_and_seeds_differ() -> None:
     pool = workload.synthetic_pool()
     seconds = workload.WARM_UP_S + workload.MEASURED_S + workload.TAIL_S

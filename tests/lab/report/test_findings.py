@@ -68,6 +68,7 @@ def test_a_difference_inside_its_interval_is_no_lead(make: Make) -> None:
     assert "is ahead" not in text
 
 
+@pytest.mark.slow
 def test_variants_are_told_apart_from_rivals_and_not_hidden(make: Make) -> None:
     comparison = make("cotenant", "random", "edf-paragon", loads=(0.75, 0.85, 0.95))
     named = replace(comparison, roles=dict(comparison.roles) | {"edf-paragon": "variant"})
@@ -111,6 +112,7 @@ def test_dominant_share_that_differs_is_not_called_the_traces(make: Make) -> Non
     assert "Dominant-share" not in said(replace(comparison, rows=rows))
 
 
+@pytest.mark.slow
 def test_the_sustained_load_is_said_with_its_bounds(make: Make) -> None:
     text = said(make("cotenant", "edf-least-allocated", "best-fit", loads=(0.75, 0.85, 0.95)))
     assert "the best rival, edf-least-allocated, 8" in text

@@ -66,6 +66,7 @@ def test_compare_json_is_one_object_and_nothing_else(tmp_path: Path, capsys: pyt
     assert told == json.loads((tmp_path / "results.json").read_text())
 
 
+@pytest.mark.slow
 def test_a_sweep_tells_the_sustained_load(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*FAKE, "--load", "0.9,0.7,0.8,0.99", "--out", tmp_path) == 0
     out = capsys.readouterr().out

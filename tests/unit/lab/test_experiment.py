@@ -100,6 +100,7 @@ def test_bad_input_found_by_a_worker_arrives_as_itself(tmp_path: Path) -> None:
     assert (caught.value.field, caught.value.expected) == ("machine_meta.csv: line 7", "a number")
 
 
+@pytest.mark.slow
 def test_side_by_side_gives_what_one_process_gives(tmp_path: Path) -> None:
     wanted = plan("cotenant", "random", seeds=1)
     alone = experiment.run(wanted, tmp_path / "a", jobs=1)
