@@ -158,13 +158,13 @@ def test_markers_of_what_was_not_measured_read_as_null_and_are_noted(tmp_path: P
     ("text", "where", "what"),
     [
         (b"", "batch_task.csv", "empty file"),
-        (gzip.compress(b""), "batch_task.csv", "empty file"),
+        (gzip.compress(b"", mtime=0), "batch_task.csv", "empty file"),
         (HEADER.encode(), "batch_task.csv", "no rows"),
         (b"\x00\x01\x02,\x03\n", "line 1", "binary data"),
         (ROWS.encode() + b"M77,2,j_1,1,\x00,1,2,3,4\n", "line 10", "binary data"),
         (ROWS.encode() + b"M77,2,j_\xff\xfe,1,Terminated,1,2,3,4\n", "line 10", "bytes that are not UTF-8"),
-        (gzip.compress((HEADER + ROWS * 50).encode())[:-40], "batch_task.csv", "truncated gzip"),
-        (gzip.compress(ROWS.encode())[:12] + b"\xff" * 40, "batch_task.csv", "damaged gzip"),
+        (gzip.compress((HEADER + ROWS * 50).encode(), mtime=0)[:-40], "batch_task.csv", "truncated gzip"),
+        (gzip.compress(ROWS.encode(), mtime=0)[:12] + b"\xff" * 40, "batch_task.csv", "damaged gzip"),
         (b"a,b,c\nM1,2,j\n", "line 1", "3 columns"),
         (b"machine,cpu,mem,disk,P,M,PM\nm,1,1,1,1,1,1\n", "line 1", "looks like tianchi's machines"),
         (HEADER.encode().replace(b"plan_mem", b"memory") + ROWS.encode(), "line 1, column 9", "memory"),
@@ -175,6 +175,7 @@ def test_markers_of_what_was_not_measured_read_as_null_and_are_noted(tmp_path: P
         ((HEADER + ROWS.replace(",0.39", "")).encode(), "line 2", "8 fields"),
         (ROWS.replace("Terminated,100", "Terminated,9000").encode(), "no usable row", "ends before it starts"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "file",  # a name that is the same in every process
 )
 def test_a_file_that_is_not_the_table_is_refused_with_its_place(
     tmp_path: Path, text: bytes, where: str, what: str
