@@ -1,4 +1,7 @@
-"""Profiles: an order, a fit, a score and how ties fall. Every one that compares itself with ours is told the same estimates."""
+"""Profiles: an order, a fit, a score and how ties fall. Every one that compares itself with ours is told the same estimates.
+
+Knobs of rivals are the best of as many trials as ours had, on seeds that are not reported (bench/tuning.py).
+"""
 
 from __future__ import annotations
 
@@ -56,6 +59,7 @@ PROFILES: tuple[Profile, ...] = (
         "earliest deadline first, least total slowdown by estimate",
         order=Order.DEADLINE,
         score=Score.PARAGON_LIKE,
+        knobs=Knobs(smt_loss=0.33, batch_budget=0.73, pressure_factor=0.97),
     ),
     Profile(
         "edf-paragon-overcommit",
@@ -63,6 +67,14 @@ PROFILES: tuple[Profile, ...] = (
         order=Order.DEADLINE,
         score=Score.PARAGON_LIKE,
         fit=Fit.PREDICTED_USE,
+        knobs=Knobs(
+            smt_loss=0.24,
+            batch_budget=0.54,
+            pressure_factor=0.49,
+            use_limit=0.74,
+            memory_limit=0.87,
+            request_cap=1.78,
+        ),
     ),
     Profile(
         "edf-paragon-measured",
