@@ -83,6 +83,15 @@ PROFILES: tuple[Profile, ...] = (
         score=Score.PARAGON_LIKE,
         fit=Fit.PREDICTED_USE,
         measures_use=True,
+        knobs=Knobs(
+            smt_loss=0.21,
+            batch_budget=0.51,
+            pressure_factor=0.63,
+            use_limit=0.83,
+            memory_limit=0.94,
+            request_cap=1.95,
+            caution=0.70,
+        ),
     ),
     Profile(
         "cotenant",
