@@ -21,6 +21,10 @@ class InvalidInput(CotenantError):
         shown = value if isinstance(value, str) and len(value) <= 80 else repr(value)[:80]
         super().__init__(f"{field}: {shown}: expected {expected}" + (f"; {hint}" if hint else ""))
 
+    def __reduce__(self) -> tuple[type[InvalidInput], tuple[str, object, str, str]]:
+        """Survive the way back from a worker process."""
+        return type(self), (self.field, self.value, self.expected, self.hint)
+
 
 class Transient(CotenantError):
     """May succeed later; `retry_after_s` says when to try."""
@@ -28,6 +32,10 @@ class Transient(CotenantError):
     def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
         self.retry_after_s = retry_after_s
         super().__init__(message)
+
+    def __reduce__(self) -> tuple[type[Transient], tuple[str, float]]:
+        """Survive the way back from a worker process."""
+        return type(self), (str(self), self.retry_after_s)
 
 
 class Permanent(CotenantError):
@@ -41,3 +49,7 @@ class Unsupported(CotenantError):
         self.feature = feature
         self.needs = needs
         super().__init__(f"{feature} is not supported here: it needs {needs}")
+
+    def __reduce__(self) -> tuple[type[Unsupported], tuple[str, str]]:
+        """Survive the way back from a worker process."""
+        return type(self), (self.feature, self.needs)

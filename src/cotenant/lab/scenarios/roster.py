@@ -114,7 +114,9 @@ ENTRANTS: tuple[Entrant, ...] = (
     Entrant(PolicyInfo("drf-best-fit", "DRF: the tenant with the least dominant share, best-fit", "rival"), _drf),
     Entrant(PolicyInfo("mesos-offers", "DRF by Mesos offers of whole nodes", "rival"), _mesos),
     Entrant(
-        PolicyInfo("tetris", "Tetris: machines choose by alignment and remaining work, f = 0.25", "rival"), _tetris
+        PolicyInfo("tetris", "Tetris: machines choose by alignment and remaining work, f = 0.25", "rival"),
+        _tetris,
+        knobs=("fairness",),
     ),
     Entrant(PolicyInfo("firmament-quincy", "min-cost flow, Quincy's costs", "rival"), _firmament("quincy")),
     Entrant(
