@@ -69,7 +69,7 @@ _DAG = (
     ("slowdown_p99", "p99 slowdown", 1.0, 2),
 )
 _RIVALS = "edf-least-allocated,edf-paragon,edf-paragon-overcommit,edf-paragon-measured"
-_SWEEP = f"cotenant,kube-default,founding,{_RIVALS}"
+_SWEEP = f"cotenant,kube-default,{_RIVALS}"
 _ABLATIONS = (
     "cotenant,cotenant-arrival,cotenant-deadline,cotenant-blind,cotenant-no-balance,cotenant-no-tolerance,cotenant-no-moves,"
     "cotenant-no-measurement,cotenant-requests,cotenant-true"
@@ -85,7 +85,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         "colocation",
         "Load swept",
-        _compare("colocation", _SWEEP, "--load", "0.70,0.80,0.85,0.90,0.95"),
+        _compare("colocation", _SWEEP, "--load", "0.80,0.85,0.90,0.95"),
         _SHORT,
     ),
     Experiment("ablation", "Ablation of ours at 90 %", _compare("colocation", _ABLATIONS, "--load", "0.90"), _SHORT),
