@@ -146,3 +146,8 @@ def test_a_workload_without_violations_is_judged_by_what_it_has(make: Make) -> N
 
 def test_a_policy_alone_is_compared_with_nobody(make: Make) -> None:
     assert not {each.kind for each in findings(make("cotenant"))} & {"lead", "loss"}
+
+
+def test_a_bound_is_no_policy_that_meets_or_misses_targets(make: Make) -> None:
+    text = said(replace(make("cotenant", "random", "true-values"), workload="founding"))
+    assert "are met together by 2 of 2 policies" in text

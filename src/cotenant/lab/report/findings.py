@@ -184,7 +184,7 @@ def _founding(c: Comparison) -> list[Finding]:
     if c.workload != "founding" or c.file or not all(name in c.measured for name, _, _ in FOUNDING_TARGETS):
         return []
     load = c.focus
-    rows = [row for row in c.rows if row.load == load]
+    rows = [row for row in c.rows if row.load == load and row.role != "bound"]
     meets = [row.policy for row in rows if _meets(row)]
     words = (
         "success > 99 %, violation < 3 %, per-task fairness > 0.95, dominant-share fairness > 0.12, fragmentation < 1 %"
@@ -204,7 +204,11 @@ def _founding(c: Comparison) -> list[Finding]:
 
 
 def _dominant_share(c: Comparison) -> list[Finding]:
-    rows = [row for row in c.rows if row.load == c.focus and isfinite(row.get("dominant_fairness").mean)]
+    rows = [
+        row
+        for row in c.rows
+        if row.load == c.focus and row.role != "bound" and isfinite(row.get("dominant_fairness").mean)
+    ]
     if len(rows) < 2:
         return []
     values = [row.get("dominant_fairness").mean for row in rows]
@@ -223,7 +227,9 @@ def _dominant_share(c: Comparison) -> list[Finding]:
 def _utilisation(c: Comparison) -> list[Finding]:
     if c.metrics["utilisation"].owner != "load":
         return []
-    rows = [row for row in c.rows if row.load == c.focus and isfinite(row.get("utilisation").mean)]
+    rows = [
+        row for row in c.rows if row.load == c.focus and row.role != "bound" and isfinite(row.get("utilisation").mean)
+    ]
     if len(rows) < 2 or "violation" not in c.measured:
         return []
     top = max(rows, key=lambda row: row.get("utilisation").mean)
