@@ -4,8 +4,10 @@ import json
 import multiprocessing
 import os
 import resource
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -181,7 +183,16 @@ def test_an_interrupt_says_how_to_go_on(
     assert f"--out {tmp_path}" in line
 
 
+@pytest.fixture
+def ctrl_c_is_heard() -> Iterator[None]:
+    """A shell's background jobs ignore Ctrl-C, and so would these tests when run from one."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("ctrl_c_is_heard")
 def test_an_interrupt_ends_the_worker_processes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("--workload", "fake", "--policies", "cotenant,interrupts", "--seeds", 50, "--jobs", 2, "--out", tmp_path)
     assert run(*COMPARE, *words) == 130
