@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 demo: setup ## the founding comparison: policies on one co-located workload, a table and a report
-	$(BIN)/cotenant lab compare --workload founding --seeds 2 --out runs/demo
+	$(BIN)/cotenant lab compare --workload founding --seeds 3 --out runs/demo
 
 test: setup ## every test; prints what was skipped and why
 	$(BIN)/python -m pytest -n 2 --dist loadscope -rs
