@@ -95,7 +95,7 @@ PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "cotenant",
-        "least slack first; damage in units of what each tolerates",
+        "least slack first; damage in units of what each tolerates; fits by measured use, moves replicas that miss",
         order=Order.SLACK,
         fit=Fit.PREDICTED_USE,
         score=Score.INTERFERENCE,
