@@ -71,7 +71,7 @@ METRICS: tuple[Metric, ...] = (
         "neither",
         "load",
         "Time mean over [1 h, H] of requested CPU / CPU capacity. It follows from the load, and rises when a policy is bad, "
-        "because slowed pods stay longer: no merit.",
+        "because slowed pods stay longer: no merit. Above 1 where batch is fitted by predicted use.",
     ),
     Metric(
         "utilisation_used",

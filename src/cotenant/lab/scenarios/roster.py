@@ -149,6 +149,7 @@ ENTRANTS: tuple[Entrant, ...] = (
     _ours("cotenant-no-moves", "ours without moving replicas that miss their objective", move_share=0.0),
     _ours("cotenant-requests", "ours fitting batch by requests instead of predicted use", fit=Fit.REQUESTS),
     _ours("cotenant-no-balance", "ours without balance and packing terms", strand_weight=0.0, packing_weight=0.0),
+    _ours("cotenant-no-measurement", "ours believing its estimates of use", measures_use=False),
     _ours(
         "cotenant-no-tolerance",
         "ours in plain slowdown, not in units of what each tolerates",
