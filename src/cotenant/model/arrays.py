@@ -38,16 +38,15 @@ class Sum(IntEnum):
     USE_MEMORY = 1  # bytes estimated in use
     PRESSURE = 2  # micro-cores: b u
     SERVICE_CPU = 3  # milli-CPU requested by services
-    SERVICE_USE = 4  # milli-CPU estimated in use by services
-    SERVICE_A = 5  # micro-cores: c a
-    SERVICE_AO = 6  # micro-cores: c a o
-    SERVICE_W = 7  # micro-cores: c w
-    SERVICE_WA = 8  # micro-cores: c w a
-    SERVICE_WAO = 9  # micro-cores: c w a o
-    BATCH_CPU = 10  # milli-CPU requested by batch
-    BATCH_A = 11  # micro-cores: c a
-    BATCH_W = 12  # micro-cores: c w
-    BATCH_WA = 13  # micro-cores: c w a
+    SERVICE_A = 4  # micro-cores: c a
+    SERVICE_AO = 5  # micro-cores: c a o
+    SERVICE_W = 6  # micro-cores: c w
+    SERVICE_WA = 7  # micro-cores: c w a
+    SERVICE_WAO = 8  # micro-cores: c w a o
+    BATCH_CPU = 9  # milli-CPU requested by batch
+    BATCH_A = 10  # micro-cores: c a
+    BATCH_W = 11  # micro-cores: c w
+    BATCH_WA = 12  # micro-cores: c w a
 
 
 class Report(IntEnum):

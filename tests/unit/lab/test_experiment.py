@@ -248,5 +248,5 @@ def test_the_registry_lists_without_loading_and_finds_by_name(monkeypatch: pytes
 def test_an_overcommitted_cluster_may_be_asked_for_more_than_it_has() -> None:
     asked = RunResult(BASE, Measures(utilisation=1.2, success=1.0))
     experiment.check_result(asked, BASE)
-    with pytest.raises(Permanent, match="utilisation_used is 1.2"):
+    with pytest.raises(Permanent, match=r"utilisation_used is 1\.2"):
         experiment.check_result(replace(asked, measures=Measures(utilisation_used=1.2)), BASE)

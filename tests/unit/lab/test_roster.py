@@ -1,8 +1,8 @@
 """Everybody the experiments name can run."""
 
 import pytest
-
 from bench.evidence import EXPERIMENTS
+
 from cotenant.lab.registry import scenario
 
 

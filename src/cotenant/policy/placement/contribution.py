@@ -37,7 +37,6 @@ def contribution(request: Int, params: Float, half_node_cores: float, pressure_f
     sums[:, Sum.USE_MEMORY] = np.rint(params[:, Param.USE_MEMORY]).astype(np.int64)
     sums[:, Sum.PRESSURE] = micro(np.where(service, 1.0, pressure_factor) * pressure * use, everyone)
     sums[:, Sum.SERVICE_CPU] = np.where(service, request[:, CPU], 0)
-    sums[:, Sum.SERVICE_USE] = np.where(service, sums[:, Sum.USE_CPU], 0)
     sums[:, Sum.SERVICE_A] = micro(cores * sensitivity, service)
     sums[:, Sum.SERVICE_AO] = micro(cores * sensitivity * own, service)
     sums[:, Sum.SERVICE_W] = micro(cores * weight, service)
