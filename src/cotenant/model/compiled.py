@@ -54,9 +54,3 @@ def inlined(function: F) -> F:
     instead of 6 ns a call for the filters of placement.
     """
     return cast(F, numba.njit(cache=True, error_model="numpy", forceinline=True)(function))
-
-
-def njit_fast(function: F) -> F:
-    """Compile allowing re-association and no NaN: only where the result is compared with nothing to the last bit."""
-    flags = {"nnan", "ninf", "nsz", "arcp", "contract", "reassoc"}
-    return cast(F, numba.njit(cache=True, error_model="numpy", fastmath=flags)(function))
