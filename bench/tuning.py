@@ -68,7 +68,10 @@ def evaluate(
 
 def tune(pool: Executor, policy: str, trials: int, load: float, seeds: tuple[int, ...]) -> list[Trial]:
     """All trials of one policy, the defaults first."""
-    import optuna
+    try:
+        import optuna
+    except ImportError as error:
+        raise SystemExit("python -m bench.tuning needs the extra `tune`: pip install -e '.[tune]'") from error
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=0, n_startup_trials=max(4, trials // 3)))
