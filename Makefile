@@ -15,7 +15,7 @@ setup: $(STAMP) ## make .venv with everything the lab and the tests need
 
 $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[lab,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[lab,cluster,local,dev]'
 	@touch $@
 
 demo: setup ## the founding comparison: policies on one co-located workload, a table and a report

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cotenant.engine.encoding import Encoder
 from cotenant.engine.narrowing import Narrowing
-from cotenant.model.affinity import AntiAffinityTerm, NodePolicy, SpreadConstraint, WhenUnsatisfiable
+from cotenant.model.affinity import NodePolicy, PodTerm, SpreadConstraint, WhenUnsatisfiable
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.errors import Permanent
 from cotenant.model.labels import HOSTNAME, NO_LABELS, ZONE, Labels, LabelSelector, Operator, Requirement
@@ -30,7 +30,7 @@ selectors = st.one_of(
     st.just(LabelSelector((Requirement("app", Operator.NOT_IN, ("x",)),))),
 )
 anti_terms = st.builds(
-    AntiAffinityTerm,
+    PodTerm,
     st.sampled_from(KEYS),
     selectors,
     st.sampled_from([(), ("ns0",), ("ns0", "ns1")]),
@@ -204,7 +204,7 @@ def test_a_new_node_opens_a_domain_and_a_lost_one_closes_it() -> None:
 
 def test_a_pod_sits_once_and_is_forgotten_whole() -> None:
     world = World([Node("n", SIZE)])
-    never = AntiAffinityTerm(HOSTNAME, LabelSelector())
+    never = PodTerm(HOSTNAME, LabelSelector())
     first, second = world.add(Pod("p", anti_affinity=(never,))), world.add(Pod("q"))
     world.narrowing.seat(first, 0)
     with pytest.raises(Permanent, match="already sits"):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotenant.engine.encoding import Encoder
-from cotenant.model.affinity import AntiAffinityTerm
+from cotenant.model.affinity import PodTerm
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.errors import Permanent
 from cotenant.model.labels import Labels, LabelSelector
@@ -42,7 +42,7 @@ class _Selected:
 class _Owns:
     """Counted: residents of a namespace that have this required anti-affinity term."""
 
-    term: AntiAffinityTerm
+    term: PodTerm
     namespace: str
 
     def about(self, pod: Pod) -> bool:

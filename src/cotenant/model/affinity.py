@@ -70,22 +70,23 @@ class NodeAffinity:
 
 
 @dataclass(frozen=True, slots=True)
-class AntiAffinityTerm:
-    """No pod that the selector selects may share the topology domain. No selector selects no pod.
+class PodTerm:
+    """Pods in the same topology domain that a pod wants near (`Pod.affinity`) or away (`Pod.anti_affinity`). No selector selects no pod.
 
-    Without namespaces it means the pod's own.
+    It is about the namespaces named and those whose labels `namespace_selector` selects; with neither, about the pod's own.
     """
 
     topology_key: str
     selector: LabelSelector | None
     namespaces: tuple[str, ...] = ()
     weight: int | None = None  # None = required; 1..100 = preferred
+    namespace_selector: LabelSelector | None = None  # an empty one selects every namespace
 
     def __post_init__(self) -> None:
         if not self.topology_key:
-            raise InvalidInput("podAntiAffinity", "", "a topologyKey")
+            raise InvalidInput("podAffinity", "", "a topologyKey")
         if self.weight is not None and not 1 <= self.weight <= 100:
-            raise InvalidInput("preferred pod anti-affinity weight", self.weight, "1 to 100")
+            raise InvalidInput("preferred pod affinity weight", self.weight, "1 to 100")
 
     def selects(self, own_namespace: str, namespace: str, labels: Labels) -> bool:
         """Whether a pod of `own_namespace` that has this term stays away from a pod of `namespace` with these labels."""

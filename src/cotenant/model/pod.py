@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf, isfinite, isnan
 
-from cotenant.model.affinity import AntiAffinityTerm, NodeAffinity, SpreadConstraint
+from cotenant.model.affinity import NodeAffinity, PodTerm, SpreadConstraint
 from cotenant.model.errors import InvalidInput
 from cotenant.model.labels import NO_LABELS, Labels
 from cotenant.model.qos import PriorityClass, QoSClass, effective_class
@@ -44,6 +44,21 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
+class HostPort:
+    """A port that a pod takes on its node. The address 0.0.0.0 (or none) takes the port on every address."""
+
+    port: int
+    protocol: str = "TCP"
+    address: str = "0.0.0.0"
+
+    def conflicts(self, other: HostPort) -> bool:
+        """Whether both cannot be on one node."""
+        if (self.port, self.protocol) != (other.port, other.protocol):
+            return False
+        return self.address == other.address or "0.0.0.0" in (self.address, other.address)
+
+
+@dataclass(frozen=True, slots=True)
 class Pod:
     """One pod. Requests exclude the one `pods` slot that every pod takes."""
 
@@ -58,8 +73,10 @@ class Pod:
     node_selector: Labels = NO_LABELS
     node_affinity: NodeAffinity | None = None
     tolerations: tuple[Toleration, ...] = ()
-    anti_affinity: tuple[AntiAffinityTerm, ...] = ()
+    affinity: tuple[PodTerm, ...] = ()
+    anti_affinity: tuple[PodTerm, ...] = ()
     spread: tuple[SpreadConstraint, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
     tenant: str = ""  # empty = the namespace
     group: str = ""  # at most `group_limit` pods of a group on one node; empty = no such rule
     group_limit: int = 1
@@ -135,7 +152,7 @@ class Shape:
     node_selector: Labels
     node_affinity: NodeAffinity | None
     tolerations: tuple[Toleration, ...]
-    anti_affinity: tuple[AntiAffinityTerm, ...]
+    anti_affinity: tuple[PodTerm, ...]
     spread: tuple[SpreadConstraint, ...]
     labels: Labels
     namespace: str

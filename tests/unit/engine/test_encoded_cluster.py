@@ -10,7 +10,7 @@ from cotenant.engine.encoding import Encoder
 from cotenant.engine.ledger import Ledger
 from cotenant.engine.narrowing import Narrowing
 from cotenant.engine.scheduler import Scheduler
-from cotenant.model.affinity import AntiAffinityTerm, SpreadConstraint
+from cotenant.model.affinity import PodTerm, SpreadConstraint
 from cotenant.model.arrays import Int, PendingArrays
 from cotenant.model.labels import HOSTNAME, ZONE, Labels, LabelSelector
 from cotenant.model.node import Node
@@ -102,7 +102,7 @@ def test_a_full_zone_holds_the_others_back_and_says_so() -> None:
 
 def test_anti_affinity_leaves_one_a_host_and_room_made_is_used() -> None:
     cluster = Cluster("a", "b")
-    alone = (AntiAffinityTerm(HOSTNAME, WEB),)
+    alone = (PodTerm(HOSTNAME, WEB),)
     cluster.submit(*(web(i, anti_affinity=alone) for i in range(4)))
     rows = cluster.decide(0.0)
     assert sorted(rows.tolist()) == [0, 1]

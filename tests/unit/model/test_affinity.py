@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from cotenant.model.affinity import (
-    AntiAffinityTerm,
     NodeSelector,
     NodeSelectorTerm,
+    PodTerm,
     PreferredTerm,
     SpreadConstraint,
     WhenUnsatisfiable,
@@ -52,9 +52,9 @@ def test_weights_and_bounds() -> None:
     with pytest.raises(InvalidInput, match="minDomains"):
         SpreadConstraint("zone", LabelSelector(), 1, min_domains=0)
     with pytest.raises(InvalidInput, match="topologyKey"):
-        AntiAffinityTerm("", LabelSelector())
+        PodTerm("", LabelSelector())
     with pytest.raises(InvalidInput, match="1 to 100"):
-        AntiAffinityTerm("zone", LabelSelector(), weight=0)
+        PodTerm("zone", LabelSelector(), weight=0)
     with pytest.raises(InvalidInput, match="topologyKey"):
         SpreadConstraint("", LabelSelector())
 
@@ -62,14 +62,14 @@ def test_weights_and_bounds() -> None:
 def test_no_selector_selects_no_pod_an_empty_one_every_pod() -> None:
     assert not SpreadConstraint("zone", None).selects(Labels())
     assert SpreadConstraint("zone", LabelSelector()).selects(Labels())
-    assert not AntiAffinityTerm("zone", None).selects("a", "a", Labels())
-    assert AntiAffinityTerm("zone", LabelSelector()).selects("a", "a", Labels())
+    assert not PodTerm("zone", None).selects("a", "a", Labels())
+    assert PodTerm("zone", LabelSelector()).selects("a", "a", Labels())
 
 
 def test_anti_affinity_means_the_own_namespace_unless_it_names_others() -> None:
-    own = AntiAffinityTerm("zone", LabelSelector())
+    own = PodTerm("zone", LabelSelector())
     assert not own.selects("a", "b", Labels())
-    named = AntiAffinityTerm("zone", LabelSelector(), ("b", "c"))
+    named = PodTerm("zone", LabelSelector(), ("b", "c"))
     assert named.selects("a", "c", Labels())
     assert not named.selects("a", "a", Labels())
 

@@ -1,0 +1,1 @@
+"""The real world, one folder each."""

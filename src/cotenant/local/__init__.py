@@ -1,0 +1,1 @@
+"""A Kubernetes-shaped cluster in one process: API server, workload controllers, simulated nodes."""

@@ -1,0 +1,1 @@
+"""The API server: what ordinary Kubernetes clients talk to."""
