@@ -1,0 +1,70 @@
+"""What a node tells the scheduler about itself: the founding payload, checked.
+
+Problem: a score that trusts a node's report is wrong in a new way for every mistake in it (a missing capacity, a share of 40, a clock an
+hour fast), and the sender must learn which. Choice: one frozen value that cannot be built from nonsense, and its row for the arrays.
+Limits: the founding document names no units; here CPU is in cores and memory in bytes, as its agent reads them from cgroup files.
+
+Fields: founding document, "sidecar-agent" (node, allocatable and used, p99, violation rate, dominant share, fairness, timestamp).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+
+from cotenant.model.arrays import Report
+from cotenant.model.errors import InvalidInput
+
+REPORT_TTL_S = 120.0  # an older report counts as none
+LARGEST_LATENCY_MS = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """One node's last window. Raises `InvalidInput` with the founding field name."""
+
+    node: str
+    cpu_allocatable: float  # cores
+    cpu_used: float
+    memory_allocatable: float  # bytes
+    memory_used: float
+    latency_p99_ms: float
+    violation: float  # violations / requests, 0..1
+    dominant_share: float  # max(cpu used, memory used) over allocatable; above 1 where the node is overcommitted
+    fairness: float  # Jain's index over the tenants, 0..1
+    at_s: float  # Unix time
+
+    def __post_init__(self) -> None:
+        if not self.node:
+            raise InvalidInput("node_name", self.node, "the node's name")
+        for name, value in (("cpu_allocatable", self.cpu_allocatable), ("memory_allocatable", self.memory_allocatable)):
+            if not (isfinite(value) and value > 0):
+                raise InvalidInput(name, value, "a number above 0")
+        for name, value in (
+            ("cpu_used", self.cpu_used),
+            ("memory_used", self.memory_used),
+            ("tail_latency_p99", self.latency_p99_ms),
+            ("dominant_share", self.dominant_share),
+        ):
+            if not (isfinite(value) and value >= 0):
+                raise InvalidInput(name, value, "a number that is not negative")
+        if self.latency_p99_ms > LARGEST_LATENCY_MS:
+            raise InvalidInput("tail_latency_p99", self.latency_p99_ms, "milliseconds")
+        for name, value in (("slo_violation_rate", self.violation), ("per_task_fairness", self.fairness)):
+            if not 0 <= value <= 1:
+                raise InvalidInput(name, value, "a fraction, 0 to 1")
+        if not isfinite(self.at_s):
+            raise InvalidInput("timestamp", self.at_s, "a time")
+
+    def row(self) -> tuple[float, ...]:
+        """Its values in the order of `arrays.Report`; use as a fraction of allocatable."""
+        values = {
+            Report.CPU_USED: self.cpu_used / self.cpu_allocatable,
+            Report.MEMORY_USED: self.memory_used / self.memory_allocatable,
+            Report.LATENCY_P99_MS: self.latency_p99_ms,
+            Report.VIOLATION: self.violation,
+            Report.DOMINANT_SHARE: self.dominant_share,
+            Report.FAIRNESS: self.fairness,
+            Report.REPORTED_AT: self.at_s,
+        }
+        return tuple(values[column] for column in Report)

@@ -1,0 +1,1 @@
+"""The processes: they wire drivers to engines."""

@@ -1,0 +1,1 @@
+"""`cotenant extender`: our judgement beside an unchanged kube-scheduler."""

@@ -1,0 +1,94 @@
+"""The scheduler extender protocol, as kube-scheduler writes and reads it.
+
+Problem: the protocol's Go structs have no JSON names of their own, so its keys are capitalised, unused ones are null, and an answer it does
+not expect fails a pod's whole cycle. Choice: strict structs of what we use; a node is kept as the bytes that came, so that an answer in
+full-node mode hands back exactly what was given. Limits: the deprecated `Nodes` of a preemption is refused with what to change.
+
+Source: Kubernetes, staging/src/k8s.io/kube-scheduler/extender/v1/types.go (v1.36); real requests in reference form in tests/kube.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+LARGEST_SCORE = 10  # MaxExtenderPriority: kube-scheduler multiplies by weight x 10
+
+
+class NodeList(msgspec.Struct, frozen=True):
+    """A v1.NodeList whose nodes stay encoded."""
+
+    items: list[msgspec.Raw] | None = None
+
+
+class Args(msgspec.Struct, frozen=True, rename="pascal"):
+    """`ExtenderArgs`: exactly one of the two is set, by the configuration's `nodeCacheCapable`."""
+
+    pod: msgspec.Raw = msgspec.Raw(b"null")
+    nodes: NodeList | None = None
+    node_names: list[str] | None = None
+
+
+class FilterAnswer(msgspec.Struct, frozen=True, rename="pascal"):
+    """`ExtenderFilterResult`."""
+
+    nodes: dict[str, list[msgspec.Raw]] | None = None
+    node_names: list[str] | None = None
+    failed_nodes: dict[str, str] = {}
+    failed_and_unresolvable_nodes: dict[str, str] = {}
+    error: str = ""
+
+
+class HostPriority(msgspec.Struct, frozen=True, rename="pascal"):
+    """One node's score, 0 to `LARGEST_SCORE` unless the user asked for another scale."""
+
+    host: str
+    score: int
+
+
+class BindingArgs(msgspec.Struct, frozen=True):
+    """`ExtenderBindingArgs`; its UID is written in capitals."""
+
+    pod_name: str = msgspec.field(name="PodName")
+    pod_namespace: str = msgspec.field(name="PodNamespace")
+    pod_uid: str = msgspec.field(name="PodUID")
+    node: str = msgspec.field(name="Node")
+
+
+class BindingAnswer(msgspec.Struct, frozen=True, rename="pascal"):
+    """`ExtenderBindingResult`."""
+
+    error: str = ""
+
+
+class MetaPod(msgspec.Struct, frozen=True):
+    """A victim by its UID."""
+
+    uid: str = msgspec.field(name="UID")
+
+
+class MetaVictims(msgspec.Struct, frozen=True):
+    """Victims of one node, named by UID (names mode)."""
+
+    pods: list[MetaPod] | None = msgspec.field(name="Pods", default=None)
+    violations: int = msgspec.field(name="NumPDBViolations", default=0)
+
+
+class Victims(msgspec.Struct, frozen=True):
+    """Victims of one node with their whole objects (full-node mode)."""
+
+    pods: list[msgspec.Raw] | None = msgspec.field(name="Pods", default=None)
+    violations: int = msgspec.field(name="NumPDBViolations", default=0)
+
+
+class PreemptionArgs(msgspec.Struct, frozen=True, rename="pascal"):
+    """`ExtenderPreemptionArgs`: one of the two maps is set."""
+
+    pod: msgspec.Raw = msgspec.Raw(b"null")
+    node_name_to_victims: dict[str, Victims] | None = None
+    node_name_to_meta_victims: dict[str, MetaVictims] | None = None
+
+
+class PreemptionAnswer(msgspec.Struct, frozen=True, rename="pascal"):
+    """`ExtenderPreemptionResult`: always by UID."""
+
+    node_name_to_meta_victims: dict[str, MetaVictims]
