@@ -1,0 +1,30 @@
+"""The annotations that this project reads and writes on Kubernetes objects: each name once.
+
+Problem: a scheduler, a simulated node and a workload must agree on where a pod says what it needs, and Kubernetes has no field for it.
+Choice: flat names under one prefix; amounts are decimal text with the unit in the name, structured values are JSON objects with the
+field names of the value they stand for. Limits: only `SIMULATED` may hold the truth of a simulated pod; no scheduler reads it.
+"""
+
+from __future__ import annotations
+
+PREFIX = "cotenant.io/"
+
+# --- on pods, for schedulers
+TENANT = "cotenant.io/tenant"  # whose pod it is; absent = its namespace
+OBJECTIVE_P99_MS = "cotenant.io/objective-p99-ms"  # a service's latency objective, milliseconds
+ESTIMATE = "cotenant.io/estimate"  # JSON, the fields of model.pod.Estimate; absent fields take its defaults
+DEADLINE = "cotenant.io/deadline"  # of the pod's job, RFC 3339
+GROUP = "cotenant.io/group"  # at most `GROUP_LIMIT` pods of a group on one node
+GROUP_LIMIT = "cotenant.io/group-limit"  # default 1
+LOAD_LIMIT = "cotenant.io/load-limit"  # largest estimated CPU fraction of a node that the pod may lead to
+
+# --- on pods, for simulated nodes only
+SIMULATED = "cotenant.io/simulated"  # JSON: what the pod really does (local/nodes/behaviour.py)
+RUN_SECONDS = "cotenant.io/run-seconds"  # how long a simulated pod runs, alone on its node; absent = for ever
+EXIT_CODE = "cotenant.io/exit-code"  # what it ends with; absent = 0
+
+# --- on nodes, for simulated nodes only
+FAIL = "cotenant.io/fail"  # "true": the simulated node falls silent until this is taken away
+CPU_USED = "cotenant.io/cpu-used"  # written by simulated nodes: cores in use
+MEMORY_USED = "cotenant.io/memory-used"  # bytes in use
+VIOLATION = "cotenant.io/violation"  # share of the node's services that missed their objective in the last window
