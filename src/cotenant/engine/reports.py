@@ -9,6 +9,7 @@ whose clock is wrong is heard of at once, in its own log, instead of being ignor
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from cotenant.model.errors import InvalidInput, Transient
 from cotenant.model.report import REPORT_TTL_S, NodeReport
@@ -47,7 +48,7 @@ class Reports:
             if len(self._last) >= self._most:
                 raise Transient(f"{self._most} nodes report already, the most that are kept", retry_after_s=self.ttl_s)
         self._last.pop(report.node, None)
-        self._last[report.node] = report
+        self._last[report.node] = report if report.at_s <= now_s else replace(report, at_s=now_s)
         return True
 
     def fresh(self, node: str, now_s: float) -> NodeReport | None:

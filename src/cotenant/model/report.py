@@ -17,6 +17,7 @@ from cotenant.model.errors import InvalidInput
 
 REPORT_TTL_S = 120.0  # an older report counts as none
 LARGEST_LATENCY_MS = 1e9
+LONGEST_NAME = 253  # of a node: Kubernetes, DNS subdomain names
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,8 @@ class NodeReport:
     at_s: float  # Unix time
 
     def __post_init__(self) -> None:
-        if not self.node:
-            raise InvalidInput("node_name", self.node, "the node's name")
+        if not 0 < len(self.node) <= LONGEST_NAME:
+            raise InvalidInput("node_name", self.node, f"the node's name, 1 to {LONGEST_NAME} characters")
         for name, value in (("cpu_allocatable", self.cpu_allocatable), ("memory_allocatable", self.memory_allocatable)):
             if not (isfinite(value) and value > 0):
                 raise InvalidInput(name, value, "a number above 0")

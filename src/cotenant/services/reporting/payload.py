@@ -16,6 +16,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.report import NodeReport
 
 MOST_BYTES = 64 * 1024
+WHOLE = "report"  # the field that errors name where no single one is to blame
 
 
 class Payload(msgspec.Struct, frozen=True):
@@ -48,9 +49,9 @@ def read(body: bytes) -> NodeReport:
             raise InvalidInput(missing[1], "missing", "a value") from None
         if wrong := _WRONG.match(str(error)):
             raise InvalidInput(wrong[3], wrong[2], wrong[1]) from None
-        raise InvalidInput("report", str(error), "the founding payload: one JSON object") from None
+        raise InvalidInput(WHOLE, str(error), "the founding payload: one JSON object") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput("report", str(error), "a JSON object") from None
+        raise InvalidInput(WHOLE, str(error), "a JSON object") from None
     return NodeReport(
         node=payload.node_name,
         cpu_allocatable=payload.cpu_allocatable,

@@ -1,0 +1,124 @@
+"""`POST /metrics/report`: where agents tell what their nodes do.
+
+Problem: reports come from many agents, some old, some broken, some not ours, and each sender must learn from the answer alone what to change.
+Choice: an ASGI application of its own that any of our servers mounts at the path, over a store that the server's judgement reads.
+
+    204  taken                                  401  no token, or not the one
+    200  a newer report of the node is known    413  more than 64 KiB        429  as many nodes report as are kept
+    400  not a JSON object                      415  not JSON by its type    408  the body does not come
+    422  a field is wrong: {"error": "...", "field": "..."} on one line
+
+Limits: one report a request. Without a token anybody who can connect is believed: the server decides whether that may be.
+Source: founding document, "sidecar-agent" and metrics loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+
+import msgspec
+
+from cotenant.engine.reports import Reports
+from cotenant.model.errors import InvalidInput, Transient
+from cotenant.model.report import NodeReport
+from cotenant.services.reporting import payload
+from cotenant.services.reporting.asgi import (
+    Answer,
+    Gone,
+    Receive,
+    Refused,
+    Scope,
+    Send,
+    header,
+    read_body,
+    send_answer,
+)
+from cotenant.services.reporting.tokens import ReportToken
+
+PATH = "/metrics/report"
+BODY_WITHIN_S = 10.0
+
+
+class Outcome(StrEnum):
+    """What became of a report; a label of the metric that counts them."""
+
+    TAKEN = "taken"
+    OLDER = "older"
+    MALFORMED = "malformed"
+    INVALID = "invalid"
+    UNAUTHORIZED = "unauthorized"
+    FULL = "full"
+    REFUSED = "refused"  # too large, too slow, wrong method or type
+
+
+class _Trouble(msgspec.Struct, frozen=True):
+    error: str
+    field: str | None = None
+
+
+class ReportEndpoint:
+    """The ASGI application. `counts` has a number for every outcome."""
+
+    def __init__(
+        self,
+        reports: Reports,
+        clock: Callable[[], float],
+        token: ReportToken | None = None,
+        taken: Callable[[NodeReport], None] | None = None,
+    ) -> None:
+        """`clock` gives Unix seconds; `taken` is told of every report that entered the store."""
+        self._reports = reports
+        self._clock = clock
+        self._token = token
+        self._taken = taken
+        self.counts = dict.fromkeys(Outcome, 0)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            raise ValueError(f"an HTTP endpoint was asked for {scope['type']}")
+        try:
+            outcome, answer = await self._answer(scope, receive)
+        except Refused as refused:
+            outcome, answer = Outcome.REFUSED, refused.answer
+        except Gone:
+            self.counts[Outcome.REFUSED] += 1
+            return
+        self.counts[outcome] += 1
+        await send_answer(send, answer)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> tuple[Outcome, Answer]:
+        if scope["method"] != "POST":
+            return Outcome.REFUSED, _trouble(405, "only POST", more=((b"allow", b"POST"),))
+        now_s = self._clock()
+        if self._token is not None and not self._token.accepts(header(scope, b"authorization"), now_s):
+            trouble = _trouble(401, "a bearer token that this server knows is needed")
+            return Outcome.UNAUTHORIZED, Answer(401, trouble.body, more=((b"www-authenticate", b"Bearer"),))
+        kind = header(scope, b"content-type").partition(b";")[0].strip().lower()
+        if kind not in (b"", b"application/json"):
+            return Outcome.REFUSED, _trouble(415, "Content-Type must be application/json")
+        return self.take(await read_body(scope, receive, payload.MOST_BYTES, BODY_WITHIN_S), now_s)
+
+    def take(self, body: bytes, now_s: float) -> tuple[Outcome, Answer]:
+        """A report's JSON into the store, and what to answer. Never raises for what was sent."""
+        try:
+            report = payload.read(body)
+            entered = self._reports.accept(report, now_s)
+        except InvalidInput as error:
+            if error.field == payload.WHOLE:
+                return Outcome.MALFORMED, _trouble(400, str(error))
+            return Outcome.INVALID, _trouble(422, str(error), error.field)
+        except Transient as error:
+            retry = (b"retry-after", b"%d" % max(1, round(error.retry_after_s)))
+            return Outcome.FULL, _trouble(429, str(error), more=(retry,))
+        if not entered:
+            return Outcome.OLDER, _trouble(200, "not taken: a newer report of this node is known", "timestamp")
+        if self._taken is not None:
+            self._taken(report)
+        return Outcome.TAKEN, Answer(204)
+
+
+def _trouble(status: int, error: str, field: str | None = None, more: tuple[tuple[bytes, bytes], ...] = ()) -> Answer:
+    body = msgspec.json.encode(_Trouble(" ".join(error.split()), field)) + b"\n"
+    return Answer(status, body, more=more)
