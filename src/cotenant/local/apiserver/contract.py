@@ -115,6 +115,7 @@ class ApiError(Exception):
         kind: str = "",
         causes: tuple[Cause, ...] = (),
         retry_after_s: int = 0,
+        continue_token: str = "",
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -125,6 +126,7 @@ class ApiError(Exception):
         self.kind = kind
         self.causes = causes
         self.retry_after_s = retry_after_s
+        self.continue_token = continue_token  # of a 410: where to go on inconsistently
 
     def status(self) -> Manifest:
         """The `Status` object of the answer."""
@@ -142,7 +144,7 @@ class ApiError(Exception):
         return {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": {"continue": self.continue_token} if self.continue_token else {},
             "status": "Failure",
             "message": self.message,
             "reason": self.reason,

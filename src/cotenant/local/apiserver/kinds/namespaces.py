@@ -1,0 +1,64 @@
+"""Namespaces: active until deleted, then Terminating until their content is gone.
+
+Source: Kubernetes documentation "Namespaces"; namespace finalization as the API reference describes it (`spec.finalizers`, `/finalize`).
+"""
+
+from __future__ import annotations
+
+from cotenant.local.apiserver.contract import Cause, Manifest
+from cotenant.local.apiserver.kinds.behaviour import Behaviour, World
+from cotenant.local.apiserver.verbs_errors import immutable
+
+FINALIZER = "kubernetes"
+NAME_LABEL = "kubernetes.io/metadata.name"
+UNDELETABLE = ("default", "kube-system", "kube-public")
+
+
+class NamespaceBehaviour(Behaviour):
+    """A namespace."""
+
+    has_generation = False
+    has_status = True
+
+    def prepare_create(self, obj: Manifest, world: World) -> None:
+        """It begins Active, with the finalizer that waits for its content, and labelled with its name."""
+        spec = obj.setdefault("spec", {})
+        finalizers = spec.setdefault("finalizers", [])
+        if FINALIZER not in finalizers:
+            finalizers.append(FINALIZER)
+        obj["status"] = {"phase": "Active"}
+        self._label(obj)
+
+    def prepare_update(self, obj: Manifest, old: Manifest, world: World) -> None:
+        """spec.finalizers change through /finalize only."""
+        if "spec" in old:
+            obj["spec"] = old["spec"]
+        self._label(obj)
+
+    def check_update(self, obj: Manifest, old: Manifest) -> list[Cause]:
+        """The label with its name stays."""
+        name = obj["metadata"].get("name", "")
+        if (obj["metadata"].get("labels") or {}).get(NAME_LABEL) != name:
+            return [immutable(f"metadata.labels[{NAME_LABEL}]", name)]
+        return []
+
+    def prepare_delete(self, obj: Manifest) -> None:
+        """It is Terminating from the request on."""
+        if not self.is_removable(obj):
+            obj.setdefault("status", {})["phase"] = "Terminating"
+
+    def is_removable(self, obj: Manifest) -> bool:
+        """Not before its content is gone."""
+        return not (obj.get("spec") or {}).get("finalizers")
+
+    def is_done(self, obj: Manifest) -> bool:
+        """When both lists of finalizers are empty."""
+        return super().is_done(obj) and self.is_removable(obj)
+
+    @staticmethod
+    def _label(obj: Manifest) -> None:
+        metadata = obj["metadata"]
+        labels = metadata.get("labels")
+        if labels is None:
+            labels = metadata["labels"] = {}
+        labels[NAME_LABEL] = metadata.get("name", "")

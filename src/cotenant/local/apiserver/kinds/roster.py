@@ -1,0 +1,293 @@
+"""The built-in resources: URL, names for kubectl, verbs, subresources, fields that a field selector may name, and behaviour.
+
+Problem: discovery, kubectl and controllers must find here what they find in a real cluster. Choice: one table. Only what behaves is
+listed: kinds that nothing here enforces or works on (CronJobs, ReplicationControllers, quotas, limit ranges) are left out, so a client
+learns at once that they are not served. Source: Kubernetes API reference and `kubectl api-resources` of v1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from cotenant.local.apiserver.contract import Manifest, Resource, Scope
+from cotenant.local.apiserver.kinds.behaviour import Behaviour, PlainBehaviour
+from cotenant.local.apiserver.kinds.namespaces import NamespaceBehaviour
+
+ALL = frozenset({"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"})
+CREATE = frozenset({"create"})
+READ = frozenset({"get", "list", "watch"})
+
+Fields = Mapping[str, Callable[[Manifest], str]]
+
+
+def field(path: str) -> Callable[[Manifest], str]:
+    """The text at a path (`spec.nodeName`), empty where there is none."""
+    parts = path.split(".")
+
+    def read(obj: Manifest) -> str:
+        value: object = obj
+        for part in parts:
+            if not isinstance(value, dict):
+                return ""
+            value = value.get(part)
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return "" if value is None else str(value)
+
+    return read
+
+
+def _fields(*paths: str) -> Fields:
+    return {path: field(path) for path in paths}
+
+
+def _with_default(path: str, default: str) -> Fields:
+    read = field(path)
+    return {path: lambda obj: read(obj) or default}
+
+
+_POD_FIELDS: Fields = {
+    **_fields(
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "status.phase",
+        "status.podIP",
+        "status.nominatedNodeName",
+    ),
+    **_with_default("spec.hostNetwork", "false"),
+}
+_EVENT_FIELDS: Fields = {
+    **_fields(
+        "involvedObject.kind",
+        "involvedObject.namespace",
+        "involvedObject.name",
+        "involvedObject.uid",
+        "involvedObject.apiVersion",
+        "involvedObject.resourceVersion",
+        "involvedObject.fieldPath",
+        "reason",
+        "reportingComponent",
+        "type",
+    ),
+    "source": lambda obj: field("source.component")(obj) or field("reportingComponent")(obj),
+}
+
+
+def _resource(
+    group: str,
+    kind: str,
+    plural: str,
+    scope: Scope = Scope.NAMESPACED,
+    *,
+    version: str = "v1",
+    verbs: frozenset[str] = ALL,
+    short: tuple[str, ...] = (),
+    categories: tuple[str, ...] = (),
+    sub: tuple[str, ...] = (),
+    fields: Fields | None = None,
+    stored_as: tuple[str, str] = ("", ""),
+) -> Resource:
+    return Resource(
+        group=group,
+        version=version,
+        kind=kind,
+        plural=plural,
+        singular=kind.lower(),
+        scope=scope,
+        verbs=verbs,
+        short_names=short,
+        categories=categories,
+        subresources=frozenset(sub),
+        selectable=fields or {},
+        stored_as=stored_as,
+    )
+
+
+_CLUSTER = Scope.CLUSTER
+_EVERY = ("all",)
+
+BUILT_IN: tuple[Resource, ...] = (
+    _resource("", "Binding", "bindings", verbs=CREATE),
+    _resource("", "ConfigMap", "configmaps", short=("cm",)),
+    _resource("", "Endpoints", "endpoints", short=("ep",)),
+    _resource("", "Event", "events", short=("ev",), fields=_EVENT_FIELDS),
+    _resource(
+        "",
+        "Namespace",
+        "namespaces",
+        _CLUSTER,
+        short=("ns",),
+        sub=("finalize", "status"),
+        fields=_fields("status.phase"),
+        verbs=ALL - {"deletecollection"},
+    ),
+    _resource(
+        "",
+        "Node",
+        "nodes",
+        _CLUSTER,
+        short=("no",),
+        sub=("status",),
+        fields=_with_default("spec.unschedulable", "false"),
+    ),
+    _resource("", "PersistentVolumeClaim", "persistentvolumeclaims", short=("pvc",), sub=("status",)),
+    _resource("", "PersistentVolume", "persistentvolumes", _CLUSTER, short=("pv",), sub=("status",)),
+    _resource(
+        "",
+        "Pod",
+        "pods",
+        short=("po",),
+        categories=_EVERY,
+        fields=_POD_FIELDS,
+        sub=("binding", "eviction", "ephemeralcontainers", "resize", "status"),
+    ),
+    _resource("", "Secret", "secrets", fields=_fields("type")),
+    _resource("", "ServiceAccount", "serviceaccounts", short=("sa",)),
+    _resource(
+        "",
+        "Service",
+        "services",
+        short=("svc",),
+        categories=_EVERY,
+        sub=("status",),
+        fields=_fields("spec.clusterIP", "spec.type"),
+    ),
+    _resource("apps", "ControllerRevision", "controllerrevisions"),
+    _resource("apps", "DaemonSet", "daemonsets", short=("ds",), categories=_EVERY, sub=("status",)),
+    _resource("apps", "Deployment", "deployments", short=("deploy",), categories=_EVERY, sub=("scale", "status")),
+    _resource(
+        "apps",
+        "ReplicaSet",
+        "replicasets",
+        short=("rs",),
+        categories=_EVERY,
+        sub=("scale", "status"),
+        fields=_fields("status.replicas"),
+    ),
+    _resource("apps", "StatefulSet", "statefulsets", short=("sts",), categories=_EVERY, sub=("scale", "status")),
+    _resource("batch", "Job", "jobs", categories=_EVERY, sub=("status",), fields=_fields("status.successful")),
+    _resource("policy", "PodDisruptionBudget", "poddisruptionbudgets", short=("pdb",), sub=("status",)),
+    _resource("coordination.k8s.io", "Lease", "leases"),
+    _resource("scheduling.k8s.io", "PriorityClass", "priorityclasses", _CLUSTER, short=("pc",)),
+    _resource("storage.k8s.io", "StorageClass", "storageclasses", _CLUSTER, short=("sc",)),
+    _resource("storage.k8s.io", "CSINode", "csinodes", _CLUSTER),
+    _resource("storage.k8s.io", "VolumeAttachment", "volumeattachments", _CLUSTER, sub=("status",)),
+    _resource("events.k8s.io", "Event", "events", short=("ev",), stored_as=("", "events")),
+    _resource("discovery.k8s.io", "EndpointSlice", "endpointslices"),
+    _resource(
+        "apiextensions.k8s.io",
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+        _CLUSTER,
+        short=("crd", "crds"),
+        categories=("api-extensions",),
+        sub=("status",),
+    ),
+    _resource(
+        "admissionregistration.k8s.io",
+        "MutatingWebhookConfiguration",
+        "mutatingwebhookconfigurations",
+        _CLUSTER,
+        categories=("api-extensions",),
+    ),
+    _resource(
+        "admissionregistration.k8s.io",
+        "ValidatingWebhookConfiguration",
+        "validatingwebhookconfigurations",
+        _CLUSTER,
+        categories=("api-extensions",),
+    ),
+    _resource("authentication.k8s.io", "SelfSubjectReview", "selfsubjectreviews", _CLUSTER, verbs=CREATE),
+    _resource("authorization.k8s.io", "SelfSubjectAccessReview", "selfsubjectaccessreviews", _CLUSTER, verbs=CREATE),
+    _resource("authorization.k8s.io", "SelfSubjectRulesReview", "selfsubjectrulesreviews", _CLUSTER, verbs=CREATE),
+)
+
+
+class _Spec(Behaviour):
+    """A spec, and a status written through the subresource only."""
+
+    has_status = True
+
+
+class _PlainStatus(PlainBehaviour):
+    """The same, without generation."""
+
+    has_status = True
+
+
+class _Versioned(PlainBehaviour):
+    """PUT must say the resourceVersion."""
+
+    needs_version = True
+
+
+def behaviours() -> dict[tuple[str, str], Behaviour]:
+    """How each built-in behaves, by storage; what is not here is stored as written, without generation."""
+    spec, plain_status = _Spec(), _PlainStatus()
+    return {
+        ("", "namespaces"): NamespaceBehaviour(),
+        ("", "persistentvolumeclaims"): plain_status,
+        ("", "persistentvolumes"): plain_status,
+        ("", "services"): plain_status,
+        ("storage.k8s.io", "volumeattachments"): plain_status,
+        ("apps", "deployments"): spec,
+        ("apps", "replicasets"): spec,
+        ("apps", "statefulsets"): spec,
+        ("apps", "daemonsets"): spec,
+        ("batch", "jobs"): spec,
+    }
+
+
+_SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+
+def first_objects() -> list[tuple[tuple[str, str], Manifest]]:
+    """What every cluster has from the start: storage and object."""
+    found: list[tuple[tuple[str, str], Manifest]] = [
+        (("", "namespaces"), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        for name in _SYSTEM_NAMESPACES
+    ]
+    for name, value in SYSTEM_PRIORITIES.items():
+        found.append(
+            (
+                ("scheduling.k8s.io", "priorityclasses"),
+                {
+                    "apiVersion": "scheduling.k8s.io/v1",
+                    "kind": "PriorityClass",
+                    "metadata": {"name": name},
+                    "value": value,
+                    "globalDefault": False,
+                    "preemptionPolicy": "PreemptLowerPriority",
+                    "description": "Used for system critical pods that must run in the cluster, "
+                    + ("but can be moved to another node if necessary." if "cluster" in name else "on their node."),
+                },
+            )
+        )
+    found.append(
+        (
+            ("", "services"),
+            {
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": {
+                    "name": "kubernetes",
+                    "namespace": "default",
+                    "labels": {"component": "apiserver", "provider": "kubernetes"},
+                },
+                "spec": {
+                    "type": "ClusterIP",
+                    "clusterIP": "10.96.0.1",
+                    "clusterIPs": ["10.96.0.1"],
+                    "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
+                    "sessionAffinity": "None",
+                    "ipFamilies": ["IPv4"],
+                    "ipFamilyPolicy": "SingleStack",
+                    "internalTrafficPolicy": "Cluster",
+                },
+            },
+        )
+    )
+    return found

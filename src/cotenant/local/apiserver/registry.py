@@ -1,0 +1,76 @@
+"""What the server serves: resources by URL and by kind; custom ones come and go.
+
+Problem: routing, discovery, clients' RESTMappers and the garbage collector look resources up by different names, and CustomResourceDefinitions
+change the answer while watches run. Choice: plain dictionaries and a revision that every change raises, so that discovery documents are
+rebuilt only then. The first resource added under a storage is its hub: what is stored has the hub's apiVersion, other served versions
+(and events.k8s.io beside core events) are read through a conversion. Limits: versions differ in apiVersion only, except events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cotenant.local.apiserver.contract import Resource
+
+
+class Registry:
+    """The served resources."""
+
+    def __init__(self, resources: Iterable[Resource] = ()) -> None:
+        self._by_url: dict[tuple[str, str, str], Resource] = {}
+        self._by_kind: dict[tuple[str, str], Resource] = {}
+        self._hubs: dict[tuple[str, str], Resource] = {}
+        self.revision = 0
+        for resource in resources:
+            self.add(resource)
+
+    def find(self, group: str, version: str, plural: str) -> Resource | None:
+        """What a URL names, None where nothing is served there."""
+        return self._by_url.get((group, version, plural))
+
+    def by_kind(self, group: str, kind: str, version: str = "") -> Resource | None:
+        """The resource of a kind: of one version, or of the first added for an empty one."""
+        if version:
+            for resource in self._by_url.values():
+                if (resource.group, resource.kind, resource.version) == (group, kind, version):
+                    return resource
+            return None
+        return self._by_kind.get((group, kind))
+
+    def hub(self, resource: Resource) -> Resource:
+        """The resource whose apiVersion the stored objects of its storage have."""
+        return self._hubs.get(resource.storage, resource)
+
+    def resources(self) -> tuple[Resource, ...]:
+        """All, in the order in which they were added."""
+        return tuple(self._by_url.values())
+
+    def add(self, resource: Resource, *, is_hub: bool = False) -> None:
+        """Serve a resource, replacing an older one at the same URL. The first of a storage is its hub, or the one that says so."""
+        url = (resource.group, resource.version, resource.plural)
+        self._by_url[url] = resource
+        kind = (resource.group, resource.kind)
+        if is_hub or kind not in self._by_kind or self._by_kind[kind].version == resource.version:
+            self._by_kind[kind] = resource
+        hub = self._hubs.get(resource.storage)
+        if is_hub or hub is None or (hub.group, hub.version, hub.plural) == url:
+            self._hubs[resource.storage] = resource
+        self.revision += 1
+
+    def remove(self, group: str, version: str, plural: str) -> None:
+        """Serve it no more (its stored objects stay until they are deleted). Unknown ones are ignored."""
+        gone = self._by_url.pop((group, version, plural), None)
+        if gone is None:
+            return
+        rest = [resource for resource in self._by_url.values() if resource.storage == gone.storage]
+        if self._by_kind.get((group, gone.kind)) is gone:
+            del self._by_kind[(group, gone.kind)]
+            for resource in rest:
+                if (resource.group, resource.kind) == (group, gone.kind):
+                    self._by_kind[(group, gone.kind)] = resource
+                    break
+        if self._hubs.get(gone.storage) is gone:
+            del self._hubs[gone.storage]
+            if rest:
+                self._hubs[gone.storage] = rest[0]
+        self.revision += 1

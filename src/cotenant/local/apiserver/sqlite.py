@@ -1,0 +1,197 @@
+"""The database under the store: one SQLite file in the cluster's directory, and who holds that directory.
+
+Problem: after kill -9 every acknowledged write must be there, and two processes must never write one directory. Choice: SQLite in WAL
+mode; a batch of writes is one transaction. With `synchronous=NORMAL` (the default) a commit is in the kernel's page cache before it is
+acknowledged: kill -9 of this process loses nothing. A power cut or a kernel crash may lose the last commits since the last checkpoint,
+never the file's consistency, and revisions that clients saw may then be given out again; with `fsync=True` (`synchronous=FULL`) every
+commit is forced to the disk first and that cannot happen. The directory is held by flock on `holder.json`, which names the holder;
+the kernel lets go of it when the process dies, however it dies. Limits: local file systems (WAL and flock need shared memory and locks).
+
+Checkpoints run from another thread with a connection of their own, since they wait for the disk.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cotenant.model.errors import InvalidInput, Permanent
+
+SCHEMA_VERSION = 1
+FILE = "cluster.db"
+HOLDER = "holder.json"
+CHECKPOINT_BYTES = 16 << 20  # WAL size that asks for a checkpoint
+_WAL_LIMIT_BYTES = 512 << 20  # beyond this the writer waits for one
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS objects (
+  id INTEGER PRIMARY KEY, resource TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
+  revision INTEGER NOT NULL, object BLOB NOT NULL);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One object as stored. `resource` is `GROUP/PLURAL`."""
+
+    id: int
+    resource: str
+    namespace: str
+    name: str
+    revision: int
+    object: bytes
+
+
+class Hold:
+    """A directory held by this process alone, until released."""
+
+    def __init__(self, directory: Path) -> None:
+        """Raises InvalidInput naming the holder where another process has it."""
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = directory / HOLDER
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            text = os.pread(self._fd, 4096, 0)
+            os.close(self._fd)
+            try:
+                holder = json.loads(text)
+                who = f"process {holder['pid']} since {holder['since']}"
+            except (ValueError, KeyError, TypeError):
+                who = "another process"
+            raise InvalidInput(
+                "directory",
+                str(directory),
+                f"a directory that nobody uses, but {who} holds it",
+                "stop it, or name another directory",
+            ) from None
+        since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, json.dumps({"pid": os.getpid(), "since": since}).encode() + b"\n", 0)
+
+    def release(self) -> None:
+        """Let go of it. The file stays, empty: removing it would let two processes lock two files."""
+        if self._fd >= 0:
+            os.ftruncate(self._fd, 0)
+            os.close(self._fd)
+            self._fd = -1
+
+
+class Database:
+    """The objects of a cluster on disk. `commit` may be called from one thread at a time."""
+
+    def __init__(self, directory: Path, *, fsync: bool = False) -> None:
+        """Open or create. Raises InvalidInput where another process holds the directory, Permanent where the file is unusable."""
+        self._hold = Hold(directory)
+        self.path = directory / FILE
+        self.fsync = fsync
+        self._since_checkpoint = 0
+        try:
+            self._connection = self._open()
+        except sqlite3.DatabaseError as error:
+            self._hold.release()
+            raise Permanent(
+                f"{self.path}: {error}: not a usable database; restore it from a copy, or move it away to start empty"
+            ) from error
+        except BaseException:
+            self._hold.release()
+            raise
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path, isolation_level=None, check_same_thread=False, timeout=5.0, cached_statements=64
+        )
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute(f"PRAGMA synchronous={'FULL' if self.fsync else 'NORMAL'}")
+        connection.execute("PRAGMA wal_autocheckpoint=0")
+        connection.execute("PRAGMA cache_size=-8192")
+        return connection
+
+    def _open(self) -> sqlite3.Connection:
+        existed = self.path.exists()
+        if not existed:
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))  # may hold secrets
+        connection = self._connect()
+        connection.executescript(_TABLES)
+        found = connection.execute("SELECT value FROM facts WHERE name='schema'").fetchone()
+        if found is None:
+            connection.execute("INSERT INTO facts VALUES ('schema', ?), ('revision', '0')", (str(SCHEMA_VERSION),))
+        elif found[0] != str(SCHEMA_VERSION):
+            connection.close()
+            raise Permanent(
+                f"{self.path}: written in format {found[0]}, this version reads {SCHEMA_VERSION}; use the version that wrote it, "
+                "or another directory"
+            )
+        return connection
+
+    def revision(self) -> int:
+        """The last committed revision."""
+        try:
+            found = self._connection.execute("SELECT value FROM facts WHERE name='revision'").fetchone()
+            newest = self._connection.execute("SELECT max(revision) FROM objects").fetchone()[0]
+            return max(int(found[0]), newest or 0)
+        except (sqlite3.DatabaseError, TypeError, ValueError) as error:
+            raise Permanent(
+                f"{self.path}: {error}: not a usable database; restore it from a copy, or move it away"
+            ) from error
+
+    def rows(self) -> Iterator[Row]:
+        """Every object. Raises Permanent where the file is damaged."""
+        try:
+            for found in self._connection.execute(
+                "SELECT id, resource, namespace, name, revision, object FROM objects"
+            ):
+                yield Row(*found)
+        except sqlite3.DatabaseError as error:
+            raise Permanent(
+                f"{self.path}: {error}: damaged; restore it from a copy, or move it away to start empty"
+            ) from error
+
+    def commit(
+        self, puts: Sequence[tuple[int, str, str, str, int, bytes]], removed: Iterable[int], revision: int
+    ) -> None:
+        """One transaction. Raises sqlite3.Error (disk full, I/O) with nothing of it written."""
+        connection = self._connection
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            connection.executemany("INSERT OR REPLACE INTO objects VALUES (?,?,?,?,?,?)", puts)
+            self._since_checkpoint += sum(len(put[5]) for put in puts)
+            connection.executemany("DELETE FROM objects WHERE id=?", ((row,) for row in removed))
+            connection.execute("UPDATE facts SET value=? WHERE name='revision'", (str(revision),))
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        self._bound_log()
+
+    def due(self) -> bool:
+        """Whether so much was committed since the last checkpoint that another one should run in the background."""
+        return self._since_checkpoint > CHECKPOINT_BYTES
+
+    def checkpoint(self) -> None:
+        """Move the log into the file. From any thread: it has a connection of its own. Raises sqlite3.Error."""
+        self._since_checkpoint = 0
+        connection = self._connect()
+        try:
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        finally:
+            connection.close()
+
+    def _bound_log(self) -> None:
+        """Under writes that never pause the log never empties behind a background checkpoint; past a limit the writer empties it."""
+        if os.stat(f"{self.path}-wal").st_size > _WAL_LIMIT_BYTES:
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+
+    def close(self) -> None:
+        """Close the file (which checkpoints it) and let go of the directory."""
+        self._connection.close()
+        self._hold.release()
