@@ -1,0 +1,74 @@
+"""JSON patches (RFC 6902), with Kubernetes' answers to those that do not apply.
+
+Problem: a patch that cannot be read is the client's mistake (400), one whose test or path fails is refused by the object's state (422), and
+the real server words them so. Choice: the jsonpatch library applies them, on a copy. Limits: `test` compares as Python does (1 equals true).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cotenant.local.apiserver.contract import ApiError, Cause, Manifest
+from cotenant.local.apiserver.patching.document import copied, read_document, refuse_deep
+
+MAX_OPERATIONS = 10_000
+_OPERATIONS = frozenset({"add", "remove", "replace", "move", "copy", "test"})
+
+
+def json_patch(obj: Manifest, body: bytes | list[Manifest]) -> Manifest:
+    """The patched object. `ApiError` 400 for a malformed patch, 413 for too many operations, 422 where it does not apply."""
+    operations: Any = read_document(body)  # type: ignore[arg-type]
+    if not isinstance(operations, list) or not all(isinstance(each, dict) for each in operations):
+        raise _malformed("json: cannot unmarshal the body into Go value of type jsonpatch.Patch")
+    if len(operations) > MAX_OPERATIONS:
+        text = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}"
+        raise ApiError(413, "RequestEntityTooLarge", f"Request entity is too large: {text}")
+    from jsonpatch import JsonPatch, JsonPatchException, JsonPointerException
+
+    for each in operations:
+        _check(each)
+    try:
+        result = JsonPatch(operations).apply(copied(obj), in_place=True)
+    except (
+        JsonPatchException,
+        JsonPointerException,
+        TypeError,
+        ValueError,
+        KeyError,
+        IndexError,
+        RecursionError,
+    ) as wrong:
+        raise _refused(_told(wrong)) from None
+    if not isinstance(result, dict):
+        raise _malformed("json: the patched document is no object")
+    refuse_deep(result)
+    return copied(result)  # what `copy` and `add` placed twice is shared until here
+
+
+def _check(operation: Manifest) -> None:
+    name = operation.get("op")
+    if name not in _OPERATIONS:
+        raise _refused(f"Unexpected kind: {name if isinstance(name, str) else 'unknown'}")
+    for key in ("path", "from") if name in ("move", "copy") else ("path",):
+        if not isinstance(operation.get(key), str):
+            raise _refused(f"{name} operation does not apply: missing {key}")
+    if name in ("add", "replace", "test") and "value" not in operation:
+        operation["value"] = None  # as the real server reads it
+
+
+def _told(wrong: Exception) -> str:
+    text = str(wrong)
+    return text if len(text) < 500 else text[:500] + "..."
+
+
+def _malformed(words: str) -> ApiError:
+    return ApiError(400, "BadRequest", f"error decoding patch: {words}")
+
+
+def _refused(words: str) -> ApiError:
+    return ApiError(
+        422,
+        "Invalid",
+        "the server rejected our request due to an error in our request",
+        causes=(Cause("UnexpectedServerResponse", words, ""),),
+    )

@@ -1,0 +1,30 @@
+"""JSON merge patches (RFC 7386): mappings merge, null removes, everything else replaces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cotenant.local.apiserver.contract import Manifest
+from cotenant.local.apiserver.patching.document import copied, copy_value, read_mapping, refuse_deep
+
+
+def merge_patch(obj: Manifest, body: bytes | Manifest) -> Manifest:
+    """The patched object; `ApiError` 400 for a body that is no object."""
+    patch = read_mapping(body)
+    refuse_deep(patch)
+    result = copied(obj)
+    _merge(result, patch)
+    return result
+
+
+def _merge(target: Manifest, patch: Manifest) -> None:
+    for key, value in patch.items():
+        if value is None:
+            target.pop(key, None)
+        elif type(value) is dict:
+            inner: Any = target.get(key)
+            if type(inner) is not dict:
+                inner = target[key] = {}
+            _merge(inner, value)
+        else:
+            target[key] = copy_value(value)

@@ -1,0 +1,207 @@
+"""Server-side apply: a writer states the fields it wants, the server keeps who stated what.
+
+Problem: several writers share an object; none may silently undo another, and what a writer no longer states must go unless somebody else
+owns it. Choice: Kubernetes' own procedure. Merge the configuration into the live object; what thereby changes and belongs to another is a conflict
+(409) unless forced, then it changes hands; equal values are shared; fields the writer stated before, states no longer and nobody else owns are
+removed. Applying the same again changes nothing, times included. Limits: entries of several API versions of a kind are taken to name the
+same fields; kubectl's client-side annotation is not migrated.
+
+Source: Kubernetes documentation, Server-Side Apply.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cotenant.local.apiserver.contract import ApiError, Cause, Manifest, Schema
+from cotenant.local.apiserver.patching import managers as entries
+from cotenant.local.apiserver.patching.document import copied, read_mapping, refuse_deep
+from cotenant.local.apiserver.patching.fieldsets import (
+    FieldSet,
+    applied_object,
+    changes,
+    common,
+    element_key,
+    minus,
+    paths,
+    written_object,
+)
+from cotenant.local.apiserver.patching.managers import APPLY, UPDATE, Entry, Managers
+from cotenant.local.apiserver.patching.ownership import reset_fields
+from cotenant.local.apiserver.patching.typedmerge import child_of, merge, remove
+from cotenant.local.apiserver.schema import tree
+from cotenant.local.apiserver.schema.tree import DEDUCED, Node
+
+
+def apply(
+    obj: Manifest | None,
+    body: bytes | Manifest,
+    schema: Schema | None,
+    manager: str,
+    force: bool,
+    api_version: str,
+    now: float | str,
+    subresource: str = "",
+    reset: frozenset[str] | None = None,
+) -> Manifest:
+    """The object as it is after the apply, managedFields included; `obj` None creates it. `now` is Unix seconds.
+
+    `ApiError` 400 for a body that is no object of this kind, 409 with one cause a field where others own what it would change.
+    """
+    config = copied(_checked(body, api_version, manager))
+    root: Node = getattr(schema, "tree", DEDUCED)
+    _decode(config, schema, api_version)
+    config.get("metadata", {}).pop("managedFields", None)
+    _refuse_doubles(config, root, "", api_version)
+    skipped = reset_fields(schema, subresource) if reset is None else reset
+    if skipped:
+        config = {key: value for key, value in config.items() if key not in skipped}
+    stated = applied_object(config, root, skipped)
+    if subresource == "status":
+        stated = {"f:status": stated["f:status"]} if "f:status" in stated else {}
+    mine = Entry(manager, APPLY, api_version, entries.timestamp(now), stated, subresource)
+    if obj is None:
+        entries.write(config, {mine.identity: mine})
+        return config
+
+    live = {**obj, "metadata": {key: value for key, value in obj.get("metadata", {}).items() if key != "managedFields"}}
+    before = _managers_before(obj, live, root, api_version, subresource)
+    merged: Manifest = merge(live, config, root)
+    set_, _ = changes(live, merged, root, skipped)
+    after = _taken(before, mine, set_, force)
+    last = before.get(mine.identity)
+    if last is not None:
+        others = [entry.fields for identity, entry in after.items() if identity != mine.identity]
+        merged = remove(merged, last.fields, stated, others, root)
+        _, gone = changes(live, merged, root, skipped)
+        if gone:
+            after = {
+                identity: entry if identity == mine.identity else replace(entry, fields=minus(entry.fields, gone))
+                for identity, entry in after.items()
+            }
+    merged = copied(merged)
+    if last is not None and last.fields == stated and last.api_version == api_version and merged == live:
+        after = {**after, mine.identity: last}
+    if after == before and merged == live:
+        return copied(obj)
+    entries.write(merged, entries.capped(after))
+    return merged
+
+
+def _checked(body: bytes | Manifest, api_version: str, manager: str) -> Manifest:
+    config = read_mapping(body, yaml=True)
+    refuse_deep(config)
+    if not manager:
+        words = "fieldManager: Required value: is required for apply patch"
+        cause = Cause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager")
+        raise ApiError(422, "Invalid", f'PatchOptions.meta.k8s.io "" is invalid: {words}', causes=(cause,))
+    found = config.get("apiVersion", "")
+    if found != api_version:
+        text = f"Incorrect version specified in apply patch. Specified patch version: {found}, expected: {api_version}"
+        raise ApiError(400, "BadRequest", text)
+    metadata = config.get("metadata")
+    if metadata is not None and not isinstance(metadata, dict):
+        raise ApiError(400, "BadRequest", "error decoding patch: metadata must be an object")
+    if metadata and metadata.get("managedFields"):
+        raise ApiError(400, "BadRequest", "metadata.managedFields must be nil")
+    return config
+
+
+def _decode(config: Manifest, schema: Schema | None, api_version: str) -> None:
+    """Canonical form, so that what equals the live object compares equal; unknown fields are refused."""
+    if schema is None:
+        _drop_nulls(config)
+        return
+    unknown = schema.unknown_fields(config)
+    if unknown:
+        raise _untyped(config, api_version, "\n".join(f".{path}: field not declared in schema" for path in unknown))
+    schema.prune(config)
+    _drop_nulls(config)
+
+
+def _drop_nulls(value: object) -> None:
+    if type(value) is dict:
+        for key in [key for key, each in value.items() if each is None]:
+            del value[key]
+        for each in value.values():
+            _drop_nulls(each)
+    elif type(value) is list:
+        for each in value:
+            _drop_nulls(each)
+
+
+def _untyped(config: Manifest, api_version: str, words: str) -> ApiError:
+    metadata = config.get("metadata", {})
+    where = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+    what = f"{where}; {api_version}, Kind={config.get('kind', '')}"
+    return ApiError(400, "BadRequest", f"failed to create typed patch object ({what}): {words}")
+
+
+def _refuse_doubles(config: Manifest, root: Node, path: str, api_version: str) -> None:
+    """An element must be named by its keys, and once: else nobody could own it."""
+    waiting: list[tuple[object, Node, str]] = [(config, root, path)]
+    while waiting:
+        value, node, here = waiting.pop()
+        if type(value) is dict and not node.atomic:
+            waiting.extend((each, child_of(node, key), f"{here}.{key}") for key, each in value.items())
+        elif type(value) is list and node.list_type != tree.ATOMIC:
+            seen: set[str] = set()
+            for index, each in enumerate(value):
+                if node.list_type == tree.ASSOCIATIVE:
+                    if type(each) is not dict:
+                        raise _untyped(config, api_version, f"{here}: element {index}: associative list needs objects")
+                    for key in node.keys:
+                        if key not in each and key not in node.defaults:
+                            words = f'associative list with keys has an element that omits key field "{key}"'
+                            raise _untyped(
+                                config,
+                                api_version,
+                                f"{here}: element {index}: {words} (and doesn't have default value)",
+                            )
+                name = element_key(each, node)
+                if name in seen:
+                    shown = next(paths({name: {}}))
+                    raise _untyped(config, api_version, f"{here}: duplicate entries for key {shown}")
+                seen.add(name)
+                waiting.append((each, node.item, f"{here}[{index}]"))
+
+
+def _managers_before(obj: Manifest, live: Manifest, root: Node, api_version: str, subresource: str) -> Managers:
+    found = entries.read(obj)
+    if (
+        not found
+    ):  # nobody was recorded: whoever wrote it so far counts as one updater, that applying may have to take fields from
+        first = Entry(entries.BEFORE_FIRST_APPLY, UPDATE, api_version, "", written_object(live, root, frozenset()))
+        found[first.identity] = first
+    return found
+
+
+def _taken(before: Managers, mine: Entry, set_: FieldSet, force: bool) -> Managers:
+    """The writers with `mine` in its new state; `ApiError` 409 where it would change what others own, unless forced."""
+    conflicts: list[tuple[Entry, FieldSet]] = []
+    after: Managers = {}
+    for identity, entry in before.items():
+        if identity == mine.identity:
+            continue
+        shared = common(entry.fields, set_) if set_ else {}
+        if shared:
+            conflicts.append((entry, shared))
+            entry = replace(entry, fields=minus(entry.fields, shared))
+        if entry.fields:
+            after[identity] = entry
+    if conflicts and not force:
+        raise _conflict(conflicts)
+    if mine.fields:
+        after[mine.identity] = mine
+    return after
+
+
+def _conflict(conflicts: list[tuple[Entry, FieldSet]]) -> ApiError:
+    told = sorted((entry.shown(), list(paths(fields))) for entry, fields in conflicts)
+    causes = tuple(Cause("FieldManagerConflict", f"conflict with {who}", path) for who, where in told for path in where)
+    if len(causes) == 1:
+        text = f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}"
+    else:
+        listed = [line for who, where in told for line in (f"conflicts with {who}:", *(f"- {path}" for path in where))]
+        text = f"Apply failed with {len(causes)} conflicts: " + "\n".join(listed)
+    return ApiError(409, "Conflict", text, causes=causes)

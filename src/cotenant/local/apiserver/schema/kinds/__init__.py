@@ -1,0 +1,1 @@
+"""Defaults and rules of the built-in kinds, one subject a file."""

@@ -1,0 +1,95 @@
+"""The shape of a kind as a tree of nodes.
+
+Problem: decoding, pruning, strategic merge and server-side apply all ask the same things of a field: is there such a field, what may
+stand in it, how do its lists and maps merge. Choice: one slotted node a type, shared where the API shares a type (so recursive types
+are cycles), compiled once from whichever schema language describes the kind. Limits: a node knows nothing of values' rules
+(enums, ranges): validation is elsewhere.
+
+Source: the `x-kubernetes-*` extensions of the Kubernetes OpenAPI (list-type, list-map-keys, map-type, patch-strategy, patch-merge-key).
+"""
+
+from __future__ import annotations
+
+STRING = 0
+INTEGER = 1
+NUMBER = 2
+BOOLEAN = 3
+QUANTITY = 4
+INT_OR_STRING = 5
+TIME = 6
+MICRO_TIME = 7
+BYTES = 8
+STRUCT = 9
+MAP = 10
+LIST = 11
+ANY = 12  # any JSON value
+
+ATOMIC = "atomic"
+SET = "set"
+ASSOCIATIVE = "map"
+
+INT32 = (-(2**31), 2**31 - 1)
+INT64 = (-(2**63), 2**63 - 1)
+
+_PLAIN: dict[int, type] = {STRING: str, INTEGER: int, BOOLEAN: bool}
+
+
+class Node:
+    """One type. `fields` belongs to structs, `item` to lists (elements) and maps (values); the rest says how values merge."""
+
+    __slots__ = (
+        "atomic",
+        "defaults",
+        "fields",
+        "go_type",
+        "high",
+        "item",
+        "keeps_empty",
+        "keys",
+        "kind",
+        "list_type",
+        "low",
+        "merge_key",
+        "merges",
+        "name",
+        "plain",
+        "preserves",
+        "required",
+    )
+
+    def __init__(self, kind: int, name: str = "") -> None:
+        self.kind = kind
+        self.name = name  # of the Go type, for a struct
+        self.go_type = ""  # how Kubernetes' decoder names what it expected
+        self.plain: type | None = _PLAIN.get(kind)  # the one Python type that needs no further look
+        self.fields: dict[str, Node] = {}
+        self.required: frozenset[str] = frozenset()
+        self.item: Node = self
+        self.list_type = ATOMIC
+        self.keys: tuple[str, ...] = ()  # of an associative list
+        self.defaults: dict[str, str] = {}  # of those keys, where an element may leave one out
+        self.atomic = False  # a map or struct that has one owner as a whole
+        self.merges = False  # strategic merge: elements (or keys) merge instead of being replaced
+        self.merge_key = ""
+        self.keeps_empty = False  # an empty string means something else than an absent one
+        self.preserves = False  # fields that it does not have stay (custom resources)
+        self.low, self.high = INT64
+
+    def copy(self) -> Node:
+        """A node of its own that shares fields and items."""
+        other = Node.__new__(Node)
+        for slot in Node.__slots__:
+            setattr(other, slot, getattr(self, slot))
+        return other
+
+
+def untyped(*, atomic: bool) -> Node:
+    """Any JSON value; granular maps and atomic lists unless the whole is `atomic`."""
+    node = Node(ANY)
+    node.atomic = atomic
+    node.preserves = True
+    return node
+
+
+DEDUCED = untyped(atomic=False)
+OPAQUE = untyped(atomic=True)
