@@ -1,0 +1,190 @@
+"""The objects of one kind as last heard of, and what changed.
+
+Problem: a server may say the same thing twice, in the wrong order, or skip what happened while nobody listened; whoever keeps state must see
+each object's life as a clean sequence. Choice: every report goes through here, and comes out as `Changed(old, new)` or as nothing. An object
+never goes back to an older resource version, and one that was deleted is not brought back by a late report. A name that is used again by
+another object (another UID) is a deletion followed by an addition.
+Limits: versions are compared only where both are whole numbers, as the API conventions allow to assume since v1.35 and every server has done;
+otherwise the last report wins. The memory of deletions is bounded.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+TOMBSTONES = 8192
+
+
+class Meta(Protocol):
+    """What an object's metadata must tell."""
+
+    @property
+    def name(self) -> str | None:
+        """Unique in its namespace."""
+
+    @property
+    def namespace(self) -> str | None:
+        """Empty for what has none."""
+
+    @property
+    def uid(self) -> str | None:
+        """Unique for ever."""
+
+    @property
+    def resource_version(self) -> str | None:
+        """As of when."""
+
+
+
+class HasMeta(Protocol):
+    """Any API object."""
+
+    @property
+    def metadata(self) -> Meta:
+        """Who it is."""
+
+
+T = TypeVar("T", bound=HasMeta)
+
+
+@dataclass(frozen=True, slots=True)
+class Changed(Generic[T]):
+    """An object came (no `old`), went (no `new`) or changed. `key` is namespace/name, or the name alone."""
+
+    kind: str
+    key: str
+    old: T | None
+    new: T | None
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """Everything that existed at `resource_version` has been reported. Comes again after every new list."""
+
+    kind: str
+    resource_version: str
+    objects: int
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """The server sent an object that cannot be read. What was known of it stays as it was."""
+
+    kind: str
+    key: str  # empty where not even the name can be read
+    why: str
+
+
+Happening = Changed[T] | Synced | Malformed
+
+
+def key_of(meta: Meta) -> str:
+    """namespace/name, or the name alone where there is no namespace."""
+    return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name or ""
+
+
+def number(version: str | None) -> int | None:
+    """A resource version as a number; None where it is none."""
+    return int(version) if version and version.isdecimal() and version.isascii() and len(version) < 40 else None
+
+
+class Cache(Generic[T]):
+    """The objects of one kind by key."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.resource_version = ""  # as of which the objects are known; empty = not at all
+        self.stale = 0  # reports that were older than what was known
+        self._objects: dict[str, T] = {}
+        self._gone: OrderedDict[str, int] = OrderedDict()  # deleted keys and the version of the deletion
+        self._floor = -1  # the version of the last list: nothing up to it is news
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._objects.values())
+
+    def get(self, key: str) -> T | None:
+        """One object, None where there is none."""
+        return self._objects.get(key)
+
+    def replace(self, objects: Iterable[T], resource_version: str, keep: Collection[str] = ()) -> list[Changed[T]]:
+        """Take a list as the truth: what differs from what was known. `keep` names objects that exist but could not be read."""
+        known, self._objects = self._objects, {}
+        changes: list[Changed[T]] = []
+        for obj in objects:
+            key = key_of(obj.metadata)
+            old = known.pop(key, None)
+            self._objects[key] = obj
+            if old is None:
+                changes.append(Changed(self.kind, key, None, obj))
+            elif old.metadata.uid != obj.metadata.uid:
+                changes += (Changed(self.kind, key, old, None), Changed(self.kind, key, None, obj))
+            elif old.metadata.resource_version != obj.metadata.resource_version:
+                changes.append(Changed(self.kind, key, old, obj))
+        gone: list[Changed[T]] = []
+        for key, old in known.items():
+            if key in keep:
+                self._objects[key] = old
+            else:
+                gone.append(Changed(self.kind, key, old, None))
+        self._gone.clear()
+        self.resource_version = resource_version
+        floor = number(resource_version)
+        self._floor = -1 if floor is None else floor
+        return gone + changes  # room is freed before it is taken
+
+    def put(self, obj: T) -> list[Changed[T]]:
+        """An ADDED or MODIFIED report."""
+        meta = obj.metadata
+        key, version = key_of(meta), number(meta.resource_version)
+        old = self._objects.get(key)
+        if old is not None:
+            known = number(old.metadata.resource_version)
+            if version is not None and known is not None:
+                if version <= known:
+                    self.stale += 1
+                    return []
+            elif meta.resource_version == old.metadata.resource_version:
+                self.stale += 1
+                return []
+        elif version is not None and version <= max(self._floor, self._gone.get(key, -1)):
+            self.stale += 1
+            return []
+        self._objects[key] = obj
+        self._gone.pop(key, None)
+        self.advance(meta.resource_version)
+        if old is not None and old.metadata.uid != meta.uid:
+            return [Changed(self.kind, key, old, None), Changed(self.kind, key, None, obj)]
+        return [Changed(self.kind, key, old, obj)]
+
+    def drop(self, obj: T) -> list[Changed[T]]:
+        """A DELETED report: the object is gone, or has left the selection that is watched."""
+        meta = obj.metadata
+        key, version = key_of(meta), number(meta.resource_version)
+        old = self._objects.get(key)
+        if version is not None:
+            known = number(old.metadata.resource_version) if old is not None else None
+            if known is not None and version < known:
+                self.stale += 1
+                return []
+            self._gone[key] = max(version, self._gone.pop(key, -1))
+            if len(self._gone) > TOMBSTONES:
+                self._gone.popitem(last=False)
+        self.advance(meta.resource_version)
+        if old is None:
+            return []
+        del self._objects[key]
+        return [Changed(self.kind, key, old, None)]
+
+    def advance(self, resource_version: str | None) -> None:
+        """Note how far the watch has come; never backwards where both are numbers."""
+        if not resource_version:
+            return
+        new, old = number(resource_version), number(self.resource_version)
+        if new is None or old is None or new > old:
+            self.resource_version = resource_version

@@ -1,0 +1,377 @@
+"""An HTTP client for the Kubernetes API: CRUD on any kind, the few calls a scheduler makes, and streams for watches.
+
+Problem: a scheduler's speed is bounded by the cost of a bind, and clients in general use spend more on models than on the wire. Choice: one
+keep-alive aiohttp session, bodies encoded and answers decoded by msgspec, the rate and the number of requests under way limited by what the
+constructor states (limits.py). Every failure is one of errors.py. Nothing is retried behind the caller's back, except once after a 401 with a
+renewed credential (docs/adr/0010).
+Limits: HTTP/1.1; no compression (it costs more CPU than a local network saves); watches do not count as under way.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from ssl import SSLContext
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote, urlencode
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from cotenant.drivers.kube.access import Access
+from cotenant.drivers.kube.credentials import Credential
+from cotenant.drivers.kube.errors import Silent, Unauthorized, Unavailable, failure
+from cotenant.drivers.kube.limits import Gate
+from cotenant.drivers.kube.objects import EVENTS, PODS, Event, Kind
+from cotenant.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from multidict import CIMultiDictProxy
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+
+T = TypeVar("T")
+Body = bytes | msgspec.Struct | Mapping[str, object]
+
+_log = logging.getLogger(__name__)
+_SKIP = frozenset({"Accept-Encoding", "Accept", "User-Agent", "Content-Type"})
+_BUFFER = 2**20  # bytes read ahead of a slow consumer of a stream
+_CONNECT_S = 10.0
+
+
+class _ObjectRef(msgspec.Struct, omit_defaults=True, rename="camel"):
+    kind: str = "Node"
+    api_version: str = "v1"
+    name: str = ""
+
+
+class _BindingMeta(msgspec.Struct, omit_defaults=True):
+    name: str
+    namespace: str
+    uid: str = ""
+    annotations: Mapping[str, str] | None = None
+    labels: Mapping[str, str] | None = None
+
+
+class _Target(msgspec.Struct):
+    kind: str
+    name: str
+
+
+class _Binding(msgspec.Struct, rename="camel"):
+    """v1 Binding. Its annotations and labels are merged into the pod in the same write as the node's name."""
+
+    api_version: str
+    kind: str
+    metadata: _BindingMeta
+    target: _Target
+
+
+class Client:
+    """Talks to one API server. Use as an async context manager, or `close` it.
+
+    `qps` and `burst` are the client-side rate in requests a second (inf = none), `in_flight` the requests under way at once, `timeout_s`
+    what one request may take from the first to the last byte.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        *,
+        qps: float,
+        burst: int,
+        in_flight: int,
+        timeout_s: float = 30.0,
+        user_agent: str = "cotenant",
+        now: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.access = access
+        self.gate = Gate(qps, burst, in_flight, monotonic)
+        self.requests = 0
+        self.failures = 0
+        self._timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S)
+        self._now = now
+        self._encoder = msgspec.json.Encoder()
+        self._headers = {"Accept": JSON, "User-Agent": user_agent, **dict(access.headers)}
+        self._secure = access.server.startswith("https:")
+        self._credential: Credential | None = None
+        self._sent: dict[str, dict[str, str]] = {}  # by content type: headers of the present credential
+        self._ssl: SSLContext | bool = True
+        self._session: aiohttp.ClientSession | None = None
+        _log.info("client of %s: at most %g requests/s (burst %d), %d under way", access.server, qps, burst, in_flight)
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection; streams under way end."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: Body | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        content_type: str = JSON,
+    ) -> bytes:
+        """One request; returns the answer's body. Raises one of errors.py."""
+        data = None if body is None else body if isinstance(body, bytes) else self._encoder.encode(body)
+        url = self._url(path, query)
+        await self.gate.enter()
+        try:
+            credential = await self._authenticate()
+            try:
+                return await self._exchange(method, url, path, data, content_type)
+            except Unauthorized:
+                if not await self._reauthenticate(credential):
+                    raise
+                return await self._exchange(method, url, path, data, content_type)
+        finally:
+            self.gate.leave()
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, query: Mapping[str, str] | None = None, *, silence_s: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """A GET whose answer goes on: yields its chunks, cut anywhere. `Silent` where nothing comes for `silence_s`."""
+        await self.gate.pace()
+        credential = await self._authenticate()
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=silence_s)
+        url = self._url(path, query)
+        try:
+            response = await self._open(url, timeout)
+            if response.status == 401:
+                response.release()
+                if await self._reauthenticate(credential):
+                    response = await self._open(url, timeout)
+            async with response:
+                if response.status >= 400:
+                    raise self._failed(response.status, await response.read(), response.headers, "GET", path)
+                _keep_alive(response)
+                yield _chunks(response)
+        except aiohttp.SocketTimeoutError as error:
+            raise Silent(f"GET {path}: nothing for {silence_s:g} s") from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self.failures += 1
+            raise _cut(f"GET {path}", error, maybe_done=False) from error
+
+    async def get(self, kind: Kind[T], namespace: str, name: str) -> T:
+        """One object."""
+        return self._decode(kind.form, await self.request("GET", kind.path(namespace, name)))
+
+    async def create(self, kind: Kind[T], namespace: str, obj: Body, *, subresource: str = "", name: str = "") -> T:
+        """Create an object; returns it as stored."""
+        answer = await self.request("POST", kind.path(namespace, name, subresource), obj)
+        return self._decode(kind.form, answer)
+
+    async def update(self, kind: Kind[T], namespace: str, name: str, obj: Body, *, subresource: str = "") -> T:
+        """Replace an object whole: only for kinds whose struct has all their fields (Lease)."""
+        answer = await self.request("PUT", kind.path(namespace, name, subresource), obj)
+        return self._decode(kind.form, answer)
+
+    async def patch(
+        self,
+        kind: Kind[T],
+        namespace: str,
+        name: str,
+        patch: Body,
+        *,
+        content_type: str = MERGE_PATCH,
+        subresource: str = "",
+    ) -> T:
+        """Change parts of an object."""
+        path = kind.path(namespace, name, subresource)
+        return self._decode(kind.form, await self.request("PATCH", path, patch, content_type=content_type))
+
+    async def patch_status(
+        self, kind: Kind[T], namespace: str, name: str, patch: Body, *, content_type: str = STRATEGIC_PATCH
+    ) -> T:
+        """Change parts of an object's status. The strategic form merges conditions by their type."""
+        return await self.patch(kind, namespace, name, patch, content_type=content_type, subresource="status")
+
+    async def delete(
+        self,
+        kind: Kind[Any],
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        grace_s: int | None = None,
+    ) -> None:
+        """Delete an object, only if it still is the one of `uid` (and of `resource_version`): `Conflict` otherwise."""
+        options: dict[str, object] = {"kind": "DeleteOptions", "apiVersion": "v1"}
+        only = {"uid": uid, "resourceVersion": resource_version}
+        if any(only.values()):
+            options["preconditions"] = {key: value for key, value in only.items() if value}
+        if grace_s is not None:
+            options["gracePeriodSeconds"] = grace_s
+        await self.request("DELETE", kind.path(namespace, name), options)
+
+    async def bind(
+        self,
+        namespace: str,
+        pod: str,
+        uid: str,
+        node: str,
+        annotations: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        """Give a pod its node. Annotations and labels are merged into the pod atomically with it.
+
+        `Conflict`: bound already, gated, or another pod of that name. The server does not check that the node exists.
+        """
+        meta = _BindingMeta(pod, namespace, uid, annotations, labels)
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}/binding"
+        await self.request("POST", path, _Binding("v1", "Binding", meta, _Target("Node", node)))
+
+    async def evict(self, namespace: str, pod: str, uid: str = "", *, grace_s: int | None = None) -> None:
+        """Delete a pod if its disruption budgets allow: `Throttled` where they do not now."""
+        options: dict[str, object] = {"kind": "DeleteOptions", "apiVersion": "v1"}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        if grace_s is not None:
+            options["gracePeriodSeconds"] = grace_s
+        eviction = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod, "namespace": namespace},
+            "deleteOptions": options,
+        }
+        await self.request("POST", PODS.path(namespace, pod, "eviction"), eviction)
+
+    async def create_event(self, namespace: str, event: Event) -> None:
+        """Write an Event."""
+        await self.request("POST", EVENTS.path(namespace), event)
+
+    def _url(self, path: str, query: Mapping[str, str] | None) -> URL:
+        text = f"{self.access.server}{path}"
+        return URL(f"{text}?{urlencode(query)}" if query else text, encoded=True)
+
+    def _decode(self, form: type[T], body: bytes) -> T:
+        try:
+            return msgspec.json.decode(body, type=form)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Unavailable(f"the answer is no {form.__name__}: {error}", maybe_done=True) from error
+
+    async def _authenticate(self) -> Credential:
+        """The credential to use now, with headers and TLS settings made for it."""
+        source, now_s = self.access.credentials, self._now()
+        credential = source.current(now_s) or await source.renew(now_s)
+        if credential is not self._credential and credential != self._credential:
+            self._sent.clear()
+            if self._secure and (self._credential is None or credential.certificate != self._credential.certificate):
+                self._ssl = self.access.ssl_context(credential.certificate) or True
+            self._credential = credential
+        return credential
+
+    async def _reauthenticate(self, refused: Credential) -> bool:
+        """Whether there is another credential than the one refused."""
+        self.access.credentials.reject(refused)
+        return await self._authenticate() != refused
+
+    def _headers_for(self, content_type: str) -> dict[str, str]:
+        headers = self._sent.get(content_type)
+        if headers is None:
+            headers = dict(self._headers)
+            if self._credential is not None and self._credential.authorization:
+                headers["Authorization"] = self._credential.authorization
+            if content_type:
+                headers["Content-Type"] = content_type
+            self._sent[content_type] = headers
+        return headers
+
+    def _connected(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            # The gate limits what is under way; a limit of the connector's own would also count watches.
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60.0, ttl_dns_cache=60)
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                skip_auto_headers=_SKIP,
+                auto_decompress=False,
+                read_bufsize=_BUFFER,
+            )
+        return self._session
+
+    async def _exchange(self, method: str, url: URL, path: str, data: bytes | None, content_type: str) -> bytes:
+        self.requests += 1
+        try:
+            async with self._connected().request(
+                method,
+                url,
+                data=data,
+                headers=self._headers_for(content_type if data is not None else ""),
+                ssl=self._ssl,
+                server_hostname=self.access.server_name or None,
+                proxy=self.access.proxy or None,
+                timeout=self._timeout,
+                allow_redirects=False,
+            ) as response:
+                body = await response.read()
+                if response.status < 300:
+                    return body
+                raise self._failed(response.status, body, response.headers, method, path)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self.failures += 1
+            unsent = isinstance(error, aiohttp.ClientConnectorError)
+            raise _cut(f"{method} {path}", error, maybe_done=method != "GET" and not unsent) from error
+
+    async def _open(self, url: URL, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        self.requests += 1
+        return await self._connected().get(
+            url,
+            headers=self._headers_for(""),
+            ssl=self._ssl,
+            server_hostname=self.access.server_name or None,
+            proxy=self.access.proxy or None,
+            timeout=timeout,
+            allow_redirects=False,
+        )
+
+    def _failed(self, code: int, body: bytes, headers: CIMultiDictProxy[str], method: str, path: str) -> Exception:
+        self.failures += 1
+        if code < 400:
+            raise InvalidInput("server", f"{self.access.server} ({code})", "an API server that does not redirect")
+        return failure(code, body, headers, f"{method} {path}")
+
+
+def _keep_alive(response: aiohttp.ClientResponse) -> None:
+    """Have the kernel notice within about a minute that the other end has vanished: a watch itself may rightly be silent."""
+    transport = response.connection.transport if response.connection is not None else None
+    sock = transport.get_extra_info("socket") if transport is not None else None
+    if sock is None:
+        return
+    with suppress(OSError):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+            if hasattr(socket, name):
+                sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    async for chunk in response.content.iter_any():
+        yield chunk
+
+
+def _cut(doing: str, error: Exception, maybe_done: bool) -> Unavailable:
+    said = str(error) or type(error).__name__
+    return Unavailable(f"{doing}: {said}", maybe_done=maybe_done)
