@@ -1,83 +1,90 @@
-"""The labels and annotations by which a user tells Cotenant about a pod. This table is the one place that defines them.
+"""What a pod's annotations say to a scheduler, read once and checked.
 
-| name | on | value |
-| --- | --- | --- |
-| `cotenant.io/tenant` | label of a pod | whom its use is charged to; absent = its namespace |
-| `cotenant.io/objective-p99-ms` | annotation of a pod | latency objective of a service: the 99th percentile, in milliseconds, above 0 |
-| `cotenant.io/estimate` | annotation of a pod | what it is expected to do, as JSON (`EstimateForm`) |
-
-Classes and priorities are said with Koordinator's labels (model/labels.py). A value that cannot be read is named on the pod and the pod is not
-placed: a misspelt objective must not pass for none.
+Problem: annotations are free text, and a misspelt objective must not pass for none. Choice: each is read by itself; one that cannot be read
+is named, so that the pod waits with that reason while the others still count. The names are in model/annotations.py, classes and priorities
+are said with Koordinator's labels (model/labels.py). Limits: annotations meant for simulated nodes are not read here.
 """
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+from datetime import datetime
 from math import inf
 
 import msgspec
 
+from cotenant.drivers.kube.objects import PodAnnotations
+from cotenant.model.annotations import DEADLINE, ESTIMATE, GROUP_LIMIT, LOAD_LIMIT, OBJECTIVE_P99_MS
 from cotenant.model.errors import InvalidInput
 from cotenant.model.pod import Estimate
-from cotenant.model.quantities import milli, whole
 
-TENANT = "cotenant.io/tenant"
-OBJECTIVE_P99_MS = "cotenant.io/objective-p99-ms"
-ESTIMATE = "cotenant.io/estimate"
+_ESTIMATE = msgspec.json.Decoder(Estimate)
+_DECIMAL = re.compile(r"[0-9]+(\.[0-9]+)?|\.[0-9]+")
 
 
-class EstimateForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
-    """`{"cpu": "1500m", "memory": "2Gi", "sensitivity": 0.8, "pressure": 0.2, "allowance": 0.5, "durationSeconds": 60}`
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """The annotations' values; `wrong` are sentences about those that cannot be read."""
 
-    `cpu` and `memory`: expected use, as quantities. `sensitivity`, `pressure`, `allowance`: see model/pod.py `Estimate`; no allowance = any
-    slowdown is tolerated. `durationSeconds`: alone on a node; absent = a service.
-    """
-
-    cpu: str
-    memory: str
-    sensitivity: float = 0.0
-    pressure: float = 0.0
-    allowance: float | None = None
-    duration_seconds: float | None = None
-
-
-_FORM = msgspec.json.Decoder(EstimateForm)
+    tenant: str = ""
+    objective_p99_ms: float | None = None
+    estimate: Estimate | None = None
+    deadline_s: float = inf  # Unix time
+    group: str = ""
+    group_limit: int = 1
+    load_limit: float = inf
+    wrong: tuple[str, ...] = ()
 
 
-def parse_objective(text: str) -> float:
-    """Milliseconds. `InvalidInput` names the annotation."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 < value < inf:
-        raise InvalidInput(OBJECTIVE_P99_MS, text, "milliseconds above 0")
-    return value
+NO_HINTS = Hints()
 
 
-def parse_estimate(text: str) -> Estimate:
-    """The annotation's value as the model has it. `InvalidInput` names the annotation and the field."""
-    try:
-        form = _FORM.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidInput(ESTIMATE, text, "an estimate as JSON", str(error)) from None
-    return Estimate(
-        use_cpu_cores=milli(form.cpu, f"{ESTIMATE}.cpu") / 1000.0,
-        use_memory_bytes=whole(form.memory, f"{ESTIMATE}.memory"),
-        sensitivity=form.sensitivity,
-        pressure=form.pressure,
-        allowance=inf if form.allowance is None else form.allowance,
-        duration_s=inf if form.duration_seconds is None else form.duration_seconds,
+def read_hints(written: PodAnnotations | None) -> Hints:
+    """The annotations' values."""
+    if written is None:
+        return NO_HINTS
+    wrong: list[str] = []
+
+    def read_decimal(name: str, text: str | None, expected: str) -> float | None:
+        """A decimal above 0."""
+        if text is None:
+            return None
+        value = float(text) if _DECIMAL.fullmatch(text) and len(text) < 300 else 0.0
+        if 0 < value < inf:
+            return value
+        wrong.append(str(InvalidInput(f"annotation {name}", text, expected)))
+        return None
+
+    objective = read_decimal(OBJECTIVE_P99_MS, written.objective_p99_ms, "milliseconds above 0")
+    load_limit = read_decimal(LOAD_LIMIT, written.load_limit, "a fraction above 0")
+    limit = read_decimal(GROUP_LIMIT, written.group_limit, "a whole number above 0")
+    if limit is not None and limit != int(limit):
+        wrong.append(str(InvalidInput(f"annotation {GROUP_LIMIT}", limit, "a whole number above 0")))
+    deadline_s, estimate = inf, None
+    if written.deadline is not None:
+        try:
+            deadline = msgspec.convert(written.deadline, datetime)
+            if deadline.tzinfo is None:
+                raise msgspec.ValidationError("no time zone")
+            deadline_s = deadline.timestamp()
+        except msgspec.ValidationError:
+            wrong.append(
+                str(InvalidInput(f"annotation {DEADLINE}", written.deadline, "a time such as 2026-01-31T12:00:00Z"))
+            )
+    if written.estimate is not None:
+        try:
+            estimate = _ESTIMATE.decode(written.estimate)
+        except (msgspec.DecodeError, UnicodeError, InvalidInput) as error:
+            said = InvalidInput(f"annotation {ESTIMATE}", written.estimate, "an estimate as JSON", str(error))
+            wrong.append(str(said))
+    return Hints(
+        tenant=written.tenant or "",
+        objective_p99_ms=objective,
+        estimate=estimate,
+        deadline_s=deadline_s,
+        group=written.group or "",
+        group_limit=1 if limit is None else max(1, int(limit)),
+        load_limit=inf if load_limit is None else load_limit,
+        wrong=tuple(wrong),
     )
-
-
-def write_estimate(estimate: Estimate) -> str:
-    """The annotation's value: the inverse of `parse_estimate` up to a milli-CPU."""
-    form = EstimateForm(
-        cpu=f"{round(estimate.use_cpu_cores * 1000)}m",
-        memory=str(estimate.use_memory_bytes),
-        sensitivity=estimate.sensitivity,
-        pressure=estimate.pressure,
-        allowance=None if estimate.allowance == inf else estimate.allowance,
-        duration_seconds=None if estimate.duration_s == inf else estimate.duration_s,
-    )
-    return msgspec.json.encode(form).decode()

@@ -38,7 +38,6 @@ class Meta(Protocol):
         """As of when."""
 
 
-
 class HasMeta(Protocol):
     """Any API object."""
 

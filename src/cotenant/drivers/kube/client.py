@@ -3,7 +3,7 @@
 Problem: a scheduler's speed is bounded by the cost of a bind, and clients in general use spend more on models than on the wire. Choice: one
 keep-alive aiohttp session, bodies encoded and answers decoded by msgspec, the rate and the number of requests under way limited by what the
 constructor states (limits.py). Every failure is one of errors.py. Nothing is retried behind the caller's back, except once after a 401 with a
-renewed credential (docs/adr/0010).
+renewed credential, and (by aiohttp) a GET, PUT or DELETE whose kept-alive connection turned out to be closed.
 Limits: HTTP/1.1; no compression (it costs more CPU than a local network saves); watches do not count as under way.
 """
 

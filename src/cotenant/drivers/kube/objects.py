@@ -16,6 +16,8 @@ from urllib.parse import quote
 
 from msgspec import Struct, field
 
+from cotenant.model import annotations as names
+
 Text = str | None
 Quantities = dict[str, str | int | float] | None
 Strings = dict[str, str] | None
@@ -56,10 +58,15 @@ class ObjectMeta(_Object, frozen=True):
 
 
 class PodAnnotations(_Object, frozen=True):
-    """The annotations of a pod that mean something to us (annotations.py says what). Others, often kilobytes, are skipped."""
+    """The annotations of a pod that mean something to a scheduler. Others, often kilobytes, are skipped."""
 
-    objective_p99_ms: Text = field(default=None, name="cotenant.io/objective-p99-ms")
-    estimate: Text = field(default=None, name="cotenant.io/estimate")
+    tenant: Text = field(default=None, name=names.TENANT)
+    objective_p99_ms: Text = field(default=None, name=names.OBJECTIVE_P99_MS)
+    estimate: Text = field(default=None, name=names.ESTIMATE)
+    deadline: Text = field(default=None, name=names.DEADLINE)
+    group: Text = field(default=None, name=names.GROUP)
+    group_limit: Text = field(default=None, name=names.GROUP_LIMIT)
+    load_limit: Text = field(default=None, name=names.LOAD_LIMIT)
 
 
 class PodMeta(_Object, frozen=True):
@@ -266,7 +273,6 @@ class PodCondition(_Object, frozen=True):
     type: str = ""
     status: str = ""
     reason: Text = None
-    message: Text = None
 
 
 class PodStatus(_Object, frozen=True):

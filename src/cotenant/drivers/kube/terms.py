@@ -71,9 +71,7 @@ def selector_term(written: objects.SelectorTerm, field: str) -> NodeSelectorTerm
 def node_selector(written: objects.NodeSelector, field: str) -> NodeSelector:
     """Terms of which one must hold."""
     terms = written.node_selector_terms or ()
-    return NodeSelector(
-        tuple(selector_term(term, f"{field}.nodeSelectorTerms[{i}]") for i, term in enumerate(terms))
-    )
+    return NodeSelector(tuple(selector_term(term, f"{field}.nodeSelectorTerms[{i}]") for i, term in enumerate(terms)))
 
 
 def node_affinity(written: objects.NodeAffinity, field: str) -> NodeAffinity | None:

@@ -1,0 +1,332 @@
+"""API objects as the model's values.
+
+Problem: scheduling wants few facts of a pod, wants them fast (every start reads all pods), and must not place a pod of which it understood
+only a part. Choice: what equal pods share (their spec without the node, and their classes) is read once and kept by its encoded form, which
+costs a few microseconds to make and cannot be confused; what is each pod's own is filled in. Whatever cannot be read or judged becomes a
+sentence in `unsupported`: a reason on the pod, never an exception and never a wrong placement.
+Limits: an unreadable part of a bound pod counts as absent (its room is what could be read). The class of a pod without Koordinator labels
+is not derived from its requests.
+Source: Kubernetes API reference; sidecars and init containers by KEP-753; what a resized container counts for by kube-scheduler (the largest
+of what is asked, allocated and in place; what is asked for in vain does not count).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from math import nan
+from typing import TypeVar
+
+import msgspec
+
+from cotenant.drivers.kube import objects, terms
+from cotenant.drivers.kube.annotations import NO_HINTS, Hints, read_hints
+from cotenant.drivers.kube.volumes import VolumeIndex
+from cotenant.model.affinity import NodeAffinity, PodTerm, SpreadConstraint
+from cotenant.model.errors import InvalidInput
+from cotenant.model.labels import (
+    NO_LABELS,
+    PRIORITY_CLASS,
+    QOS_CLASS,
+    SUB_PRIORITY,
+    Labels,
+)
+from cotenant.model.node import Node
+from cotenant.model.observed import DisruptionBudget, NamespaceFacts, ObservedPod, Phase, VolumeNeed
+from cotenant.model.pod import HostPort, Pod
+from cotenant.model.qos import PriorityClass, QoSClass, parse_sub_priority, qos_of_label, raw_class
+from cotenant.model.resources import NOTHING, PODS_NAME, Amounts, ContainerAmounts, pod_requests
+from cotenant.model.taints import Toleration
+
+REMEMBERED = 16384  # templates, label sets and hints kept; all are dropped when there are more
+
+T = TypeVar("T")
+_PHASES = {phase.value: phase for phase in Phase}
+
+
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """What equal pods share."""
+
+    requests: Amounts
+    qos: QoSClass
+    priority_class: PriorityClass
+    sub_priority: int
+    node_selector: Labels
+    node_affinity: NodeAffinity | None
+    tolerations: tuple[Toleration, ...]
+    affinity: tuple[PodTerm, ...]
+    anti_affinity: tuple[PodTerm, ...]
+    spread: tuple[SpreadConstraint, ...]
+    host_ports: tuple[HostPort, ...]
+    gates: tuple[str, ...]
+    unsupported: tuple[str, ...]
+
+
+class ObjectReader:
+    """Turns structs into the model's values. `volumes` is kept up to date by its owner."""
+
+    def __init__(self, volumes: VolumeIndex | None = None) -> None:
+        self.volumes = volumes or VolumeIndex()
+        self._encoder = msgspec.json.Encoder()
+        self._buffer = bytearray()
+        self._templates: dict[bytes, _Template] = {}
+        self._labels: dict[tuple[tuple[str, str], ...], Labels] = {}
+        self._hints: dict[objects.PodAnnotations, Hints] = {}
+
+    def pod(self, obj: objects.Pod) -> ObservedPod:
+        """A pod. Never fails: what cannot be judged is named in `unsupported`."""
+        meta, spec, status = obj.metadata, obj.spec or objects.PodSpec(), obj.status or objects.PodStatus()
+        labels = meta.labels or {}
+        template = self._template(spec, status, labels)
+        hints = NO_HINTS
+        if meta.annotations is not None:
+            found = self._hints.get(meta.annotations)
+            hints = found or _remember(self._hints, meta.annotations, read_hints(meta.annotations))
+        unsupported = template.unsupported + hints.wrong if hints.wrong else template.unsupported
+        needs: tuple[VolumeNeed, ...] = ()
+        if spec.volumes:
+            needs, beyond = self.volumes.needs(meta, spec.volumes)
+            unsupported += beyond
+        pod = Pod(
+            meta.name or "?",
+            meta.namespace or "default",
+            template.requests,
+            template.qos,
+            template.priority_class,
+            spec.priority or 0,
+            template.sub_priority,
+            self._label_set(labels),
+            template.node_selector,
+            template.node_affinity,
+            template.tolerations,
+            template.affinity,
+            template.anti_affinity,
+            template.spread,
+            template.host_ports,
+            hints.tenant,
+            hints.group,
+            hints.group_limit,
+            hints.estimate,
+            hints.deadline_s,
+            hints.objective_p99_ms,
+            hints.load_limit,
+        )
+        return ObservedPod(
+            pod,
+            meta.uid or "",
+            spec.scheduler_name or "default-scheduler",
+            _unix(meta.creation_timestamp),
+            spec.node_name or "",
+            _PHASES.get(status.phase or "Pending", Phase.UNKNOWN),
+            _unix(meta.deletion_timestamp),
+            template.gates,
+            status.nominated_node_name or "",
+            _unix(status.start_time),
+            spec.preemption_policy != "Never",
+            needs,
+            unsupported,
+        )
+
+    def _label_set(self, labels: Mapping[str, str]) -> Labels:
+        if not labels:
+            return NO_LABELS
+        pairs = tuple(labels.items())
+        return self._labels.get(pairs) or _remember(self._labels, pairs, Labels(pairs))
+
+    def _template(self, spec: objects.PodSpec, status: objects.PodStatus, labels: Mapping[str, str]) -> _Template:
+        shared = (
+            spec.containers,
+            spec.init_containers,
+            spec.overhead,
+            spec.resources,
+            spec.node_selector,
+            spec.affinity,
+            spec.tolerations,
+            spec.topology_spread_constraints,
+            spec.host_network,
+            spec.scheduling_gates,
+            bool(spec.resource_claims),
+            spec.workload_ref is not None or spec.scheduling_group is not None,
+            spec.priority,
+            labels.get(QOS_CLASS),
+            labels.get(PRIORITY_CLASS),
+            labels.get(SUB_PRIORITY),
+            _resized(status),
+        )
+        self._encoder.encode_into(shared, self._buffer)
+        key = bytes(self._buffer)
+        if b'atchLabelKeys":[' in key:  # of affinity or spread: their selectors depend on the pod's labels
+            key += self._encoder.encode(labels)
+        return self._templates.get(key) or _remember(self._templates, key, _read_template(spec, status, labels))
+
+
+def read_node(obj: objects.Node) -> Node:
+    """A node. `InvalidInput` names what of it is wrong: without knowing its size, nothing can be placed on it."""
+    meta, spec, status = obj.metadata, obj.spec or objects.NodeSpec(), obj.status or objects.NodeStatus()
+    where = f"node {meta.name}"
+    # A node without any Ready condition has not been heard of yet.
+    ready = any(condition.type == "Ready" and condition.status == "True" for condition in status.conditions or ())
+    return Node(
+        name=meta.name or "",
+        allocatable=Amounts.parse(status.allocatable or {}, f"{where}: allocatable"),
+        labels=Labels.of(meta.labels or {}),
+        taints=terms.taints(spec.taints or (), f"{where}: taints"),
+        unschedulable=bool(spec.unschedulable),
+        ready=ready,
+    )
+
+
+def read_budget(obj: objects.PodDisruptionBudget) -> DisruptionBudget:
+    """A disruption budget. One whose status is older than its spec allows nothing, as the eviction API has it; `InvalidInput`."""
+    meta, spec, status = obj.metadata, obj.spec or objects.BudgetSpec(), obj.status or objects.BudgetStatus()
+    current = (status.observed_generation or 0) >= (meta.generation or 0)
+    return DisruptionBudget(
+        namespace=meta.namespace or "default",
+        name=meta.name or "",
+        selector=terms.label_selector(spec.selector, f"PodDisruptionBudget {meta.namespace}/{meta.name}: selector"),
+        allowed=max(0, status.disruptions_allowed or 0) if current else 0,
+        disrupted=frozenset(status.disrupted_pods or ()),
+    )
+
+
+def read_namespace(obj: objects.Namespace) -> NamespaceFacts:
+    """A namespace and its labels."""
+    return NamespaceFacts(obj.metadata.name or "", Labels.of(obj.metadata.labels or {}))
+
+
+def _read_template(spec: objects.PodSpec, status: objects.PodStatus, labels: Mapping[str, str]) -> _Template:
+    wrong: list[str] = []
+
+    def attempt(default: T, read: Callable[[], T]) -> T:
+        """What is read, or a sentence about what is wrong."""
+        try:
+            return read()
+        except InvalidInput as error:
+            wrong.append(str(error))
+            return default
+
+    affinity = spec.affinity or objects.Affinity()
+    near, away = affinity.pod_affinity, affinity.pod_anti_affinity
+    if spec.resource_claims:
+        wrong.append("spec.resourceClaims: dynamic resource allocation is not judged")
+    if spec.workload_ref is not None or spec.scheduling_group is not None:
+        wrong.append("spec.workloadRef: gangs of the Workload API are not judged")
+    no_terms: tuple[PodTerm, ...] = ()
+    no_spread: tuple[SpreadConstraint, ...] = ()
+    no_tolerations: tuple[Toleration, ...] = ()
+    no_affinity: NodeAffinity | None = None
+    node_affinity = affinity.node_affinity
+    return _Template(
+        requests=_requests(spec, status, attempt),
+        qos=qos_of_label(labels.get(QOS_CLASS)),
+        priority_class=raw_class(labels.get(PRIORITY_CLASS), spec.priority),
+        sub_priority=attempt(0, lambda: parse_sub_priority(labels.get(SUB_PRIORITY), f"label {SUB_PRIORITY}")),
+        node_selector=attempt(NO_LABELS, lambda: Labels.of(spec.node_selector or {})),
+        node_affinity=attempt(no_affinity, lambda: terms.node_affinity(node_affinity, "spec.affinity.nodeAffinity"))
+        if node_affinity is not None
+        else None,
+        tolerations=attempt(no_tolerations, lambda: terms.tolerations(spec.tolerations or (), "spec.tolerations")),
+        affinity=attempt(no_terms, lambda: terms.pod_terms(near, labels, "spec.affinity.podAffinity"))
+        if near is not None
+        else no_terms,
+        anti_affinity=attempt(no_terms, lambda: terms.pod_terms(away, labels, "spec.affinity.podAntiAffinity"))
+        if away is not None
+        else no_terms,
+        spread=attempt(
+            no_spread,
+            lambda: terms.spread_constraints(
+                spec.topology_spread_constraints or (), labels, "spec.topologySpreadConstraints"
+            ),
+        ),
+        host_ports=_host_ports(spec),
+        gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
+        unsupported=tuple(wrong),
+    )
+
+
+def _requests(
+    spec: objects.PodSpec, status: objects.PodStatus, attempt: Callable[[Amounts, Callable[[], Amounts]], Amounts]
+) -> Amounts:
+    """What the pod takes of a node. Each amount that cannot be read counts as absent, and `attempt` says so."""
+    vain = any(
+        c.type == "PodResizePending" and c.status == "True" and c.reason == "Infeasible"
+        for c in status.conditions or ()
+    )
+    on_node = {s.name: s for s in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))}
+
+    def amounts(written: objects.Quantities, field: str) -> Amounts:
+        total = NOTHING
+        for name, text in (written or {}).items():
+            if name != PODS_NAME:
+                total = total + attempt(NOTHING, lambda name=name, text=text: Amounts.parse({name: text}, field))  # type: ignore[misc]
+        return total
+
+    def container(written: objects.Container, field: str) -> ContainerAmounts:
+        resources = written.resources or objects.Resources()
+        asked = ContainerAmounts(
+            amounts(resources.requests, f"{field}.resources.requests"),
+            amounts(resources.limits, f"{field}.resources.limits"),
+            written.restart_policy == "Always",
+        )
+        found = on_node.get(written.name)
+        if found is None or (found.resources is None and found.allocated_resources is None):
+            return asked
+        there = amounts(found.allocated_resources, f"{field}: status.allocatedResources").maximum(
+            amounts(found.resources.requests if found.resources is not None else None, f"{field}: status.resources")
+        )
+        return ContainerAmounts(there if vain else asked.effective().maximum(there), is_sidecar=asked.is_sidecar)
+
+    def containers(written: Iterable[objects.Container] | None, field: str) -> list[ContainerAmounts]:
+        return [container(c, f"{field}[{i}]") for i, c in enumerate(written or ())]
+
+    whole = spec.resources or objects.Resources()
+    pod_level = ContainerAmounts(
+        amounts(whole.requests, "spec.resources.requests"), amounts(whole.limits, "spec.resources.limits")
+    )
+    # Sums of amounts that are each allowed may still exceed what any machine has.
+    return attempt(
+        NOTHING,
+        lambda: pod_requests(
+            containers(spec.containers, "spec.containers"),
+            containers(spec.init_containers, "spec.initContainers"),
+            amounts(spec.overhead, "spec.overhead"),
+            pod_level.effective(),
+        ),
+    )
+
+
+def _host_ports(spec: objects.PodSpec) -> tuple[HostPort, ...]:
+    """Ports of containers and sidecars; in the host's network every port is one of the host."""
+    sidecars = (c for c in spec.init_containers or () if c.restart_policy == "Always")
+    found: dict[HostPort, None] = {}
+    for container in (*(spec.containers or ()), *sidecars):
+        for port in container.ports or ():
+            number = port.host_port or (port.container_port if spec.host_network else 0)
+            if number:
+                found[HostPort(number, port.protocol or "TCP", port.host_ip or "0.0.0.0")] = None
+    return tuple(found)
+
+
+def _resized(status: objects.PodStatus) -> object:
+    """What of a status decides how much the pod takes; None for nearly all."""
+    for statuses in (status.container_statuses, status.init_container_statuses):
+        if statuses and any(s.resources is not None or s.allocated_resources is not None for s in statuses):
+            pending = [c for c in status.conditions or () if c.type == "PodResizePending"]
+            return (status.container_statuses, status.init_container_statuses, pending)
+    return None
+
+
+def _unix(time: datetime | None) -> float:
+    return nan if time is None else time.timestamp()
+
+
+K = TypeVar("K")
+
+
+def _remember(known: dict[K, T], key: K, value: T) -> T:
+    if len(known) >= REMEMBERED:
+        known.clear()
+    known[key] = value
+    return value
