@@ -62,7 +62,8 @@ def peak_memory_mib() -> float:
 def show(rows: Sequence[dict[str, Any]], as_json: bool, notes: Sequence[str] = ()) -> None:
     """Print the rows as one JSON object on one line, with the name of the benchmark that runs, or as a table a person can read."""
     if as_json:
-        name = Path(sys.argv[0]).stem
+        program = Path(sys.argv[0])
+        name = program.parent.name if program.stem == "__main__" else program.stem
         print(json.dumps({"bench": name, "rows": list(rows), "machine": machine(), "notes": list(notes)}), flush=True)
         return
     if rows:

@@ -1,0 +1,1 @@
+"""Speed of everything that talks to, or is, a Kubernetes API server."""

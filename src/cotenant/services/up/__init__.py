@@ -1,0 +1,1 @@
+"""`cotenant up`: a cluster on one machine."""
