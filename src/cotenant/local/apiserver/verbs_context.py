@@ -59,8 +59,8 @@ class Patching(Protocol):
         operation: str,
         now: str,
         subresource: str,
-    ) -> Manifest:
-        """Who manages which field after a write."""
+    ) -> None:
+        """Write into `new` who manages which of its fields."""
 
 
 def timestamp(now: float) -> str:

@@ -136,9 +136,7 @@ async def create(
         metadata["name"] = names.generate(prefix, context.rng.choice)
         key = (target.namespace, metadata["name"])
     if context.patching is not None and not is_applied:
-        obj = context.patching.track(
-            None, obj, resource.schema, options.manager, "Update", metadata["creationTimestamp"], ""
-        )
+        context.patching.track(None, obj, resource.schema, options.manager, "Update", metadata["creationTimestamp"], "")
     obj = inward(obj, resource, context.registry.hub(resource))
     if options.dry_run:
         return _answer(context, resource, encode(obj), obj, created=True, warnings=warnings)
@@ -290,7 +288,7 @@ async def _write(
     resource = target.resource
     old, new = states
     if context.patching is not None and how.operation != "Apply":
-        new = context.patching.track(
+        context.patching.track(
             old, new, resource.schema, options.manager, how.operation, context.stamp(), target.subresource
         )
     new = inward(new, resource, context.registry.hub(resource))

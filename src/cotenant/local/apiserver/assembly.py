@@ -1,0 +1,33 @@
+"""One API server from its parts: store, kinds with their schemas, patches.
+
+Problem: the verbs know none of the schemas, patches and printer columns, which are apart so that each can be tested alone. Choice: they meet
+here and nowhere else. Limits: what needs a running server (webhooks, custom resources) is added to the `Api` by its owner.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from cotenant.local.apiserver import patching
+from cotenant.local.apiserver.contract import Resource
+from cotenant.local.apiserver.kinds import roster
+from cotenant.local.apiserver.registry import Registry
+from cotenant.local.apiserver.schema.builtin import builtin_schema
+from cotenant.local.apiserver.store import Store
+from cotenant.local.apiserver.verbs import Api
+
+
+def built_in() -> tuple[Resource, ...]:
+    """Every built-in resource with its schema. Raises Unsupported where the package that has the schemas is missing."""
+    return tuple(
+        replace(resource, schema=builtin_schema(resource.group, resource.version, resource.kind))
+        for resource in roster.BUILT_IN
+    )
+
+
+def assemble(store: Store, *, clock: Callable[[], float] = time.time, rng: random.Random | None = None) -> Api:
+    """An API server over a store, without webhooks and controllers."""
+    return Api(store, Registry(built_in()), patching=patching, clock=clock, rng=rng)
