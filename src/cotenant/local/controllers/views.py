@@ -1,0 +1,398 @@
+"""What controllers and simulated nodes read of API objects.
+
+Problem: an object has hundreds of fields and arrives as bytes many times a second. Choice: one frozen struct a kind with the fields that
+some controller acts on; msgspec skips the others while decoding. Templates, which are only ever copied, stay as `Manifest`.
+Limits: these values are for reading; what is written back is a patch or a manifest of its own. Every view has `metadata`, so that code
+about identity, ownership and deletion works on all kinds.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from msgspec import Struct, field
+
+
+class View(Struct, frozen=True, rename="camel"):
+    """Base of all views: JSON names are camel case."""
+
+
+class OwnerReference(View, frozen=True):
+    """Who an object belongs to."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    api_version: str = ""
+    controller: bool = False
+    block_owner_deletion: bool = False
+
+
+class Meta(View, frozen=True):
+    """`metadata`."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = "0"
+    generation: int = 0
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """(namespace, name)."""
+        return (self.namespace, self.name)
+
+    @property
+    def created_s(self) -> float:
+        """Unix time; 0 where unknown."""
+        return seconds(self.creation_timestamp) or 0.0
+
+    @property
+    def terminating(self) -> bool:
+        """Whether its deletion has been asked for."""
+        return self.deletion_timestamp is not None
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The one owner that manages it."""
+        for owner in self.owner_references:
+            if owner.controller:
+                return owner
+        return None
+
+
+class Object(View, frozen=True):
+    """Any object: what garbage collection sees."""
+
+    metadata: Meta
+    kind: str = ""
+    api_version: str = ""
+
+
+class Expression(View, frozen=True):
+    """An entry of matchExpressions."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class Selector(View, frozen=True):
+    """A LabelSelector as written."""
+
+    match_labels: dict[str, str] = field(default_factory=dict)
+    match_expressions: tuple[Expression, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it selects everything."""
+        return not (self.match_labels or self.match_expressions)
+
+    def matches(self, labels: dict[str, str]) -> bool:
+        """Whether it selects an object with these labels (Kubernetes API reference, LabelSelector)."""
+        for key, value in self.match_labels.items():
+            if labels.get(key) != value:
+                return False
+        return all(_holds(e, labels.get(e.key)) for e in self.match_expressions)
+
+
+def _holds(expression: Expression, value: str | None) -> bool:
+    match expression.operator:
+        case "In":
+            return value in expression.values
+        case "NotIn":
+            return value not in expression.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+    return False
+
+
+class Condition(View, frozen=True):
+    """An entry of `status.conditions`."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+    last_update_time: datetime | None = None
+    last_heartbeat_time: datetime | None = None
+    observed_generation: int = 0
+
+
+# --- pods
+
+
+class Resources(View, frozen=True):
+    """A container's `resources`."""
+
+    requests: dict[str, str | int | float] = field(default_factory=dict)
+    limits: dict[str, str | int | float] = field(default_factory=dict)
+
+
+class Port(View, frozen=True):
+    """A container's port."""
+
+    container_port: int = 0
+    host_port: int = 0
+    protocol: str = "TCP"
+    host_ip: str = field(default="", name="hostIP")
+
+
+class Container(View, frozen=True):
+    """A container of a pod."""
+
+    name: str = ""
+    image: str = ""
+    resources: Resources = Resources()
+    ports: tuple[Port, ...] = ()
+    restart_policy: str = ""
+
+
+class ClaimSource(View, frozen=True):
+    """`persistentVolumeClaim` of a volume."""
+
+    claim_name: str = ""
+
+
+class Volume(View, frozen=True):
+    """A pod's volume; only claims matter here."""
+
+    name: str = ""
+    persistent_volume_claim: ClaimSource | None = None
+
+
+class TolerationView(View, frozen=True):
+    """A pod's toleration as written."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class TaintView(View, frozen=True):
+    """A node's taint as written."""
+
+    key: str = ""
+    effect: str = ""
+    value: str = ""
+    time_added: datetime | None = None
+
+
+class NodeExpression(View, frozen=True):
+    """An expression of a node selector term."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class NodeTerm(View, frozen=True):
+    """A term of a node selector."""
+
+    match_expressions: tuple[NodeExpression, ...] = ()
+    match_fields: tuple[NodeExpression, ...] = ()
+
+
+class NodeSelectorView(View, frozen=True):
+    """Terms of which one must hold."""
+
+    node_selector_terms: tuple[NodeTerm, ...] = ()
+
+
+class NodeAffinityView(View, frozen=True):
+    """Only what is required: nothing here likes."""
+
+    required: NodeSelectorView | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+
+
+class AffinityView(View, frozen=True):
+    """`spec.affinity`."""
+
+    node_affinity: NodeAffinityView | None = None
+
+
+class PodSpec(View, frozen=True):
+    """`spec` of a pod."""
+
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    overhead: dict[str, str | int | float] = field(default_factory=dict)
+    resources: Resources = Resources()  # for the pod as a whole
+    node_name: str = ""
+    node_selector: dict[str, str] = field(default_factory=dict)
+    affinity: AffinityView | None = None
+    restart_policy: str = "Always"
+    termination_grace_period_seconds: int = 30
+    active_deadline_seconds: int | None = None
+    tolerations: tuple[TolerationView, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    scheduler_name: str = ""
+    host_network: bool = False
+
+
+class Running(View, frozen=True):
+    """`state.running`."""
+
+    started_at: datetime | None = None
+
+
+class Terminated(View, frozen=True):
+    """`state.terminated`."""
+
+    exit_code: int = 0
+    reason: str = ""
+    finished_at: datetime | None = None
+
+
+class ContainerState(View, frozen=True):
+    """`state` of a container."""
+
+    running: Running | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(View, frozen=True):
+    """An entry of `status.containerStatuses`."""
+
+    name: str = ""
+    ready: bool = False
+    restart_count: int = 0
+    state: ContainerState = ContainerState()
+
+
+class PodStatus(View, frozen=True):
+    """`status` of a pod."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    start_time: datetime | None = None
+    pod_ip: str = field(default="", name="podIP")
+
+
+class Pod(View, frozen=True):
+    """A pod."""
+
+    metadata: Meta
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def finished(self) -> bool:
+        """Whether its containers have ended for good."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def active(self) -> bool:
+        """Neither finished nor ending: what counts as a replica."""
+        return not self.finished and not self.metadata.terminating
+
+    @property
+    def ready(self) -> bool:
+        """Its Ready condition."""
+        return self.ready_condition is not None and self.ready_condition.status == "True"
+
+    @property
+    def ready_condition(self) -> Condition | None:
+        """The Ready condition itself."""
+        for condition in self.status.conditions:
+            if condition.type == "Ready":
+                return condition
+        return None
+
+    @property
+    def restarts(self) -> int:
+        """The most restarts of any container."""
+        return max((c.restart_count for c in self.status.container_statuses), default=0)
+
+    def available(self, min_ready_s: int, now_s: float) -> bool:
+        """Whether it has been ready for at least so long (Kubernetes: minReadySeconds)."""
+        condition = self.ready_condition
+        if condition is None or condition.status != "True":
+            return False
+        since = seconds(condition.last_transition_time)
+        return min_ready_s == 0 or (since is not None and since + min_ready_s <= now_s)
+
+    def available_at(self, min_ready_s: int) -> float | None:
+        """When a ready pod counts as available; None where it is not ready."""
+        condition = self.ready_condition
+        if condition is None or condition.status != "True":
+            return None
+        return (seconds(condition.last_transition_time) or 0.0) + min_ready_s
+
+
+# --- nodes
+
+
+class NodeSpec(View, frozen=True):
+    """`spec` of a node."""
+
+    taints: tuple[TaintView, ...] = ()
+    unschedulable: bool = False
+
+
+class NodeStatus(View, frozen=True):
+    """`status` of a node."""
+
+    conditions: tuple[Condition, ...] = ()
+    allocatable: dict[str, str | int | float] = field(default_factory=dict)
+    capacity: dict[str, str | int | float] = field(default_factory=dict)
+
+
+class Node(View, frozen=True):
+    """A node."""
+
+    metadata: Meta
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+    def condition(self, kind: str) -> Condition | None:
+        """A condition by its type."""
+        for condition in self.status.conditions:
+            if condition.type == kind:
+                return condition
+        return None
+
+
+class LeaseSpec(View, frozen=True):
+    """`spec` of a lease."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    renew_time: datetime | None = None
+
+
+class Lease(View, frozen=True):
+    """A lease; a node's has the node's name and lies in `kube-node-lease`."""
+
+    metadata: Meta
+    spec: LeaseSpec = LeaseSpec()
+
+
+def seconds(at: datetime | None) -> float | None:
+    """Unix time of a timestamp."""
+    return None if at is None else at.timestamp()
+
+
+def stamp(now_s: float) -> str:
+    """A `metav1.Time`: RFC 3339, whole seconds, UTC."""
+    return datetime.fromtimestamp(int(now_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def micro_stamp(now_s: float) -> str:
+    """A `metav1.MicroTime`: RFC 3339 with microseconds, UTC."""
+    return datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
