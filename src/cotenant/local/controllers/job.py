@@ -161,8 +161,8 @@ def _keep_running(draft: Draft, job: Job, count: _Count, now_s: float) -> None:
             draft.again(due)
             draft.reasons.append(f"{count.failed} failed: the next pod is made in {due - now_s:.0f} s")
             return
-    for pod in _new_pods(job, count, missing):
-        draft.add(Create(PODS, job.metadata.namespace, pod))
+    for manifest in _new_pods(job, count, missing):
+        draft.add(Create(PODS, job.metadata.namespace, manifest))
     draft.reasons.append(f"create {missing}: {len(active)} of {wanted} are active")
     text = f"Created {missing} pod{'s' if missing > 1 else ''}"
     draft.add(Note(job, KIND, API_VERSION, "Normal", "SuccessfulCreate", text))
