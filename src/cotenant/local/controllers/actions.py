@@ -77,7 +77,22 @@ class Note:
     message: str
 
 
-Action: TypeAlias = Create | Patch | Delete | Note
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """Delete every object of a resource in a namespace."""
+
+    resource: ResourceName
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finalize:
+    """Take a namespace's last finalizer: its content is gone."""
+
+    name: str
+
+
+Action: TypeAlias = Create | Patch | Delete | Note | Empty | Finalize
 
 
 @dataclass(frozen=True, slots=True)

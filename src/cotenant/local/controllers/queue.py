@@ -2,7 +2,7 @@
 
 Problem: a thousand events on one Deployment need one look, a key that keeps failing must not be tried in a loop, and one key must not be
 worked on twice at the same time. Choice: ready keys in order of arrival, delayed ones in a heap, a count of failures a key. A key that
-arrives while it is worked on becomes ready again when that ends. Source: the contract of client-go's workqueue (its documentation).
+arrives while it is worked on becomes ready again when that ends, and one that has cost much may have to rest first. Source: the contract of client-go's workqueue (its documentation).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class WorkQueue(Generic[K]):
         self._working: set[K] = set()
         self._again: set[K] = set()
         self._failures: dict[K, int] = {}
+        self._resting: dict[K, float] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -36,6 +37,8 @@ class WorkQueue(Generic[K]):
         """Look at it as soon as possible."""
         if key in self._working:
             self._again.add(key)
+        elif key in self._resting:
+            self.add_at(key, self._resting[key])
         else:
             self._ready[key] = None
 
@@ -51,6 +54,8 @@ class WorkQueue(Generic[K]):
     def take(self, now_s: float) -> K | None:
         """The next key; it is being worked on until `done`."""
         self._ripen(now_s)
+        for resting in [k for k, at in self._resting.items() if at <= now_s]:
+            del self._resting[resting]
         if not self._ready:
             return None
         key = next(iter(self._ready))
@@ -58,12 +63,15 @@ class WorkQueue(Generic[K]):
         self._working.add(key)
         return key
 
-    def done(self, key: K) -> None:
-        """The work on it has ended."""
+    def done(self, key: K, not_before_s: float | None = None) -> None:
+        """The work on it has ended; if it was asked for meanwhile, or is before this time, it waits until then."""
         self._working.discard(key)
-        if key in self._again:
-            self._again.discard(key)
-            self._ready[key] = None
+        asked = key in self._again
+        self._again.discard(key)
+        if not_before_s is not None:
+            self._resting[key] = not_before_s
+        if asked:
+            self.add(key)
 
     def succeeded(self, key: K) -> None:
         """Forget its failures."""
@@ -90,4 +98,5 @@ class WorkQueue(Generic[K]):
             at, _, key = heapq.heappop(self._due)
             if self._due_at.get(key) == at:
                 del self._due_at[key]
+                self._resting.pop(key, None)
                 self.add(key)

@@ -1,0 +1,366 @@
+"""The cluster's controllers as the runner meets them: nodes, taints, budgets, pods without a node, namespaces, volumes.
+
+The judgement is in `node_lifecycle.py`, `disruption.py`, `pod_gc.py`, `namespaces.py` and `volumes.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from cotenant.local.apiserver.contract import ListOptions, Resource, Scope, Target
+from cotenant.local.controllers import disruption, namespaces, node_lifecycle, pod_gc, volumes
+from cotenant.local.controllers.actions import (
+    BUDGETS,
+    CLAIMS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    STORAGE_CLASSES,
+    VOLUMES,
+    Plan,
+    ResourceName,
+)
+from cotenant.local.controllers.cache import Key, Named, Store
+from cotenant.local.controllers.cluster_views import (
+    Budget,
+    Namespace,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from cotenant.local.controllers.informer import Informers
+from cotenant.local.controllers.runner import Enqueue
+from cotenant.local.controllers.views import Lease, Node, OwnerReference, Pod
+
+LEASE_NAMESPACE = "kube-node-lease"
+_GONE = Plan(reason="it is gone")
+
+
+class _Base:
+    resource: ResourceName = NODES
+    name = ""
+
+    def __init__(self, informers: Informers, clock: Callable[[], float] = time.time) -> None:
+        self._informers = informers
+        self._clock = clock
+        self._own = informers.of(self.resource)
+        self._enqueue: Enqueue = lambda key: None
+
+    def all_keys(self) -> Iterable[Key]:
+        return self._own.store.keys()
+
+    def attach(self, enqueue: Enqueue) -> None:
+        self._enqueue = enqueue
+        self._own.subscribe(self._changed)
+
+    def _changed(self, old: Named | None, new: Named | None) -> None:
+        if new is not None:
+            self._enqueue(new.metadata.key)
+
+
+class NodeLifecycle(_Base):
+    """Hears nodes by their Leases and marks those that fall silent."""
+
+    resource, name = NODES, "node-controller"
+
+    def attach(self, enqueue: Enqueue) -> None:
+        """Nodes whose conditions or taints change; Leases are only looked up when a node's silence would end its grace."""
+        self._since_s = self._clock()
+        self._leases: Store[Lease] = self._informers.store(LEASES)
+        super().attach(enqueue)
+
+    async def plan(self, key: Key, now_s: float) -> Plan:
+        """See `node_lifecycle.reconcile_node`."""
+        node: Node | None = self._own.store.get(*key)
+        if node is None:
+            return _GONE
+        lease = self._leases.get(LEASE_NAMESPACE, key[1])
+        return node_lifecycle.reconcile_node(node, lease, now_s, self._since_s)
+
+
+class TaintEviction(_Base):
+    """Sends pods away from nodes whose NoExecute taints they do not tolerate (any longer)."""
+
+    resource, name = NODES, "taint-eviction-controller"
+
+    def attach(self, enqueue: Enqueue) -> None:
+        """Nodes that are not ready or have such taints, and pods that get there."""
+        self._pods: Store[Pod] = self._informers.store(PODS)
+        self._silent: set[str] = set()
+        super().attach(enqueue)
+        self._informers.of(PODS).subscribe(self._pod)
+
+    async def plan(self, key: Key, now_s: float) -> Plan:
+        """See `node_lifecycle.evict` and `unready`."""
+        node: Node | None = self._own.store.get(*key)
+        if node is None:
+            return _GONE
+        pods = self._pods.by("node", key[1])
+        first = node_lifecycle.unready(node, pods, now_s)
+        if len(self._silent) > 2 and len(self._silent) > 0.5 * len(self._own.store):
+            again = now_s + 10.0
+            return Plan(first.actions, "most nodes are silent: nobody is evicted", again)
+        then = node_lifecycle.evict(node, pods, now_s)
+        return Plan(first.actions + then.actions, f"{first.reason}; {then.reason}", then.again_at_s)
+
+    def _changed(self, old: Named | None, new: Named | None) -> None:
+        seen = new or old
+        assert isinstance(seen, Node)
+        ready = seen.condition("Ready")
+        if new is not None and ready is not None and ready.status == "Unknown":
+            self._silent.add(seen.metadata.name)
+        else:
+            self._silent.discard(seen.metadata.name)
+        if new is not None and self._matters(seen):
+            self._enqueue(seen.metadata.key)
+
+    def _pod(self, old: Pod | None, new: Pod | None) -> None:
+        if new is None or not new.spec.node_name:
+            return
+        node = self._own.store.get("", new.spec.node_name)
+        if node is not None and self._matters(node):
+            self._enqueue(node.metadata.key)
+
+    @staticmethod
+    def _matters(node: Node) -> bool:
+        ready = node.condition("Ready")
+        not_ready = ready is not None and ready.status != "True"
+        return not_ready or any(t.effect == "NoExecute" for t in node.spec.taints)
+
+
+class Budgets(_Base):
+    """Keeps PodDisruptionBudgets' status."""
+
+    resource, name = BUDGETS, "disruption-controller"
+
+    def attach(self, enqueue: Enqueue) -> None:
+        """Budgets, the pods that they select, and what their controllers want."""
+        self._pods: Store[Pod] = self._informers.store(PODS)
+        super().attach(enqueue)
+        self._informers.of(PODS).subscribe(self._pod)
+        for resource in (REPLICA_SETS, STATEFUL_SETS):
+            self._informers.of(resource).subscribe(self._scaled)
+
+    async def plan(self, key: Key, now_s: float) -> Plan:
+        """See `disruption.reconcile`."""
+        budget: Budget | None = self._own.store.get(*key)
+        if budget is None:
+            return _GONE
+        return disruption.reconcile(budget, self._pods.by("namespace", key[0]), now_s, self._scale)
+
+    def _scale(self, namespace: str, owner: OwnerReference) -> int | None:
+        resource = {"ReplicaSet": REPLICA_SETS, "StatefulSet": STATEFUL_SETS}.get(owner.kind)
+        found = self._informers.store(resource).get(namespace, owner.name) if resource is not None else None
+        return int(found.spec.replicas) if found is not None and found.metadata.uid == owner.uid else None
+
+    def _pod(self, old: Pod | None, new: Pod | None) -> None:
+        seen = new or old
+        if seen is None or (old is not None and new is not None and _health(old) == _health(new)):
+            return
+        for budget in self._own.store.by("namespace", seen.metadata.namespace):
+            selector = budget.spec.selector
+            if selector is not None and any(p is not None and selector.matches(p.metadata.labels) for p in (old, new)):
+                self._enqueue(budget.metadata.key)
+
+    def _scaled(self, old: Named | None, new: Named | None) -> None:
+        seen = new or old
+        if seen is not None:
+            for budget in self._own.store.by("namespace", seen.metadata.namespace):
+                self._enqueue(budget.metadata.key)
+
+
+def _health(pod: Pod) -> tuple[object, ...]:
+    return pod.ready, pod.finished, pod.metadata.terminating, pod.metadata.labels
+
+
+class PodCollector(_Base):
+    """Ends pods that no kubelet will end."""
+
+    resource, name = PODS, "pod-garbage-collector"
+
+    def attach(self, enqueue: Enqueue) -> None:
+        """Pods that are bound or ending, and nodes that go."""
+        self._nodes: Store[Node] = self._informers.store(NODES)
+        self._missing: dict[str, float] = {}  # nodes that pods name and that are not there: since when
+        super().attach(enqueue)
+        self._informers.of(NODES).subscribe(self._node)
+
+    async def plan(self, key: Key, now_s: float) -> Plan:
+        """See `pod_gc.orphaned`."""
+        pod: Pod | None = self._own.store.get(*key)
+        if pod is None:
+            return _GONE
+        name = pod.spec.node_name
+        if name and self._nodes.get("", name) is None:
+            self._missing.setdefault(name, now_s)
+        else:
+            self._missing.pop(name, None)
+        return pod_gc.orphaned(pod, lambda n: self._nodes.get("", n) is not None, self._missing.get(name), now_s)
+
+    def all_keys(self) -> Iterable[Key]:
+        """Only those that may have to go."""
+        return [
+            p.metadata.key
+            for p in self._own.store
+            if p.spec.node_name and self._nodes.get("", p.spec.node_name) is None
+        ]
+
+    def _changed(self, old: Named | None, new: Named | None) -> None:
+        if not isinstance(new, Pod):
+            return
+        name = new.spec.node_name
+        if (name and self._nodes.get("", name) is None) or (new.metadata.terminating and not name):
+            self._enqueue(new.metadata.key)
+
+    def _node(self, old: Node | None, new: Node | None) -> None:
+        if new is None and old is not None:
+            self._missing[old.metadata.name] = self._clock()
+            for pod in self._own.store.by("node", old.metadata.name):
+                self._enqueue(pod.metadata.key)
+        elif old is None and new is not None:
+            self._missing.pop(new.metadata.name, None)
+
+
+class FinishedPods(_Base):
+    """Deletes the oldest finished pods when there are too many."""
+
+    resource, name = PODS, "finished-pod-collector"
+    _ALL: Key = ("", "all")
+
+    def attach(self, enqueue: Enqueue) -> None:
+        """Pods that end, looked at together."""
+        self._finished = 0
+        super().attach(enqueue)
+
+    def all_keys(self) -> Iterable[Key]:
+        """One look for all."""
+        return (self._ALL,)
+
+    async def plan(self, key: Key, now_s: float) -> Plan:
+        """See `pod_gc.surplus`."""
+        return pod_gc.surplus(self._own.store)
+
+    def _changed(self, old: Named | None, new: Named | None) -> None:
+        self._finished += int(isinstance(new, Pod) and new.finished) - int(isinstance(old, Pod) and old.finished)
+        if self._finished > pod_gc.FINISHED_MOST:
+            self._enqueue(self._ALL)
+
+
+class Namespaces(_Base):
+    """Empties namespaces that are being deleted."""
+
+    resource, name = NAMESPACES, "namespace-controller"
+
+    async def plan(self, key: Key, now_s: float) -> Plan:
+        """See `namespaces.reconcile`. Counts on the server itself: nothing may be overlooked here."""
+        namespace: Namespace | None = self._own.store.get(*key)
+        if namespace is None:
+            return _GONE
+        left: dict[ResourceName, tuple[int, int]] = {}
+        if namespace.metadata.terminating:
+            for resource in self._contents():
+                page = await self._informers.api.list(Target(resource, key[1]), ListOptions())
+                fresh = sum(b'"deletionTimestamp"' not in item.raw for item in page.items)
+                left[(resource.group, resource.plural)] = (len(page.items), fresh)
+        return namespaces.reconcile(namespace, left, now_s)
+
+    def _contents(self) -> Iterable[Resource]:
+        seen: set[tuple[str, str]] = set()
+        registry = self._informers.api.registry
+        for resource in registry.resources():
+            if (
+                resource.scope is Scope.NAMESPACED
+                and {"list", "delete"} <= resource.verbs
+                and resource.storage not in seen
+            ):
+                seen.add(resource.storage)
+                yield registry.hub(resource)
+
+    def _changed(self, old: Named | None, new: Named | None) -> None:
+        if new is not None and new.metadata.terminating:
+            self._enqueue(new.metadata.key)
+
+
+class Claims(_Base):
+    """Binds claims to volumes."""
+
+    resource, name = CLAIMS, "persistentvolume-binder"
+
+    def attach(self, enqueue: Enqueue) -> None:
+        """Claims, volumes, classes, and pods that stop using a claim."""
+        self._volumes: Store[PersistentVolume] = self._informers.store(VOLUMES)
+        self._classes: Store[StorageClass] = self._informers.store(STORAGE_CLASSES)
+        self._pods: Store[Pod] = self._informers.store(PODS)
+        super().attach(enqueue)
+        self._informers.of(VOLUMES).subscribe(self._volume)
+        self._informers.of(STORAGE_CLASSES).subscribe(self._kind)
+        self._informers.of(PODS).subscribe(self._pod)
+
+    async def plan(self, key: Key, now_s: float) -> Plan:
+        """See `volumes.bind_claim`."""
+        claim: PersistentVolumeClaim | None = self._own.store.get(*key)
+        if claim is None:
+            return _GONE
+
+        def in_use(name: str) -> bool:
+            return any(not p.finished and name in _claims_of(p) for p in self._pods.by("namespace", key[0]))
+
+        return volumes.bind_claim(claim, self._volumes, lambda name: self._classes.get("", name), in_use)
+
+    def _volume(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
+        seen = new or old
+        if seen is None:
+            return
+        if seen.spec.claim_ref is not None:
+            self._enqueue((seen.spec.claim_ref.namespace, seen.spec.claim_ref.name))
+        else:
+            self._waiting()
+
+    def _kind(self, old: Named | None, new: Named | None) -> None:
+        self._waiting()
+
+    def _waiting(self) -> None:
+        for claim in self._own.store:
+            if not claim.spec.volume_name:
+                self._enqueue(claim.metadata.key)
+
+    def _pod(self, old: Pod | None, new: Pod | None) -> None:
+        if old is not None and (new is None or (new.finished and not old.finished)):
+            for name in _claims_of(old):
+                self._enqueue((old.metadata.namespace, name))
+
+
+class Volumes(_Base):
+    """Follows volumes whose claims come and go."""
+
+    resource, name = VOLUMES, "persistentvolume-controller"
+
+    def attach(self, enqueue: Enqueue) -> None:
+        """Volumes and claims."""
+        self._claims: Store[PersistentVolumeClaim] = self._informers.store(CLAIMS)
+        super().attach(enqueue)
+        self._informers.of(CLAIMS).subscribe(self._claim)
+
+    async def plan(self, key: Key, now_s: float) -> Plan:
+        """See `volumes.settle_volume`."""
+        volume: PersistentVolume | None = self._own.store.get(*key)
+        if volume is None:
+            return _GONE
+
+        def uid(namespace: str, name: str) -> str | None:
+            claim = self._claims.get(namespace, name)
+            return claim.metadata.uid if claim is not None else None
+
+        return volumes.settle_volume(volume, uid)
+
+    def _claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
+        if new is None and old is not None and old.spec.volume_name:
+            self._enqueue(("", old.spec.volume_name))
+
+
+def _claims_of(pod: Pod) -> set[str]:
+    return {v.persistent_volume_claim.claim_name for v in pod.spec.volumes if v.persistent_volume_claim is not None}

@@ -1,0 +1,37 @@
+"""All controllers of the local cluster, in one list."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from cotenant.local.controllers import cluster_controllers as cluster
+from cotenant.local.controllers import workload_controllers as workload
+from cotenant.local.controllers.garbage_controller import GarbageCollector
+from cotenant.local.controllers.informer import Informers
+from cotenant.local.controllers.runner import Controller, Runner
+
+
+def all_controllers(informers: Informers, clock: Callable[[], float] = time.time) -> tuple[Controller, ...]:
+    """One of each."""
+    return (
+        workload.Deployments(informers, clock),
+        workload.ReplicaSets(informers, clock),
+        workload.StatefulSets(informers, clock),
+        workload.DaemonSets(informers, clock),
+        workload.Jobs(informers, clock),
+        cluster.NodeLifecycle(informers, clock),
+        cluster.TaintEviction(informers, clock),
+        cluster.Budgets(informers, clock),
+        cluster.PodCollector(informers, clock),
+        cluster.FinishedPods(informers, clock),
+        cluster.Namespaces(informers, clock),
+        cluster.Claims(informers, clock),
+        cluster.Volumes(informers, clock),
+        GarbageCollector(informers, clock),
+    )
+
+
+def controller_manager(informers: Informers, clock: Callable[[], float] = time.time) -> Runner:
+    """All of them, ready to start."""
+    return Runner(informers, all_controllers(informers, clock), clock)

@@ -1,0 +1,236 @@
+"""The workload controllers as the runner meets them: which events concern which object, and what each reconcile is given.
+
+One class a kind; the judgement is in `deployment.py`, `replicaset.py`, `statefulset.py`, `daemonset.py` and `job.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from cotenant.local.controllers import daemonset, deployment, job, replicaset, statefulset
+from cotenant.local.controllers.actions import (
+    CLAIMS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    JOBS,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+    REVISIONS,
+    STATEFUL_SETS,
+    Plan,
+    ResourceName,
+)
+from cotenant.local.controllers.cache import Key, Named, Store
+from cotenant.local.controllers.informer import Informers
+from cotenant.local.controllers.runner import Enqueue
+from cotenant.local.controllers.views import Node, Pod, Selector
+from cotenant.local.controllers.workload_views import (
+    ControllerRevision,
+    DaemonSet,
+    Deployment,
+    Job,
+    ReplicaSet,
+    StatefulSet,
+)
+
+_GONE = Plan(reason="it is gone")
+
+
+class _Owner:
+    """What all of them share: their own objects, and children that name them as controller or might be adopted."""
+
+    resource: ResourceName = PODS
+    kind = ""
+
+    def __init__(self, informers: Informers, clock: Callable[[], float] = time.time) -> None:
+        self._informers = informers
+        self._own = informers.of(self.resource)
+        self._enqueue: Enqueue = lambda key: None
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind.lower()}-controller"
+
+    def all_keys(self) -> Iterable[Key]:
+        return self._own.store.keys()
+
+    def attach(self, enqueue: Enqueue) -> None:
+        self._enqueue = enqueue
+        self._own.subscribe(self._changed)
+
+    def _changed(self, old: Named | None, new: Named | None) -> None:
+        if new is not None:
+            self._enqueue(new.metadata.key)
+
+    def _child(self, old: Named | None, new: Named | None) -> None:
+        """An object that may belong to one of ours has changed."""
+        for obj in (old, new):
+            if obj is None:
+                continue
+            controller = obj.metadata.controller
+            if controller is not None and controller.kind == self.kind:
+                self._enqueue((obj.metadata.namespace, controller.name))
+        seen = new or old
+        if seen is not None and seen.metadata.controller is None:
+            self._orphan(seen)
+
+    def _orphan(self, obj: Named) -> None:
+        """Nobody owns it: whoever selects it may adopt it."""
+        for owner in self._own.store.by("namespace", obj.metadata.namespace):
+            selector: Selector = owner.spec.selector
+            if not selector.is_empty and selector.matches(obj.metadata.labels):
+                self._enqueue(owner.metadata.key)
+
+
+class ReplicaSets(_Owner):
+    """ReplicaSet."""
+
+    resource, kind = REPLICA_SETS, "ReplicaSet"
+
+    def attach(self, enqueue: Enqueue) -> None:
+        """Its sets and their pods."""
+        super().attach(enqueue)
+        self._pods: Store[Pod] = self._informers.store(PODS)
+        self._informers.of(PODS).subscribe(self._child)
+
+    async def plan(self, key: Key, now_s: float) -> Plan:
+        """See `replicaset.reconcile`."""
+        rs: ReplicaSet | None = self._own.store.get(*key)
+        if rs is None:
+            return _GONE
+        return replicaset.reconcile(rs, self._pods.owned(rs.metadata.uid, key[0]), now_s, self._related(rs))
+
+    def _related(self, rs: ReplicaSet) -> Iterable[Pod]:
+        """Pods of the sibling sets of the same Deployment; made only when asked for."""
+        owner = rs.metadata.controller
+        if owner is None:
+            return
+        for sibling in self._own.store.by("owner", owner.uid):
+            if sibling.metadata.uid != rs.metadata.uid:
+                yield from self._pods.by("owner", sibling.metadata.uid)
+
+
+class Deployments(_Owner):
+    """Deployment."""
+
+    resource, kind = DEPLOYMENTS, "Deployment"
+
+    def attach(self, enqueue: Enqueue) -> None:
+        """Its Deployments, their ReplicaSets, and for Recreate the end of their pods."""
+        super().attach(enqueue)
+        self._sets: Store[ReplicaSet] = self._informers.store(REPLICA_SETS)
+        self._pods: Store[Pod] = self._informers.store(PODS)
+        self._informers.of(REPLICA_SETS).subscribe(self._child)
+        self._informers.of(PODS).subscribe(self._pod)
+
+    async def plan(self, key: Key, now_s: float) -> Plan:
+        """See `deployment.reconcile`."""
+        found: Deployment | None = self._own.store.get(*key)
+        if found is None:
+            return _GONE
+        candidates = self._sets.owned(found.metadata.uid, key[0])
+
+        def taken(name: str) -> bool:
+            return self._sets.get(key[0], name) is not None
+
+        return deployment.reconcile(found, candidates, now_s, taken, self._living)
+
+    def _living(self, old: Sequence[ReplicaSet]) -> int:
+        return sum(not p.finished for rs in old for p in self._pods.by("owner", rs.metadata.uid))
+
+    def _pod(self, old: Pod | None, new: Pod | None) -> None:
+        if old is None or (new is not None and new.finished == old.finished):
+            return
+        owner = old.metadata.controller
+        rs = self._sets.get(old.metadata.namespace, owner.name) if owner is not None else None
+        above = rs.metadata.controller if rs is not None else None
+        if above is None:
+            return
+        found: Deployment | None = self._own.store.get(old.metadata.namespace, above.name)
+        if found is not None and found.spec.strategy.type == "Recreate":
+            self._enqueue(found.metadata.key)
+
+
+class StatefulSets(_Owner):
+    """StatefulSet."""
+
+    resource, kind = STATEFUL_SETS, "StatefulSet"
+
+    def attach(self, enqueue: Enqueue) -> None:
+        """Its sets, their pods and revisions."""
+        super().attach(enqueue)
+        self._pods: Store[Pod] = self._informers.store(PODS)
+        self._claims: Store[Named] = self._informers.store(CLAIMS)
+        self._revisions: Store[ControllerRevision] = self._informers.store(REVISIONS)
+        self._informers.of(PODS).subscribe(self._child)
+        self._informers.of(REVISIONS).subscribe(self._child)
+
+    async def plan(self, key: Key, now_s: float) -> Plan:
+        """See `statefulset.reconcile`."""
+        found: StatefulSet | None = self._own.store.get(*key)
+        if found is None:
+            return _GONE
+        uid = found.metadata.uid
+
+        def claim_exists(name: str) -> bool:
+            return self._claims.get(key[0], name) is not None
+
+        pods = self._pods.owned(uid, key[0])
+        return statefulset.reconcile(found, pods, self._revisions.by("owner", uid), now_s, claim_exists)
+
+
+class DaemonSets(_Owner):
+    """DaemonSet."""
+
+    resource, kind = DAEMON_SETS, "DaemonSet"
+
+    def attach(self, enqueue: Enqueue) -> None:
+        """Its sets, their pods and revisions, and every node that becomes suitable or stops being so."""
+        super().attach(enqueue)
+        self._pods: Store[Pod] = self._informers.store(PODS)
+        self._nodes: Store[Node] = self._informers.store(NODES)
+        self._revisions: Store[ControllerRevision] = self._informers.store(REVISIONS)
+        self._informers.of(PODS).subscribe(self._child)
+        self._informers.of(REVISIONS).subscribe(self._child)
+        self._informers.of(NODES).subscribe(self._node)
+
+    async def plan(self, key: Key, now_s: float) -> Plan:
+        """See `daemonset.reconcile`."""
+        found: DaemonSet | None = self._own.store.get(*key)
+        if found is None:
+            return _GONE
+        uid = found.metadata.uid
+        pods = self._pods.owned(uid, key[0])
+        return daemonset.reconcile(found, pods, self._nodes, self._revisions.by("owner", uid), now_s)
+
+    def _node(self, old: Node | None, new: Node | None) -> None:
+        if old is not None and new is not None and _suitability(old) == _suitability(new):
+            return
+        for key in self._own.store.keys():  # noqa: SIM118  the keys of a Store are a list
+            self._enqueue(key)
+
+
+def _suitability(node: Node) -> tuple[object, ...]:
+    return node.metadata.labels, node.spec
+
+
+class Jobs(_Owner):
+    """Job."""
+
+    resource, kind = JOBS, "Job"
+
+    def attach(self, enqueue: Enqueue) -> None:
+        """Its jobs and their pods."""
+        super().attach(enqueue)
+        self._pods: Store[Pod] = self._informers.store(PODS)
+        self._informers.of(PODS).subscribe(self._child)
+
+    async def plan(self, key: Key, now_s: float) -> Plan:
+        """See `job.reconcile`."""
+        found: Job | None = self._own.store.get(*key)
+        if found is None:
+            return _GONE
+        return job.reconcile(found, self._pods.owned(found.metadata.uid, key[0]), now_s)
+
