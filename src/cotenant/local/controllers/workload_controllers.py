@@ -233,4 +233,3 @@ class Jobs(_Owner):
         if found is None:
             return _GONE
         return job.reconcile(found, self._pods.owned(found.metadata.uid, key[0]), now_s)
-
