@@ -92,6 +92,7 @@ class Table:
         self._shelves: dict[str, _Shelf] = {}
         self._order: list[str] | None = None
         self.count = 0
+        self.changes = 0  # how often it was written, undone writes included
 
     def get(self, key: Key) -> Stored | None:
         """The object of a key."""
@@ -104,6 +105,7 @@ class Table:
         if shelf is None:
             shelf = self._shelves[stored.key[0]] = _Shelf()
             self._order = None
+        self.changes += 1
         if shelf.put(stored):
             self.count += 1
 
@@ -111,6 +113,7 @@ class Table:
         """Remove; the key must be there."""
         shelf = self._shelves[key[0]]
         shelf.drop(key[1])
+        self.changes += 1
         self.count -= 1
         if not shelf.objects:
             del self._shelves[key[0]]

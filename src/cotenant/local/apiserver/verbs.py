@@ -26,16 +26,23 @@ from cotenant.local.apiserver.contract import (
     WriteOptions,
 )
 from cotenant.local.apiserver.kinds import roster
+from cotenant.local.apiserver.kinds.binding import bind
+from cotenant.local.apiserver.kinds.eviction import evict
+from cotenant.local.apiserver.kinds.reviews import review
+from cotenant.local.apiserver.kinds.scale import scale_of, with_scale
 from cotenant.local.apiserver.registry import Registry
 from cotenant.local.apiserver.store import Store
 from cotenant.local.apiserver.stored import decode, encode
 from cotenant.local.apiserver.verbs_context import Context, Patching
 from cotenant.local.apiserver.verbs_delete import delete, delete_collection
+from cotenant.local.apiserver.verbs_errors import bad_request
 from cotenant.local.apiserver.verbs_read import Page, get, list_page, watch
-from cotenant.local.apiserver.verbs_write import Modification, create, modify
+from cotenant.local.apiserver.verbs_write import Change, Modification, create, modify
 from cotenant.local.apiserver.watching import Watch
 
 __all__ = ["Api", "Page", "Watch"]
+
+_REVIEWS = ("authentication.k8s.io", "authorization.k8s.io")
 
 
 class Api:
@@ -51,13 +58,15 @@ class Api:
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
         bookmark_period_s: float = 60.0,
+        taints_new_nodes: bool = True,
     ) -> None:
+        """`taints_new_nodes`: whether a node controller runs that takes the not-ready taint off again."""
         self.store = store
         self.registry = registry if registry is not None else Registry(roster.BUILT_IN)
         self.context = Context(
             store,
             self.registry,
-            behaviours=roster.behaviours(),
+            behaviours=roster.behaviours(taints_new_nodes=taints_new_nodes),
             patching=patching,
             admission=list(admission),
             clock=clock,
@@ -81,6 +90,8 @@ class Api:
 
     async def get(self, target: Target) -> bytes:
         """One object (or its scale), encoded. Raises ApiError 404."""
+        if target.subresource == "scale":
+            return encode(scale_of(decode(await get(self.context, target)), target.resource))
         return await get(self.context, target)
 
     async def list(self, target: Target, options: ListOptions | None = None) -> Page:
@@ -92,12 +103,43 @@ class Api:
         return watch(self.context, target, options if options is not None else ListOptions())
 
     async def create(self, target: Target, obj: Manifest, options: WriteOptions | None = None) -> Answer:
-        """POST: a new object. Raises ApiError 400, 403, 404, 409, 422."""
-        return await create(self.context, target, obj, options if options is not None else WriteOptions())
+        """POST: a new object, or a binding, an eviction, a review. Raises ApiError 400, 403, 404, 405, 409, 422, 429."""
+        chosen = options if options is not None else WriteOptions()
+        resource = target.resource
+        if not isinstance(obj, dict):
+            raise bad_request("the object provided is not a JSON object")
+        if target.subresource:
+            return await self._create_part(target, obj, chosen)
+        if resource.group == "" and resource.kind == "Binding":
+            return await bind(self.context, self._built_in("", "pods"), target, obj, chosen)
+        if resource.group in _REVIEWS:
+            return review(resource, obj, chosen)
+        return await create(self.context, target, obj, chosen)
+
+    async def _create_part(self, target: Target, obj: Manifest, options: WriteOptions) -> Answer:
+        if target.resource.storage == ("", "pods"):
+            pods = target.resource
+            if target.subresource == "binding":
+                return await bind(self.context, pods, target, obj, options)
+            if target.subresource == "eviction":
+                budgets = self._built_in("policy", "poddisruptionbudgets")
+                return await evict(self.context, pods, budgets, target, obj, options)
+        raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
 
     async def update(self, target: Target, obj: Manifest, options: WriteOptions | None = None) -> Answer:
-        """PUT: the whole object (or its status). Raises ApiError 400, 404, 409, 422."""
+        """PUT: the whole object, or the part of it that a subresource names. Raises ApiError 400, 404, 409, 422."""
         chosen = options if options is not None else WriteOptions()
+        if not isinstance(obj, dict):
+            raise bad_request("the object provided is not a JSON object")
+        if target.subresource == "scale":
+            return await self._scale(target, lambda _: obj, chosen)
+        resource = target.resource
+        if (
+            not target.subresource
+            and self.context.behaviour(resource).may_create_on_update
+            and self.context.table(resource).get((target.namespace, target.name)) is None
+        ):
+            return await create(self.context, target, obj, chosen)
         if not self.context.admission:
             return await modify(self.context, target, Modification(lambda _: obj, is_put=True), chosen)
         raw = encode(obj)  # admission waits, so the change may be made more than once
@@ -113,7 +155,8 @@ class Api:
             raise ApiError(
                 415,
                 "UnsupportedMediaType",
-                f"the body of the request was in an unknown format - accepted media types include: {JSON}, {MERGE}, {STRATEGIC}, {APPLY}",
+                "the body of the request was in an unknown format - accepted media types include: "
+                f"{JSON}, {MERGE}, {STRATEGIC}, {APPLY}",
             )
         resource = target.resource
         if content_type == APPLY:
@@ -122,18 +165,35 @@ class Api:
             raise ApiError(
                 415, "UnsupportedMediaType", "strategic merge patches are not supported for custom resources"
             )
+        schema = None if target.subresource == "scale" else resource.schema
 
         def change(obj: Manifest) -> Manifest:
             if content_type == JSON:
                 return patching.json_patch(obj, body)
             if content_type == MERGE:
                 return patching.merge_patch(obj, body)
-            return patching.strategic_merge(obj, body, resource.schema)
+            return patching.strategic_merge(obj, body, schema)
 
+        if target.subresource == "scale":
+            return await self._scale(target, change, chosen)
         return await modify(self.context, target, Modification(change), chosen)
+
+    async def _scale(self, target: Target, change: Change, options: WriteOptions) -> Answer:
+        resource = target.resource
+
+        def changed(obj: Manifest) -> Manifest:
+            return with_scale(obj, change(scale_of(obj, resource)), resource)
+
+        answer = await modify(self.context, target, Modification(changed, is_trusted=True), options)
+        answer.raw = encode(scale_of(decode(answer.raw), resource))
+        return answer
 
     async def _apply(self, patching: Patching, target: Target, body: bytes, options: WriteOptions) -> Answer:
         resource = target.resource
+        if target.subresource == "scale":
+            raise ApiError(
+                415, "UnsupportedMediaType", "apply is not supported for the scale subresource: patch or update it"
+            )
 
         def change(obj: Manifest | None) -> Manifest:
             return patching.apply(
@@ -168,17 +228,18 @@ class Api:
 
     async def bootstrap(self) -> None:
         """Make what every cluster has, where it is missing. Idempotent."""
-        for plural, obj in roster.first_objects():
+        for storage, obj in roster.first_objects():
             namespace = obj["metadata"].get("namespace", "")
-            resource = self._stored_resource(plural)
+            resource = self._built_in(*storage)
             if self.context.table(resource).get((namespace, obj["metadata"]["name"])) is None:
                 await self.create(
                     Target(resource, namespace, obj["metadata"]["name"]), obj, WriteOptions(manager="cotenant")
                 )
 
-    def _stored_resource(self, storage: tuple[str, str]) -> Resource:
-        found = self.registry.find(storage[0], "v1", storage[1])
-        assert found is not None  # bootstrap objects are of built-in kinds
+    def _built_in(self, group: str, plural: str) -> Resource:
+        found = self.registry.find(group, "v1", plural)
+        if found is None:
+            raise ApiError(404, "NotFound", "the server could not find the requested resource")
         return found
 
     async def close(self) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from cotenant.local.apiserver.contract import Admission, Manifest, Resource, Schema, Target
-from cotenant.local.apiserver.kinds.behaviour import Behaviour, CustomBehaviour, PlainBehaviour
+from cotenant.local.apiserver.kinds.behaviour import Behaviour, CustomBehaviour
 from cotenant.local.apiserver.registry import Registry
 from cotenant.local.apiserver.store import Store, Table
 from cotenant.local.apiserver.stored import Key, Stored
@@ -86,7 +86,7 @@ class Context:
     new_uid: Callable[[], str] = _new_uid
     bookmark_period_s: float = 60.0
     _custom: dict[bool, Behaviour] = field(default_factory=dict)
-    _plain: Behaviour = field(default_factory=PlainBehaviour)
+    _plain: Behaviour = field(default_factory=Behaviour)
     _ready_tables: dict[tuple[str, str], tuple[int, Table]] = field(default_factory=dict)
 
     def table(self, resource: Resource) -> Table:
@@ -110,7 +110,7 @@ class Context:
         has_status = "status" in resource.subresources
         found = self._custom.get(has_status)
         if found is None:
-            found = self._custom[has_status] = CustomBehaviour(has_status)
+            found = self._custom[has_status] = CustomBehaviour(has_status=has_status)
         return found
 
     def key(self, target: Target) -> Key:
@@ -130,6 +130,10 @@ class Context:
         """All stored objects of a kind, fresh (`World`)."""
         for stored in self.store.table((group, plural)).walk(namespace):
             yield stored.decode()
+
+    def version(self, group: str, plural: str) -> int:
+        """A number that changes whenever an object of a kind does (`World`)."""
+        return self.store.table((group, plural)).changes
 
     def now(self) -> float:
         """Unix seconds (`World`)."""

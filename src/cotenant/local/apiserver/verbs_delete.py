@@ -35,7 +35,8 @@ _RETURNED = frozenset(
 _ATTEMPTS = 8
 
 
-def _check_preconditions(target: Target, stored: Stored, options: DeleteOptions) -> None:
+def check_preconditions(target: Target, stored: Stored, options: DeleteOptions) -> None:
+    """Whether the object is the one that was meant. Raises ApiError 409."""
     if options.uid and options.uid != stored.uid:
         raise conflict(
             target.resource,
@@ -73,7 +74,7 @@ async def delete(context: Context, target: Target, options: DeleteOptions) -> An
         if stored is None:
             await context.store.settled(context.store.revision)
             raise not_found(resource, target.name)
-        _check_preconditions(target, stored, options)
+        check_preconditions(target, stored, options)
         warnings: list[str] = []
         if context.admission:
             old = outward(stored.decode(), resource, hub)

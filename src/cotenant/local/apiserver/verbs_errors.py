@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from cotenant.local.apiserver.contract import ApiError, Cause, Resource
 
 _MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
@@ -81,6 +83,12 @@ def forbidden(resource: Resource, name: str, why: str, causes: tuple[Cause, ...]
     )
 
 
+def forbidden_message(plural: str, name: str, why: str) -> ApiError:
+    """403 where only the qualified plural is at hand (`priorityclasses.scheduling.k8s.io`)."""
+    kind, _, group = plural.partition(".")
+    return ApiError(403, "Forbidden", f'{plural} "{name}" is forbidden: {why}', name=name, group=group, kind=kind)
+
+
 def bad_request(message: str) -> ApiError:
     """400."""
     return ApiError(400, "BadRequest", message)
@@ -101,5 +109,5 @@ def shown(value: object) -> str:
         return "null"
     if isinstance(value, int | float):
         return str(value)
-    text = str(value)
+    text = msgspec.json.encode(value).decode()
     return text if len(text) <= 200 else text[:197] + "..."

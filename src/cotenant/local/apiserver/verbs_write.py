@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from cotenant.local.apiserver import lifecycle, names
 from cotenant.local.apiserver.contract import Answer, ApiError, Cause, Manifest, Resource, Scope, Target, WriteOptions
+from cotenant.local.apiserver.kinds.behaviour import Behaviour
 from cotenant.local.apiserver.kinds.conversion import inward, outward
 from cotenant.local.apiserver.store import Table
 from cotenant.local.apiserver.stored import Stored, encode
@@ -34,8 +35,7 @@ class Modification:
     change: Change
     operation: str = "Update"  # Apply for server-side apply: its change sets managed fields itself
     is_put: bool = False  # the writer sent the whole object
-    is_trusted: bool = False  # the server's own change (scale, finalize): no fields to prune
-    may_change_status: bool = False  # the kind's subresource writes status and more
+    is_trusted: bool = False  # the server's own change (scale): no fields to prune
 
 
 def check_fields(obj: Manifest, resource: Resource, options: WriteOptions) -> list[str]:
@@ -100,6 +100,11 @@ async def create(
             f"the name of the object ({metadata['name']}) does not match the name on the URL ({target.name})"
         )
     warnings = check_fields(obj, resource, options)
+    check_namespace(context, target)
+    asked = Target(resource, target.namespace, metadata.get("name") or "", "")
+    behaviour.admit(obj, None, context)
+    obj = await _mutate(context, "CREATE", asked, obj, None, options)
+    metadata = obj["metadata"]
     prefix = metadata.get("generateName") or ""
     is_generated = bool(prefix) and not metadata.get("name")
     if is_generated:
@@ -108,20 +113,19 @@ async def create(
     lifecycle.begin(metadata, context.new_uid(), context.stamp(), has_generation=behaviour.has_generation)
     if managed is not None:
         metadata["managedFields"] = managed
-    target = Target(resource, target.namespace, metadata.get("name") or "", "")
-    check_namespace(context, target)
-    if behaviour.has_status:
+    if behaviour.has_status and not behaviour.keeps_first_status:
         obj.pop("status", None)
+    target = Target(resource, target.namespace, metadata.get("name") or "", "")
     behaviour.prepare_create(obj, context)
-    obj = await _mutate(context, "CREATE", target, obj, None, options)
-    metadata = obj["metadata"]
     causes = names.check(target.name, prefix, names.form_of(resource.group, resource.plural))
     causes += lifecycle.check_metadata(metadata, None)
     if resource.schema is not None:
         causes += resource.schema.validate(obj, None)
-    causes += behaviour.check_create(obj)
+    if not causes:
+        causes = behaviour.check_create(obj)
     if causes:
         raise invalid(resource, target.name, causes)
+    behaviour.admit_last(obj, None, context)
     for admission in context.admission:
         warnings += await admission.validate("CREATE", target, obj, None, options)
     if context.admission:
@@ -215,6 +219,25 @@ def _only_status(new: Manifest, base: Manifest, *, keeps_metadata: bool) -> Mani
     return base
 
 
+def _shape(
+    target: Target, behaviour: Behaviour, new: Manifest, old: Manifest, base: Manifest, context: Context
+) -> Manifest:
+    """What of a write counts, by where it was written to. `base` is a copy of the stored object that may be changed."""
+    if target.subresource == "status":
+        shaped = _only_status(new, base, keeps_metadata=behaviour.is_status_metadata_kept)
+        behaviour.prepare_status(shaped, old)
+        return shaped
+    if target.subresource not in ("", "scale"):
+        return behaviour.merge(target.subresource, new, base)
+    if behaviour.has_status:
+        if "status" in old:
+            new["status"] = base["status"]
+        else:
+            new.pop("status", None)
+    behaviour.prepare_update(new, old, context)
+    return new
+
+
 async def modify(context: Context, target: Target, how: Modification, options: WriteOptions) -> Answer:
     """Change a stored object. Raises ApiError 400, 404, 409, 422."""
     resource = target.resource
@@ -230,17 +253,10 @@ async def modify(context: Context, target: Target, how: Modification, options: W
         lifecycle.check_type(new, target)
         _check_identity(target, new, old, how, needs_version=behaviour.needs_version)
         warnings = [] if how.is_trusted else check_fields(new, resource, options)
-        if target.subresource == "status":
-            base = outward(stored.decode(), resource, hub)
-            new = _only_status(new, base, keeps_metadata=behaviour.is_status_metadata_kept)
-            behaviour.prepare_status(new, old)
-        elif not how.may_change_status:
-            if behaviour.has_status:
-                if "status" in old:
-                    new["status"] = old["status"]
-                else:
-                    new.pop("status", None)
-            behaviour.prepare_update(new, old, context)
+        if not target.subresource:
+            behaviour.admit(new, old, context)
+        new = await _mutate(context, "UPDATE", target, new, old, options)
+        new = _shape(target, behaviour, new, old, outward(stored.decode(), resource, hub), context)
         lifecycle.carry_over(new["metadata"], old["metadata"])
         if (
             behaviour.has_generation
@@ -248,10 +264,9 @@ async def modify(context: Context, target: Target, how: Modification, options: W
             and behaviour.wanted(new) != behaviour.wanted(old)
         ):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-        new = await _mutate(context, "UPDATE", target, new, old, options)
         is_same = _same(new, old) and (how.operation != "Apply" or new["metadata"] == old["metadata"])
         if not is_same:
-            _check_update(context, target, new, old, how)
+            _check_update(context, target, new, old)
         for admission in context.admission:
             warnings += await admission.validate("UPDATE", target, new, old, options)
         if table.get(stored.key) is not stored:
@@ -263,15 +278,18 @@ async def modify(context: Context, target: Target, how: Modification, options: W
     raise conflict(resource, target.name)
 
 
-def _check_update(context: Context, target: Target, new: Manifest, old: Manifest, how: Modification) -> None:
+def _check_update(context: Context, target: Target, new: Manifest, old: Manifest) -> None:
     resource = target.resource
     causes = lifecycle.check_metadata(new["metadata"], old["metadata"])
     if resource.schema is not None:
         causes += resource.schema.validate(new, old)
-    if not target.subresource:
-        causes += context.behaviour(resource).check_update(new, old)
+    behaviour = context.behaviour(resource)
+    if target.subresource != "status" and not causes:
+        causes = behaviour.check_update(new, old, target.subresource)
     if causes:
         raise invalid(resource, target.name, causes)
+    if not target.subresource:
+        behaviour.admit_last(new, old, context)
 
 
 async def _write(

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from cotenant.local.apiserver import lifecycle
-from cotenant.local.apiserver.contract import Cause, Manifest
+from cotenant.local.apiserver.contract import ApiError, Cause, Manifest
 
 
 class World(Protocol):
@@ -24,34 +24,69 @@ class World(Protocol):
     def scan(self, group: str, plural: str, namespace: str = "") -> Iterator[Manifest]:
         """All stored objects of a kind, fresh."""
 
+    def version(self, group: str, plural: str) -> int:
+        """A number that changes whenever an object of a kind does."""
+
     def now(self) -> float:
         """Unix seconds."""
 
 
 class Behaviour:
-    """The default: a spec that counts generations, a status of its own, immediate deletion."""
+    """The default: no generation, no status of its own, immediate deletion."""
 
-    has_generation = True  # metadata.generation is kept
+    has_generation = False  # metadata.generation is kept
     has_status = False  # the status is written through the status subresource only
-    is_status_metadata_kept = True  # labels and annotations may be written through status (not for custom resources)
+    keeps_first_status = False  # a create may say the status all the same
+    is_status_metadata_kept = (
+        True  # labels, annotations, finalizers may be written through status (not for custom resources)
+    )
     may_create_on_update = False  # PUT of an unknown name creates
     needs_version = False  # PUT must say the resourceVersion
-    default_propagation = "Background"
+
+    def __init__(
+        self,
+        *,
+        has_generation: bool | None = None,
+        has_status: bool | None = None,
+        may_create_on_update: bool | None = None,
+        needs_version: bool | None = None,
+    ) -> None:
+        """What is not given is as the class says."""
+        if has_generation is not None:
+            self.has_generation = has_generation
+        if has_status is not None:
+            self.has_status = has_status
+        if may_create_on_update is not None:
+            self.may_create_on_update = may_create_on_update
+        if needs_version is not None:
+            self.needs_version = needs_version
+
+    def admit(self, obj: Manifest, old: Manifest | None, world: World) -> None:
+        """Built-in mutating admission, in place, before webhooks are asked. `old` is None on create. Raises ApiError to refuse."""
+
+    def admit_last(self, obj: Manifest, old: Manifest | None, world: World) -> None:
+        """Built-in validating admission. Raises ApiError to refuse."""
 
     def prepare_create(self, obj: Manifest, world: World) -> None:
-        """Admission and set-up of a new object, in place. Raises ApiError to refuse."""
+        """What the server says of a new object, in place, after admission."""
 
     def prepare_update(self, obj: Manifest, old: Manifest, world: World) -> None:
-        """Before an update is checked, in place."""
+        """Before an update is checked, in place. The status is the old one already."""
 
     def prepare_status(self, obj: Manifest, old: Manifest) -> None:
         """Before a status update is checked, in place. What is not status has been reset already."""
+
+    def merge(self, subresource: str, new: Manifest, base: Manifest) -> Manifest:
+        """What another subresource may write: `base` (a copy of the stored object) with those parts of `new`. Raises ApiError 405."""
+        raise ApiError(
+            405, "MethodNotAllowed", f"the server does not allow this method on the requested resource ({subresource})"
+        )
 
     def check_create(self, obj: Manifest) -> list[Cause]:
         """What is wrong with a new object beyond its schema."""
         return []
 
-    def check_update(self, obj: Manifest, old: Manifest) -> list[Cause]:
+    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
         """What may not change."""
         return []
 
@@ -68,31 +103,34 @@ class Behaviour:
 
     def is_done(self, obj: Manifest) -> bool:
         """Whether an object that is being deleted has nothing left to wait for."""
-        return lifecycle.is_done(obj)
+        return lifecycle.is_done(obj) and self.is_removable(obj)
 
-    def wanted(self, obj: Manifest) -> Manifest:
+    def wanted(self, obj: Manifest) -> object:
         """The part of an object whose changes count as a generation."""
         return {key: value for key, value in obj.items() if key not in ("metadata", "status", "apiVersion", "kind")}
+
+
+class SpecBehaviour(Behaviour):
+    """A spec with a generation and a status that controllers write."""
+
+    has_generation = True
+    has_status = True
+
+    def wanted(self, obj: Manifest) -> object:
+        """The spec."""
+        return obj.get("spec")
 
 
 class CustomBehaviour(Behaviour):
     """A custom resource."""
 
+    has_generation = True
     is_status_metadata_kept = False
     needs_version = True
 
-    def __init__(self, has_status: bool) -> None:
-        self.has_status = has_status
-
-    def wanted(self, obj: Manifest) -> Manifest:
+    def wanted(self, obj: Manifest) -> object:
         """Everything but metadata, and but the status where that is a subresource."""
         left_out = (
             ("metadata", "apiVersion", "kind", "status") if self.has_status else ("metadata", "apiVersion", "kind")
         )
         return {key: value for key, value in obj.items() if key not in left_out}
-
-
-class PlainBehaviour(Behaviour):
-    """A kind without generation (ConfigMap, Secret, Lease ...)."""
-
-    has_generation = False

@@ -17,7 +17,6 @@ UNDELETABLE = ("default", "kube-system", "kube-public")
 class NamespaceBehaviour(Behaviour):
     """A namespace."""
 
-    has_generation = False
     has_status = True
 
     def prepare_create(self, obj: Manifest, world: World) -> None:
@@ -35,7 +34,14 @@ class NamespaceBehaviour(Behaviour):
             obj["spec"] = old["spec"]
         self._label(obj)
 
-    def check_update(self, obj: Manifest, old: Manifest) -> list[Cause]:
+    def merge(self, subresource: str, new: Manifest, base: Manifest) -> Manifest:
+        """finalize: the finalizers of the spec."""
+        if subresource != "finalize":
+            return super().merge(subresource, new, base)
+        base["spec"] = {**(base.get("spec") or {}), "finalizers": (new.get("spec") or {}).get("finalizers") or []}
+        return base
+
+    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
         """The label with its name stays."""
         name = obj["metadata"].get("name", "")
         if (obj["metadata"].get("labels") or {}).get(NAME_LABEL) != name:
@@ -50,10 +56,6 @@ class NamespaceBehaviour(Behaviour):
     def is_removable(self, obj: Manifest) -> bool:
         """Not before its content is gone."""
         return not (obj.get("spec") or {}).get("finalizers")
-
-    def is_done(self, obj: Manifest) -> bool:
-        """When both lists of finalizers are empty."""
-        return super().is_done(obj) and self.is_removable(obj)
 
     @staticmethod
     def _label(obj: Manifest) -> None:

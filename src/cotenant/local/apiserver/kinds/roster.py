@@ -10,8 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from cotenant.local.apiserver.contract import Manifest, Resource, Scope
-from cotenant.local.apiserver.kinds.behaviour import Behaviour, PlainBehaviour
+from cotenant.local.apiserver.kinds.behaviour import Behaviour, SpecBehaviour
 from cotenant.local.apiserver.kinds.namespaces import NamespaceBehaviour
+from cotenant.local.apiserver.kinds.nodes import NodeBehaviour
+from cotenant.local.apiserver.kinds.pods import PodBehaviour
+from cotenant.local.apiserver.kinds.priority import SYSTEM, PriorityClassBehaviour
+from cotenant.local.apiserver.kinds.services import ServiceBehaviour
+from cotenant.local.apiserver.kinds.volumes import ClaimBehaviour, VolumeBehaviour
+from cotenant.local.apiserver.kinds.workloads import JobBehaviour, StatefulSetBehaviour, WorkloadBehaviour
 
 ALL = frozenset({"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"})
 CREATE = frozenset({"create"})
@@ -205,43 +211,36 @@ BUILT_IN: tuple[Resource, ...] = (
 )
 
 
-class _Spec(Behaviour):
-    """A spec, and a status written through the subresource only."""
-
-    has_status = True
-
-
-class _PlainStatus(PlainBehaviour):
-    """The same, without generation."""
-
-    has_status = True
-
-
-class _Versioned(PlainBehaviour):
-    """PUT must say the resourceVersion."""
-
-    needs_version = True
-
-
-def behaviours() -> dict[tuple[str, str], Behaviour]:
+def behaviours(*, taints_new_nodes: bool = True) -> dict[tuple[str, str], Behaviour]:
     """How each built-in behaves, by storage; what is not here is stored as written, without generation."""
-    spec, plain_status = _Spec(), _PlainStatus()
+    workload, counted = WorkloadBehaviour(), Behaviour(has_generation=True, needs_version=True)
     return {
+        ("", "endpoints"): Behaviour(may_create_on_update=True),
+        ("", "events"): Behaviour(may_create_on_update=True),
         ("", "namespaces"): NamespaceBehaviour(),
-        ("", "persistentvolumeclaims"): plain_status,
-        ("", "persistentvolumes"): plain_status,
-        ("", "services"): plain_status,
-        ("storage.k8s.io", "volumeattachments"): plain_status,
-        ("apps", "deployments"): spec,
-        ("apps", "replicasets"): spec,
-        ("apps", "statefulsets"): spec,
-        ("apps", "daemonsets"): spec,
-        ("batch", "jobs"): spec,
+        ("", "nodes"): NodeBehaviour(taints_new=taints_new_nodes),
+        ("", "persistentvolumeclaims"): ClaimBehaviour(),
+        ("", "persistentvolumes"): VolumeBehaviour(),
+        ("", "pods"): PodBehaviour(),
+        ("", "services"): ServiceBehaviour(),
+        ("apps", "daemonsets"): workload,
+        ("apps", "deployments"): workload,
+        ("apps", "replicasets"): workload,
+        ("apps", "statefulsets"): StatefulSetBehaviour(),
+        ("batch", "jobs"): JobBehaviour(),
+        ("policy", "poddisruptionbudgets"): SpecBehaviour(needs_version=True),
+        ("coordination.k8s.io", "leases"): Behaviour(needs_version=True, may_create_on_update=True),
+        ("scheduling.k8s.io", "priorityclasses"): PriorityClassBehaviour(),
+        ("storage.k8s.io", "csinodes"): Behaviour(needs_version=True),
+        ("storage.k8s.io", "volumeattachments"): Behaviour(has_status=True, needs_version=True),
+        ("discovery.k8s.io", "endpointslices"): Behaviour(has_generation=True),
+        ("apiextensions.k8s.io", "customresourcedefinitions"): SpecBehaviour(needs_version=True),
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): counted,
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): counted,
     }
 
 
 _SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
-SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
 def first_objects() -> list[tuple[tuple[str, str], Manifest]]:
@@ -250,7 +249,7 @@ def first_objects() -> list[tuple[tuple[str, str], Manifest]]:
         (("", "namespaces"), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         for name in _SYSTEM_NAMESPACES
     ]
-    for name, value in SYSTEM_PRIORITIES.items():
+    for name, value in SYSTEM.items():
         found.append(
             (
                 ("scheduling.k8s.io", "priorityclasses"),

@@ -1,0 +1,45 @@
+"""Nodes: tainted until the node controller has seen them ready.
+
+Sources: Kubernetes documentation "Nodes", "Taint Nodes by Condition" (the admission controller TaintNodesByCondition).
+"""
+
+from __future__ import annotations
+
+from cotenant.local.apiserver.contract import Cause, Manifest
+from cotenant.local.apiserver.kinds.behaviour import Behaviour, World
+
+NOT_READY = "node.kubernetes.io/not-ready"
+_ONCE = ("podCIDR", "podCIDRs", "providerID")
+_FREE = ("taints", "unschedulable", "configSource")
+
+
+class NodeBehaviour(Behaviour):
+    """A node. Its status may be given on create, as a kubelet does."""
+
+    has_status = True
+    keeps_first_status = True
+
+    def __init__(self, *, taints_new: bool) -> None:
+        super().__init__()
+        self._taints_new = taints_new  # False where no node controller would take the taint away
+
+    def admit(self, obj: Manifest, old: Manifest | None, world: World) -> None:
+        """A new node is not ready, whatever it says."""
+        if old is not None or not self._taints_new:
+            return
+        spec = obj.get("spec")
+        if not isinstance(spec, dict):
+            spec = obj["spec"] = {}
+        taints = spec.get("taints") or []
+        if not any(taint.get("key") == NOT_READY and taint.get("effect") == "NoSchedule" for taint in taints):
+            spec["taints"] = [*taints, {"key": NOT_READY, "effect": "NoSchedule"}]
+
+    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
+        """What identifies the node is set once; the rest of the spec but taints and cordon does not change."""
+        new, was = obj.get("spec") or {}, old.get("spec") or {}
+        for name in new.keys() | was.keys():
+            if name in _FREE or new.get(name) == was.get(name) or (name in _ONCE and not was.get(name)):
+                continue
+            why = "Forbidden: node updates may only change labels, taints, or capacity (or configSource)"
+            return [Cause("FieldValueForbidden", why, f"spec.{name}" if name in _ONCE else "spec")]
+        return []

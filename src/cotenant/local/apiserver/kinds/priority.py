@@ -1,0 +1,57 @@
+"""PriorityClasses: a value that never changes, and one default at most.
+
+Source: Kubernetes documentation "Pod Priority and Preemption".
+"""
+
+from __future__ import annotations
+
+from cotenant.local.apiserver.contract import Cause, Manifest
+from cotenant.local.apiserver.kinds.behaviour import Behaviour, World
+from cotenant.local.apiserver.verbs_errors import forbidden_message
+
+HIGHEST_OF_USERS = 1_000_000_000
+SYSTEM = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+
+class PriorityClassBehaviour(Behaviour):
+    """A priority class."""
+
+    has_generation = True
+
+    def admit(self, obj: Manifest, old: Manifest | None, world: World) -> None:
+        """Lower ones may be preempted unless it says otherwise."""
+        obj.setdefault("value", 0)
+        if not obj.get("preemptionPolicy"):
+            obj["preemptionPolicy"] = "PreemptLowerPriority"
+
+    def admit_last(self, obj: Manifest, old: Manifest | None, world: World) -> None:
+        """Only one may be the default. Raises ApiError 403."""
+        if not obj.get("globalDefault"):
+            return
+        name = obj["metadata"].get("name", "")
+        for other in world.scan("scheduling.k8s.io", "priorityclasses"):
+            if other.get("globalDefault") and other["metadata"]["name"] != name:
+                raise forbidden_message(
+                    "priorityclasses.scheduling.k8s.io",
+                    name,
+                    f"PriorityClass {other['metadata']['name']} is already marked as default. Only one default can exist",
+                )
+
+    def check_create(self, obj: Manifest) -> list[Cause]:
+        """The prefix `system-` and the highest values are the system's."""
+        name, value = obj["metadata"].get("name", ""), obj.get("value", 0)
+        if name.startswith("system-") and (name not in SYSTEM or value != SYSTEM[name]):
+            why = "Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: "
+            return [Cause("FieldValueForbidden", f"{why}{name} is not a known system priority class", "metadata.name")]
+        if isinstance(value, int) and value > HIGHEST_OF_USERS and name not in SYSTEM:
+            why = f"Forbidden: maximum allowed value of a user defined priority is {HIGHEST_OF_USERS}"
+            return [Cause("FieldValueForbidden", why, "value")]
+        return []
+
+    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
+        """Value and policy stay."""
+        return [
+            Cause("FieldValueForbidden", "Forbidden: may not be changed in an update.", name)
+            for name in ("value", "preemptionPolicy")
+            if obj.get(name) != old.get(name)
+        ]

@@ -1,0 +1,67 @@
+"""Services: given an address of the cluster's range, which then stays.
+
+Nothing routes to these addresses in a local cluster; they are given because clients wait for one and print it.
+Source: Kubernetes documentation "Service ClusterIP allocation".
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+from cotenant.local.apiserver.contract import Cause, Manifest
+from cotenant.local.apiserver.kinds.behaviour import Behaviour, World
+from cotenant.local.apiserver.verbs_errors import immutable
+
+_RANGE = ipaddress.IPv4Network("10.96.0.0/16")
+_FIRST = 256  # the addresses below are left to those who name one
+
+
+class ServiceBehaviour(Behaviour):
+    """A service."""
+
+    has_status = True
+    may_create_on_update = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._next = _FIRST
+
+    def prepare_create(self, obj: Manifest, world: World) -> None:
+        """An address, and the fields that say how it is reached."""
+        spec = obj.setdefault("spec", {})
+        spec.setdefault("type", "ClusterIP")
+        obj["status"] = {"loadBalancer": {}}
+        if spec["type"] == "ExternalName":
+            return
+        if not spec.get("clusterIP"):
+            spec["clusterIP"] = self._free(world)
+        spec.setdefault("clusterIPs", [spec["clusterIP"]])
+        spec.setdefault("ipFamilies", ["IPv4"])
+        spec.setdefault("ipFamilyPolicy", "SingleStack")
+
+    def prepare_update(self, obj: Manifest, old: Manifest, world: World) -> None:
+        """A writer that leaves the address out means the one that it has."""
+        spec, was = obj.setdefault("spec", {}), old.get("spec") or {}
+        if spec.get("type", "ClusterIP") != "ExternalName":
+            for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+                if not spec.get(name) and was.get(name):
+                    spec[name] = was[name]
+
+    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
+        """The address stays while the type does."""
+        spec, was = obj.get("spec") or {}, old.get("spec") or {}
+        if was.get("clusterIP") and spec.get("clusterIP") != was["clusterIP"] and spec.get("type") != "ExternalName":
+            if was.get("type") == "ExternalName":
+                return []
+            return [immutable("spec.clusterIPs[0]", [spec.get("clusterIP")])]
+        return []
+
+    def _free(self, world: World) -> str:
+        used = {(service.get("spec") or {}).get("clusterIP") for service in world.scan("", "services")}
+        size = _RANGE.num_addresses - 1 - _FIRST
+        for _ in range(size):
+            address = str(_RANGE[self._next])
+            self._next = _FIRST + (self._next + 1 - _FIRST) % size
+            if address not in used:
+                return address
+        return "None"

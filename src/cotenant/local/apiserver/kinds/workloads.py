@@ -1,0 +1,180 @@
+"""Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs: what of them may not change, and the selector that a Job is given.
+
+Sources: Kubernetes documentation of each workload ("Label selector updates", "Job: immutable fields", StatefulSet limitations).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cotenant.local.apiserver.contract import ApiError, Cause, Manifest
+from cotenant.local.apiserver.kinds.behaviour import SpecBehaviour, World
+from cotenant.local.apiserver.selectors import label_selector
+from cotenant.local.apiserver.verbs_errors import bad_request, immutable, shown
+
+_JOB_NAME = ("job-name", "batch.kubernetes.io/job-name")
+_CONTROLLER_UID = ("controller-uid", "batch.kubernetes.io/controller-uid")
+_JOB_FIXED = ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
+_SET_FREE = (
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+)
+
+
+def _check_selector(obj: Manifest) -> list[Cause]:
+    """A selector is needed, and must select the pods of the template."""
+    spec = obj.get("spec") or {}
+    selector = spec.get("selector")
+    if selector is None:
+        return [Cause("FieldValueRequired", "Required value", "spec.selector")]
+    if not selector.get("matchLabels") and not selector.get("matchExpressions"):
+        return [
+            Cause(
+                "FieldValueInvalid",
+                f"Invalid value: {shown(selector)}: empty selector is invalid for {_name(obj)}",
+                "spec.selector",
+            )
+        ]
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    try:
+        is_selected = label_selector(selector).matches(labels)
+    except ApiError as error:
+        return [Cause("FieldValueInvalid", f"Invalid value: {shown(selector)}: {error.message}", "spec.selector")]
+    if is_selected:
+        return []
+    why = f"Invalid value: {shown(labels)}: `selector` does not match template `labels`"
+    return [Cause("FieldValueInvalid", why, "spec.template.metadata.labels")]
+
+
+def _name(obj: Manifest) -> str:
+    return str(obj.get("kind", "")).lower()
+
+
+class WorkloadBehaviour(SpecBehaviour):
+    """A Deployment, ReplicaSet or DaemonSet: its selector stays."""
+
+    def check_create(self, obj: Manifest) -> list[Cause]:
+        """The selector."""
+        return _check_selector(obj)
+
+    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
+        """The selector stays."""
+        causes = _check_selector(obj)
+        if (obj.get("spec") or {}).get("selector") != old["spec"].get("selector"):
+            causes.append(immutable("spec.selector", (obj.get("spec") or {}).get("selector")))
+        return causes
+
+
+class StatefulSetBehaviour(SpecBehaviour):
+    """A StatefulSet: most of its spec stays."""
+
+    def check_create(self, obj: Manifest) -> list[Cause]:
+        """The selector."""
+        return _check_selector(obj)
+
+    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
+        """What it may change."""
+        new, was = obj.get("spec") or {}, old["spec"]
+        if all(new.get(name) == was.get(name) for name in new.keys() | was.keys() if name not in _SET_FREE):
+            return _check_selector(obj)
+        why = (
+            "Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
+            "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+        )
+        return [Cause("FieldValueForbidden", why, "spec")]
+
+
+class JobBehaviour(SpecBehaviour):
+    """A Job: selects its pods by its own uid, and runs the template that it was created with."""
+
+    def prepare_create(self, obj: Manifest, world: World) -> None:
+        """Labels of the template and a selector that only this Job's pods have, unless the writer chose one."""
+        spec = obj.get("spec")
+        if not isinstance(spec, dict) or not isinstance(spec.get("template"), dict):
+            raise bad_request("Job: spec.template: expected an object")
+        if spec.get("manualSelector"):
+            return
+        metadata = obj["metadata"]
+        template: dict[str, Any] = spec["template"].get("metadata") or {}
+        labels = dict(template.get("labels") or {})
+        for name in _JOB_NAME:
+            labels.setdefault(name, metadata["name"])
+        for name in _CONTROLLER_UID:
+            labels.setdefault(name, metadata["uid"])
+        spec["template"]["metadata"] = {**template, "labels": labels}
+        selector = spec.get("selector") or {}
+        match = dict(selector.get("matchLabels") or {})
+        match.setdefault(_CONTROLLER_UID[1], metadata["uid"])
+        spec["selector"] = {**selector, "matchLabels": match}
+
+    def check_create(self, obj: Manifest) -> list[Cause]:
+        """The selector must be the one given, unless the writer took that on."""
+        causes = _check_selector(obj)
+        spec = obj["spec"]
+        if not spec.get("manualSelector"):
+            uid = obj["metadata"]["uid"]
+            if (
+                spec["selector"]["matchLabels"].get(_CONTROLLER_UID[1]) != uid
+                or len(spec["selector"]["matchLabels"]) != 1
+            ):
+                causes.append(
+                    Cause("FieldValueInvalid", "Invalid value: `selector` not auto-generated", "spec.selector")
+                )
+        policy = ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy")
+        if policy not in ("OnFailure", "Never"):
+            known = '"OnFailure", "Never"'
+            field = "spec.template.spec.restartPolicy"
+            if policy in (None, "", "Always"):
+                causes.append(Cause("FieldValueRequired", f"Required value: valid values: {known}", field))
+            else:
+                why = f"Unsupported value: {shown(policy)}: supported values: {known}"
+                causes.append(Cause("FieldValueNotSupported", why, field))
+        return causes
+
+    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
+        """What stays; a suspended Job that never ran may still change where its pods may go."""
+        new, was = obj.get("spec") or {}, old["spec"]
+        causes = [immutable(f"spec.{name}", new.get(name)) for name in _JOB_FIXED if new.get(name) != was.get(name)]
+        is_indexed = was.get("completionMode") == "Indexed"
+        if new.get("completions") != was.get("completions") and not (
+            is_indexed and new.get("completions") is not None and new.get("completions") == new.get("parallelism")
+        ):
+            causes.append(immutable("spec.completions", new.get("completions")))
+        may_move = bool(was.get("suspend")) and not (old.get("status") or {}).get("startTime")
+        if new.get("template") != was.get("template") and not (
+            may_move and _only_directives(new["template"], was["template"])
+        ):
+            causes.append(immutable("spec.template", new.get("template")))
+        return causes
+
+
+def _only_directives(new: Any, old: Any) -> bool:
+    """Whether two pod templates differ only in what directs their scheduling, their resources, labels and annotations."""
+
+    def rest(template: Any) -> Any:
+        spec = {
+            name: value
+            for name, value in (template.get("spec") or {}).items()
+            if name
+            not in ("affinity", "nodeSelector", "tolerations", "schedulingGates", "containers", "initContainers")
+        }
+        for group in ("containers", "initContainers"):
+            spec[group] = [
+                {name: value for name, value in container.items() if name != "resources"}
+                for container in (template.get("spec") or {}).get(group) or []
+            ]
+        affinity = dict((template.get("spec") or {}).get("affinity") or {})
+        affinity.pop("nodeAffinity", None)
+        metadata = {
+            name: value
+            for name, value in (template.get("metadata") or {}).items()
+            if name not in ("labels", "annotations")
+        }
+        return spec, affinity, metadata
+
+    return bool(rest(new) == rest(old))
