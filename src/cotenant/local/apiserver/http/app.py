@@ -1,0 +1,166 @@
+"""The ASGI application: who asks, what for, and every error as a Status.
+
+Problem: thousands of small requests a second share one loop with storage and watches, and whatever a stranger sends must come back as a
+Status. Choice: plain ASGI with one dispatch by path; resources first, then the handful of fixed paths. Limits: HTTP/1.1 only; no HEAD or
+OPTIONS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from cotenant.local.apiserver.contract import ApiError, Manifest
+from cotenant.local.apiserver.http import rendering, reviews
+from cotenant.local.apiserver.http.auth import Credentials, is_public, unauthorized
+from cotenant.local.apiserver.http.bodies import decode_object
+from cotenant.local.apiserver.http.discovery import Discovery
+from cotenant.local.apiserver.http.exchange import ClientGone, Exchange, Header, Receive, Scope, Send
+from cotenant.local.apiserver.http.faces import ApiFace
+from cotenant.local.apiserver.http.health import Health, Metrics, version
+from cotenant.local.apiserver.http.openapi import OpenApi
+from cotenant.local.apiserver.http.options import parse_query, write_options
+from cotenant.local.apiserver.http.resources import Resources, is_pretty, method_not_allowed, not_found
+from cotenant.local.apiserver.http.routing import Route, parse
+from cotenant.local.apiserver.http.streaming import Streams
+
+_log = logging.getLogger("cotenant.apiserver")
+_FIXED = ("/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
+
+
+class Application:
+    """The whole HTTP face of one API server, as an ASGI application."""
+
+    def __init__(
+        self,
+        api: ApiFace,
+        credentials: Credentials | None,
+        *,
+        clock: Callable[[], float] = time.time,
+        address: str = "",
+    ) -> None:
+        self._api = api
+        self._credentials = credentials
+        self.address = address
+        self.health = Health()
+        self.streams = Streams(clock)
+        self.metrics = Metrics(lambda: len(self.streams))
+        self._clock = clock
+        self._resources = Resources(api, self.streams, clock)
+        self._discovery = Discovery(api.registry, rendering.encode)
+        self._openapi = OpenApi(api.registry)
+
+    def close(self) -> None:
+        """Not ready any more; open watches end."""
+        self.health.is_ready = False
+        self.streams.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        exchange = Exchange(scope, receive, send)
+        began = time.perf_counter()
+        verb, plural = exchange.method, ""
+        try:
+            if self._credentials is not None and not is_public(exchange.path):
+                authorization = exchange.headers.get(b"authorization", b"")
+                if not self._credentials.admits(authorization):
+                    raise unauthorized()
+            route = parse(exchange.path)
+            if route is not None:
+                plural = route.plural
+                verb = await self._routed(exchange, route)
+            else:
+                await self._fixed(exchange)
+        except ClientGone:
+            exchange.abort()
+        except ApiError as error:
+            await self._refuse(exchange, error)
+        except RecursionError:
+            await self._refuse(exchange, ApiError(400, "BadRequest", "the object is nested too deeply"))
+        except asyncio.CancelledError:
+            exchange.abort()
+            raise
+        except Exception:  # the process's outer loop for one request: counted, logged, told as a Status
+            self.metrics.failure()
+            _log.exception("%s %s failed", exchange.method, exchange.path)
+            await self._refuse(exchange, ApiError(500, "InternalError", "Internal error occurred"))
+        self.metrics.observe(verb, plural, exchange.code, time.perf_counter() - began)
+
+    async def _refuse(self, exchange: Exchange, error: ApiError) -> None:
+        if exchange.started:
+            exchange.abort()
+            return
+        headers: list[Header] = []
+        if error.retry_after_s:
+            headers.append((b"retry-after", b"%d" % error.retry_after_s))
+        if error.code == 401:
+            headers.append((b"www-authenticate", b'Bearer realm="cotenant"'))
+        if error.code in (408, 413):
+            headers.append((b"connection", b"close"))  # the rest of the body is not read
+        await exchange.answer(error.code, b"application/json", rendering.encode(error.status()), headers)
+
+    async def _routed(self, exchange: Exchange, route: Route) -> str:
+        review = reviews.REVIEWS.get((route.group, route.version, route.plural))
+        if review is None:
+            return await self._resources.serve(exchange, route)
+        if exchange.method != "POST" or route.name:
+            raise method_not_allowed()
+        query = parse_query(exchange.query_string)
+        write_options(query, "CreateOptions", "")
+        obj = decode_object(await exchange.body(), exchange.header(b"content-type"), review.kind)
+        await self._json(exchange, reviews.answer(review, obj), 201)
+        return "create"
+
+    async def _json(self, exchange: Exchange, document: Manifest, code: int = 200) -> None:
+        await self._bytes(exchange, rendering.encode(document), b"application/json", code)
+
+    async def _bytes(self, exchange: Exchange, body: bytes, content_type: bytes, code: int = 200) -> None:
+        if is_pretty(parse_query(exchange.query_string), exchange):
+            body = rendering.finish(body, rendering.Wanted(), True)
+        await exchange.answer(code, content_type, body)
+
+    async def _fixed(self, exchange: Exchange) -> None:
+        path = exchange.path
+        if exchange.method != "GET":
+            raise method_not_allowed() if path.rstrip("/") in _FIXED else not_found()
+        if path.startswith(("/healthz", "/livez", "/readyz")):
+            told = self.health.answer(path, "verbose" in parse_query(exchange.query_string))
+            if told is None:
+                raise not_found()
+            await exchange.answer(
+                told[0], b"text/plain; charset=utf-8", told[1], [(b"x-content-type-options", b"nosniff")]
+            )
+        elif path == "/version" or path == "/version/":
+            await self._json(exchange, version())
+        elif path == "/metrics":
+            await exchange.answer(200, b"text/plain; version=0.0.4; charset=utf-8", self.metrics.text())
+        elif path.startswith("/openapi/"):
+            await self._openapi.serve(exchange)
+        elif path == "/":
+            await self._json(exchange, {"paths": self._paths()})
+        else:
+            found = self._discovery.document(path, exchange.header(b"accept"), self.address)
+            if found is None:
+                raise not_found()
+            await self._bytes(exchange, found[1], found[0])
+
+    def _paths(self) -> list[str]:
+        served = {
+            f"/api/{one.version}" if not one.group else f"/apis/{one.group}" for one in self._api.registry.resources()
+        }
+        served |= {f"/apis/{one.group}/{one.version}" for one in self._api.registry.resources() if one.group}
+        return sorted(served | set(_FIXED))
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return

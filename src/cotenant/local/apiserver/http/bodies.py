@@ -1,0 +1,194 @@
+"""From the bytes of a request to a document: content type, size, depth, doubled fields.
+
+Problem: a body is the one thing that a stranger writes. It may be huge, bottomless, not JSON, JSON that says a field twice, or YAML whose
+aliases blow up. Choice: everything is bounded before it is decoded; JSON is decoded by msgspec, and only where its re-encoding is
+not as long as the body (so something may have been dropped) is it read again to find doubled fields. YAML is read without aliases.
+Limits: 3 MiB (the server's own limit in Kubernetes), 256 levels (Kubernetes: 10,000). Protobuf is refused with 415, and clients that
+can speak JSON fall back to it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from cotenant.local.apiserver.contract import ApiError, Manifest
+
+MAX_BODY_BYTES = 3 << 20
+MAX_DEPTH = 256
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+_SPACE = b" \n\r\t"
+
+
+def too_large() -> ApiError:
+    """413."""
+    return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY_BYTES}")
+
+
+def unsupported_media_type() -> ApiError:
+    """415 of a create or update."""
+    return ApiError(
+        415,
+        "UnsupportedMediaType",
+        "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml",
+    )
+
+
+def _bad(message: str, kind: str) -> ApiError:
+    where = f"the object provided is unrecognized (must be of type {kind}): " if kind else ""
+    return ApiError(400, "BadRequest", where + message)
+
+
+def media_type(header: str) -> str:
+    """The content type without its parameters, in lower case. An absent one means JSON."""
+    return header.split(";", 1)[0].strip().lower() or "application/json"
+
+
+def decode_json(body: bytes, kind: str = "") -> Any:
+    """A JSON document. Raises ApiError 400 for what is not JSON or too deep."""
+    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _depth(body) > MAX_DEPTH:
+        raise _bad("json parse error: exceeded max depth", kind)
+    try:
+        return _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        shown = body[:40].decode("utf-8", "replace") if body else "<empty>"
+        raise _bad(f"couldn't get version/kind; json parse error: {error} ({shown})", kind) from None
+
+
+def _depth(body: bytes) -> int:
+    """The deepest nesting of brackets outside strings."""
+    depth = deepest = 0
+    in_string = escaped = False
+    for byte in body:
+        if in_string:
+            if escaped:
+                escaped = False
+            elif byte == 0x5C:
+                escaped = True
+            elif byte == 0x22:
+                in_string = False
+        elif byte == 0x22:
+            in_string = True
+        elif byte in (0x7B, 0x5B):
+            depth += 1
+            deepest = max(deepest, depth)
+            if deepest > MAX_DEPTH:
+                break
+        elif byte in (0x7D, 0x5D):
+            depth -= 1
+    return deepest
+
+
+def decode_yaml(body: bytes, kind: str = "") -> Any:
+    """A YAML document, as plain JSON values. Raises ApiError 400 for what is not YAML, has aliases, or is too deep."""
+    import yaml
+
+    try:
+        depth = 0
+        for event in yaml.parse(body, Loader=_yaml_loader()):
+            if isinstance(event, yaml.AliasEvent):
+                raise _bad("yaml: aliases are not allowed", kind)
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > MAX_DEPTH:
+                    raise _bad("yaml: exceeded max depth", kind)
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+        document = yaml.load(body, Loader=_yaml_loader())
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
+        raise _bad(f"yaml: {' '.join(str(error).split())}", kind) from None
+    return _plain(document)
+
+
+def _yaml_loader() -> Any:
+    """YAML 1.1 as Kubernetes reads it: dates stay text."""
+    global _loader
+    if _loader is None:
+        import yaml
+
+        class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+            yaml_implicit_resolvers = {  # noqa: RUF012
+                first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+                for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+            }
+
+        _loader = Loader
+    return _loader
+
+
+_loader: Any = None
+
+
+def _plain(value: Any) -> Any:
+    """YAML's values as JSON has them: keys are text, there are no dates, sets or bytes."""
+    if isinstance(value, dict):
+        return {_key(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    raise _bad(f"yaml: a value of type {type(value).__name__} has no JSON form", "")
+
+
+def _key(key: object) -> str:
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    return key if isinstance(key, str) else str(key)
+
+
+def decode_object(body: bytes, content_type: str, kind: str) -> Manifest:
+    """The object of a create or update. Raises ApiError 400 or 415."""
+    media = media_type(content_type)
+    if media == "application/json":
+        document = decode_json(body, kind)
+    elif media in ("application/yaml", "application/x-yaml", "text/yaml"):
+        document = decode_yaml(body, kind)
+    else:
+        raise unsupported_media_type()
+    if not isinstance(document, dict):
+        raise _bad("couldn't get version/kind; json parse error: expected an object", kind)
+    metadata = document.get("metadata")
+    if metadata is not None and not isinstance(metadata, dict):
+        raise ApiError(
+            400, "BadRequest", f'{kind} in version "v1" cannot be handled as a {kind}: metadata must be an object'
+        )
+    return document
+
+
+def is_surely_single(body: bytes, document: Any) -> bool:
+    """Whether a quick look shows that no field was said twice: re-encoded it is as long as it came, white space aside."""
+    return len(_encode(document).translate(None, _SPACE)) == len(body.translate(None, _SPACE))
+
+
+def duplicate_fields(body: bytes) -> list[str]:
+    """The paths of fields that a JSON body says more than once, in the order in which they are met."""
+    found: list[str] = []
+    root = json.loads(body, object_pairs_hook=_Pairs)
+    _walk(root, "", found)
+    return found
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object as its pairs."""
+
+    def __init__(self, pairs: Iterable[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+
+
+def _walk(value: Any, path: str, found: list[str]) -> None:
+    if isinstance(value, _Pairs):
+        seen: set[str] = set()
+        for key, inner in value:
+            where = f"{path}.{key}" if path else key
+            if key in seen and where not in found:
+                found.append(where)
+            seen.add(key)
+            _walk(inner, where, found)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            _walk(inner, f"{path}[{index}]", found)

@@ -1,0 +1,104 @@
+"""Health, version and metrics.
+
+Choice: the server is live while its loop turns and ready once its owner says so; metrics are few and have kube-apiserver's names where the
+meaning is the same. Source: Kubernetes API health endpoints; Kubernetes metrics reference.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from typing import Any
+
+from cotenant import __version__
+from cotenant.local.apiserver.contract import Manifest
+
+MAJOR, MINOR = "1", "34"
+_CHECKS = ("ping", "storage")
+
+
+def version() -> Manifest:
+    """What /version says: the release of Kubernetes whose API this follows, and that it is not that release's server."""
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    return {
+        "major": MAJOR,
+        "minor": MINOR,
+        "gitVersion": f"v{MAJOR}.{MINOR}.0+cotenant.{__version__}",
+        "gitCommit": "",
+        "gitTreeState": "",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": f"python{platform.python_version()}",
+        "platform": f"{platform.system().lower()}/{machine}",
+    }
+
+
+class Health:
+    """Answers /healthz, /livez and /readyz."""
+
+    def __init__(self) -> None:
+        self.is_ready = True
+
+    def answer(self, path: str, is_verbose: bool) -> tuple[int, bytes] | None:
+        """Code and text; None for an unknown check."""
+        name, _, check = path.strip("/").partition("/")
+        if check and check not in _CHECKS:
+            return None
+        is_good = self.is_ready or name == "livez"
+        if is_good and not is_verbose:
+            return 200, b"ok"
+        lines = [f"[+]{one} ok" for one in _CHECKS]
+        if is_good:
+            return 200, "\n".join([*lines, f"{name} check passed", ""]).encode()
+        return 500, "\n".join([*lines, "[-]shutdown failed: reason withheld", f"{name} check failed", ""]).encode()
+
+
+class Metrics:
+    """Counts requests. Each server has its own registry."""
+
+    def __init__(self, watches: Callable[[], int]) -> None:
+        import prometheus_client
+
+        self._client: Any = prometheus_client
+        self.registry = prometheus_client.CollectorRegistry()
+        self._requests = prometheus_client.Counter(
+            "apiserver_request",
+            "Requests by verb, resource and code",
+            ["verb", "resource", "code"],
+            registry=self.registry,
+        )
+        self._seconds = prometheus_client.Histogram(
+            "apiserver_request_duration_seconds",
+            "Seconds from the request's head to the end of its answer, watches excluded",
+            ["verb"],
+            buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+            registry=self.registry,
+        )
+        self._failures = prometheus_client.Counter(
+            "apiserver_internal_errors", "Requests that ended in an error of this server", registry=self.registry
+        )
+        open_watches = prometheus_client.Gauge("apiserver_longrunning_requests", "Open watches", registry=self.registry)
+        open_watches.set_function(watches)
+        self._counted: dict[tuple[str, str, int], Any] = {}
+        self._timed: dict[str, Any] = {}
+
+    def observe(self, verb: str, resource: str, code: int, seconds: float) -> None:
+        """A finished request."""
+        counted = self._counted.get((verb, resource, code))
+        if counted is None:
+            counted = self._counted[(verb, resource, code)] = self._requests.labels(verb, resource, str(code))
+        counted.inc()
+        if verb != "watch":
+            timed = self._timed.get(verb)
+            if timed is None:
+                timed = self._timed[verb] = self._seconds.labels(verb)
+            timed.observe(seconds)
+
+    def failure(self) -> None:
+        """An error of ours."""
+        self._failures.inc()
+
+    def text(self) -> bytes:
+        """The exposition."""
+        exposition: bytes = self._client.generate_latest(self.registry)
+        return exposition

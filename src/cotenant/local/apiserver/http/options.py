@@ -1,0 +1,194 @@
+"""From a query string to what the verbs take.
+
+Problem: options come as text, from the URL and (on delete) from a body, and a wrong one must be refused in Kubernetes' words rather than
+ignored. Choice: one function a verb; unknown parameters are ignored, as Kubernetes does. Source: Kubernetes API reference, common
+parameters; messages as a real server gives them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qsl
+
+from cotenant.local.apiserver.contract import ApiError, Cause, DeleteOptions, ListOptions, Manifest, WriteOptions
+
+Query = dict[str, str]
+
+_VALIDATIONS = {"": "Warn", "Ignore": "Ignore", "Strict": "Strict", "Warn": "Warn"}
+_PROPAGATIONS = ("Foreground", "Background", "Orphan")
+_MANAGER_LIMIT = 128
+
+
+def parse_query(raw: bytes) -> Query:
+    """The parameters; the first of a repeated one counts."""
+    if not raw:
+        return {}
+    query: Query = {}
+    for key, value in parse_qsl(raw.decode("latin-1"), keep_blank_values=True):
+        query.setdefault(key, value)
+    return query
+
+
+def _invalid(kind: str, cause: Cause) -> ApiError:
+    return ApiError(
+        422,
+        "Invalid",
+        f'{kind}.meta.k8s.io "" is invalid: {cause.field}: {cause.message}',
+        group="meta.k8s.io",
+        kind=kind,
+        causes=(cause,),
+    )
+
+
+def _boolean(query: Query, name: str) -> bool:
+    """True for anything but an absent, false or zero value (the API's own conversion)."""
+    value = query.get(name)
+    return value is not None and value.lower() not in ("false", "0")
+
+
+def _integer(query: Query, name: str) -> int:
+    value = query.get(name, "")
+    if not value:
+        return 0
+    try:
+        return int(value)
+    except ValueError:
+        raise ApiError(400, "BadRequest", f'strconv.ParseInt: parsing "{value}": invalid syntax') from None
+
+
+def _dry_run(values: object, kind: str) -> bool:
+    if values in (None, "", []):
+        return False
+    if values in ("All", ["All"]):
+        return True
+    shown = values if isinstance(values, list) else [values]
+    text = ", ".join(f'"{value}"' for value in shown)
+    message = f'Unsupported value: [{text}]: supported values: "All"'
+    raise _invalid(kind, Cause("FieldValueNotSupported", message, "dryRun"))
+
+
+def default_manager(user_agent: str) -> str:
+    """The field manager of a client that does not name itself: its User-Agent up to the slash."""
+    name = user_agent.split("/", 1)[0][:_MANAGER_LIMIT]
+    return "".join(letter for letter in name if letter.isprintable()) or "unknown"
+
+
+def write_options(query: Query, kind: str, user_agent: str) -> WriteOptions:
+    """Options of create, update and patch. `kind` names them in refusals (CreateOptions ...). Raises ApiError 422."""
+    if not query:
+        return WriteOptions(manager=default_manager(user_agent))
+    validation = query.get("fieldValidation", "")
+    if validation not in _VALIDATIONS:
+        message = f'Unsupported value: "{validation}": supported values: "", "Ignore", "Strict", "Warn"'
+        raise _invalid(kind, Cause("FieldValueNotSupported", message, "fieldValidation"))
+    manager = query.get("fieldManager", "")
+    if len(manager) > _MANAGER_LIMIT:
+        message = f"Too long: may not be more than {_MANAGER_LIMIT} bytes"
+        raise _invalid(kind, Cause("FieldValueTooLong", message, "fieldManager"))
+    if not manager.isprintable():
+        message = f"Invalid value: {manager!r}: should only contain printable characters"
+        raise _invalid(kind, Cause("FieldValueInvalid", message, "fieldManager"))
+    return WriteOptions(
+        dry_run=_dry_run(query.get("dryRun"), kind),
+        validation=_VALIDATIONS[validation],
+        manager=manager or default_manager(user_agent),
+        force=_boolean(query, "force"),
+    )
+
+
+def check_apply(query: Query) -> None:
+    """Server-side apply must say who applies. Raises ApiError 422."""
+    if not query.get("fieldManager"):
+        cause = Cause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager")
+        raise _invalid("PatchOptions", cause)
+
+
+def list_options(query: Query) -> ListOptions:
+    """Options of list, watch and deletecollection. Raises ApiError 400 or 422."""
+    if not query:
+        return ListOptions()
+    match = query.get("resourceVersionMatch", "")
+    version = query.get("resourceVersion", "")
+    is_watch = _boolean(query, "watch")
+    send_initial = is_watch and _boolean(query, "sendInitialEvents")
+    continue_token = query.get("continue", "")
+    causes = []
+    if match:
+        if send_initial or (is_watch and "sendInitialEvents" in query):
+            if match != "NotOlderThan":
+                causes.append(f'Unsupported value: "{match}": supported values: "NotOlderThan"')
+        elif is_watch:
+            causes.append("Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+        elif not version:
+            causes.append("Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided")
+        elif continue_token:
+            causes.append("Forbidden: resourceVersionMatch is forbidden when continue is provided")
+        elif match not in ("Exact", "NotOlderThan"):
+            causes.append(f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan"')
+        elif match == "Exact" and version == "0":
+            causes.append('Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
+    elif send_initial:
+        causes.append("Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+    if causes:
+        reason = "FieldValueForbidden" if causes[0].startswith("Forbidden") else "FieldValueNotSupported"
+        raise _invalid("ListOptions", Cause(reason, causes[0], "resourceVersionMatch"))
+    if version and not version.isdigit():
+        message = f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax'
+        raise ApiError(400, "BadRequest", f"invalid resource version: {message}")
+    return ListOptions(
+        labels=query.get("labelSelector", ""),
+        fields=query.get("fieldSelector", ""),
+        limit=max(0, _integer(query, "limit")),
+        continue_token=continue_token,
+        resource_version=version,
+        match=match,
+        bookmarks=_boolean(query, "allowWatchBookmarks"),
+        send_initial=send_initial,
+        timeout_s=float(max(0, _integer(query, "timeoutSeconds"))),
+    )
+
+
+def is_watch(query: Query) -> bool:
+    """Whether a list is asked to become a watch."""
+    return _boolean(query, "watch")
+
+
+def delete_options(query: Query, body: Manifest | None) -> DeleteOptions:
+    """Options of a delete, from its body if it has one, else from the query. Raises ApiError 400 or 422."""
+    if body:
+        kind = body.get("kind", "DeleteOptions")
+        if kind != "DeleteOptions":
+            raise ApiError(400, "BadRequest", f'expected DeleteOptions, got kind "{kind}"')
+        preconditions = body.get("preconditions") or {}
+        return _deletion(
+            grace=body.get("gracePeriodSeconds"),
+            propagation=body.get("propagationPolicy") or "",
+            orphan=body.get("orphanDependents"),
+            dry_run=body.get("dryRun") or query.get("dryRun"),
+            preconditions=preconditions if isinstance(preconditions, dict) else {},
+        )
+    grace = _integer(query, "gracePeriodSeconds") if query.get("gracePeriodSeconds") else None
+    orphan = _boolean(query, "orphanDependents") if "orphanDependents" in query else None
+    return _deletion(grace, query.get("propagationPolicy", ""), orphan, query.get("dryRun"), {})
+
+
+def _deletion(
+    grace: Any, propagation: Any, orphan: Any, dry_run: object, preconditions: dict[str, Any]
+) -> DeleteOptions:
+    if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool)):
+        raise ApiError(400, "BadRequest", "gracePeriodSeconds: expected an integer")
+    if propagation and propagation not in _PROPAGATIONS:
+        message = f'Unsupported value: "{propagation}": supported values: "Foreground", "Background", "Orphan", "nil"'
+        raise _invalid("DeleteOptions", Cause("FieldValueNotSupported", message, "propagationPolicy"))
+    if propagation and orphan is not None:
+        message = "Invalid value: orphanDependents and deletionPropagation cannot be both set"
+        raise _invalid("DeleteOptions", Cause("FieldValueInvalid", message, "propagationPolicy"))
+    if orphan is not None:
+        propagation = "Orphan" if orphan else "Background"
+    return DeleteOptions(
+        grace_s=None if grace is None else max(0, grace),
+        propagation=propagation,
+        uid=str(preconditions.get("uid") or ""),
+        resource_version=str(preconditions.get("resourceVersion") or ""),
+        dry_run=_dry_run(dry_run, "DeleteOptions"),
+    )

@@ -1,0 +1,306 @@
+"""The verbs over HTTP: a routed request to a call of the in-process API, and its result to an answer.
+
+Problem: method, name, subresource and query together say which verb is meant; objects pass through without being decoded where nobody
+asked for another form. Choice: one function a verb. Limits: a patch's doubled fields are not looked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from cotenant.local.apiserver.contract import (
+    APPLY,
+    JSON,
+    MERGE,
+    STRATEGIC,
+    Answer,
+    ApiError,
+    DeleteOptions,
+    Manifest,
+    Resource,
+    Scope,
+    Target,
+    WriteOptions,
+)
+from cotenant.local.apiserver.http import rendering
+from cotenant.local.apiserver.http.accept import Form, Wanted, negotiate
+from cotenant.local.apiserver.http.bodies import (
+    decode_json,
+    decode_object,
+    decode_yaml,
+    duplicate_fields,
+    is_surely_single,
+    media_type,
+    unsupported_media_type,
+)
+from cotenant.local.apiserver.http.exchange import Exchange, Header
+from cotenant.local.apiserver.http.faces import ApiFace
+from cotenant.local.apiserver.http.options import (
+    Query,
+    check_apply,
+    delete_options,
+    is_watch,
+    list_options,
+    parse_query,
+    write_options,
+)
+from cotenant.local.apiserver.http.routing import Route
+from cotenant.local.apiserver.http.streaming import Streams
+
+_CREATE_ONLY = frozenset({"binding", "eviction", "token"})
+_PATCHES = frozenset({JSON, MERGE, STRATEGIC, APPLY})
+_BROWSERS = ("curl/", "Wget/", "Mozilla/")
+
+
+def not_found() -> ApiError:
+    """404 of a path that names nothing served."""
+    return ApiError(404, "NotFound", "the server could not find the requested resource")
+
+
+def method_not_allowed() -> ApiError:
+    """405."""
+    return ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+
+
+def is_pretty(query: Query, exchange: Exchange) -> bool:
+    """Whether the answer is indented: asked for, or a person's tool."""
+    asked = query.get("pretty")
+    if asked is not None:
+        return asked.lower() not in ("false", "0")
+    return exchange.header(b"user-agent").startswith(_BROWSERS)
+
+
+def warning_headers(warnings: Sequence[str]) -> list[Header]:
+    """`Warning: 299 - "text"`, one each."""
+    headers = []
+    for text in warnings:
+        shown = "".join(letter for letter in text if letter.isprintable()).replace("\\", "\\\\").replace('"', '\\"')
+        headers.append((b"warning", f'299 - "{shown}"'.encode("latin-1", "replace")))
+    return headers
+
+
+class Resources:
+    """Serves the resource URLs."""
+
+    def __init__(self, api: ApiFace, streams: Streams, clock: Callable[[], float]) -> None:
+        self._api = api
+        self._streams = streams
+        self._clock = clock
+
+    def target(self, route: Route) -> Target:
+        """What a route names. Raises ApiError 404."""
+        resource = self._api.registry.find(route.group, route.version, route.plural)
+        if resource is None:
+            raise not_found()
+        if resource.scope is Scope.CLUSTER:
+            if route.namespace:
+                raise not_found()
+        elif route.name and not route.namespace:
+            raise not_found()
+        if route.subresource and route.subresource not in resource.subresources:
+            raise not_found()
+        return Target(resource, route.namespace, route.name, route.subresource)
+
+    def verb(self, exchange: Exchange, target: Target, query: Query) -> str:
+        """The verb that is meant. Raises ApiError 405."""
+        method = exchange.method
+        resource = target.resource
+        if target.subresource:
+            if target.subresource in _CREATE_ONLY:
+                verb = {"POST": "create"}.get(method, "")
+            else:
+                verb = {"GET": "get", "PUT": "update", "PATCH": "patch"}.get(method, "")
+            if not verb:
+                raise method_not_allowed()
+            return verb
+        if method == "GET":
+            verb = "watch" if query and is_watch(query) else "get" if target.name else "list"
+        elif method == "POST":
+            verb = "" if target.name else "create"
+            if resource.scope is Scope.NAMESPACED and not target.namespace:
+                verb = ""
+        elif method == "PUT":
+            verb = "update" if target.name else ""
+        elif method == "PATCH":
+            verb = "patch" if target.name else ""
+        elif method == "DELETE":
+            verb = "delete" if target.name else "deletecollection"
+            if resource.scope is Scope.NAMESPACED and not target.namespace:
+                verb = ""
+        else:
+            verb = ""
+        if verb not in resource.verbs:
+            raise method_not_allowed()
+        return verb
+
+    async def serve(self, exchange: Exchange, route: Route) -> str:
+        """Answer a request for a resource and say which verb it was. Raises ApiError."""
+        target = self.target(route)
+        query = parse_query(exchange.query_string)
+        verb = self.verb(exchange, target, query)
+        wanted = negotiate(exchange.header(b"accept"))
+        if verb == "create":
+            await self._create(exchange, target, query, wanted)
+        elif verb == "get":
+            raw = await self._api.get(target)
+            await self._object(exchange, target.resource, raw, query, wanted, 200)
+        elif verb == "patch":
+            await self._patch(exchange, target, query, wanted)
+        elif verb == "update":
+            await self._update(exchange, target, query, wanted)
+        elif verb == "list":
+            await self._list(exchange, target, query, wanted)
+        elif verb == "watch":
+            await self._watch(exchange, target, query, wanted)
+        elif verb == "delete":
+            await self._delete(exchange, target, query, wanted)
+        else:
+            await self._delete_collection(exchange, target, query, wanted)
+        return verb
+
+    async def _create(self, exchange: Exchange, target: Target, query: Query, wanted: Wanted) -> None:
+        obj, options, warnings = await self._written(exchange, target, query, "CreateOptions")
+        answer = await self._api.create(target, obj, options)
+        await self._answer(exchange, target.resource, answer, warnings, query, wanted, 201)
+
+    async def _update(self, exchange: Exchange, target: Target, query: Query, wanted: Wanted) -> None:
+        obj, options, warnings = await self._written(exchange, target, query, "UpdateOptions")
+        answer = await self._api.update(target, obj, options)
+        await self._answer(exchange, target.resource, answer, warnings, query, wanted, 201 if answer.created else 200)
+
+    async def _written(
+        self, exchange: Exchange, target: Target, query: Query, options_kind: str
+    ) -> tuple[Manifest, WriteOptions, list[str]]:
+        options = write_options(query, options_kind, exchange.header(b"user-agent"))
+        body = await exchange.body()
+        content_type = exchange.header(b"content-type")
+        kind = target.resource.kind
+        obj = decode_object(body, content_type, kind)
+        warnings: list[str] = []
+        if (
+            options.validation != "Ignore"
+            and media_type(content_type) == "application/json"
+            and not is_surely_single(body, obj)
+        ):
+            doubled = duplicate_fields(body)
+            if doubled and options.validation == "Strict":
+                raise strict_error(target.resource, obj, doubled)
+            warnings = [f'duplicate field "{path}"' for path in doubled]
+        return obj, options, warnings
+
+    async def _patch(self, exchange: Exchange, target: Target, query: Query, wanted: Wanted) -> None:
+        media = media_type(exchange.header(b"content-type"))
+        if media not in _PATCHES or (media == STRATEGIC and target.resource.is_custom):
+            raise ApiError(
+                415,
+                "UnsupportedMediaType",
+                "the body of the request was in an unknown format - accepted media types include: "
+                + ", ".join([JSON, MERGE, APPLY] if target.resource.is_custom else [JSON, MERGE, STRATEGIC, APPLY]),
+            )
+        options = write_options(query, "PatchOptions", exchange.header(b"user-agent"))
+        if media == APPLY:
+            check_apply(query)
+        elif "force" in query and options.force:
+            cause = "Forbidden: may not be specified for non-apply patch"
+            raise ApiError(422, "Invalid", f'PatchOptions.meta.k8s.io "" is invalid: force: {cause}')
+        body = await exchange.body()
+        if media == APPLY:
+            document = decode_json(body) if body[:1] == b"{" else decode_yaml(body)
+            body = rendering.encode(document)
+        else:
+            decode_json(body)
+        answer = await self._api.patch(target, body, media, options)
+        await self._answer(exchange, target.resource, answer, (), query, wanted, 201 if answer.created else 200)
+
+    async def _answer(
+        self,
+        exchange: Exchange,
+        resource: Resource,
+        answer: Answer,
+        warnings: Sequence[str],
+        query: Query,
+        wanted: Wanted,
+        code: int,
+    ) -> None:
+        told = [*warnings, *answer.warnings]
+        headers = warning_headers(told) if told else []
+        await self._object(exchange, resource, answer.raw, query, wanted, code, headers)
+
+    async def _object(
+        self,
+        exchange: Exchange,
+        resource: Resource,
+        raw: bytes,
+        query: Query,
+        wanted: Wanted,
+        code: int,
+        headers: Sequence[Header] = (),
+    ) -> None:
+        if wanted.form is not Form.OBJECT and not raw.startswith(b'{"kind":"Status"'):
+            raw = rendering.one(raw, resource, wanted, query.get("includeObject", ""), self._clock())
+        body = rendering.finish(raw, wanted, is_pretty(query, exchange))
+        await exchange.answer(code, wanted.content_type, body, headers)
+
+    async def _list(self, exchange: Exchange, target: Target, query: Query, wanted: Wanted) -> None:
+        page = await self._api.list(target, list_options(query))
+        metadata = rendering.list_metadata(page.resource_version, page.continue_token, page.remaining)
+        await self._many(exchange, target.resource, [item.raw for item in page.items], metadata, query, wanted)
+
+    async def _many(
+        self,
+        exchange: Exchange,
+        resource: Resource,
+        raws: Sequence[bytes],
+        metadata: Manifest,
+        query: Query,
+        wanted: Wanted,
+    ) -> None:
+        pieces = rendering.many(raws, resource, wanted, query.get("includeObject", ""), self._clock(), metadata)
+        if wanted.is_yaml or is_pretty(query, exchange):
+            pieces = [rendering.finish(b"".join(pieces), wanted, is_pretty(query, exchange))]
+        headers: list[Header] = [(b"content-type", wanted.content_type)]
+        size = sum(map(len, pieces))
+        if size >= rendering.GZIP_FROM_BYTES and "gzip" in exchange.header(b"accept-encoding"):
+            pieces = [await asyncio.to_thread(rendering.gzipped, pieces)]
+            size = len(pieces[0])
+            headers += [(b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding")]
+        headers.append((b"content-length", b"%d" % size))
+        await exchange.start(200, headers)
+        for piece in pieces[:-1]:
+            await exchange.send(piece, is_more=True)
+        await exchange.send(pieces[-1])
+
+    async def _watch(self, exchange: Exchange, target: Target, query: Query, wanted: Wanted) -> None:
+        options = list_options(query)
+        await exchange.body()
+        await self._streams.run(exchange, self._api, target, options, wanted, query.get("includeObject", ""))
+
+    async def _delete_body(self, exchange: Exchange, query: Query) -> DeleteOptions:
+        body = await exchange.body()
+        content_type = exchange.header(b"content-type")
+        if body and media_type(content_type) not in ("application/json", "application/yaml"):
+            raise unsupported_media_type()
+        return delete_options(query, decode_object(body, content_type, "DeleteOptions") if body else None)
+
+    async def _delete(self, exchange: Exchange, target: Target, query: Query, wanted: Wanted) -> None:
+        answer = await self._api.delete(target, await self._delete_body(exchange, query))
+        await self._answer(exchange, target.resource, answer, (), query, wanted, 200)
+
+    async def _delete_collection(self, exchange: Exchange, target: Target, query: Query, wanted: Wanted) -> None:
+        options = await self._delete_body(exchange, query)
+        page = await self._api.delete_collection(target, list_options(query), options)
+        metadata = rendering.list_metadata(page.resource_version, page.continue_token, page.remaining)
+        await self._many(exchange, target.resource, [item.raw for item in page.items], metadata, query, wanted)
+
+
+def strict_error(resource: Resource, obj: Manifest, doubled: Sequence[str]) -> ApiError:
+    """400: every unknown and doubled field."""
+    unknown = resource.schema.unknown_fields(obj) if resource.schema is not None else []
+    problems = [f'unknown field "{path}"' for path in unknown] + [f'duplicate field "{path}"' for path in doubled]
+    kind = resource.kind
+    return ApiError(
+        400,
+        "BadRequest",
+        f'{kind} in version "{resource.version}" cannot be handled as a {kind}: strict decoding error: {", ".join(problems)}',
+    )

@@ -1,0 +1,111 @@
+"""Watches over HTTP: event lines as a chunked body until the time is up, the reader is too slow, or the server stops.
+
+Problem: thousands of events a second to many watchers, some of which stop reading. Choice: what is ready is sent as one chunk, the same
+bytes for all watchers where the form is JSON; the core ends a watch whose buffer overflows, and a send that makes no progress is cut off.
+A watch that cannot start because its resourceVersion is forgotten is answered with 200 and an ERROR event that holds the 410, as the real
+server does. Tables are made per watcher. Limits: no WebSocket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from cotenant.local.apiserver.contract import ApiError, ListOptions, Resource, Target
+from cotenant.local.apiserver.http import rendering
+from cotenant.local.apiserver.http.accept import Form, Wanted, not_acceptable
+from cotenant.local.apiserver.http.exchange import ClientGone, Exchange
+from cotenant.local.apiserver.http.faces import ApiFace, WatchFace
+from cotenant.local.apiserver.tables import Table
+
+_EXPIRED = 410
+
+
+class Streams:
+    """The open watches of a server."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._open: set[WatchFace] = set()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def close(self) -> None:
+        """End all."""
+        for watch in tuple(self._open):
+            watch.close()
+
+    async def run(
+        self, exchange: Exchange, api: ApiFace, target: Target, options: ListOptions, wanted: Wanted, include: str
+    ) -> None:
+        """Serve one watch to its end. Raises ApiError before the stream has begun."""
+        if wanted.is_yaml:
+            raise not_acceptable()
+        try:
+            watch = api.watch(target, options)
+        except ApiError as error:
+            if error.code != _EXPIRED:
+                raise
+            await exchange.start(200, [(b"content-type", b"application/json")])
+            await exchange.send(b'{"type":"ERROR","object":%s}\n' % rendering.encode(error.status()))
+            return
+        change = Shaper(target.resource, wanted, include, self._clock) if wanted.form is not Form.OBJECT else None
+        self._open.add(watch)
+        gone = asyncio.ensure_future(_close_when_gone(exchange, watch))
+        try:
+            await exchange.start(200, [(b"content-type", b"application/json")])
+            await exchange.send(b"", is_more=True)
+            while chunk := await watch.chunk():
+                await exchange.send(chunk if change is None else change.lines(chunk), is_more=True)
+            if not gone.done():
+                await exchange.send(b"")
+        except ClientGone:
+            return
+        finally:
+            gone.cancel()
+            watch.close()
+            self._open.discard(watch)
+
+
+async def _close_when_gone(exchange: Exchange, watch: WatchFace) -> None:
+    await exchange.wait_until_gone()
+    watch.close()
+
+
+class Shaper:
+    """Turns JSON events into events of Tables or of metadata."""
+
+    def __init__(self, resource: Resource, wanted: Wanted, include: str, clock: Callable[[], float]) -> None:
+        self._wanted = wanted
+        self._table = Table(resource, include, wanted.group_version)
+        self._clock = clock
+        self._has_definitions = True  # the next event is the first
+
+    def lines(self, chunk: bytes) -> bytes:
+        """The same events, each in the other form."""
+        return b"".join(self._line(line) for line in chunk.splitlines())
+
+    def _line(self, line: bytes) -> bytes:
+        event: dict[str, Any] = rendering.decode(line)
+        kind, obj = event["type"], event["object"]
+        if kind == "ERROR":
+            return line + b"\n"
+        metadata = obj.get("metadata", {})
+        shown: dict[str, Any]
+        if self._wanted.form is Form.METADATA:
+            version = f"meta.k8s.io/{self._wanted.group_version}"
+            shown = {"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": metadata}
+        else:
+            version_only = {"resourceVersion": metadata.get("resourceVersion", "")}
+            if kind == "BOOKMARK":
+                rows = []
+                if annotations := metadata.get("annotations"):
+                    version_only["annotations"] = annotations
+                    rows = [{"cells": [], "object": obj}]
+            else:
+                rows = [self._table.row(obj, self._clock())]
+            shown = self._table.document(rows, version_only, has_definitions=self._has_definitions)
+            self._has_definitions = False
+        return rendering.encode({"type": kind, "object": shown}) + b"\n"
