@@ -30,10 +30,8 @@ _SHOWN_ENDPOINTS = 3
 
 
 def _node_status(obj: Manifest, now: float) -> str:
-    told = []
-    for condition in sequence(obj, "status", "conditions"):
-        if condition.get("type") == "Ready":
-            told.append("Ready" if condition.get("status") == "True" else "NotReady")
+    conditions = sequence(obj, "status", "conditions")
+    told = ["Ready" if one.get("status") == "True" else "NotReady" for one in conditions if one.get("type") == "Ready"]
     told = told or ["Unknown"]
     if at(obj, "spec", "unschedulable"):
         told.append("SchedulingDisabled")

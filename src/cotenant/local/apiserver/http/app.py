@@ -25,6 +25,7 @@ from cotenant.local.apiserver.http.options import parse_query, write_options
 from cotenant.local.apiserver.http.resources import Resources, is_pretty, method_not_allowed, not_found
 from cotenant.local.apiserver.http.routing import Route, parse
 from cotenant.local.apiserver.http.streaming import Streams
+from cotenant.local.apiserver.schema.builtin import definitions
 
 _log = logging.getLogger("cotenant.apiserver")
 _FIXED = ("/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
@@ -50,7 +51,7 @@ class Application:
         self._clock = clock
         self._resources = Resources(api, self.streams, clock)
         self._discovery = Discovery(api.registry, rendering.encode)
-        self._openapi = OpenApi(api.registry)
+        self._openapi = OpenApi(api, definitions)
 
     def close(self) -> None:
         """Not ready any more; open watches end."""
@@ -58,6 +59,7 @@ class Application:
         self.streams.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request (ASGI)."""
         if scope["type"] == "lifespan":
             await _lifespan(receive, send)
             return
