@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from cotenant.local.apiserver.contract import ApiError, Manifest
 from cotenant.local.apiserver.http import rendering, reviews
+from cotenant.local.apiserver.http.accept import Wanted
 from cotenant.local.apiserver.http.auth import Credentials, is_public, unauthorized
 from cotenant.local.apiserver.http.bodies import decode_object
 from cotenant.local.apiserver.http.discovery import Discovery
@@ -124,7 +125,7 @@ class Application:
 
     async def _bytes(self, exchange: Exchange, body: bytes, content_type: bytes, code: int = 200) -> None:
         if is_pretty(parse_query(exchange.query_string), exchange):
-            body = rendering.finish(body, rendering.Wanted(), True)
+            body = rendering.finish(body, Wanted(), True)
         await exchange.answer(code, content_type, body)
 
     async def _fixed(self, exchange: Exchange) -> None:

@@ -53,7 +53,7 @@ def kubeconfig(server: str, token: str, *, ca_pem: bytes = b"", name: str = "cot
     """The text of a kubeconfig for this server. `server` is its URL; `ca_pem` the certificate authority for https."""
     import base64
 
-    import yaml
+    import yaml  # type: ignore[import-untyped]
 
     cluster: dict[str, str] = {"server": server}
     if ca_pem:

@@ -86,7 +86,7 @@ def _depth(body: bytes) -> int:
 
 def decode_yaml(body: bytes, kind: str = "") -> Any:
     """A YAML document, as plain JSON values. Raises ApiError 400 for what is not YAML, has aliases, or is too deep."""
-    import yaml
+    import yaml  # type: ignore[import-untyped]
 
     try:
         depth = 0
@@ -109,7 +109,7 @@ def _yaml_loader() -> Any:
     """YAML 1.1 as Kubernetes reads it: dates stay text."""
     global _loader
     if _loader is None:
-        import yaml
+        import yaml  # type: ignore[import-untyped]
 
         class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
             yaml_implicit_resolvers = {  # noqa: RUF012

@@ -44,7 +44,7 @@ def metadata_only(raw: bytes, group_version: str) -> bytes:
 
 def as_yaml(raw: bytes) -> bytes:
     """A JSON document as YAML."""
-    import yaml
+    import yaml  # type: ignore[import-untyped]
 
     dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     text: str = yaml.dump(decode(raw), Dumper=dumper, sort_keys=False, allow_unicode=True)

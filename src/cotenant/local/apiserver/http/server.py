@@ -67,7 +67,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Its head is complete."""
         self._head_done()
-        self.scope["extensions"] = {"cotenant.transport": self.transport}  # type: ignore[typeddict-item]
+        self.scope["extensions"] = {"cotenant.transport": self.transport}  # type: ignore[dict-item]
         super().on_headers_complete()
 
     def _head_done(self) -> None:
@@ -135,7 +135,7 @@ class HttpServer:
         if certificate is not None:
             options = {"ssl_certfile": str(certificate), "ssl_keyfile": str(key)}
         config = uvicorn.Config(
-            app,  # type: ignore[arg-type]
+            app,
             http=BoundedProtocol,
             ws="none",
             lifespan="off",
