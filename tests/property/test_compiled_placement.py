@@ -37,9 +37,9 @@ def random_nodes(rng: np.random.Generator, size: int) -> NodeArrays:
 
 
 def random_shapes(rng: np.random.Generator, size: int) -> ShapeArrays:
-    cores = rng.choice([500, 1000, 2000, 4000, 8000, 200_000], size, p=[0.2, 0.2, 0.2, 0.2, 0.15, 0.05])
+    cores = rng.choice([0, 500, 1000, 2000, 4000, 8000, 200_000], size, p=[0.1, 0.2, 0.2, 0.2, 0.1, 0.15, 0.05])
     request = np.stack(
-        [cores, rng.integers(1, 16, size) * GIB // 2, np.ones(size), rng.choice([0, 100], size, p=[0.9, 0.1])], axis=1
+        [cores, rng.integers(0, 16, size) * GIB // 2, np.ones(size), rng.choice([0, 100], size, p=[0.9, 0.1])], axis=1
     )
     request = request.astype(np.int64)
     params = np.zeros((size, len(Param)))
@@ -114,6 +114,30 @@ def test_every_filter_and_score_equals_its_plain_form(score: Score, fit: Fit, se
         compiled = np.empty(40)
         score_rows(score, nodes, shapes, k, 100.0, knobs, compiled)
         np.testing.assert_allclose(compiled, values, rtol=1e-12, atol=1e-9)
+
+
+@pytest.mark.slow
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=25, deadline=None)
+def test_a_node_over_a_resource_takes_pods_that_request_none_of_it(seed: int) -> None:
+    """Resource by resource, in Kubernetes' words: what is requested must be free; the rest is nobody's business."""
+    rng = np.random.default_rng(seed)
+    nodes, shapes = random_nodes(rng, 30), random_shapes(rng, 20)
+    nodes.ready[:] = True
+    nodes.taints[:] = 0
+    shapes.selector[:] = 0
+    shapes.group[:] = -1
+    shapes.params[:, Param.LOAD_LIMIT] = np.inf
+    nodes.requested[:] = nodes.capacity * rng.uniform(0.5, 1.5, nodes.capacity.shape)
+    knobs = Knobs().array()
+    for k in range(20):
+        for n in range(30):
+            fits = all(
+                nodes.requested[n, r] + asked <= nodes.capacity[n, r]
+                for r, asked in enumerate(shapes.request[k].tolist())
+                if asked > 0
+            )
+            assert (rejection(nodes, n, shapes, k, Fit.REQUESTS, knobs) == 0) == fits
 
 
 @pytest.mark.slow

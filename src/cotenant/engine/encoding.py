@@ -11,21 +11,24 @@ are added, but after any call that adds something the owner must take `nodes()` 
 More than 64 distinct repelling taints: the word is full, and every further taint is judged by a demand bit instead, one for each distinct
 list of tolerations ("all overflowing taints of this node are tolerated"). It is as exact, and costs one bit a list.
 
-Limits: bits and numbers are never given back, so a cluster whose taints or selectors change without end needs a new encoder now and
-then. A new demand is evaluated on every node in plain Python (about 4 us each).
+What is given back: a node's row and its taints' bits when it goes; a pod's number by `release_pod`, once the ledger, the queue and everybody
+else have forgotten it; the rows and bits of shapes that no pod has by `reclaim`, which says which rows, so that estimates of
+them can be forgotten too. Limits: tenants, groups and resources keep their columns for good. A new demand is evaluated on every node in
+plain Python (about 4 us each).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from math import inf
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cotenant.engine.columns import blank_nodes, blank_shapes, longer, wider
+from cotenant.engine.interning import Bits
 from cotenant.model.affinity import NodeSelector, NodeSelectorTerm
-from cotenant.model.arrays import CPU, MEMORY, PODS, Int, NodeArrays, Param, Report, ShapeArrays, Sum
+from cotenant.model.arrays import CPU, MEMORY, PODS, Int, NodeArrays, Param, ShapeArrays
 from cotenant.model.errors import InvalidInput
 from cotenant.model.labels import Labels
 from cotenant.model.node import Node
@@ -81,20 +84,28 @@ class Encoder:
         self.axis = ResourceAxis()
         self.tenants: dict[str, int] = {}  # name -> number, in order
         self.groups: dict[str, int] = {}
-        self.pod_numbers: dict[str, int] = {}  # namespace/name -> number; never given twice
+        self.pod_numbers: dict[str, int] = {}  # namespace/name -> number
         self.node_rows: dict[str, int] = {}
         self.revision = 0  # changes whenever a node does
-        self._next_pod = 0
+        self.labels_revision = 0  # changes whenever a node's labels do, or a node comes or goes
+        self._pods: list[tuple[str, int] | None] = []  # by number: name ("" = removed) and shape; None = free
+        self._free_pods: list[int] = []
         self._row_nodes: list[Node | None] = []  # None = a row whose node is gone
         self._free_rows: list[int] = []
         self._shape_rows: dict[Shape, int] = {}
-        self._row_shapes: list[Shape] = []
-        self._taint_bits: dict[Taint, int] = {}
-        self._overflowing: set[Taint] = set()
-        self._demands: dict[_Demand, int] = {}
-        self._soft_taints: list[Taint] = []
-        self._nodes = _empty_nodes(_FIRST_ROWS, len(self.axis))
-        self._shapes = _empty_shapes(_FIRST_ROWS, len(self.axis))
+        self._row_shapes: list[Shape | None] = []  # None = a row that was reclaimed
+        self._free_shapes: list[int] = []
+        self._shape_users: list[int] = []
+        self._shape_demands: list[list[_Demand]] = []  # what each shape uses of `_demands`
+        self._shape_preferred: list[tuple[Int, Int] | None] = []
+        self._taints: Bits[Taint] = Bits()
+        self._overflowing: Counter[Taint] = Counter()  # taints without a bit, and how many nodes have them
+        self._demands: Bits[_Demand] = Bits()
+        self._soft_taints: Counter[Taint] = Counter()
+        self._taint_lists: dict[tuple[Taint, ...], int] = {(): 0}
+        self._taint_list = np.zeros(_FIRST_ROWS, dtype=np.int64)  # which of them a node has
+        self._nodes = blank_nodes(_FIRST_ROWS, len(self.axis))
+        self._shapes = blank_shapes(_FIRST_ROWS, len(self.axis))
 
     # ---- arrays
 
@@ -118,8 +129,15 @@ class Encoder:
         return Domains.of(key, self._row_nodes)
 
     def shape(self, row: int) -> Shape:
-        """The shape of a row."""
-        return self._row_shapes[row]
+        """The shape of a row; `InvalidInput` where it was reclaimed."""
+        shape = self._row_shapes[row]
+        if shape is None:
+            raise InvalidInput("shape row", row, "the row of a shape in use")
+        return shape
+
+    def taint_lists(self) -> Int:
+        """`int64[N]`: equal numbers for nodes with equal taints, 0 for none."""
+        return self._taint_list[: len(self._row_nodes)]
 
     # ---- nodes
 
@@ -133,16 +151,27 @@ class Encoder:
             row = len(self._row_nodes)
             self._row_nodes.append(None)
             if row >= len(self._nodes.ready):
-                self._nodes = NodeArrays._make(_longer(column, 2 * row) for column in self._nodes)
+                self._nodes = NodeArrays._make(longer(column, 2 * row) for column in self._nodes)
         self.node_rows[node.name] = row
+        self.labels_revision += 1
         self._nodes.report[row] = np.nan
-        self._write_node(row, node)
+        self._write_size(row, node)
+        self._write_taints(row, (), node)
+        self._write_labels(row, node)
         return row
 
     def update_node(self, node: Node) -> int:
         """Take over a node's new allocatable, labels, taints and condition; its residents stay. `InvalidInput` for an unknown name."""
         row = self._row_of(node.name)
-        self._write_node(row, node)
+        before = self.node(row)
+        self._write_size(row, node)
+        if node.effective_taints != before.effective_taints:
+            self._write_taints(row, before.effective_taints, node)
+        elif node.labels == before.labels:
+            return row
+        if node.labels != before.labels:
+            self.labels_revision += 1
+        self._write_labels(row, node)
         return row
 
     def remove_node(self, name: str) -> int:
@@ -151,9 +180,13 @@ class Encoder:
         if self._nodes.requested[row].any():
             raise InvalidInput("node", name, "a node without residents", "remove its pods first")
         self.revision += 1
+        self.labels_revision += 1
         del self.node_rows[name]
+        self._drop_taints(self.node(row).effective_taints)
         self._row_nodes[row] = None
         self._nodes.ready[row] = False
+        self._nodes.taints[row] = 0
+        self._nodes.labels[row] = 0
         self._free_rows.append(row)
         return row
 
@@ -163,30 +196,52 @@ class Encoder:
         except KeyError:
             raise InvalidInput("node", name, "a node that was added") from None
 
-    def _write_node(self, row: int, node: Node) -> None:
+    def _write_size(self, row: int, node: Node) -> None:
         self.revision += 1
         self._row_nodes[row] = node
         self._extend_axis(node.allocatable.names())
         self._nodes.capacity[row] = self.axis.row(node.allocatable)
         self._nodes.ready[row] = node.ready
+
+    def _write_taints(self, row: int, before: tuple[Taint, ...], node: Node) -> None:
         word = 0
         overflowed = False
         for taint in node.effective_taints:
             if not taint.repels:
                 self._bit_of(_HasTaint(taint))
-                if taint not in self._soft_taints:
-                    self._soft_taints.append(taint)
-            elif taint in self._taint_bits or len(self._taint_bits) < WORD_BITS:
+                self._soft_taints[taint] += 1
+            elif taint in self._taints or (taint not in self._overflowing and len(self._taints) < WORD_BITS):
                 word |= 1 << self._bit_of_taint(taint)
-            elif taint not in self._overflowing:
-                self._overflowing.add(taint)
-                overflowed = True
+            else:
+                overflowed |= taint not in self._overflowing
+                self._overflowing[taint] += 1
+        self._drop_taints(before)
         self._nodes.taints[row] = np.uint64(word)
+        if row >= len(self._taint_list):
+            self._taint_list = longer(self._taint_list, len(self._nodes.ready))
+        self._taint_list[row] = self._taint_lists.setdefault(node.effective_taints, len(self._taint_lists))
         if overflowed:
             for k, shape in enumerate(self._row_shapes):
-                self._demand(k, _Tolerates(shape.tolerations))
+                if shape is not None:
+                    self._demand(k, _Tolerates(shape.tolerations))
+
+    def _drop_taints(self, taints: tuple[Taint, ...]) -> None:
+        for taint in taints:
+            if not taint.repels:
+                self._drop(_HasTaint(taint))
+                self._soft_taints[taint] -= 1
+                if not self._soft_taints[taint]:
+                    del self._soft_taints[taint]
+            elif taint in self._overflowing:
+                self._overflowing[taint] -= 1
+                if not self._overflowing[taint]:
+                    del self._overflowing[taint]
+            else:
+                self._taints.drop(taint)
+
+    def _write_labels(self, row: int, node: Node) -> None:
         words = [0] * self._nodes.labels.shape[1]
-        for demand, bit in self._demands.items():
+        for demand, bit in self._demands:
             if self._satisfies(node, demand):
                 words[bit // WORD_BITS] |= 1 << bit % WORD_BITS
         self._nodes.labels[row] = np.array(words, dtype=np.uint64)
@@ -197,30 +252,90 @@ class Encoder:
         """The new pod's number and its shape's row. `InvalidInput` for a pod that is already there."""
         if pod.key in self.pod_numbers:
             raise InvalidInput("pod", pod.key, "a namespace and name that no other pod has")
-        shape = self.intern(pod.shape())
-        number = self._next_pod
-        self._next_pod += 1
+        shape = self._shape_row(pod.shape())
+        self._shape_users[shape] += 1
+        if self._free_pods:
+            number = self._free_pods.pop()
+        else:
+            number = len(self._pods)
+            self._pods.append(None)
+        self._pods[number] = (pod.key, shape)
         self.pod_numbers[pod.key] = number
         return number, shape
 
     def remove_pod(self, key: str) -> int:
-        """Forget a pod's name, `namespace/name`, and return its number, which is not used again."""
+        """Forget a pod's name, `namespace/name`, and return its number, which stays taken until `release_pod`."""
         try:
-            return self.pod_numbers.pop(key)
+            number = self.pod_numbers.pop(key)
         except KeyError:
             raise InvalidInput("pod", key, "a pod that was added") from None
+        self._pods[number] = ("", self.shape_of(number))
+        return number
+
+    def release_pod(self, number: int) -> None:
+        """The number of a removed pod may be given to another: the ledger and everybody else have forgotten it."""
+        held = self._pods[number] if 0 <= number < len(self._pods) else None
+        if held is None or held[0]:
+            raise InvalidInput("pod number", number, "the number of a pod that was removed and not released")
+        self._shape_users[held[1]] -= 1
+        self._pods[number] = None
+        self._free_pods.append(number)
+
+    def shape_of(self, number: int) -> int:
+        """The shape's row of a pod that was not released."""
+        held = self._pods[number] if 0 <= number < len(self._pods) else None
+        if held is None:
+            raise InvalidInput("pod number", number, "the number of a pod that was added")
+        return held[1]
 
     def intern(self, shape: Shape) -> int:
-        """The row of a shape, a new one if it was not seen before."""
+        """The row of a shape, a new one if it was not seen before. It is kept for good; a pod's shape only while there are such pods."""
+        row = self._shape_row(shape)
+        self._shape_users[row] += 1
+        return row
+
+    @property
+    def reclaimable(self) -> int:
+        """How many shapes no pod has."""
+        return sum(
+            users == 0 and shape is not None for users, shape in zip(self._shape_users, self._row_shapes, strict=True)
+        )
+
+    def reclaim(self) -> Int:
+        """Forget the shapes that no pod has; their rows, which the next new shapes get. Bits that nobody asks for become free."""
+        rows = [k for k, users in enumerate(self._shape_users) if users == 0 and self._row_shapes[k] is not None]
+        for k in rows:
+            del self._shape_rows[self.shape(k)]
+            self._row_shapes[k] = None
+            for demand in self._shape_demands[k]:
+                self._drop(demand)
+            self._shape_demands[k] = []
+            self._shape_preferred[k] = None
+        self._free_shapes.extend(reversed(rows))
+        in_use = {node.effective_taints for node in self._row_nodes if node is not None} | {()}
+        if len(self._taint_lists) > 2 * len(in_use):
+            self._taint_lists = {taints: i for i, taints in enumerate(sorted(in_use, key=lambda taints: taints != ()))}
+            for row, node in enumerate(self._row_nodes):
+                self._taint_list[row] = self._taint_lists[node.effective_taints] if node is not None else 0
+        return np.array(rows, dtype=np.int64)
+
+    def _shape_row(self, shape: Shape) -> int:
         row = self._shape_rows.get(shape)
         if row is not None:
             return row
-        row = len(self._row_shapes)
         self._extend_axis(shape.requests.names())
-        if row >= len(self._shapes.tenant):
-            self._shapes = ShapeArrays._make(_longer(column, 2 * row) for column in self._shapes)
+        if self._free_shapes:
+            row = self._free_shapes.pop()
+            self._row_shapes[row] = shape
+        else:
+            row = len(self._row_shapes)
+            if row >= len(self._shapes.tenant):
+                self._shapes = ShapeArrays._make(longer(column, 2 * row) for column in self._shapes)
+            self._row_shapes.append(shape)
+            self._shape_users.append(0)
+            self._shape_demands.append([])
+            self._shape_preferred.append(None)
         self._shape_rows[shape] = row
-        self._row_shapes.append(shape)
         self._write_shape(row, shape)
         return row
 
@@ -247,7 +362,7 @@ class Encoder:
         arrays.group[row] = self._group(shape.group) if shape.group else -1
         arrays.group_limit[row] = shape.group_limit
         word = 0
-        for taint, bit in self._taint_bits.items():
+        for taint, bit in self._taints:
             if tolerated(taint, shape.tolerations):
                 word |= 1 << bit
         arrays.tolerated[row] = np.uint64(word)
@@ -261,16 +376,29 @@ class Encoder:
 
     # ---- scores
 
+    def likes(self, k: int) -> bool:
+        """Whether shape k prefers some nodes by their labels or taints."""
+        shape = self.shape(k)
+        if shape.node_affinity is not None and shape.node_affinity.preferred:
+            return True
+        return bool(self._soft_taints) and not all(tolerated(taint, shape.tolerations) for taint in self._soft_taints)
+
     def preferred(self, k: int) -> tuple[Int, Int]:
         """The requirement bits and weights of shape k's preferred node affinity. Bits that are new change `nodes()`."""
-        affinity = self._row_shapes[k].node_affinity
-        terms = affinity.preferred if affinity is not None else ()
-        bits = [self._bit_of(preferred.term) for preferred in terms]
-        return np.array(bits, dtype=np.int64), np.array([preferred.weight for preferred in terms], dtype=np.int64)
+        found = self._shape_preferred[k]
+        if found is None:
+            affinity = self.shape(k).node_affinity
+            terms = affinity.preferred if affinity is not None else ()
+            bits = [self._bit_of(preferred.term) for preferred in terms]
+            self._shape_demands[k].extend(preferred.term for preferred in terms)
+            weights = [preferred.weight for preferred in terms]
+            found = np.array(bits, dtype=np.int64), np.array(weights, dtype=np.int64)
+            self._shape_preferred[k] = found
+        return found
 
     def disliked(self, k: int) -> Int:
         """The bits of all PreferNoSchedule taints in the cluster that shape k does not tolerate."""
-        tolerations = self._row_shapes[k].tolerations
+        tolerations = self.shape(k).tolerations
         bits = [self._demands[_HasTaint(taint)] for taint in self._soft_taints if not tolerated(taint, tolerations)]
         return np.array(bits, dtype=np.int64)
 
@@ -280,44 +408,53 @@ class Encoder:
         number = self.groups.get(name)
         if number is None:
             number = self.groups[name] = len(self.groups)
-            self._nodes = self._nodes._replace(group_count=_wider(self._nodes.group_count, len(self.groups)))
+            self._nodes = self._nodes._replace(group_count=wider(self._nodes.group_count, len(self.groups)))
         return number
 
     def _extend_axis(self, names: tuple[str, ...]) -> None:
         axis = self.axis.extended(names)
         if axis is not self.axis:
             self.axis = axis
-            capacity, requested = (_wider(c, len(axis)) for c in (self._nodes.capacity, self._nodes.requested))
+            capacity, requested = (wider(c, len(axis)) for c in (self._nodes.capacity, self._nodes.requested))
             self._nodes = self._nodes._replace(capacity=capacity, requested=requested)
-            self._shapes = self._shapes._replace(request=_wider(self._shapes.request, len(axis)))
+            self._shapes = self._shapes._replace(request=wider(self._shapes.request, len(axis)))
 
     def _bit_of_taint(self, taint: Taint) -> int:
-        bit = self._taint_bits.get(taint)
-        if bit is None:
-            bit = self._taint_bits[taint] = len(self._taint_bits)
+        bit, new = self._taints.use(taint)
+        if new:
+            mark = np.uint64(1 << bit)
             for k, shape in enumerate(self._row_shapes):
-                if tolerated(taint, shape.tolerations):
-                    self._shapes.tolerated[k] |= np.uint64(1 << bit)
+                if shape is not None and tolerated(taint, shape.tolerations):
+                    self._shapes.tolerated[k] |= mark
+                else:
+                    self._shapes.tolerated[k] &= ~mark
         return bit
 
     def _demand(self, k: int, demand: _Demand) -> None:
+        if demand in self._shape_demands[k] and isinstance(demand, _Tolerates):
+            return
         bit = self._bit_of(demand)
+        self._shape_demands[k].append(demand)
         self._shapes.selector[k, bit // WORD_BITS] |= np.uint64(1 << bit % WORD_BITS)
 
     def _bit_of(self, demand: _Demand) -> int:
-        bit = self._demands.get(demand)
-        if bit is not None:
+        bit, new = self._demands.use(demand)
+        if not new:
             return bit
-        bit = self._demands[demand] = len(self._demands)
         words = bit // WORD_BITS + 1
         if words > self._nodes.labels.shape[1]:
-            self._nodes = self._nodes._replace(labels=_wider(self._nodes.labels, words))
-            self._shapes = self._shapes._replace(selector=_wider(self._shapes.selector, words))
+            self._nodes = self._nodes._replace(labels=wider(self._nodes.labels, words))
+            self._shapes = self._shapes._replace(selector=wider(self._shapes.selector, words))
         mark = np.uint64(1 << bit % WORD_BITS)
         for row, node in enumerate(self._row_nodes):
             if node is not None and self._satisfies(node, demand):
                 self._nodes.labels[row, bit // WORD_BITS] |= mark
         return bit
+
+    def _drop(self, demand: _Demand) -> None:
+        bit = self._demands.drop(demand)
+        if bit is not None:
+            self._nodes.labels[:, bit // WORD_BITS] &= ~np.uint64(1 << bit % WORD_BITS)
 
     def _satisfies(self, node: Node, demand: _Demand) -> bool:
         """The plain evaluation that every bit stands for."""
@@ -332,43 +469,3 @@ class Encoder:
                 return all(
                     tolerated(taint, tolerations) for taint in node.effective_taints if taint in self._overflowing
                 )
-
-
-def _longer(column: NDArray[Any], rows: int) -> NDArray[Any]:
-    """A copy with at least `rows` rows, the new ones zero."""
-    grown = np.zeros((rows, *column.shape[1:]), dtype=column.dtype)
-    grown[: column.shape[0]] = column
-    return grown
-
-
-def _wider(column: NDArray[Any], width: int) -> NDArray[Any]:
-    """A copy with `width` columns, the new ones zero."""
-    grown = np.zeros((column.shape[0], width), dtype=column.dtype)
-    grown[:, : column.shape[1]] = column
-    return grown
-
-
-def _empty_nodes(rows: int, resources: int) -> NodeArrays:
-    return NodeArrays(
-        capacity=np.zeros((rows, resources), dtype=np.int64),
-        requested=np.zeros((rows, resources), dtype=np.int64),
-        sums=np.zeros((rows, len(Sum)), dtype=np.int64),
-        report=np.full((rows, len(Report)), np.nan),
-        taints=np.zeros(rows, dtype=np.uint64),
-        labels=np.zeros((rows, 1), dtype=np.uint64),
-        ready=np.zeros(rows, dtype=np.bool_),
-        group_count=np.zeros((rows, 0), dtype=np.int64),
-    )
-
-
-def _empty_shapes(rows: int, resources: int) -> ShapeArrays:
-    return ShapeArrays(
-        request=np.zeros((rows, resources), dtype=np.int64),
-        sums=np.zeros((rows, len(Sum)), dtype=np.int64),
-        params=np.zeros((rows, len(Param)), dtype=np.float64),
-        tolerated=np.zeros(rows, dtype=np.uint64),
-        selector=np.zeros((rows, 1), dtype=np.uint64),
-        tenant=np.zeros(rows, dtype=np.int64),
-        group=np.full(rows, -1, dtype=np.int64),
-        group_limit=np.zeros(rows, dtype=np.int64),
-    )

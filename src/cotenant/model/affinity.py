@@ -1,9 +1,9 @@
-"""Which nodes a pod wants: node affinity, anti-affinity between pods, and topology spread, as values.
+"""Which nodes a pod wants: node affinity, affinity and anti-affinity between pods, and topology spread, as values.
 
-Problem: three features with nested lists whose empty cases mean different things. Choice: frozen values that say what each means;
-what needs the whole cluster (anti-affinity, spread) is judged in policy/placement. Limits: `namespaceSelector`, `matchLabelKeys` and
-`mismatchLabelKeys` are not modelled; attraction between pods (podAffinity) is not either.
-Source: Kubernetes API reference (NodeAffinity, PodAntiAffinity, TopologySpreadConstraint).
+Problem: features with nested lists whose empty cases mean different things. Choice: frozen values that say what each means;
+what needs the whole cluster (affinity between pods, spread) is judged in policy/placement. Limits: `matchLabelKeys` and
+`mismatchLabelKeys` are not modelled: whoever reads a manifest adds them to the selector, as the API server does.
+Source: Kubernetes API reference (NodeAffinity, PodAffinity, PodAntiAffinity, TopologySpreadConstraint).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.labels import Labels, LabelSelector, Operator, Requirement
+from cotenant.model.labels import NO_LABELS, Labels, LabelSelector, Operator, Requirement
 
 NAME_FIELD = "metadata.name"
 
@@ -68,6 +68,24 @@ class NodeAffinity:
     required: NodeSelector | None = None
     preferred: tuple[PreferredTerm, ...] = ()
 
+    @property
+    def pinned(self) -> str | None:
+        """The one node name that every required term asks for by field, as a DaemonSet's pods do; None = no such name."""
+        terms = self.required.terms if self.required is not None else ()
+        fields = {term.fields for term in terms}
+        if len(fields) != 1:
+            return None
+        (only,) = fields
+        return only[0].values[0] if len(only) == 1 and only[0].operator is Operator.IN else None
+
+    def unpinned(self) -> NodeAffinity | None:
+        """What is left to ask of a node once `pinned` has named it; itself where it names none, None where nothing is left."""
+        if self.required is None or self.pinned is None:
+            return self
+        rest = tuple(NodeSelectorTerm(term.expressions) for term in self.required.terms)
+        required = NodeSelector(rest) if all(term.expressions for term in rest) else None
+        return NodeAffinity(required, self.preferred) if required is not None or self.preferred else None
+
 
 @dataclass(frozen=True, slots=True)
 class PodTerm:
@@ -88,9 +106,17 @@ class PodTerm:
         if self.weight is not None and not 1 <= self.weight <= 100:
             raise InvalidInput("preferred pod affinity weight", self.weight, "1 to 100")
 
-    def selects(self, own_namespace: str, namespace: str, labels: Labels) -> bool:
-        """Whether a pod of `own_namespace` that has this term stays away from a pod of `namespace` with these labels."""
-        if self.selector is None or namespace not in (self.namespaces or (own_namespace,)):
+    def about_namespace(self, own_namespace: str, namespace: str, namespace_labels: Labels = NO_LABELS) -> bool:
+        """Whether the term of a pod of `own_namespace` is about pods of `namespace`, which has these labels."""
+        if self.namespace_selector is None:
+            return namespace in (self.namespaces or (own_namespace,))
+        return namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
+
+    def selects(
+        self, own_namespace: str, namespace: str, labels: Labels, namespace_labels: Labels = NO_LABELS
+    ) -> bool:
+        """Whether the term of a pod of `own_namespace` is about a pod of `namespace` with these labels."""
+        if self.selector is None or not self.about_namespace(own_namespace, namespace, namespace_labels):
             return False
         return self.selector.matches(labels)
 

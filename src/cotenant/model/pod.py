@@ -1,7 +1,9 @@
 """What a scheduler needs to know of a pod.
 
 Problem: a Pod object has hundreds of fields; placement depends on few, and pods equal in those are interchangeable. Choice: a frozen
-value with exactly those; `shape()` drops what identifies the single pod. Limits: volumes, host ports and resource claims are not here.
+value with exactly those; `shape()` keeps what a node's own row decides: rules about other pods, host ports and the name of the one node
+that a pod is made for are judged by narrowing (engine/narrowing.py). Limits: resource claims are not here; volumes stand beside the pod
+(model/observed.py).
 """
 
 from __future__ import annotations
@@ -50,6 +52,12 @@ class HostPort:
     port: int
     protocol: str = "TCP"
     address: str = "0.0.0.0"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.port, bool) or not 1 <= self.port <= 65535:
+            raise InvalidInput("hostPort", self.port, "1 to 65535")
+        if not self.address:
+            object.__setattr__(self, "address", "0.0.0.0")
 
     def conflicts(self, other: HostPort) -> bool:
         """Whether both cannot be on one node."""
@@ -119,21 +127,21 @@ class Pod:
             return True
         return effective_class(self.priority_class, self.qos) is PriorityClass.PROD
 
+    @property
+    def pinned(self) -> str | None:
+        """The one node that the pod is made for (a DaemonSet's pods name it in their affinity); None = any."""
+        return self.node_affinity.pinned if self.node_affinity is not None else None
+
     def shape(self) -> Shape:
-        """What makes this pod interchangeable with others. Labels count only where the pod's own rules are about them."""
-        narrows = bool(self.spread or self.anti_affinity)
+        """What makes this pod interchangeable with others on a node's own row."""
         return Shape(
             requests=self.requests,
             tenant=self.owner,
             priority_class=effective_class(self.priority_class, self.qos),
             is_service=self.is_service,
             node_selector=self.node_selector,
-            node_affinity=self.node_affinity,
+            node_affinity=self.node_affinity.unpinned() if self.node_affinity is not None else None,
             tolerations=self.tolerations,
-            anti_affinity=self.anti_affinity,
-            spread=self.spread,
-            labels=self.labels if narrows else NO_LABELS,
-            namespace=self.namespace if narrows else "",
             group=self.group,
             group_limit=self.group_limit if self.group else 0,
             estimate=self.estimate,
@@ -152,10 +160,6 @@ class Shape:
     node_selector: Labels
     node_affinity: NodeAffinity | None
     tolerations: tuple[Toleration, ...]
-    anti_affinity: tuple[PodTerm, ...]
-    spread: tuple[SpreadConstraint, ...]
-    labels: Labels
-    namespace: str
     group: str
     group_limit: int
     estimate: Estimate | None

@@ -6,11 +6,11 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from cotenant.model.affinity import SpreadConstraint
+from cotenant.model.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm, PodTerm, SpreadConstraint
 from cotenant.model.errors import InvalidInput
-from cotenant.model.labels import ZONE, Labels, LabelSelector
+from cotenant.model.labels import ZONE, Labels, LabelSelector, Operator, Requirement
 from cotenant.model.node import KUBELET_MAX_PODS, Node
-from cotenant.model.pod import Estimate, Pod
+from cotenant.model.pod import Estimate, HostPort, Pod
 from cotenant.model.qos import PriorityClass, QoSClass
 from cotenant.model.resources import Amounts
 from cotenant.model.taints import Effect, Taint
@@ -62,10 +62,37 @@ def test_equal_pods_have_equal_shapes_whatever_they_are_called() -> None:
     assert replace(one, tenant="t").shape() == replace(one, tenant="t", namespace="other").shape()
 
 
-def test_labels_make_a_shape_only_where_a_rule_asks_about_them() -> None:
+def test_rules_about_other_pods_make_no_shape() -> None:
+    one = Pod("a", labels=Labels.of({"app": "a"}))
     spread = (SpreadConstraint(ZONE, LabelSelector.of({"app": "a"})),)
-    one = Pod("a", labels=Labels.of({"app": "a"}), spread=spread)
-    assert one.shape() != replace(one, labels=Labels.of({"app": "b"})).shape()
+    anti = (PodTerm(ZONE, LabelSelector()),)
+    assert one.shape() == replace(one, spread=spread, affinity=anti, anti_affinity=anti, host_ports=(HostPort(80),)).shape()
+
+
+def test_the_pods_of_a_daemon_set_share_a_shape() -> None:
+    disk = Requirement("disk", Operator.IN, ("ssd",))
+
+    def of(name: str, *more: Requirement) -> Pod:
+        named = (Requirement("metadata.name", Operator.IN, (name,)),)
+        return Pod("d", node_affinity=NodeAffinity(NodeSelector((NodeSelectorTerm(more, named),))))
+
+    assert (of("n1").pinned, of("n2", disk).pinned) == ("n1", "n2")
+    assert of("n1").shape() == of("n2").shape() == Pod("d").shape()
+    assert of("n1", disk).shape() == of("n2", disk).shape() != Pod("d").shape()
+    either = NodeSelector((NodeSelectorTerm((disk,)), NodeSelectorTerm((), (Requirement("metadata.name", Operator.IN, ("n1",)),))))
+    assert Pod("d", node_affinity=NodeAffinity(either)).pinned is None
+    excluded = NodeSelector((NodeSelectorTerm((), (Requirement("metadata.name", Operator.NOT_IN, ("n1",)),)),))
+    assert Pod("d", node_affinity=NodeAffinity(excluded)).pinned is None
+    assert Pod("d", node_affinity=NodeAffinity(excluded)).shape() != Pod("d").shape()
+
+
+def test_a_host_port_without_address_takes_every_address() -> None:
+    assert HostPort(80, address="") == HostPort(80)
+    assert HostPort(80).conflicts(HostPort(80, address="10.0.0.1"))
+    assert not HostPort(80, address="10.0.0.2").conflicts(HostPort(80, address="10.0.0.1"))
+    assert not HostPort(80).conflicts(HostPort(80, "UDP"))
+    with pytest.raises(InvalidInput, match="hostPort"):
+        HostPort(0)
 
 
 def test_what_is_a_service() -> None:

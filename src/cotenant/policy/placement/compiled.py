@@ -103,13 +103,15 @@ _GROUP, _LOAD = int(Reject.GROUP), int(Reject.LOAD)
 def rejection(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, fit: int, knobs: Float) -> int:
     """The first filter that turns node n down for shape k (a `Reject`), 0 if none does.
 
-    Asked from the last to the first, so that there is one exit and the first one's verdict stands (see `inlined`).
+    A resource that the shape does not request is not asked about, so a node over its CPU still takes a pod without CPU (Kubernetes'
+    NodeResourcesFit). Asked from the last to the first, so that there is one exit and the first one's verdict stands (see `inlined`).
     """
     ready = nodes.ready[n]
     cpu_capacity, memory_capacity = nodes.capacity[n, CPU], nodes.capacity[n, MEMORY]
     cpu = nodes.requested[n, CPU] + shapes.request[k, CPU]
     memory = nodes.requested[n, MEMORY] + shapes.request[k, MEMORY]
     use = nodes.sums[n, _S_USE] + shapes.params[k, _USE] * 1000.0
+    asks_cpu, asks_memory = shapes.request[k, CPU] > 0, shapes.request[k, MEMORY] > 0
     use_memory = nodes.sums[n, _S_USE_MEMORY] + shapes.params[k, _USE_MEMORY]
     by_use = fit == _PREDICTED and shapes.params[k, _IS_SERVICE] == 0.0
     repelled = nodes.taints[n] & ~shapes.tolerated[k]
@@ -130,9 +132,9 @@ def rejection(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, fit: int, 
         request = shapes.request[k, r]
         if request > 0 and nodes.requested[n, r] + request > nodes.capacity[n, r]:
             verdict = _RESOURCE
-    if (use_memory > knobs[_K_MEMORY] * memory_capacity) if by_use else (memory > memory_capacity):
+    if (use_memory > knobs[_K_MEMORY] * memory_capacity) if by_use else (asks_memory and memory > memory_capacity):
         verdict = _MEMORY
-    if (cpu > knobs[_K_CAP] * cpu_capacity) if by_use else (cpu > cpu_capacity):
+    if asks_cpu and ((cpu > knobs[_K_CAP] * cpu_capacity) if by_use else (cpu > cpu_capacity)):
         verdict = _CPU
     if fit == _PREDICTED and use > knobs[_K_USE] * cpu_capacity:
         verdict = _LOAD
@@ -315,12 +317,12 @@ def plain_rejections(nodes: NodeArrays, shapes: ShapeArrays, k: int, fit: int, k
     if fit == Fit.PREDICTED_USE:
         turn_down(use > knobs[_K_USE] * nodes.capacity[:, CPU], Reject.LOAD)
     if fit == Fit.PREDICTED_USE and not service:
-        turn_down(after[:, CPU] > knobs[_K_CAP] * nodes.capacity[:, CPU], Reject.CPU)
+        turn_down((request[CPU] > 0) & (after[:, CPU] > knobs[_K_CAP] * nodes.capacity[:, CPU]), Reject.CPU)
         memory = nodes.sums[:, _S_USE_MEMORY] + params[_USE_MEMORY]
         turn_down(memory > knobs[_K_MEMORY] * nodes.capacity[:, MEMORY], Reject.MEMORY)
     else:
-        turn_down(after[:, CPU] > nodes.capacity[:, CPU], Reject.CPU)
-        turn_down(after[:, MEMORY] > nodes.capacity[:, MEMORY], Reject.MEMORY)
+        turn_down((request[CPU] > 0) & (after[:, CPU] > nodes.capacity[:, CPU]), Reject.CPU)
+        turn_down((request[MEMORY] > 0) & (after[:, MEMORY] > nodes.capacity[:, MEMORY]), Reject.MEMORY)
     others = slice(MEMORY + 1, None)
     short = (request[others] > 0) & (after[:, others] > nodes.capacity[:, others])
     turn_down(short.any(axis=1), Reject.RESOURCE)

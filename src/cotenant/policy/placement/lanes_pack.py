@@ -82,8 +82,7 @@ def pack_scalars(kernel: int, rows: NodeRows, nodes: NodeArrays, n: int, now_s: 
     use = float(nodes.sums[n, _USE_CPU])
     rows.packed[n, at + USE] = use
     rows.packed[n, at + CPU_CAPACITY] = cpu
-    over = nodes.requested[n, CPU] > nodes.capacity[n, CPU] or nodes.requested[n, MEMORY] > nodes.capacity[n, MEMORY]
-    rows.packed[n, at + CLOSED] = 1.0 if over or cpu <= 0.0 or memory <= 0.0 else 0.0
+    rows.packed[n, at + CLOSED] = 1.0 if cpu <= 0.0 or memory <= 0.0 else 0.0
     if kernel == WEIGHTED:
         p99_ms, violation = nodes.report[n, _P99], nodes.report[n, _VIOLATION]
         latency = 0.0 if np.isnan(p99_ms) else p99_ms / LATENCY_TARGET_MS
