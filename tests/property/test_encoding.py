@@ -109,7 +109,8 @@ def check(encoder: Encoder, known: dict[str, Node], asked: dict[int, Pod]) -> No
             )
             repelled = first_repelling(node.effective_taints, pod.tolerations) is not None
             # past 64 distinct taints the demand bits answer for some of them, so only both together are comparable
-            assert (selected[i] and untainted[i]) == (wanted and not repelled)
+            named = pod.pinned in (None, node.name)  # the name of one node is narrowing's
+            assert (selected[i] and untainted[i] and named) == (wanted and not repelled)
             assert liking[i] == sum(p.weight for p in affinity.preferred if p.term.matches(node.name, node.labels))
             soft = {t for t in node.effective_taints if not t.repels and not tolerated(t, pod.tolerations)}
             assert dislike[i] == len(soft)

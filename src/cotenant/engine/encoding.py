@@ -41,6 +41,7 @@ from cotenant.policy.placement.contribution import contribution
 
 WORD_BITS = 64
 _FIRST_ROWS = 8
+_NO_TERMS = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 # The founding score's base by priority: its document gives the maximum of 35; the other bands fall evenly.
 PRIORITY_BASE = {
@@ -97,7 +98,7 @@ class Encoder:
         self._free_shapes: list[int] = []
         self._shape_users: list[int] = []
         self._shape_demands: list[list[_Demand]] = []  # what each shape uses of `_demands`
-        self._shape_preferred: list[tuple[Int, Int] | None] = []
+        self._shape_preferred: list[tuple[Int, Int]] = []  # bits and weights
         self._taints: Bits[Taint] = Bits()
         self._overflowing: Counter[Taint] = Counter()  # taints without a bit, and how many nodes have them
         self._demands: Bits[_Demand] = Bits()
@@ -310,7 +311,7 @@ class Encoder:
             for demand in self._shape_demands[k]:
                 self._drop(demand)
             self._shape_demands[k] = []
-            self._shape_preferred[k] = None
+            self._shape_preferred[k] = _NO_TERMS
         self._free_shapes.extend(reversed(rows))
         in_use = {node.effective_taints for node in self._row_nodes if node is not None} | {()}
         if len(self._taint_lists) > 2 * len(in_use):
@@ -334,7 +335,7 @@ class Encoder:
             self._row_shapes.append(shape)
             self._shape_users.append(0)
             self._shape_demands.append([])
-            self._shape_preferred.append(None)
+            self._shape_preferred.append(_NO_TERMS)
         self._shape_rows[shape] = row
         self._write_shape(row, shape)
         return row
@@ -371,6 +372,12 @@ class Encoder:
             self._demand(row, shape.node_selector)
         if shape.node_affinity is not None and shape.node_affinity.required is not None:
             self._demand(row, shape.node_affinity.required)
+        if shape.node_affinity is not None and shape.node_affinity.preferred:
+            terms = [preferred.term for preferred in shape.node_affinity.preferred]
+            weights = [preferred.weight for preferred in shape.node_affinity.preferred]
+            bits = [self._bit_of(term) for term in terms]
+            self._shape_demands[row].extend(terms)
+            self._shape_preferred[row] = np.array(bits, dtype=np.int64), np.array(weights, dtype=np.int64)
         if self._overflowing:
             self._demand(row, _Tolerates(shape.tolerations))
 
@@ -384,17 +391,8 @@ class Encoder:
         return bool(self._soft_taints) and not all(tolerated(taint, shape.tolerations) for taint in self._soft_taints)
 
     def preferred(self, k: int) -> tuple[Int, Int]:
-        """The requirement bits and weights of shape k's preferred node affinity. Bits that are new change `nodes()`."""
-        found = self._shape_preferred[k]
-        if found is None:
-            affinity = self.shape(k).node_affinity
-            terms = affinity.preferred if affinity is not None else ()
-            bits = [self._bit_of(preferred.term) for preferred in terms]
-            self._shape_demands[k].extend(preferred.term for preferred in terms)
-            weights = [preferred.weight for preferred in terms]
-            found = np.array(bits, dtype=np.int64), np.array(weights, dtype=np.int64)
-            self._shape_preferred[k] = found
-        return found
+        """The requirement bits and weights of shape k's preferred node affinity."""
+        return self._shape_preferred[k]
 
     def disliked(self, k: int) -> Int:
         """The bits of all PreferNoSchedule taints in the cluster that shape k does not tolerate."""

@@ -1,55 +1,53 @@
-"""Which rows topology spread and anti-affinity between pods leave to a pod, as the cluster fills.
+"""Which rows the rules about other pods, host ports and volumes leave to a pod, and which it would rather have, as the cluster fills.
 
-Problem: these rules ask who else sits in a zone, so they are not row-local, and every placement changes their answer. Choice: count the
-residents that a rule is about per node, updated when a pod sits down or leaves; a pod's rows are then narrowed by indexed sums over
-domains before the compiled filters and scores look at what remains. Pods without such rules, and that no resident's rule is about, are
-placed in one compiled run as before. Limits: one count per distinct selector and namespace is kept for good; a pod with rules costs a
-few NumPy passes over all nodes. The rules themselves: policy/placement/spread.py and antiaffinity_pods.py.
+Problem: these rules ask who else sits in a zone, so they are not row-local, and every placement changes their answer. Choice: residents are
+counted per node for every rule that asks (engine/census.py); a pod's rows are narrowed by indexed sums over domains before the compiled
+filters and scores look at what remains, and soft terms are added to the profile's score over the rows that pass. Pods without such rules, and
+that no resident's rule is about, are placed in one compiled run as before. Residents that somebody else placed are told of in the
+same way: `watch`, then `seat`. Limits: a pod with rules costs a few NumPy passes over all nodes. The rules themselves:
+policy/placement/{spread,affinity_pods,antiaffinity_pods,preference}.py; volumes: engine/volumes.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from cotenant.engine.census import Census, Count, Kind, Owns, Role, Selected
 from cotenant.engine.encoding import Encoder
-from cotenant.model.affinity import PodTerm
-from cotenant.model.arrays import Int, Mask
+from cotenant.engine.pod_rules import PodRules, read_rules
+from cotenant.engine.regions import Regions
+from cotenant.engine.volumes import REASON_EXCLUSIVE, VolumeChoice, Volumes
+from cotenant.model.affinity import SpreadConstraint
+from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.errors import Permanent
-from cotenant.model.labels import Labels, LabelSelector
+from cotenant.model.observed import NamespaceFacts, VolumeNeed
 from cotenant.model.pod import Pod
 from cotenant.model.reasons import Rejection
-from cotenant.model.topology import Domains
-from cotenant.policy.placement import antiaffinity_pods, node_affinity, spread, taints
+from cotenant.policy.placement import affinity_pods, antiaffinity_pods, node_affinity, preference, spread, taints
 
 EVERYWHERE: Mask = np.empty(0, dtype=np.bool_)  # what the compiled placement takes for "no narrowing"
+REASON_PORTS = "node(s) didn't have free ports for the requested pod ports"
 
 
-@dataclass(frozen=True, slots=True)
-class _Selected:
-    """Counted: residents of these namespaces that the selector selects."""
+class Rule(NamedTuple):
+    """One rule's answer: who asks, why it refuses, which rows it leaves, and whether removing pods could open the others."""
 
-    selector: LabelSelector
-    namespaces: tuple[str, ...]
-
-    def about(self, pod: Pod) -> bool:
-        return pod.namespace in self.namespaces and self.selector.matches(pod.labels)
+    plugin: str
+    reason: str
+    left: Mask  # [N]
+    yields: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Owns:
-    """Counted: residents of a namespace that have this required anti-affinity term."""
+class Preferring(Protocol):
+    """Places one pod with wishes: the best of the allowed rows by the profile's score plus `wishes(rows)`."""
 
-    term: PodTerm
-    namespace: str
-
-    def about(self, pod: Pod) -> bool:
-        return pod.namespace == self.namespace and self.term in pod.anti_affinity
-
-    def forbids(self, pod: Pod) -> bool:
-        return self.term.selects(self.namespace, pod.namespace, pod.labels)
+    def __call__(self, position: int, allowed: Mask, wishes: Callable[[Int], Float], /) -> int:
+        """The row, -1 = waits; the ledger's arrays have the pod."""
+        ...
 
 
 class Narrowing:
@@ -57,73 +55,139 @@ class Narrowing:
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
-        self._pods: dict[int, tuple[Pod, int]] = {}  # number -> pod, shape's row
+        self.census = Census()
+        self.regions = Regions(encoder)
+        self.volumes = Volumes(self.regions)
+        self._pods: dict[int, tuple[Kind, int]] = {}  # number -> kind, shape's row
+        self._rules: dict[Kind, PodRules] = {}
         self._seats: dict[int, int] = {}  # number -> node's row
-        self._counts: dict[_Selected | _Owns, Int] = {}
-        self._owned: list[_Owns] = []
-        self._forbidding: dict[tuple[str, Labels], tuple[_Owns, ...]] = {}
-        self._domains: dict[str, Domains] = {}
-        self._revision = -1
+        self._stopping: set[int] = set()
 
-    def watch(self, number: int, pod: Pod, shape: int) -> None:
+    # ---- what happened
+
+    def watch(self, number: int, pod: Pod, shape: int, volumes: tuple[VolumeNeed, ...] = ()) -> None:
         """Tell of a pod before it is placed; number and shape are the encoder's (`Encoder.add_pod`)."""
-        self._pods[number] = (pod, shape)
-        for term in pod.anti_affinity:
-            if term.weight is None:
-                owns = _Owns(term, pod.namespace)
-                if owns not in self._counts:
-                    self._owned.append(owns)
-                    self._forbidding.clear()
-                    self._count(owns)
+        if number in self._pods:
+            raise Permanent(f"pod {number} is watched already")
+        self._pods[number] = (self.census.kind(pod), shape)
+        if volumes:
+            self.volumes.set(number, volumes)
+
+    def update_volumes(self, number: int, volumes: tuple[VolumeNeed, ...]) -> None:
+        """A pod's claims changed: one was bound, or another volume appeared."""
+        self.volumes.set(number, volumes)
+
+    def relabel(self, number: int, pod: Pod) -> None:
+        """A watched pod's labels changed; it keeps its number, shape and seat."""
+        before, shape = self._pods[number]
+        row = self._seats.get(number)
+        after = self.census.kind(pod)
+        if row is not None:
+            self.census.seat(before, row, -1, number in self._stopping)
+            self.census.seat(after, row, 1, number in self._stopping)
+        self._pods[number] = (after, shape)
+        self._release(before)
 
     def forget(self, number: int) -> None:
         """A pod is gone for good."""
         if number in self._seats:
             self.leave(number)
-        del self._pods[number]
+        self._stopping.discard(number)
+        self.volumes.forget(number)
+        self._release(self._pods.pop(number)[0])
 
     def seat(self, number: int, row: int) -> None:
         """A pod was placed. Raises `Permanent` if it already sits somewhere."""
         if number in self._seats:
             raise Permanent(f"pod {number} already sits on node {self._seats[number]}")
         self._seats[number] = row
-        self._add(number, row, 1)
+        self.census.seat(self._pods[number][0], row, 1, number in self._stopping)
+        if number in self.volumes:
+            self.volumes.seat(number, row)
 
     def leave(self, number: int) -> None:
         """A pod left its node but may come back."""
-        self._add(number, self._seats.pop(number), -1)
+        self.census.seat(self._pods[number][0], self._seats.pop(number), -1, number in self._stopping)
+        self.volumes.leave(number)
+
+    def stop(self, number: int) -> None:
+        """A pod began to terminate: spread does not count it any more, all else does until it leaves."""
+        if number in self._stopping:
+            return
+        self._stopping.add(number)
+        if number in self._seats:
+            self.census.stop(self._pods[number][0], self._seats[number])
+
+    def set_namespace(self, facts: NamespaceFacts) -> None:
+        """A namespace's labels now; without labels for one that is gone."""
+        self.census.set_namespace(facts.name, facts.labels)
+
+    # ---- judgement
 
     def allowed(self, number: int) -> Mask:
         """`bool[N]`: rows that the rules leave to the pod; `EVERYWHERE` (empty) where no rule is about it."""
         answer = EVERYWHERE
-        for _, left in self._filters(number):
-            answer = left if len(answer) == 0 else answer & left
+        for rule in self.rules(number):
+            answer = rule.left if len(answer) == 0 else answer & rule.left
         return answer
+
+    def allowed_beside(self, number: int, expected: tuple[tuple[int, int], ...]) -> Mask:
+        """As `allowed`, also if the `expected` pods (number, row) that hold a nomination were there already.
+
+        kube-scheduler's two passes: rows must pass with them, and without them, since they may yet go elsewhere. Stricter in one point:
+        they count in their whole domain, not only on their own node.
+        """
+        guests = [(pod, row) for pod, row in expected if pod != number and pod not in self._seats]
+        without = self.allowed(number)
+        if not guests:
+            return without
+        for pod, row in guests:
+            self.seat(pod, row)
+        beside = self.allowed(number)
+        for pod, _ in guests:
+            self.leave(pod)
+        if len(without) == 0 or len(beside) == 0:
+            return beside if len(without) == 0 else without
+        return beside & without
 
     def rejections(self, number: int) -> tuple[Rejection, ...]:
         """How many rows each rule turned down, each row counted once under the first rule that did."""
         found: dict[tuple[str, str], int] = {}
-        before = self._here()
-        for (name, reason), left in self._filters(number):
-            turned_down = int((before & ~left).sum())
-            before = before & left
+        before = self.regions.here()
+        for rule in self.rules(number):
+            turned_down = int((before & ~rule.left).sum())
+            before = before & rule.left
             if turned_down:
-                found[name, reason] = found.get((name, reason), 0) + turned_down
+                found[rule.plugin, rule.reason] = found.get((rule.plugin, rule.reason), 0) + turned_down
         return tuple(Rejection(name, reason, count) for (name, reason), count in found.items())
 
-    def place(self, numbers: Int, compiled: Callable[[Int, Mask], Int]) -> Int:
+    def choices(self, number: int, row: int) -> tuple[VolumeChoice, ...]:
+        """Which volume each claim that is not bound yet takes on a row; what must be bound before the pod is."""
+        return self.volumes.choices(number, row)
+
+    def place(self, numbers: Int, compiled: Callable[[Int, Mask], Int], preferring: Preferring | None = None) -> Int:
         """Place pods in this order; `int64` rows, -1 = waits. Those placed are seated.
 
-        `compiled(positions, allowed)` places the pods at these positions of `numbers` on the allowed rows and returns their rows.
+        `compiled(positions, allowed)` places the pods at these positions of `numbers` on the allowed rows and returns their rows;
+        `preferring` places one that has wishes. Without it, wishes are not heard.
         """
         rows = np.full(len(numbers), -1, dtype=np.int64)
         start = 0
         for position, number in enumerate(numbers.tolist()):
-            if not self._is_narrowed(number):
+            wishes = preferring is not None and self.prefers(number)
+            if not (wishes or self.is_narrowed(number)):
                 continue
             self._run(numbers, rows, np.arange(start, position), EVERYWHERE, compiled)
-            self._run(numbers, rows, np.array([position]), self.allowed(number), compiled)
             start = position + 1
+            allowed = self.allowed(number)
+            if len(allowed) and not allowed.any():
+                continue
+            if preferring is not None and wishes:
+                rows[position] = preferring(position, allowed, partial(self.liking, number))
+                if rows[position] >= 0:
+                    self.seat(number, int(rows[position]))
+            else:
+                self._run(numbers, rows, np.array([position]), allowed, compiled)
         self._run(numbers, rows, np.arange(start, len(numbers)), EVERYWHERE, compiled)
         return rows
 
@@ -138,78 +202,148 @@ class Narrowing:
             if row >= 0:
                 self.seat(int(numbers[position]), row)
 
-    def _is_narrowed(self, number: int) -> bool:
-        pod, _ = self._pods[number]
-        if any(constraint.forbids for constraint in pod.spread) or bool(self._forbidders(pod)):
+    def is_narrowed(self, number: int) -> bool:
+        """Whether some rule may forbid the pod a node."""
+        kind, _ = self._pods[number]
+        if self.rules_of(kind).narrows or number in self.volumes:
             return True
-        return any(term.weight is None for term in pod.anti_affinity)
+        return any(count.total and _role(count) is Role.FORBIDS for count in self.census.owners_about(kind))
 
-    def _filters(self, number: int) -> Iterator[tuple[tuple[str, str], Mask]]:
-        """Each rule's plugin and reason, and the rows that it leaves."""
-        pod, k = self._pods[number]
-        rows = np.arange(len(self._encoder.nodes().ready))
-        forbidding = [constraint for constraint in pod.spread if constraint.forbids]
-        if forbidding:
-            nodes, shapes = self._encoder.nodes(), self._encoder.shapes()
-            affinity = node_affinity.mask(nodes, shapes, k, rows)
-            tolerated = taints.mask(nodes, shapes, k, rows)
-            domains = [self._domains_of(constraint.topology_key) for constraint in forbidding]
-            for constraint, over in zip(forbidding, domains, strict=True):
-                eligible = spread.eligible_nodes(constraint, domains, affinity, tolerated)
-                if constraint.selector is None:
-                    matching = np.zeros(len(rows), dtype=np.int64)
-                else:
-                    matching = self._count(_Selected(constraint.selector, (pod.namespace,)))
-                rule = spread.count_rule(constraint, over, matching, eligible, constraint.selects(pod.labels))
-                yield ("PodTopologySpread", spread.REASON_NO_KEY), spread.has_key(rule, rows)
-                yield ("PodTopologySpread", spread.REASON), spread.mask(rule, rows)
-        for term in pod.anti_affinity:
-            if term.weight is None and term.selector is not None:
-                conflicting = self._count(_Selected(term.selector, term.namespaces or (pod.namespace,)))
-                anti = antiaffinity_pods.count_rule(self._domains_of(term.topology_key), conflicting)
-                yield ("InterPodAffinity", antiaffinity_pods.REASON), antiaffinity_pods.mask(anti, rows)
-        for owns in self._forbidders(pod):
-            anti = antiaffinity_pods.count_rule(self._domains_of(owns.term.topology_key), self._count(owns))
-            yield ("InterPodAffinity", antiaffinity_pods.REASON_RESIDENTS), antiaffinity_pods.mask(anti, rows)
+    def prefers(self, number: int) -> bool:
+        """Whether the pod, or a resident's wish about it, makes one node better than another beside the profile's score."""
+        kind, k = self._pods[number]
+        if self.rules_of(kind).prefers or self._encoder.likes(k):
+            return True
+        return any(count.total and _role(count) is not Role.FORBIDS for count in self.census.owners_about(kind))
 
-    def _forbidders(self, pod: Pod) -> tuple[_Owns, ...]:
-        """Terms of known pods that keep this pod away from where their owners sit."""
-        key = (pod.namespace, pod.labels)
-        found = self._forbidding.get(key)
-        if found is None:
-            found = self._forbidding[key] = tuple(owns for owns in self._owned if owns.forbids(pod))
-        return found
+    def rules_of(self, kind: Kind) -> PodRules:
+        """The kind's own rules with their counts."""
+        rules = self._rules.get(kind)
+        if rules is None:
+            rules = self._rules[kind] = read_rules(self.census, kind.pod)
+        return rules
 
-    def _here(self) -> Mask:
-        """`bool[N]`: rows that have a node."""
-        here = np.zeros(len(self._encoder.nodes().ready), dtype=np.bool_)
-        here[list(self._encoder.node_rows.values())] = True
-        return here
+    def kind_of(self, number: int) -> Kind:
+        """The kind of a watched pod."""
+        return self._pods[number][0]
 
-    def _domains_of(self, key: str) -> Domains:
-        if self._revision != self._encoder.revision:
-            self._domains.clear()
-            self._revision = self._encoder.revision
-        if key not in self._domains:
-            self._domains[key] = self._encoder.domains(key)
-        return self._domains[key]
+    def rules(self, number: int) -> Iterator[Rule]:
+        """Every rule that is about the pod, in kube-scheduler's order of plugins."""
+        kind, k = self._pods[number]
+        rules = self.rules_of(kind)
+        size = self.regions.size()
+        if rules.pinned is not None:
+            yield Rule("NodeAffinity", node_affinity.REASON, self.regions.only(rules.pinned), False)
+        for count in rules.ports:
+            if count.total:
+                yield Rule("NodePorts", REASON_PORTS, count.rows(size) == 0, True)
+        if number in self.volumes:
+            if any(self.volumes.users_elsewhere(number)):
+                yield Rule("VolumeRestrictions", REASON_EXCLUSIVE, np.zeros(size, dtype=np.bool_), True)
+            for (plugin, reason), left in self.volumes.row_filters(number):
+                yield Rule(plugin, reason, left, False)
+        every = np.arange(size)
+        for rule in self.spread_rules(k, kind, rules.spread):
+            yield Rule("PodTopologySpread", spread.REASON_NO_KEY, spread.has_key(rule, every), False)
+            yield Rule("PodTopologySpread", spread.REASON, spread.mask(rule, every), True)
+        if rules.affinity is not None:
+            domains = [self.regions.domains(key) for key in rules.affinity_keys]
+            itself = self.selects_itself(kind)
+            left = affinity_pods.mask(domains, rules.affinity.rows(size), itself)
+            yield Rule("InterPodAffinity", affinity_pods.REASON, left, False)
+        for key, count in rules.anti:
+            if count.total:
+                anti = antiaffinity_pods.count_rule(self.regions.domains(key), count.rows(size))
+                yield Rule("InterPodAffinity", antiaffinity_pods.REASON, antiaffinity_pods.mask(anti, every), True)
+        for count in self.census.owners_about(kind):
+            if count.total and isinstance(count.question, Owns) and count.question.role is Role.FORBIDS:
+                over = self.regions.domains(count.question.term.topology_key)
+                anti = antiaffinity_pods.count_rule(over, count.rows(size))
+                left = antiaffinity_pods.mask(anti, every)
+                yield Rule("InterPodAffinity", antiaffinity_pods.REASON_RESIDENTS, left, True)
 
-    def _count(self, what: _Selected | _Owns) -> Int:
-        """`int64[N]`: the residents of each row that are counted; counted in full when first asked for."""
-        size = len(self._encoder.nodes().ready)
-        count = self._counts.get(what)
-        if count is None:
-            count = np.zeros(size, dtype=np.int64)
-            for number, row in self._seats.items():
-                if what.about(self._pods[number][0]):
-                    count[row] += 1
-            self._counts[what] = count
-        elif len(count) < size:
-            count = self._counts[what] = np.concatenate([count, np.zeros(size - len(count), dtype=np.int64)])
-        return count
+    def selects_itself(self, kind: Kind) -> bool:
+        """Whether a kind's required affinity terms all select pods of the kind, so that one may start the group."""
+        count = self.rules_of(kind).affinity
+        return (
+            count is not None
+            and isinstance(count.question, Selected)
+            and self.census.selects_all(count.question, kind.pod)
+        )
 
-    def _add(self, number: int, row: int, change: int) -> None:
-        pod, _ = self._pods[number]
-        for what in self._counts:
-            if what.about(pod):
-                self._count(what)[row] += change
+    def spread_rules(
+        self, k: int, kind: Kind, constraints: tuple[tuple[SpreadConstraint, Count], ...]
+    ) -> Iterator[spread.SpreadRule]:
+        """Constraints, counted over the rows that count for each."""
+        if not constraints:
+            return
+        nodes, shapes = self._encoder.nodes(), self._encoder.shapes()
+        size = len(nodes.ready)
+        every = np.arange(size)
+        fits = node_affinity.mask(nodes, shapes, k, every)
+        if kind.pod.pinned is not None:
+            fits &= self.regions.only(kind.pod.pinned)
+        tolerated = taints.mask(nodes, shapes, k, every)
+        domains = [self.regions.domains(constraint.topology_key) for constraint, _ in constraints]
+        for (constraint, count), over in zip(constraints, domains, strict=True):
+            eligible = spread.eligible_nodes(constraint, domains, fits, tolerated)
+            yield spread.count_rule(constraint, over, count.rows(size), eligible, constraint.selects(kind.pod.labels))
+
+    # ---- wishes
+
+    def liking(self, number: int, rows: Int) -> Float:
+        """What the pod's soft terms add to the score of these rows, all of which must be rows that pass."""
+        return np.sum([part.values for part in self.wishes(number, rows)], axis=0) + np.zeros(len(rows))
+
+    def wishes(self, number: int, rows: Int) -> tuple[preference.Part, ...]:
+        """Each soft term's share, over rows that pass; none for terms that the pod does not have."""
+        kind, k = self._pods[number]
+        rules = self.rules_of(kind)
+        parts: list[preference.Part] = []
+        if self._encoder.likes(k):
+            bits, weights = self._encoder.preferred(k)
+            disliked = self._encoder.disliked(k)
+            nodes = self._encoder.nodes()
+            if len(disliked):
+                worth = preference.TAINT_WEIGHT * taints.score(nodes, disliked, rows)
+                parts.append(preference.Part("taints", worth))
+            if len(bits):
+                worth = preference.NODE_AFFINITY_WEIGHT * node_affinity.score(nodes, bits, weights, rows)
+                parts.append(preference.Part("node affinity", worth))
+        if rules.soft_spread:
+            soft = tuple(self.spread_rules(k, kind, rules.soft_spread))
+            parts.append(preference.Part("spread", preference.SPREAD_WEIGHT * spread.score(soft, rows)))
+        total, asked = self._company(kind, rules, rows)
+        if asked:
+            worth = preference.POD_AFFINITY_WEIGHT * affinity_pods.score(total)
+            parts.append(preference.Part("pod affinity", worth))
+        return tuple(parts)
+
+    def _company(self, kind: Kind, rules: PodRules, rows: Int) -> tuple[Int, bool]:
+        """Weights of wanted and unwanted company on each row, both directions, and whether any term was about it."""
+        size = self.regions.size()
+        total = np.zeros(len(rows), dtype=np.int64)
+        asked = bool(rules.liked)
+        for key, count, weight in rules.liked:
+            if count.total:
+                total += affinity_pods.liking(self.regions.domains(key), count.rows(size), weight, rows)
+        for count in self.census.owners_about(kind):
+            question = count.question
+            if not (count.total and isinstance(question, Owns)) or question.role is Role.FORBIDS:
+                continue
+            weight = question.term.weight or affinity_pods.HARD_WEIGHT
+            signed = -weight if question.role is Role.DISLIKES else weight
+            domains = self.regions.domains(question.term.topology_key)
+            total += affinity_pods.liking(domains, count.rows(size), signed, rows)
+            asked = True
+        return total, asked
+
+    def _release(self, kind: Kind) -> None:
+        if self.census.release(kind):
+            rules = self._rules.pop(kind, None)
+            for count in rules.counts() if rules is not None else ():
+                self.census.discount(count)
+
+
+def _role(count: Count) -> Role | None:
+    return count.question.role if isinstance(count.question, Owns) else None

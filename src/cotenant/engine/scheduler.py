@@ -9,7 +9,7 @@ Limits: a profile's plugins are asked after the whole queue is placed, so a refu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,10 +25,11 @@ from cotenant.engine.records import record
 from cotenant.model.arrays import Float, Int, Mask, PendingArrays, ResidentArrays
 from cotenant.model.decision import DecisionRecord
 from cotenant.model.errors import Permanent
-from cotenant.policy.placement.compiled import place_queue, sample_size
+from cotenant.policy.placement.compiled import commit, place_queue, sample_size
 from cotenant.policy.placement.contract import RoundPolicy, Snapshot
 from cotenant.policy.placement.knobs import Knobs
 from cotenant.policy.placement.order import keys
+from cotenant.policy.placement.preference import choose_preferring
 from cotenant.policy.placement.profiles import Profile
 
 _NOBODY = np.empty(0, dtype=np.int64)
@@ -260,9 +261,30 @@ class Scheduler:
                 self._rng,
             )
 
+        def preferring(position: int, allowed: Mask, wishes: Callable[[Int], Float]) -> int:
+            k = int(shapes[position])
+            row = choose_preferring(
+                nodes,
+                self.ledger.shapes,
+                k,
+                allowed,
+                wishes,
+                int(profile.fit),
+                int(profile.score),
+                profile.random_ties,
+                sample_size(nodes.capacity.shape[0]) if profile.samples_nodes else 0,
+                self._cursor,
+                now_s,
+                knobs,
+                self._rng,
+            )
+            if row >= 0:
+                commit(nodes, row, self.ledger.shapes, k)
+            return row
+
         if self._narrowing is None:
             return compiled(np.arange(len(pods)), EVERYWHERE)
-        return self._narrowing.place(pods, compiled)
+        return self._narrowing.place(pods, compiled, preferring)
 
     def _snapshot(self, pending: PendingArrays) -> Snapshot:
         ledger = self.ledger

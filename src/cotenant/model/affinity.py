@@ -112,9 +112,7 @@ class PodTerm:
             return namespace in (self.namespaces or (own_namespace,))
         return namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
 
-    def selects(
-        self, own_namespace: str, namespace: str, labels: Labels, namespace_labels: Labels = NO_LABELS
-    ) -> bool:
+    def selects(self, own_namespace: str, namespace: str, labels: Labels, namespace_labels: Labels = NO_LABELS) -> bool:
         """Whether the term of a pod of `own_namespace` is about a pod of `namespace` with these labels."""
         if self.selector is None or not self.about_namespace(own_namespace, namespace, namespace_labels):
             return False

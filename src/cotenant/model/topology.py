@@ -35,12 +35,14 @@ class Domains(NamedTuple):
 
     def total(self, per_node: Int, where: Mask | None = None) -> Int:
         """`int64[D]`: sums of `per_node[N]` over each domain's nodes, only those of `where[N]` if given."""
-        counted = self.of_node >= 0
-        if where is not None:
-            counted = counted & where
-        total = np.zeros(len(self.names), dtype=np.int64)
-        np.add.at(total, self.of_node[counted], per_node[counted])
-        return total
+        counted = per_node if where is None else np.where(where, per_node, 0)
+        # sums of integers below 2^53 are exact in float64; nodes outside any domain fall into the first bin
+        sums = np.bincount(self.of_node + 1, weights=counted, minlength=len(self.names) + 1)
+        return sums[1:].astype(np.int64)
+
+    def spread_out(self, per_domain: Int) -> Int:
+        """`int64[N]`: each node's domain's value, 0 where a node belongs to none."""
+        return np.append(per_domain, 0)[self.of_node]
 
     def present(self, where: Mask) -> Mask:
         """`bool[D]`: domains that have at least one node of `where[N]`."""

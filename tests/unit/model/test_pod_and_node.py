@@ -66,7 +66,10 @@ def test_rules_about_other_pods_make_no_shape() -> None:
     one = Pod("a", labels=Labels.of({"app": "a"}))
     spread = (SpreadConstraint(ZONE, LabelSelector.of({"app": "a"})),)
     anti = (PodTerm(ZONE, LabelSelector()),)
-    assert one.shape() == replace(one, spread=spread, affinity=anti, anti_affinity=anti, host_ports=(HostPort(80),)).shape()
+    assert (
+        one.shape()
+        == replace(one, spread=spread, affinity=anti, anti_affinity=anti, host_ports=(HostPort(80),)).shape()
+    )
 
 
 def test_the_pods_of_a_daemon_set_share_a_shape() -> None:
@@ -79,7 +82,9 @@ def test_the_pods_of_a_daemon_set_share_a_shape() -> None:
     assert (of("n1").pinned, of("n2", disk).pinned) == ("n1", "n2")
     assert of("n1").shape() == of("n2").shape() == Pod("d").shape()
     assert of("n1", disk).shape() == of("n2", disk).shape() != Pod("d").shape()
-    either = NodeSelector((NodeSelectorTerm((disk,)), NodeSelectorTerm((), (Requirement("metadata.name", Operator.IN, ("n1",)),))))
+    either = NodeSelector(
+        (NodeSelectorTerm((disk,)), NodeSelectorTerm((), (Requirement("metadata.name", Operator.IN, ("n1",)),)))
+    )
     assert Pod("d", node_affinity=NodeAffinity(either)).pinned is None
     excluded = NodeSelector((NodeSelectorTerm((), (Requirement("metadata.name", Operator.NOT_IN, ("n1",)),)),))
     assert Pod("d", node_affinity=NodeAffinity(excluded)).pinned is None

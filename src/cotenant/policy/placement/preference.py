@@ -1,0 +1,95 @@
+"""What a pod would rather have, beside its profile's score: soft terms in kube-scheduler's weights.
+
+Problem: preferred affinity, ScheduleAnyway spread and PreferNoSchedule taints are not row-local: each is relative to the rows that pass
+the filters. Choice: a pod with such a wish is judged apart: the compiled filters say which rows pass, the profile scores them, the wishes
+are added, and the best is taken. Pods without a wish stay in the compiled queue. The profile's score has weight 1 on a scale of
+0 to 100 over the rows that pass; kube-scheduler's own resource score is on its scale already. Source: kube-scheduler's default plugin
+weights. Limits: ImageLocality and kube-scheduler's built-in spread for pods without constraints are not modelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from cotenant.model.arrays import Float, Int, Mask, NodeArrays, ShapeArrays
+from cotenant.policy.placement.compiled import Score, reject_rows, score_rows
+
+TAINT_WEIGHT = 3.0
+NODE_AFFINITY_WEIGHT = 2.0
+SPREAD_WEIGHT = 2.0
+POD_AFFINITY_WEIGHT = 2.0
+
+_OWN_SCALE = (Score.NONE, Score.KUBE_DEFAULT, Score.FOUNDING, Score.FOUNDING_LEDGER)
+
+
+class Part(NamedTuple):
+    """One soft term's share of the score of each row, weight included."""
+
+    name: str
+    values: Float  # [len(rows)]
+
+
+def scaled(score: int, values: Float) -> Float:
+    """A profile's scores over the rows that pass, on 0..100: the lowest is 0, the highest 100; all 0 where they are equal.
+
+    Scores that are made of kube-scheduler's 0..100 parts, or have that scale, stay as they are. An infinite score is at its end of the scale.
+    """
+    if score in _OWN_SCALE or len(values) == 0:
+        return values
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
+    bounded = np.nan_to_num(np.clip(values, low, high), nan=low)
+    spread = high - low
+    return (bounded - low) * (100.0 / spread) if spread > 0 else np.zeros(len(values))
+
+
+def passing(
+    nodes: NodeArrays, shapes: ShapeArrays, k: int, allowed: Mask, fit: int, knobs: Float, sample: int, cursor: Int
+) -> Int:
+    """Rows that pass every filter for shape k, `allowed` (empty = every row) included. `sample` and `cursor` as in `compiled.choose`."""
+    size = nodes.capacity.shape[0]
+    verdicts = np.empty(size, dtype=np.int64)
+    reject_rows(nodes, shapes, k, fit, knobs, verdicts)
+    passes = verdicts == 0
+    if len(allowed):
+        passes &= allowed
+    if sample <= 0:
+        return np.flatnonzero(passes)
+    start = int(cursor[0])
+    order = np.roll(np.arange(size), -start)
+    found = np.flatnonzero(passes[order])
+    examined = int(found[sample - 1]) + 1 if len(found) >= sample else size
+    cursor[0] = (start + examined) % size if size else 0
+    return order[found[:sample]]
+
+
+def choose_preferring(
+    nodes: NodeArrays,
+    shapes: ShapeArrays,
+    k: int,
+    allowed: Mask,
+    preference: Callable[[Int], Float],
+    fit: int,
+    score: int,
+    random_ties: bool,
+    sample: int,
+    cursor: Int,
+    now_s: float,
+    knobs: Float,
+    rng: np.random.Generator,
+) -> int:
+    """The best row for shape k by the profile's scaled score plus `preference(rows)`; -1 if none passes. Nothing is committed.
+
+    Ties: the lowest row, or uniformly at random.
+    """
+    rows = passing(nodes, shapes, k, allowed, fit, knobs, sample, cursor)
+    if len(rows) == 0:
+        return -1
+    own = np.empty(nodes.capacity.shape[0])
+    score_rows(score, nodes, shapes, k, now_s, knobs, own)
+    total = scaled(score, own[rows]) + preference(rows)
+    best = rows[total == total.max()]
+    return int(best[rng.integers(len(best))]) if random_ties and len(best) > 1 else int(best.min())
