@@ -129,6 +129,16 @@ class Census:
         self._namespaces: dict[str, Labels] = {}
         self._version = 0  # of who owns which terms, and of namespaces' labels
 
+    @property
+    def kinds(self) -> int:
+        """How many kinds of pods are known."""
+        return len(self._kinds)
+
+    @property
+    def counts(self) -> int:
+        """How many questions are counted."""
+        return len(self._counts)
+
     # ---- kinds
 
     def kind(self, pod: Pod) -> Kind:
