@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotenant.engine.ledger import empty_nodes
-from cotenant.model.arrays import MEMORY, NodeArrays, Param, Report, ShapeArrays, Sum
+from cotenant.model.arrays import MEMORY, PODS, NodeArrays, Param, Report, ShapeArrays, Sum
 from cotenant.policy.placement.compiled import (
     Fit,
     Score,
@@ -36,12 +36,15 @@ def random_nodes(rng: np.random.Generator, size: int) -> NodeArrays:
     return nodes
 
 
-def random_shapes(rng: np.random.Generator, size: int) -> ShapeArrays:
-    cores = rng.choice([0, 500, 1000, 2000, 4000, 8000, 200_000], size, p=[0.1, 0.2, 0.2, 0.2, 0.1, 0.15, 0.05])
+def random_shapes(rng: np.random.Generator, size: int, unasked: float = 0.0) -> ShapeArrays:
+    """`unasked` is the chance that a shape requests none of a resource."""
+    cores = rng.choice([500, 1000, 2000, 4000, 8000, 200_000], size, p=[0.2, 0.2, 0.2, 0.2, 0.15, 0.05])
     request = np.stack(
-        [cores, rng.integers(0, 16, size) * GIB // 2, np.ones(size), rng.choice([0, 100], size, p=[0.9, 0.1])], axis=1
+        [cores, rng.integers(1, 16, size) * GIB // 2, np.ones(size), rng.choice([0, 100], size, p=[0.9, 0.1])], axis=1
     )
     request = request.astype(np.int64)
+    if unasked:
+        request[:, [0, 1, 3]] *= rng.random((size, 3)) >= unasked
     params = np.zeros((size, len(Param)))
     params[:, Param.USE_CPU] = cores / 1000.0 * rng.uniform(0.2, 1.2, size)
     params[:, Param.USE_MEMORY] = request[:, MEMORY] * rng.uniform(0.2, 1.2, size)
@@ -90,7 +93,7 @@ def copied(nodes: NodeArrays) -> NodeArrays:
 @settings(max_examples=12, deadline=None)
 def test_every_filter_and_score_equals_its_plain_form(score: Score, fit: Fit, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    nodes, shapes = random_nodes(rng, 40), random_shapes(rng, 12)
+    nodes, shapes = random_nodes(rng, 40), random_shapes(rng, 12, unasked=0.2)
     knobs = Knobs().array()
     place_queue(
         rng.integers(0, 12, 60),
@@ -122,7 +125,7 @@ def test_every_filter_and_score_equals_its_plain_form(score: Score, fit: Fit, se
 def test_a_node_over_a_resource_takes_pods_that_request_none_of_it(seed: int) -> None:
     """Resource by resource, in Kubernetes' words: what is requested must be free; the rest is nobody's business."""
     rng = np.random.default_rng(seed)
-    nodes, shapes = random_nodes(rng, 30), random_shapes(rng, 20)
+    nodes, shapes = random_nodes(rng, 30), random_shapes(rng, 20, unasked=0.3)
     nodes.ready[:] = True
     nodes.taints[:] = 0
     shapes.selector[:] = 0
@@ -147,7 +150,8 @@ def test_a_node_over_a_resource_takes_pods_that_request_none_of_it(seed: int) ->
 def test_the_compiled_queue_places_exactly_as_the_plain_one(score: Score, seed: int) -> None:
     rng = np.random.default_rng(seed)
     nodes, shapes = random_nodes(rng, 25), random_shapes(rng, 10)
-    queue, knobs = rng.integers(0, 10, 250), Knobs().array()  # enough to saturate
+    nodes.capacity[:, PODS] = 9
+    queue, knobs = rng.integers(0, 10, 250), Knobs().array()  # more than there are slots
     twin = copied(nodes)
     placed = place_queue(
         queue, nodes, shapes, np.empty(0, np.bool_), 0, score, False, 0, np.zeros(1, np.int64), 100.0, knobs, rng

@@ -8,12 +8,13 @@ import pytest
 from cotenant.engine.encoding import Encoder
 from cotenant.model.arrays import MICRO, Param, Sum
 from cotenant.model.errors import InvalidInput
+from cotenant.model.labels import Labels
 from cotenant.model.node import Node
 from cotenant.model.pod import Estimate, Pod
 from cotenant.model.qos import PriorityClass, QoSClass
 from cotenant.model.resources import BATCH_CPU, Amounts
-from cotenant.model.taints import Match, Taint, Toleration
-from cotenant.policy.placement import taints
+from cotenant.model.taints import Effect, Match, Taint, Toleration
+from cotenant.policy.placement import node_affinity, taints
 from cotenant.policy.placement.compiled import Fit, plain_rejections
 from cotenant.policy.placement.knobs import Knobs
 
@@ -147,3 +148,67 @@ def test_cordoning_and_readiness() -> None:
         plain_rejections(encoder.nodes(), encoder.shapes(), k, Fit.REQUESTS, knobs) > 0 for k in (usual, daemon)
     ]
     assert [v.tolist() for v in verdicts] == [[True, True], [False, True]]
+
+
+def test_a_released_number_is_given_again_and_a_named_one_never() -> None:
+    encoder = Encoder(half_node_cores=4.0)
+    first, shape = encoder.add_pod(Pod("p"))
+    with pytest.raises(InvalidInput, match="pod number"):
+        encoder.release_pod(first)  # its name is still known
+    encoder.remove_pod("default/p")
+    assert encoder.shape_of(first) == shape
+    encoder.release_pod(first)
+    with pytest.raises(InvalidInput, match="pod number"):
+        encoder.release_pod(first)
+    assert encoder.add_pod(Pod("q")) == (first, shape)
+
+
+def test_numbers_shapes_and_bits_stay_few_however_long_pods_come_and_go() -> None:
+    encoder = Encoder(half_node_cores=4.0)
+    encoder.add_node(Node("n", SIZE, Labels.of({"rack": "7"})))
+    for day in range(300):
+        number, k = encoder.add_pod(Pod("p", node_selector=Labels.of({"rack": str(day)}), tenant="t"))
+        assert (node_affinity.mask(encoder.nodes(), encoder.shapes(), k, np.array([0])) == [day == 7]).all()
+        encoder.remove_pod("default/p")
+        encoder.release_pod(number)
+        if encoder.reclaimable > 8:
+            assert len(encoder.reclaim()) == 9
+            with pytest.raises(InvalidInput, match="shape row"):
+                encoder.shape(k)
+    assert number == 0
+    assert len(encoder.shapes().tenant) <= 9
+    assert encoder.nodes().labels.shape[1] == 1
+
+
+def test_a_shape_in_use_or_interned_for_good_is_not_reclaimed() -> None:
+    encoder = Encoder(half_node_cores=4.0)
+    kept = encoder.intern(Pod("a", requests=Amounts.of({"cpu": 1})).shape())
+    _, used = encoder.add_pod(Pod("b", requests=Amounts.of({"cpu": 2})))
+    assert encoder.reclaim().tolist() == []
+    assert (encoder.shape(kept).requests.get("cpu"), encoder.shape(used).requests.get("cpu")) == (1, 2)
+
+
+def test_taints_that_change_without_end_keep_to_the_word() -> None:
+    encoder = Encoder(half_node_cores=4.0)
+    encoder.add_node(Node("n", SIZE))
+    _, k = encoder.add_pod(Pod("p", tolerations=(Toleration("day", Match.EQUAL, "150"),)))
+    knobs = Knobs().array()
+    for day in range(300):
+        encoder.update_node(
+            Node("n", SIZE, taints=(Taint("day", str(day)), Taint("soft", str(day), Effect.PREFER_NO_SCHEDULE)))
+        )
+        passes = plain_rejections(encoder.nodes(), encoder.shapes(), k, Fit.REQUESTS, knobs)[0] == 0
+        assert passes == (day == 150)
+        assert len(encoder.disliked(k)) == 1
+    assert int(encoder.nodes().taints[0]) < 8
+    assert encoder.nodes().labels.shape[1] == 1
+
+
+def test_only_labels_change_the_labels_revision() -> None:
+    encoder = Encoder(half_node_cores=4.0)
+    encoder.add_node(Node("n", SIZE))
+    before = encoder.labels_revision
+    encoder.update_node(Node("n", SIZE, ready=False, taints=(Taint("t"),)))
+    assert encoder.labels_revision == before
+    encoder.update_node(Node("n", SIZE, Labels.of({"a": "b"})))
+    assert encoder.labels_revision == before + 1

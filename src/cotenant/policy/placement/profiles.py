@@ -103,6 +103,15 @@ PROFILES: tuple[Profile, ...] = (
         weighs_slack=True,
         moves_victims=True,
     ),
+    Profile(
+        "cotenant-requests",
+        "cotenant for clusters whose kubelets refuse what requests exceed: same order and damage, but requests must fit",
+        order=Order.SLACK,
+        score=Score.INTERFERENCE,
+        measures_use=True,
+        weighs_slack=True,
+        moves_victims=True,
+    ),
 )
 
 
