@@ -156,22 +156,16 @@ class Client:
         credential = await self._authenticate()
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=silence_s)
         url = self._url(path, query)
-        try:
-            response = await self._open(url, timeout)
-            if response.status == 401:
-                response.release()
-                if await self._reauthenticate(credential):
-                    response = await self._open(url, timeout)
-            async with response:
-                if response.status >= 400:
-                    raise self._failed(response.status, await response.read(), response.headers, "GET", path)
-                _keep_alive(response)
-                yield _chunks(response)
-        except aiohttp.SocketTimeoutError as error:
-            raise Silent(f"GET {path}: nothing for {silence_s:g} s") from error
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            self.failures += 1
-            raise _cut(f"GET {path}", error, maybe_done=False) from error
+        response = await self._open(url, path, timeout)
+        if response.status == 401 and await self._reauthenticate(credential):
+            response.release()
+            response = await self._open(url, path, timeout)
+        async with response:
+            if response.status >= 300:
+                body = b"".join([chunk async for chunk in self._chunks(response, path, silence_s)])
+                raise self._failed(response.status, body, response.headers, "GET", path)
+            _keep_alive(response)
+            yield self._chunks(response, path, silence_s)
 
     async def get(self, kind: Kind[T], namespace: str, name: str) -> T:
         """One object."""
@@ -335,17 +329,33 @@ class Client:
             unsent = isinstance(error, aiohttp.ClientConnectorError)
             raise _cut(f"{method} {path}", error, maybe_done=method != "GET" and not unsent) from error
 
-    async def _open(self, url: URL, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+    async def _open(self, url: URL, path: str, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         self.requests += 1
-        return await self._connected().get(
-            url,
-            headers=self._headers_for(""),
-            ssl=self._ssl,
-            server_hostname=self.access.server_name or None,
-            proxy=self.access.proxy or None,
-            timeout=timeout,
-            allow_redirects=False,
-        )
+        try:
+            return await self._connected().get(
+                url,
+                headers=self._headers_for(""),
+                ssl=self._ssl,
+                server_hostname=self.access.server_name or None,
+                proxy=self.access.proxy or None,
+                timeout=timeout,
+                allow_redirects=False,
+            )
+        except aiohttp.SocketTimeoutError as error:
+            raise Silent(f"GET {path}: no answer within {timeout.sock_read:g} s") from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self.failures += 1
+            raise _cut(f"GET {path}", error, maybe_done=False) from error
+
+    async def _chunks(self, response: aiohttp.ClientResponse, path: str, silence_s: float) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in response.content.iter_any():
+                yield chunk
+        except aiohttp.SocketTimeoutError as error:
+            raise Silent(f"GET {path}: nothing for {silence_s:g} s") from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self.failures += 1
+            raise _cut(f"GET {path}", error, maybe_done=False) from error
 
     def _failed(self, code: int, body: bytes, headers: CIMultiDictProxy[str], method: str, path: str) -> Exception:
         self.failures += 1
@@ -365,11 +375,6 @@ def _keep_alive(response: aiohttp.ClientResponse) -> None:
         for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
             if hasattr(socket, name):
                 sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-
-
-async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    async for chunk in response.content.iter_any():
-        yield chunk
 
 
 def _cut(doing: str, error: Exception, maybe_done: bool) -> Unavailable:

@@ -1,0 +1,271 @@
+"""The client against servers that refuse, stall and cut."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from cotenant.drivers.kube import errors
+from cotenant.drivers.kube.client import Client
+from cotenant.drivers.kube.credentials import Credential
+from cotenant.drivers.kube.objects import NODES, PODS, ObjectReference
+from cotenant.model.errors import InvalidInput
+
+
+def ask(talking: Any, handler: Any, question: Callable[[Client], Awaitable[Any]], **options: Any) -> tuple[Any, Any]:
+    """One conversation: the server, and what the question returned."""
+
+    async def main() -> tuple[Any, Any]:
+        async with talking(handler, **options) as (server, client):
+            return server, await asyncio.wait_for(question(client), 5)
+
+    return asyncio.run(main())
+
+
+async def okay(exchange: Any) -> None:
+    await exchange.answer({"kind": "Status", "status": "Success"}, 201)
+
+
+def test_bind_says_everything_at_once(talking: Any) -> None:
+    server, _ = ask(
+        talking, okay, lambda c: c.bind("d", "p", "uid-1", "n1", {"cotenant.io/decision": "why"}, {"a": "b"})
+    )
+    (request,) = server.requests
+    assert (request.method, request.path) == ("POST", "/api/v1/namespaces/d/pods/p/binding")
+    assert request.headers["content-type"] == "application/json"
+    assert request.headers["authorization"] == "Bearer t"
+    assert json.loads(request.body) == {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {
+            "name": "p",
+            "namespace": "d",
+            "uid": "uid-1",
+            "annotations": {"cotenant.io/decision": "why"},
+            "labels": {"a": "b"},
+        },
+        "target": {"kind": "Node", "name": "n1"},
+    }
+
+
+def test_names_cannot_leave_their_place_in_the_path(talking: Any) -> None:
+    server, _ = ask(talking, okay, lambda c: c.bind("d", "../../x?y", "", "n1"))
+    assert server.requests[0].path == "/api/v1/namespaces/d/pods/..%2F..%2Fx%3Fy/binding"
+
+
+def test_evict_delete_patch_and_get(talking: Any) -> None:
+    async def question(client: Client) -> Any:
+        await client.evict("d", "p", "u1", grace_s=30)
+        await client.delete(PODS, "d", "p", uid="u1", grace_s=0)
+        await client.patch_status(PODS, "d", "p", {"status": {"nominatedNodeName": "n"}})
+        return await client.get(NODES, "", "n")
+
+    async def handler(exchange: Any) -> None:
+        await exchange.answer({"metadata": {"name": "n", "unknown": 1}, "spec": {"unschedulable": True}})
+
+    server, node = ask(talking, handler, question)
+    evict, delete, patch, get = server.requests
+    assert evict.path == "/api/v1/namespaces/d/pods/p/eviction"
+    assert json.loads(evict.body)["deleteOptions"]["preconditions"] == {"uid": "u1"}
+    assert json.loads(delete.body)["preconditions"] == {"uid": "u1"}
+    assert json.loads(delete.body)["gracePeriodSeconds"] == 0
+    assert patch.path.endswith("/pods/p/status")
+    assert patch.headers["content-type"] == "application/strategic-merge-patch+json"
+    assert get.path == "/api/v1/nodes/n"
+    assert "content-type" not in get.headers
+    assert node.spec.unschedulable
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "form"),
+    [
+        (409, "Conflict", errors.Conflict),
+        (404, "NotFound", errors.NotFound),
+        (429, "TooManyRequests", errors.Throttled),
+        (500, "InternalError", errors.Unavailable),
+        (422, "Invalid", errors.Invalid),
+    ],
+)
+def test_refusals(talking: Any, code: int, reason: str, form: type[Exception]) -> None:
+    async def refuse(exchange: Any) -> None:
+        await exchange.status(code, reason, "no")
+
+    with pytest.raises(form, match="POST /api/v1/namespaces/d/pods/p/binding: "):
+        ask(talking, refuse, lambda c: c.bind("d", "p", "u", "n"))
+
+
+def test_connection_cut_after_a_write_may_have_taken_effect(talking: Any) -> None:
+    async def cut(exchange: Any) -> None:
+        exchange.cut()
+
+    with pytest.raises(errors.Unavailable) as caught:
+        ask(talking, cut, lambda c: c.bind("d", "p", "u", "n"))
+    assert caught.value.maybe_done
+
+
+def test_a_write_is_never_repeated_by_itself(talking: Any) -> None:
+    async def handler(exchange: Any) -> None:
+        if exchange.request.method == "GET":
+            await exchange.answer({})
+        else:
+            exchange.cut()
+
+    async def question(client: Client) -> int:
+        await client.request("GET", "/version")  # so that the connection is one that was kept alive
+        with pytest.raises(errors.Unavailable):
+            await client.bind("d", "p", "u", "n")
+        return 0
+
+    server, _ = ask(talking, handler, question)
+    assert [request.method for request in server.requests] == ["GET", "POST"]
+
+
+def test_server_that_is_not_there_has_done_nothing(talking: Any) -> None:
+    async def question(client: Client) -> bool:
+        gone = Client(
+            client.access.__class__("http://127.0.0.1:1", client.access.credentials), qps=9, burst=1, in_flight=1
+        )
+        async with gone:
+            try:
+                await gone.bind("d", "p", "u", "n")
+            except errors.Unavailable as error:
+                return error.maybe_done
+        raise AssertionError
+
+    assert ask(talking, okay, question)[1] is False
+
+
+def test_server_that_does_not_answer(talking: Any) -> None:
+    async def stall(exchange: Any) -> None:
+        pass
+
+    with pytest.raises(errors.Unavailable) as caught:
+        ask(talking, stall, lambda c: c.bind("d", "p", "u", "n"), timeout_s=0.05)
+    assert caught.value.maybe_done
+
+
+def test_answers_that_are_no_object(talking: Any) -> None:
+    async def html(exchange: Any) -> None:
+        await exchange.answer(b"<html>")
+
+    with pytest.raises(errors.Unavailable, match="no Node"):
+        ask(talking, html, lambda c: c.get(NODES, "", "n"))
+
+
+def test_redirects_are_not_followed_with_our_token(talking: Any) -> None:
+    async def away(exchange: Any) -> None:
+        await exchange.answer({}, 302, ("Location: http://elsewhere/",))
+
+    with pytest.raises(InvalidInput, match="302"):
+        ask(talking, away, lambda c: c.request("GET", "/version"))
+
+
+class Tokens:
+    """A source whose token changes when it is refused."""
+
+    def __init__(self, *tokens: str) -> None:
+        self.tokens = list(tokens)
+
+    def current(self, now_s: float) -> Credential | None:
+        return Credential(f"Bearer {self.tokens[0]}")
+
+    async def renew(self, now_s: float) -> Credential:
+        raise AssertionError
+
+    def reject(self, credential: Credential) -> None:
+        if len(self.tokens) > 1:
+            self.tokens.pop(0)
+
+
+async def only_good(exchange: Any) -> None:
+    if exchange.request.headers["authorization"] == "Bearer good":
+        await exchange.answer({})
+    else:
+        await exchange.status(401, "Unauthorized")
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_refused_token_is_renewed_once(talking: Any, streams: bool) -> None:
+    async def question(client: Client) -> None:
+        if streams:
+            async with client.stream("/api/v1/pods", silence_s=1) as chunks:
+                async for _ in chunks:
+                    pass
+        else:
+            await client.request("GET", "/version")
+
+    server, _ = ask(talking, only_good, question, credentials=Tokens("old", "good"))
+    assert len(server.requests) == 2
+    with pytest.raises(errors.Unauthorized):
+        ask(talking, only_good, question, credentials=Tokens("old", "older", "good"))
+    with pytest.raises(errors.Unauthorized):
+        ask(talking, only_good, question, credentials=Tokens("old"))
+
+
+def test_connections_are_kept_and_requests_bounded(talking: Any) -> None:
+    under_way = peak = 0
+
+    async def slow(exchange: Any) -> None:
+        nonlocal under_way, peak
+        under_way += 1
+        peak = max(peak, under_way)
+        await asyncio.sleep(0)
+        under_way -= 1
+        await exchange.answer({})
+
+    async def question(client: Client) -> None:
+        await asyncio.gather(*(client.bind("d", f"p{i}", "u", "n") for i in range(40)))
+
+    server, _ = ask(talking, slow, question, in_flight=4)
+    assert peak <= 4
+    assert server.connections <= 4
+    assert len(server.requests) == 40
+
+
+def test_the_rate_is_kept(talking: Any) -> None:
+    async def question(client: Client) -> tuple[int, float]:
+        await asyncio.gather(*(client.bind("d", f"p{i}", "u", "n") for i in range(6)))
+        return client.gate.delayed, client.gate.delayed_s
+
+    _, (delayed, delayed_s) = ask(talking, okay, question, qps=200.0, burst=2, monotonic=lambda: 0.0)
+    assert delayed == 4
+    assert delayed_s == pytest.approx(0.005 + 0.010 + 0.015 + 0.020)
+
+
+def test_silence_in_a_stream(talking: Any) -> None:
+    async def silent(exchange: Any) -> None:
+        await exchange.begin()
+
+    async def question(client: Client) -> None:
+        async with client.stream("/x", silence_s=0.02) as chunks:
+            async for _ in chunks:
+                pass
+
+    with pytest.raises(errors.Silent):
+        ask(talking, silent, question)
+
+
+def test_references_are_written_without_what_is_absent(talking: Any) -> None:
+    from cotenant.drivers.kube.objects import Event, EventSource, ObjectMeta
+
+    event = Event(
+        metadata=ObjectMeta(name="e", namespace="d"),
+        involved_object=ObjectReference(kind="Pod", name="p"),
+        reason="R",
+        message="m",
+        type="Normal",
+        source=EventSource("us"),
+    )
+    server, _ = ask(talking, okay, lambda c: c.create_event("d", event))
+    assert json.loads(server.requests[0].body) == {
+        "metadata": {"name": "e", "namespace": "d"},
+        "involvedObject": {"kind": "Pod", "name": "p"},
+        "reason": "R",
+        "message": "m",
+        "type": "Normal",
+        "source": {"component": "us"},
+    }

@@ -1,0 +1,170 @@
+"""Leading over a real connection: two that race, a clean hand-over, a server that hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from cotenant.drivers.kube.election import Timing
+from cotenant.drivers.kube.leases import LeaderElector
+
+QUICK = Timing(lease_s=60.0, renew_deadline_s=30.0, retry_s=0.02)  # looks often, expires never
+SHORT = Timing(lease_s=60.0, renew_deadline_s=0.15, retry_s=0.02)
+
+
+class LeaseServer:
+    """Keeps one Lease with optimistic concurrency."""
+
+    def __init__(self) -> None:
+        self.lease: dict[str, Any] | None = None
+        self.version = 0
+        self.hangs = False
+        self.holders: list[str] = []
+
+    async def __call__(self, exchange: Any) -> None:
+        if self.hangs:
+            return
+        request = exchange.request
+        if request.method == "GET":
+            if self.lease is None:
+                await exchange.status(404, "NotFound")
+            else:
+                await exchange.answer(self.lease)
+            return
+        written = json.loads(request.body)
+        if request.method == "POST" and self.lease is not None:
+            await exchange.status(409, "AlreadyExists")
+            return
+        known = self.lease["metadata"]["resourceVersion"] if self.lease else None
+        if request.method == "PUT" and written["metadata"].get("resourceVersion") != known:
+            await exchange.status(409, "Conflict")
+            return
+        self.version += 1
+        written["metadata"]["resourceVersion"] = str(self.version)
+        self.lease = written
+        self.holders.append(written["spec"].get("holderIdentity", ""))
+        await exchange.answer(written)
+
+
+def test_one_leads_and_hands_over_cleanly(talking: Any) -> None:
+    server = LeaseServer()
+    story: list[str] = []
+
+    async def main() -> None:
+        async with talking(server) as (_, client):
+            started = {name: asyncio.Event() for name in "ab"}
+
+            def work(name: str) -> Any:
+                async def run() -> None:
+                    story.append(f"{name} begins")
+                    started[name].set()
+                    try:
+                        await asyncio.Event().wait()
+                    finally:
+                        story.append(f"{name} ends, holder {server.holders[-1]}")
+
+                return run
+
+            a, b = (LeaderElector(client, "ns", "sched", name, QUICK) for name in "ab")
+            first = asyncio.create_task(a.run(work("a")))
+            await asyncio.wait_for(started["a"].wait(), 5)
+            second = asyncio.create_task(b.run(work("b")))
+            while len(server.holders) < 3:  # it renews while the other waits
+                await asyncio.sleep(0.005)
+            assert a.leading
+            assert not b.leading
+            first.cancel()
+            await asyncio.wait((first,))
+            await asyncio.wait_for(started["b"].wait(), 5)  # well before the lease would have run out
+            second.cancel()
+            await asyncio.wait((second,))
+
+    asyncio.run(main())
+    assert story == ["a begins", "a ends, holder a", "b begins", "b ends, holder b"]
+    order = list(
+        dict.fromkeys(
+            f"{before}>{after}" for before, after in zip(server.holders, server.holders[1:]) if before != after
+        )
+    )
+    assert order == ["a>", ">b", "b>"]
+
+
+def test_a_server_that_hangs_ends_the_work_in_time(talking: Any) -> None:
+    server = LeaseServer()
+
+    async def main() -> tuple[bool, bool]:
+        async with talking(server) as (_, client):
+            elector = LeaderElector(client, "ns", "sched", "a", SHORT)
+
+            async def work() -> None:
+                server.hangs = True
+                await asyncio.Event().wait()
+
+            return await asyncio.wait_for(elector.run(work), 5), elector.leading
+
+    assert asyncio.run(main()) == (False, False)
+
+
+def test_work_that_ends_gives_the_lease_back(talking: Any) -> None:
+    server = LeaseServer()
+
+    async def main() -> bool:
+        async with talking(server) as (_, client):
+
+            async def work() -> None:
+                pass
+
+            return await LeaderElector(client, "ns", "sched", "a", QUICK).run(work)
+
+    assert asyncio.run(main())
+    assert server.holders == ["a", ""]
+
+
+def test_work_that_fails_gives_the_lease_back_and_says_so(talking: Any) -> None:
+    server = LeaseServer()
+
+    async def main() -> str:
+        async with talking(server) as (_, client):
+
+            async def work() -> None:
+                raise RuntimeError("broken")
+
+            try:
+                await LeaderElector(client, "ns", "sched", "a", QUICK).run(work)
+            except RuntimeError as error:
+                return str(error)
+        return ""
+
+    assert asyncio.run(main()) == "broken"
+    assert server.holders == ["a", ""]
+
+
+def test_a_race_has_one_winner(talking: Any) -> None:
+    server = LeaseServer()
+
+    async def main() -> int:
+        async with talking(server) as (_, client):
+            leading = peak = 0
+            begun = asyncio.Event()
+
+            async def work() -> None:
+                nonlocal leading, peak
+                leading += 1
+                peak = max(peak, leading)
+                begun.set()
+                await asyncio.Event().wait()
+
+            tasks = [
+                asyncio.create_task(LeaderElector(client, "ns", "sched", f"c{i}", QUICK).run(work)) for i in range(5)
+            ]
+            await asyncio.wait_for(begun.wait(), 5)
+            while len(server.holders) < 5:
+                await asyncio.sleep(0.005)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            return peak
+
+    assert asyncio.run(main()) == 1
+    assert len(set(server.holders[:5])) == 1
