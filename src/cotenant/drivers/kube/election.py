@@ -145,10 +145,12 @@ class Election:
         self._next_s = now_s + self.timing.retry_s
 
     def release(self, wall_s: float) -> Write | None:
-        """Stop leading. What to write so that another may start at once; None where we do not hold the lease."""
-        held = self.leading and self._seen is not None and self.holder == self.identity
+        """Stop leading. What to write so that another may start at once; None where the lease, as last seen, is not in our name.
+
+        A conflict means that our view was old (a renewal whose answer was not awaited): observe and release again.
+        """
         self._lose()
-        if not held or self._seen is None or self._seen.spec is None:
+        if self._seen is None or self._seen.spec is None or self.holder != self.identity:
             return None
         now = _micro_time(wall_s)
         spec = LeaseSpec(

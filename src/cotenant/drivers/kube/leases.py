@@ -16,9 +16,11 @@ from typing import Any
 
 from cotenant.drivers.kube.client import Client
 from cotenant.drivers.kube.election import Election, Instruction, Look, Timing, Wait
-from cotenant.drivers.kube.errors import NotFound
+from cotenant.drivers.kube.errors import Conflict, NotFound
 from cotenant.drivers.kube.objects import LEASES, Lease
 from cotenant.model.errors import CotenantError
+
+RELEASE_S = 5.0  # what a clean stop waits for the server
 
 _log = logging.getLogger(__name__)
 
@@ -74,10 +76,11 @@ class LeaderElector:
         try:
             await asyncio.wait((working, renewing), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            ended = working.done()
+            ended, lost = working.done(), renewing.done()
             await _stop(renewing)
             await _stop(working)
-            await self._release()
+            if not lost:
+                await self._release()
         if ended:
             working.result()
             return True
@@ -137,16 +140,20 @@ class LeaderElector:
         return await self._client.update(LEASES, self._namespace, self._name, lease)
 
     async def _release(self) -> None:
-        left_s = self._election.left_s(self._now())
-        write = self._election.release(self._wall())
-        if write is None:
-            return
+        shown = f"the lease {self._namespace}/{self._name}"
         try:
-            async with asyncio.timeout(max(1.0, left_s)):
-                await self._write(write.lease, write.creates)
-            _log.info("gave up the lease %s/%s", self._namespace, self._name)
+            async with asyncio.timeout(RELEASE_S):
+                while (write := self._election.release(self._wall())) is not None:
+                    try:
+                        await self._write(write.lease, write.creates)
+                    except Conflict:
+                        # A renewal that was under way when we stopped has been written after all.
+                        self._election.observe(await self._read(), self._now())
+                        continue
+                    _log.info("gave up %s", shown)
+                    return
         except (CotenantError, TimeoutError) as error:
-            _log.warning("could not give up the lease %s/%s, it will run out: %s", self._namespace, self._name, error)
+            _log.warning("could not give up %s, it will run out: %s", shown, error)
 
 
 async def _run(work: Callable[[], Awaitable[None]]) -> None:

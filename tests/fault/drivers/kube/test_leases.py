@@ -168,3 +168,32 @@ def test_a_race_has_one_winner(talking: Any) -> None:
 
     assert asyncio.run(main()) == 1
     assert len(set(server.holders[:5])) == 1
+
+
+def test_a_renewal_cut_off_by_the_stop_does_not_spoil_the_hand_over(talking: Any) -> None:
+    server = LeaseServer()
+
+    async def main() -> None:
+        renewing = asyncio.Event()
+
+        async def nothing(*args: Any, **more: Any) -> None:
+            renewing.set()
+
+        async def deaf(exchange: Any) -> None:
+            """The second write is taken in, and its answer never sent."""
+            if len(server.holders) == 1 and exchange.request.method == "PUT":
+                exchange.answer = nothing
+            await server(exchange)
+
+        async def forever() -> None:
+            await asyncio.Event().wait()
+
+        async with talking(deaf) as (_, client):
+            elector = LeaderElector(client, "ns", "sched", "a", QUICK)
+            running = asyncio.create_task(elector.run(forever))
+            await asyncio.wait_for(renewing.wait(), 5)
+            running.cancel()
+            await asyncio.wait((running,))
+
+    asyncio.run(main())
+    assert server.holders == ["a", "a", ""]

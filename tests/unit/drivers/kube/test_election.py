@@ -145,8 +145,24 @@ def test_release_lets_the_next_one_start_at_once() -> None:
     assert store.lease.spec.holder_identity == ""
     turn(b, store, 3.0)
     assert b.leading
+    a.observe(store.lease, 3.0)
     assert b.release(0.0) is not None
     assert a.release(0.0) is None
+
+
+def test_release_after_a_renewal_that_nobody_awaited() -> None:
+    store, a, _ = pair()
+    turn(a, store, 0.0)
+    lost_answer = a.step(2.0, 1e9)
+    assert isinstance(lost_answer, Write)
+    assert store.write(lost_answer) is not None
+    write = a.release(1e9)
+    assert write is not None
+    assert store.write(write) is None  # conflict
+    a.observe(store.lease, 2.0)
+    write = a.release(1e9)
+    assert write is not None
+    assert store.write(write) is not None
 
 
 def test_a_forward_jump_does_not_expire_anothers_lease() -> None:
