@@ -14,6 +14,7 @@ from cyclopts import App, CycloptsError
 
 from cotenant import __version__
 from cotenant.cli import lab
+from cotenant.cli.extender import extender
 from cotenant.model.errors import CotenantError, InvalidInput
 
 BAD_INPUT = 2
@@ -28,6 +29,7 @@ app = App(
     help_format="plaintext",
 )
 app.command(lab.app)
+app.command(extender)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -14,6 +14,9 @@ import msgspec
 LARGEST_SCORE = 10  # MaxExtenderPriority: kube-scheduler multiplies by weight x 10
 
 
+NULL = msgspec.Raw(b"null")
+
+
 class NodeList(msgspec.Struct, frozen=True):
     """A v1.NodeList whose nodes stay encoded."""
 
@@ -21,18 +24,18 @@ class NodeList(msgspec.Struct, frozen=True):
 
 
 class Args(msgspec.Struct, frozen=True, rename="pascal"):
-    """`ExtenderArgs`: exactly one of the two is set, by the configuration's `nodeCacheCapable`."""
+    """`ExtenderArgs`: exactly one of the two lists is set, by the configuration's `nodeCacheCapable`. All three stay encoded."""
 
-    pod: msgspec.Raw = msgspec.Raw(b"null")
-    nodes: NodeList | None = None
-    node_names: list[str] | None = None
+    pod: msgspec.Raw = NULL
+    nodes: msgspec.Raw = NULL
+    node_names: msgspec.Raw = NULL
 
 
 class FilterAnswer(msgspec.Struct, frozen=True, rename="pascal"):
-    """`ExtenderFilterResult`."""
+    """`ExtenderFilterResult`. Its lists are encoded already."""
 
-    nodes: dict[str, list[msgspec.Raw]] | None = None
-    node_names: list[str] | None = None
+    nodes: msgspec.Raw = NULL
+    node_names: msgspec.Raw = NULL
     failed_nodes: dict[str, str] = {}
     failed_and_unresolvable_nodes: dict[str, str] = {}
     error: str = ""

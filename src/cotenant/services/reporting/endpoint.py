@@ -67,7 +67,7 @@ class ReportEndpoint:
         token: ReportToken | None = None,
         taken: Callable[[NodeReport], None] | None = None,
     ) -> None:
-        """`clock` gives Unix seconds; `taken` is told of every report that entered the store."""
+        """`clock` gives Unix seconds; `taken` is told of every report that entered the store, as it stands there."""
         self._reports = reports
         self._clock = clock
         self._token = token
@@ -115,7 +115,7 @@ class ReportEndpoint:
         if not entered:
             return Outcome.OLDER, _trouble(200, "not taken: a newer report of this node is known", "timestamp")
         if self._taken is not None:
-            self._taken(report)
+            self._taken(self._reports.fresh(report.node, now_s) or report)
         return Outcome.TAKEN, Answer(204)
 
 

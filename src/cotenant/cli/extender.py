@@ -1,0 +1,68 @@
+"""`cotenant extender`: our judgement inside the scheduler that a cluster has.
+
+Only signatures and words stand here; what the command does is imported when it runs, so that `--help` stays quick.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+
+def extender(
+    *,
+    listen: Annotated[str, Parameter(help="HOST:PORT of the protocol and of reports; port 0: any.")] = "127.0.0.1:8888",
+    health_listen: Annotated[
+        str, Parameter(help="A second HOST:PORT, in clear, for /healthz, /readyz and /metrics alone.")
+    ] = "",
+    profile: Annotated[
+        str, Parameter(help="founding, founding-ledger, or one of `cotenant lab policies` with --cluster.")
+    ] = "founding",
+    score_max: Annotated[
+        int, Parameter(help="Best score sent: 10 is the protocol's; 100 sends the founding score unscaled.")
+    ] = 10,
+    cluster: Annotated[
+        bool, Parameter(negative=(), help="Watch nodes and pods; access as kubectl or a pod finds it.")
+    ] = False,
+    kubeconfig: Annotated[Path | None, Parameter(help="Watch nodes and pods by this file.")] = None,
+    context: Annotated[str, Parameter(help="Default: the file's current context.")] = "",
+    bind: Annotated[bool, Parameter(negative=(), help="Also answer /bind (bindVerb), through the API server.")] = False,
+    tls_cert: Annotated[Path | None, Parameter(help="Certificate, PEM; read again when it changes.")] = None,
+    tls_key: Annotated[Path | None, Parameter(help="Its key, PEM, without passphrase.")] = None,
+    client_ca: Annotated[
+        Path | None, Parameter(help="Who signs the certificates that every client must show, PEM.")
+    ] = None,
+    report_token_file: Annotated[
+        Path | None, Parameter(help="File with the bearer token that POST /metrics/report asks for.")
+    ] = None,
+    insecure: Annotated[
+        bool, Parameter(negative=(), help="Listen beyond loopback without client certificates.")
+    ] = False,
+    log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
+) -> int:
+    """Answer a kube-scheduler's questions: a scheduler extender.
+
+    POST /filter, /prioritize, /preempt and /bind; nodes report at POST /metrics/report. Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input.
+    """
+    from cotenant.services.extender import process
+
+    return process.run(
+        process.Settings(
+            listen=listen,
+            health_listen=health_listen,
+            profile=profile,
+            score_max=score_max,
+            cluster=cluster or kubeconfig is not None or bool(context),
+            kubeconfig=kubeconfig,
+            context=context,
+            bind=bind,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+            client_ca=client_ca,
+            report_token_file=report_token_file,
+            insecure=insecure,
+            log_level=log_level,
+        )
+    )

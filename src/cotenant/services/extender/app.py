@@ -1,0 +1,172 @@
+"""The extender's HTTP side.
+
+    POST /filter /prioritize /preempt /bind     the scheduler extender protocol (bind only where it was asked for)
+    POST /metrics/report                        a node's report (services/reporting)
+    GET  /healthz /readyz /metrics              200 while it turns; 200 once it can judge; Prometheus text
+
+Problem: kube-scheduler stands still while it waits, takes any status but 200 for a failure of the pod's cycle, and drops its connection with
+it. Choice: a plain ASGI application; whatever goes wrong in filter or bind is answered with 200 and the protocol's own `Error`, a fault of our
+own included, which is counted and logged. prioritize and preempt have no such field: 400 with one line of text, which kube-scheduler logs.
+Limits: one call at a time is judged, as kube-scheduler makes them; binds overlap.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from time import perf_counter
+from typing import Protocol
+
+import msgspec
+
+from cotenant.model.errors import CotenantError, InvalidInput
+from cotenant.services.extender.metrics import EXPOSITION, Metrics
+from cotenant.services.extender.protocol import Extender
+from cotenant.services.extender.wire import BindingAnswer, BindingArgs
+from cotenant.services.reporting.asgi import (
+    TEXT,
+    Answer,
+    Gone,
+    Receive,
+    Refused,
+    Scope,
+    Send,
+    header,
+    read_body,
+    send_answer,
+)
+from cotenant.services.reporting.endpoint import PATH as REPORT_PATH
+from cotenant.services.reporting.endpoint import ReportEndpoint
+
+MOST_BYTES = 64 << 20  # 5,000 full nodes of 12 KiB
+BODY_WITHIN_S = 30.0
+
+_log = logging.getLogger(__name__)
+_binding = msgspec.json.Decoder(BindingArgs)
+_encode = msgspec.json.Encoder().encode
+
+
+class Binder(Protocol):
+    """Gives a pod its node at the API server."""
+
+    def __call__(self, namespace: str, pod: str, uid: str, node: str) -> Awaitable[None]:
+        """Raises `CotenantError` where it cannot be done."""
+        ...
+
+
+class Application:
+    """The ASGI application."""
+
+    def __init__(
+        self,
+        extender: Extender,
+        reports: ReportEndpoint,
+        metrics: Metrics,
+        clock: Callable[[], float],
+        *,
+        bind: Binder | None = None,
+        unready: Callable[[], str] = lambda: "",
+    ) -> None:
+        """`clock` gives Unix seconds; `unready` says what is missing, empty if nothing is."""
+        self._extender = extender
+        self._reports = reports
+        self._metrics = metrics
+        self._clock = clock
+        self._bind = bind
+        self._unready = unready
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            raise ValueError(f"an HTTP server was asked for {scope['type']}")
+        path = scope["path"]
+        if path == REPORT_PATH:
+            await self._reports(scope, receive, send)
+            return
+        verb = path[1:]
+        if verb in ("filter", "prioritize", "preempt") or (verb == "bind" and self._bind is not None):
+            try:
+                answer = await self._verb(verb, scope, receive)
+            except Refused as refused:
+                answer = refused.answer
+            except Gone:
+                return
+            self._metrics.answered(verb, answer.status)
+        else:
+            answer = self._page(scope["method"], path)
+        await send_answer(send, answer)
+
+    async def _verb(self, verb: str, scope: Scope, receive: Receive) -> Answer:
+        if scope["method"] != "POST":
+            return Answer(405, b"only POST\n", TEXT, ((b"allow", b"POST"),))
+        try:
+            body = await read_body(scope, receive, MOST_BYTES, BODY_WITHIN_S)
+        except Refused as refused:
+            if verb != "filter":
+                raise
+            # Said in the pod's condition. The connection may have unread bytes in it, so it does not live on.
+            return Answer(200, self._extender.failure(refused.answer.body.decode().strip()), more=refused.answer.more)
+        kind = header(scope, b"content-type").partition(b";")[0].strip().lower()
+        begun = perf_counter()
+        try:
+            if kind not in (b"", b"application/json"):
+                raise InvalidInput("Content-Type", kind.decode("latin-1"), "application/json")
+            if verb == "filter":
+                return Answer(200, self._extender.filter(body, self._clock()))
+            if verb == "prioritize":
+                return Answer(200, self._extender.prioritize(body, self._clock()))
+            if verb == "preempt":
+                return Answer(200, self._extender.preempt(body, self._clock()))
+            return await self._bound(body)
+        except InvalidInput as error:
+            return self._failed(verb, str(error))
+        except Exception as error:  # the process's outermost loop: the next request must be answered
+            self._metrics.faults += 1
+            _log.exception("%s failed", verb)
+            return self._failed(verb, f"cotenant extender failed: {type(error).__name__}: {error}")
+        finally:
+            self._metrics.took[verb](perf_counter() - begun)
+
+    def _failed(self, verb: str, why: str) -> Answer:
+        line = " ".join(why.split())
+        if verb == "filter":
+            return Answer(200, self._extender.failure(line))
+        if verb == "bind":
+            return Answer(200, _encode(BindingAnswer(line)))
+        return Answer(400, f"{line}\n".encode(), TEXT)
+
+    async def _bound(self, body: bytes) -> Answer:
+        assert self._bind is not None
+        try:
+            args = _binding.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InvalidInput("request", "(not shown)", "ExtenderBindingArgs as JSON", str(error)) from None
+        try:
+            await self._bind(args.pod_namespace, args.pod_name, args.pod_uid, args.node)
+        except CotenantError as error:
+            return self._failed("bind", str(error))
+        return Answer(200, _encode(BindingAnswer()))
+
+    def _page(self, method: str, path: str) -> Answer:
+        if path not in ("/healthz", "/readyz", "/metrics"):
+            return Answer(404, b"not found\n", TEXT)
+        if method not in ("GET", "HEAD"):
+            return Answer(405, b"only GET\n", TEXT, ((b"allow", b"GET, HEAD"),))
+        if path == "/metrics":
+            return Answer(200, self._metrics.page(), EXPOSITION)
+        wrong = self._unready() if path == "/readyz" else ""
+        return Answer(503, f"{wrong}\n".encode(), TEXT) if wrong else Answer(200, b"ok\n", TEXT)
+
+
+class Pages:
+    """Only the pages of an application, for a second listener that probes and scrapers reach without a certificate."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["path"] in ("/healthz", "/readyz", "/metrics"):
+            await self._application(scope, receive, send)
+        else:
+            await send_answer(send, Answer(404, b"not found\n", TEXT))

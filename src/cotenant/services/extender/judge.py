@@ -1,0 +1,111 @@
+"""The judgement an extender passes on given nodes: what it is asked, and what it answers.
+
+Problem: kube-scheduler names a pod and some nodes and waits; the answer must come from arrays that are ready, and a refusal must carry its
+figures. Choice: a pod becomes an `Ask` once, nodes are rows of the mirror, and every profile is a `Judge` over rows. Limits: what
+kube-scheduler judges itself (taints, selectors, affinity, ports, volumes) is not judged again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+from typing import Protocol
+
+from cotenant.engine.encoding import PRIORITY_BASE
+from cotenant.model.arrays import Int, Mask
+from cotenant.model.labels import NO_LABELS
+from cotenant.model.pod import Pod, Shape
+from cotenant.model.resources import CPU_NAME, MEMORY_NAME
+
+# The founding bases, as columns of the table of scores.
+BANDS = tuple(PRIORITY_BASE)
+BASES = tuple(PRIORITY_BASE.values())
+_BAND = {priority_class: i for i, priority_class in enumerate(BANDS)}
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What one pod asks of a node."""
+
+    cpu_milli: int
+    memory_bytes: int
+    band: int  # index into `BASES`
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a node has, milli-CPU and bytes; inf = not known."""
+
+    cpu_free: float = inf
+    memory_free: float = inf
+    cpu_whole: float = inf
+    memory_whole: float = inf
+
+
+class Judge(Protocol):
+    """One profile over the mirror's rows."""
+
+    def passing(self, ask: Ask, rows: Int, now_s: float) -> Mask:
+        """Which of the rows the pod may go to. A row of which nothing is known passes."""
+        ...
+
+    def hopeless(self, ask: Ask, rows: Int, now_s: float) -> Mask:
+        """On which of the rows the pod asks for more than the whole node, so that no preemption there would help."""
+        ...
+
+    def reasons(self, ask: Ask, rows: Int, now_s: float) -> list[str]:
+        """Why the rows do not pass, with figures."""
+        ...
+
+    def scores(self, ask: Ask, rows: Int, now_s: float) -> Int:
+        """0..100 for each row; a row of which nothing is known counts as an ordinary one."""
+        ...
+
+    def room(self, row: int, now_s: float) -> Room:
+        """What the row has for a pod."""
+        ...
+
+
+def ask_of(pod: Pod) -> Ask:
+    """What a pod asks; only what tells pods apart in the scores is kept of its shape, so that shapes stay few."""
+    whole = pod.shape()
+    shape = Shape(
+        requests=whole.requests,
+        tenant=whole.tenant,
+        priority_class=whole.priority_class,
+        is_service=whole.is_service,
+        node_selector=NO_LABELS,
+        node_affinity=None,
+        tolerations=(),
+        anti_affinity=(),
+        spread=(),
+        labels=NO_LABELS,
+        namespace="",
+        group="",
+        group_limit=0,
+        estimate=whole.estimate,
+        load_limit=whole.load_limit,
+    )
+    return Ask(shape.requests.get(CPU_NAME), shape.requests.get(MEMORY_NAME), _BAND[shape.priority_class], shape)
+
+
+def cores(milli: float) -> str:
+    """Milli-CPU as cores, for a person: never rounded up, so that a refusal does not read as if the pod would fit."""
+    return f"{int(max(0.0, milli)) / 1000:g}"
+
+
+def size(count: float) -> str:
+    """Bytes in binary units, for a person; rounded down."""
+    value = max(0.0, count)
+    for unit in ("", "Ki", "Mi"):
+        if value < 1024:
+            return f"{int(value * 10) / 10:g}{unit}"
+        value /= 1024
+    return f"{int(value * 10) / 10:g}Gi"
+
+
+def holding(shown: Callable[[float], str], free: float, whole: float) -> str:
+    """`FREE of WHOLE`."""
+    return f"{shown(free)} of {shown(whole)}"

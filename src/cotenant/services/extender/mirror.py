@@ -1,0 +1,333 @@
+"""What is known of the nodes, as arrays by row.
+
+Problem: three sources tell of nodes: their own reports, the nodes inside full-node requests, and, where there is access to one, the API
+server with all residents. They come and go in any order. Choice: one row a node in an encoder and a ledger, facts kept by name so that
+everything can be built anew, and two flags a row: whether Kubernetes told its size, and whether its residents are counted. Row `NOBODY`
+stands for every node nothing is known of. Changes of residents are written together, before the next judgement.
+Limits: taints, labels and readiness are left out (kube-scheduler judged them), so nodes here are always ready. Nodes known only from
+requests are forgotten when there are too many, and learnt again from the next request. What kube-scheduler has assumed but not yet bound is
+not seen until the bind arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from cotenant.engine.encoding import Encoder
+from cotenant.engine.ledger import Ledger
+from cotenant.model.arrays import CPU, MEMORY, Float, Mask, NodeArrays, ShapeArrays
+from cotenant.model.node import Node
+from cotenant.model.pod import Shape
+from cotenant.model.report import NodeReport
+from cotenant.model.resources import CPU_NAME, MAX_AMOUNT, MEMORY_NAME, Amounts
+
+NOBODY = 0
+_NOBODY_NAME = "/"  # no node's: Kubernetes' names have no slash
+HALF_NODE_CORES = 16.0  # until the cluster's own nodes are known
+
+
+class _Resident:
+    """A bound pod: its node's name, and its row once it is seated."""
+
+    __slots__ = ("node", "number", "row", "shape")
+
+    def __init__(self, node: str, shape: Shape) -> None:
+        self.node = node
+        self.shape = shape
+        self.number = -1
+        self.row = -1
+
+
+class Mirror:
+    """Nodes and their residents by row. `generation` changes whenever a name may have another row than before."""
+
+    def __init__(self, most_nodes: int = 20_000, most_shapes: int = 4_096, pressure_factor: float = 1.0) -> None:
+        self.generation = 0
+        self.changed: set[int] = set()  # rows whose figures changed since the judge's last look
+        self.offered: Float = np.full((1, 2), np.nan)  # [N, 2] milli-CPU and bytes that the last report leaves unused
+        self.whole: Float = np.full((1, 2), np.nan)  # [N, 2] the allocatable of that report
+        self.listed: Mask = np.zeros(1, dtype=np.bool_)  # [N] Kubernetes told its allocatable
+        self.counted: Mask = np.zeros(1, dtype=np.bool_)  # [N] all its residents are known
+        self._most_nodes = most_nodes
+        self._most_shapes = most_shapes
+        self._pressure_factor = pressure_factor
+        self._half_node_cores = HALF_NODE_CORES
+        self._synced = False
+        self._reports: dict[str, NodeReport] = {}
+        self._cluster: dict[str, Node] = {}
+        self._given: dict[str, Node] = {}  # told by requests only
+        self._residents: dict[str, _Resident] = {}  # by uid
+        self._by_node: dict[str, set[str]] = {}  # uids on each node, whether it is there or not
+        self._moving: dict[str, _Resident] = {}
+        self._numbers = 0
+        self._free: list[int] = []
+        self._build()
+
+    # ---- reading
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Row by node name."""
+        return self._encoder.node_rows
+
+    @property
+    def nodes(self) -> NodeArrays:
+        """The nodes' arrays; take them anew after `settle`."""
+        return self._ledger.nodes
+
+    @property
+    def shapes(self) -> ShapeArrays:
+        """The shapes' arrays; take them anew after `settle` and `intern`."""
+        return self._ledger.shapes
+
+    @property
+    def synced(self) -> bool:
+        """Whether a cluster has told of all its nodes and bound pods."""
+        return self._synced
+
+    @property
+    def residents(self) -> int:
+        """Bound pods that are known."""
+        return len(self._residents)
+
+    def resources(self) -> tuple[str, ...]:
+        """The names of the resource columns."""
+        return self._encoder.axis.names
+
+    def resident_shape(self, uid: str) -> Shape | None:
+        """What a bound pod asks, where it is known."""
+        resident = self._residents.get(uid)
+        return None if resident is None else resident.shape
+
+    # ---- nodes
+
+    def hear(self, report: NodeReport) -> None:
+        """A node's report. A node that nobody else told of takes its size from it."""
+        self._reports.pop(report.node, None)
+        self._reports[report.node] = report  # in order of arrival
+        row = self.rows.get(report.node)
+        if row is None:
+            if len(self.rows) > self._most_nodes:
+                self._forget_one()
+            row = self._add(_sized(report))
+        elif not self.listed[row]:
+            self._encoder.update_node(_sized(report))
+        self._write_report(row, report)
+
+    def give(self, node: Node) -> None:
+        """A node inside a request; what the cluster itself tells stands before it."""
+        if node.name not in self._cluster:
+            self._given[node.name] = node
+            self._list(node)
+
+    def list(self, node: Node) -> None:
+        """A node of the cluster, new or changed."""
+        self._cluster[node.name] = node
+        self._given.pop(node.name, None)
+        self._list(node)
+
+    def unlist(self, name: str) -> None:
+        """A node left the cluster. Its residents wait for its return, or for their own end."""
+        self._cluster.pop(name, None)
+        self._reports.pop(name, None)
+        row = self.rows.get(name)
+        if row is None:
+            return
+        self._lift([self._residents[uid] for uid in self._by_node.get(name, ())])
+        self._lift([resident for resident in self._moving.values() if resident.row == row])
+        self._remove(name)
+
+    def tidy(self, more: int = 0) -> None:
+        """Before a request: forget what nobody needs where there is too much of it. `more` nodes may be added by the request.
+
+        Rows and shapes may be numbered anew, so it must not be called within a judgement.
+        """
+        if len(self.shapes.tenant) > self._most_shapes:
+            self._build()
+            self._most_shapes = max(self._most_shapes, 2 * len(self.shapes.tenant))
+        if self._given and len(self.rows) + more > self._most_nodes:
+            self._given.clear()
+            self._most_nodes = max(self._most_nodes, 2 * more)
+            self._build()
+
+    def sync(self) -> None:
+        """The cluster has told of everything that it has; from now on residents count."""
+        self._synced = True
+        sizes = [node.allocatable.get(CPU_NAME) / 1000.0 for node in self._cluster.values()]
+        if sizes:
+            self._half_node_cores = float(np.median(sizes)) / 2.0
+        self._build()
+
+    # ---- residents
+
+    def seat(self, uid: str, node: str, shape: Shape) -> None:
+        """A bound pod that has not ended, new or changed."""
+        resident = self._residents.get(uid)
+        if resident is None:
+            resident = self._residents[uid] = _Resident(node, shape)
+        elif (resident.node, resident.shape) == (node, shape):
+            return
+        else:
+            self._by_node[resident.node].discard(uid)
+            resident.node, resident.shape = node, shape
+        self._by_node.setdefault(node, set()).add(uid)
+        self._moving[uid] = resident
+
+    def leave(self, uid: str) -> None:
+        """A bound pod ended or was deleted."""
+        resident = self._residents.pop(uid, None)
+        if resident is None:
+            return
+        uids = self._by_node[resident.node]
+        uids.discard(uid)
+        if not uids:
+            del self._by_node[resident.node]
+        self._moving[uid] = resident
+
+    def settle(self) -> None:
+        """Write what changed to the arrays."""
+        if self._moving:
+            moving = list(self._moving.items())
+            self._moving.clear()
+            self._lift([resident for _, resident in moving])
+            self._place([resident for uid, resident in moving if self._residents.get(uid) is resident])
+
+    def intern(self, shape: Shape) -> int:
+        """The row of a shape."""
+        k = self._encoder.intern(shape)
+        self._adopt()
+        return k
+
+    def validate(self) -> None:
+        """Recompute every sum from the residents; `Permanent` with the first difference."""
+        self.settle()
+        self._ledger.validate()
+
+    # ---- inside
+
+    def _build(self) -> None:
+        """Everything anew from the facts: rows and shapes that nobody needs any more are gone."""
+        self._encoder = Encoder(self._half_node_cores, self._pressure_factor)
+        self._ledger = Ledger(self._encoder.nodes(), self._encoder.shapes(), 0, 0)
+        self._numbers, self._free = 0, []
+        self._add(Node(_NOBODY_NAME, Amounts.of({CPU_NAME: 1000, MEMORY_NAME: 1 << 30})))
+        for node in (*self._cluster.values(), *self._given.values()):
+            self._list(node)
+        while len(self._reports) > self._most_nodes:
+            del self._reports[next(iter(self._reports))]
+        for report in self._reports.values():
+            row = self.rows.get(report.node)
+            self._write_report(self._add(_sized(report)) if row is None else row, report)
+        for resident in self._residents.values():
+            resident.number = resident.row = -1
+        self._moving = dict(self._residents)
+        self.changed = set(self.rows.values())
+        self.generation += 1
+        self.settle()
+
+    def _list(self, node: Node) -> None:
+        bare = Node(node.name, node.allocatable)
+        row = self.rows.get(node.name)
+        if row is None:
+            row = self._add(bare)
+            for uid in self._by_node.get(node.name, ()):
+                self._moving[uid] = self._residents[uid]
+        else:
+            self._encoder.update_node(bare)
+            self._adopt()
+        self.listed[row] = True
+        self.counted[row] = self._synced and node.name in self._cluster
+        self.changed.add(row)
+
+    def _add(self, node: Node) -> int:
+        row = self._encoder.add_node(node)
+        size = len(self._encoder.nodes().ready)
+        if size > len(self.listed):
+            longer = 2 * size
+            unknown = np.full((longer - len(self.offered), 2), np.nan)
+            self.offered, self.whole = np.concatenate([self.offered, unknown]), np.concatenate([self.whole, unknown])
+            self.listed = np.concatenate([self.listed, np.zeros(longer - len(self.listed), dtype=np.bool_)])
+            self.counted = np.concatenate([self.counted, np.zeros(longer - len(self.counted), dtype=np.bool_)])
+        self.offered[row] = self.whole[row] = np.nan
+        self.listed[row] = self.counted[row] = False
+        self.generation += 1
+        self.changed.add(row)
+        self._adopt()
+        return row
+
+    def _write_report(self, row: int, report: NodeReport) -> None:
+        self._encoder.nodes().report[row] = report.row()
+        self.whole[row] = report.cpu_allocatable * 1000.0, report.memory_allocatable
+        self.offered[row] = (
+            round((report.cpu_allocatable - report.cpu_used) * 1000.0, 3),  # 8 - 7.6 cores are 400 milli-CPU
+            report.memory_allocatable - report.memory_used,
+        )
+        self.changed.add(row)
+
+    def _remove(self, name: str) -> None:
+        self._encoder.remove_node(name)
+        self.generation += 1
+
+    def _forget_one(self) -> None:
+        """Of the nodes known only by their reports, the one that has been silent longest."""
+        for name in self._reports:
+            row = self.rows.get(name)
+            if row is not None and not self.listed[row]:
+                del self._reports[name]
+                self._remove(name)
+                return
+
+    def _lift(self, residents: Sequence[_Resident]) -> None:
+        """Take residents off their rows."""
+        seated = [resident for resident in residents if resident.row >= 0]
+        if seated:
+            self._ledger.remove(np.array([resident.number for resident in seated], dtype=np.int64))
+            for resident in seated:
+                self.changed.add(resident.row)
+                self._free.append(resident.number)
+                resident.number = resident.row = -1
+
+    def _place(self, residents: Iterable[_Resident]) -> None:
+        numbers, rows, shapes = [], [], []
+        for resident in residents:
+            row = self.rows.get(resident.node)
+            if row is None:
+                continue
+            if self._free:
+                resident.number = self._free.pop()
+            else:
+                resident.number = self._numbers
+                self._numbers += 1
+            resident.row = row
+            self.changed.add(row)
+            numbers.append(resident.number)
+            rows.append(row)
+            shapes.append(self._encoder.intern(resident.shape))
+        self._adopt()
+        if numbers:
+            self._ledger.place(np.array(numbers), np.array(rows), np.array(shapes))
+
+    def _adopt(self) -> None:
+        nodes, shapes, tenants = self._encoder.nodes(), self._encoder.shapes(), len(self._encoder.tenants)
+        before = self._ledger
+        if (
+            nodes.capacity.shape != before.nodes.capacity.shape
+            or nodes.labels.shape != before.nodes.labels.shape
+            or nodes.group_count.shape != before.nodes.group_count.shape
+            or len(shapes.tenant) != len(before.shapes.tenant)
+            or shapes.request.shape != before.shapes.request.shape
+            or tenants != len(before.tenants.weight)
+        ):
+            before.adopt(nodes, shapes, tenants)
+
+
+def _sized(report: NodeReport) -> Node:
+    """A node as its report has it: CPU and memory only."""
+    cpu = min(MAX_AMOUNT - 1, max(1, round(report.cpu_allocatable * 1000.0)))
+    memory = min(MAX_AMOUNT - 1, max(1, round(report.memory_allocatable)))
+    return Node(report.node, Amounts.of({CPU_NAME: cpu, MEMORY_NAME: memory}))
+
+
+assert (CPU, MEMORY) == (0, 1)  # the two columns of `offered` and `whole`

@@ -1,0 +1,209 @@
+"""The extender process: arguments checked, parts joined, signals heard.
+
+Problem: an open extender lets anybody steer pods, and a wrong argument must be one clear line before anything is served. Choice: loopback by
+default; elsewhere it listens only with client certificates or when told that the network is trusted. A profile that looks at residents
+needs a cluster; the founding one takes what there is. Limits: one process; two replicas each have their own reports, so agents must
+send to both or replicas judge differently.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from cotenant.drivers.kube.access import Access, load_access
+from cotenant.drivers.kube.client import Client
+from cotenant.engine.reports import Reports
+from cotenant.model.errors import InvalidInput
+from cotenant.policy.placement.profiles import PROFILES, Profile
+from cotenant.services.extender.app import Application, Pages
+from cotenant.services.extender.feed import Feed
+from cotenant.services.extender.founding_judge import FoundingJudge
+from cotenant.services.extender.judge import Judge
+from cotenant.services.extender.metrics import Metrics
+from cotenant.services.extender.mirror import Mirror
+from cotenant.services.extender.profile_judge import ProfileJudge, warm
+from cotenant.services.extender.protocol import Extender
+from cotenant.services.extender.serving import Address, Listener, Tls
+from cotenant.services.reporting.endpoint import ReportEndpoint
+from cotenant.services.reporting.tokens import ReportToken
+
+FOUNDING, FOUNDING_LEDGER = "founding", "founding-ledger"
+MOST_NODES = 20_000
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The command's arguments. `cluster`: whether to look for access to an API server at all."""
+
+    listen: str = "127.0.0.1:8888"
+    health_listen: str = ""
+    profile: str = FOUNDING
+    score_max: int = 10
+    cluster: bool = False
+    kubeconfig: Path | None = None
+    context: str = ""
+    bind: bool = False
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    client_ca: Path | None = None
+    report_token_file: Path | None = None
+    insecure: bool = False
+    log_level: str = "info"
+
+
+class Parts:
+    """The process's parts, joined but not running. Raises `InvalidInput`."""
+
+    def __init__(
+        self, settings: Settings, clock: Callable[[], float] = time.time, client: Client | None = None
+    ) -> None:
+        profile = _profile(settings.profile)
+        token = None if settings.report_token_file is None else ReportToken(settings.report_token_file)
+        self.client = client
+        self.mirror = Mirror(MOST_NODES, pressure_factor=profile.knobs.pressure_factor)
+        self.judge = _judge(profile, self.mirror)
+        self.reports = Reports(MOST_NODES)
+        endpoint = ReportEndpoint(self.reports, clock, token, self.mirror.hear)
+        extender = Extender(self.mirror, self.judge, settings.score_max)
+        metrics = Metrics(extender.tally, self.mirror, endpoint.counts, lambda: self._fresh(clock()))
+        self.feed = None if client is None else Feed(client, self.mirror)
+        self.app = Application(
+            extender,
+            endpoint,
+            metrics,
+            clock,
+            bind=client.bind if client is not None and settings.bind else None,
+            unready=self._unready,
+        )
+
+    def _fresh(self, now_s: float) -> int:
+        return sum(now_s - report.at_s <= self.reports.ttl_s for report in self.reports)
+
+    def _unready(self) -> str:
+        return "the cluster's nodes and pods have not all been listed" if self.feed and not self.mirror.synced else ""
+
+
+def check(settings: Settings) -> tuple[Address, Address | None, Tls | None]:
+    """Addresses and TLS of the settings. Raises `InvalidInput` for what does not fit together."""
+    address = Address.parse("--listen", settings.listen)
+    health = Address.parse("--health-listen", settings.health_listen) if settings.health_listen else None
+    cert, key = settings.tls_cert, settings.tls_key
+    if (cert is None) != (key is None):
+        raise InvalidInput("--tls-cert, --tls-key", str(cert or key), "both or neither")
+    if settings.client_ca is not None and cert is None:
+        raise InvalidInput("--client-ca", str(settings.client_ca), "--tls-cert and --tls-key beside it")
+    tls = None if cert is None or key is None else Tls(cert, key, settings.client_ca)
+    if not address.is_loopback and settings.client_ca is None and not settings.insecure:
+        raise InvalidInput(
+            "--listen",
+            settings.listen,
+            "a loopback address, or --tls-cert, --tls-key and --client-ca",
+            "whoever reaches the extender can ask it anything; --insecure says that the network is trusted",
+        )
+    needs_cluster = [f"--profile {settings.profile}"] if settings.profile not in (FOUNDING, FOUNDING_LEDGER) else []
+    needs_cluster += ["--bind"] if settings.bind else []
+    if needs_cluster and not settings.cluster:
+        raise InvalidInput(needs_cluster[0], "", "--cluster or --kubeconfig", "it needs access to the API server")
+    return address, health, tls
+
+
+async def serve(settings: Settings, stop: asyncio.Event, listening: Callable[[Address], None]) -> None:
+    """Serve until told to stop. `listening` hears where."""
+    address, health, tls = check(settings)
+    async with AsyncExitStack() as stack:
+        client = None
+        if settings.cluster:
+            access: Access = load_access(settings.kubeconfig, settings.context)
+            client = Client(access, qps=float("inf"), burst=1000, in_flight=64, user_agent="cotenant-extender")
+            await stack.enter_async_context(client)
+        parts = Parts(settings, client=client)
+        if isinstance(parts.judge, ProfileJudge):
+            warm(parts.judge)
+        listener = Listener(parts.app, address, tls)
+        others = [Listener(Pages(parts.app), health)] if health is not None else []
+        if not address.is_loopback and settings.client_ca is None:
+            _log.warning("%s can be reached from elsewhere, and asks nobody for a certificate", listener.address)
+        if settings.report_token_file is None and settings.client_ca is None:
+            _log.warning("reports are taken from anybody who can connect: no --report-token-file, no --client-ca")
+        gc.collect()
+        gc.freeze()
+        feeding = None if parts.feed is None else asyncio.create_task(parts.feed.run())
+        listening(listener.address)
+        _log.info("profile %s on %s", settings.profile, listener.address)
+        try:
+            runs = [asyncio.create_task(each.run(stop)) for each in (listener, *others)]
+            await asyncio.wait([*runs, *([feeding] if feeding else [])], return_when=asyncio.FIRST_COMPLETED)
+            stop.set()
+            await asyncio.gather(*runs)
+            if feeding is not None and feeding.done():
+                feeding.result()
+        finally:
+            if feeding is not None:
+                feeding.cancel()
+
+
+def run(settings: Settings) -> int:
+    """Run until SIGTERM or SIGINT. Raises `InvalidInput`."""
+    check(settings)
+    _log_to_stderr(settings.log_level)
+
+    async def live() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def heard(name: str) -> None:
+            if stop.is_set():
+                os._exit(1)
+            _log.info("%s", name)
+            stop.set()
+
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(each, heard, each.name)
+        await serve(settings, stop, lambda address: print(f"listening on {address}", flush=True))
+
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(live())
+    return 0
+
+
+def _judge(profile: Profile, mirror: Mirror) -> Judge:
+    if profile.name in (FOUNDING, FOUNDING_LEDGER):
+        return FoundingJudge(mirror, from_ledger=profile.name == FOUNDING_LEDGER)
+    return ProfileJudge(mirror, profile)
+
+
+def _profile(name: str) -> Profile:
+    for candidate in PROFILES:
+        if candidate.name == name:
+            return candidate
+    raise InvalidInput("--profile", name, f"one of {', '.join(profile.name for profile in PROFILES)}")
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+def _log_to_stderr(level: str) -> None:
+    names = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+    if level not in names:
+        raise InvalidInput("--log-level", level, "debug, info, warning or error")
+    logging.basicConfig(
+        level=names[level], stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", force=True
+    )

@@ -1,0 +1,130 @@
+"""The extender protocol: a request's bytes in, an answer's bytes out.
+
+Problem: kube-scheduler fails a pod's whole cycle for an answer it does not expect, drops the connection after any status but 200, and says
+only what FailedNodes tells it. Choice: filter answers bad requests in its own `Error`; whatever is refused is refused with a reason;
+names are only ever taken from the request. What passes whole is answered with the bytes that came. Limits: prioritize and preempt have no
+place for an error, so theirs are raised and become a plain 400, which kube-scheduler logs.
+Source: Kubernetes, staging/src/k8s.io/kube-scheduler/extender/v1 (v1.36), and what v1.36 was seen to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from cotenant.model.errors import InvalidInput
+from cotenant.services.extender.asks import PodReader
+from cotenant.services.extender.given import Given, GivenNodes
+from cotenant.services.extender.judge import Ask, Judge
+from cotenant.services.extender.mirror import Mirror
+from cotenant.services.extender.preempting import preempt
+from cotenant.services.extender.wire import LARGEST_SCORE, NULL, Args, FilterAnswer
+
+FOUNDING_MAX = 100
+
+_args = msgspec.json.Decoder(Args)
+_encode = msgspec.json.Encoder().encode
+_MISSING = b"null"
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was judged so far, for metrics."""
+
+    judged: int = 0  # nodes looked at by filter
+    refused: int = 0  # of these, turned down
+    unknown: int = 0  # of these, nothing was known
+    errors: int = 0  # answered with Error
+
+
+class Extender:
+    """The protocol's verbs over a judge. Times are Unix seconds."""
+
+    def __init__(self, mirror: Mirror, judge: Judge, score_max: int = LARGEST_SCORE) -> None:
+        if not 1 <= score_max <= FOUNDING_MAX:
+            raise InvalidInput("score max", score_max, f"1 to {FOUNDING_MAX}", f"{LARGEST_SCORE} is the protocol's")
+        self.tally = Tally()
+        self._mirror = mirror
+        self._judge = judge
+        self._pods = PodReader()
+        self._given = GivenNodes(mirror)
+        # Each founding score as its text on the wire, rounded to the nearest.
+        self._texts = [
+            b"%d}" % ((2 * s * score_max + FOUNDING_MAX) // (2 * FOUNDING_MAX)) for s in range(FOUNDING_MAX + 1)
+        ]
+
+    def filter(self, body: bytes, now_s: float) -> bytes:
+        """The answer to a filter request: always one that kube-scheduler can read."""
+        try:
+            ask, given = self._read(body)
+        except InvalidInput as error:
+            return self.failure(str(error))
+        passes = self._judge.passing(ask, given.rows, now_s)
+        tally = self.tally
+        tally.judged += len(given.names)
+        tally.unknown += int(np.count_nonzero(given.rows == 0))
+        if passes.all():
+            if given.items is None:
+                return b'{"NodeNames":%b,"Nodes":null,"FailedNodes":{},"FailedAndUnresolvableNodes":{},"Error":""}' % (
+                    given.raw or _encode(given.names)
+                )
+            return _encode(FilterAnswer(nodes=_listed(given.items)))
+        places = np.flatnonzero(~passes)
+        rows = given.rows[places]
+        reasons = self._judge.reasons(ask, rows, now_s)
+        hopeless = self._judge.hopeless(ask, rows, now_s)
+        failed: dict[str, str] = {}
+        unresolvable: dict[str, str] = {}
+        for place, reason, never in zip(places.tolist(), reasons, hopeless.tolist(), strict=True):
+            (unresolvable if never else failed)[given.names[place]] = reason
+        tally.refused += len(places)
+        left = np.flatnonzero(passes)
+        names, nodes = NULL, NULL
+        if given.items is None:
+            names = msgspec.Raw(self._given.subset(given, left).raw)
+        else:
+            nodes = _listed([given.items[i] for i in left.tolist()])
+        return _encode(FilterAnswer(nodes, names, failed, unresolvable))
+
+    def prioritize(self, body: bytes, now_s: float) -> bytes:
+        """The answer to a prioritize request: one entry for each distinct name given. Raises `InvalidInput`."""
+        ask, given = self._read(body)
+        scores = self._judge.scores(ask, given.rows, now_s)
+        parts: list[bytes] = [b","] * (3 * len(given.names))
+        parts[0::3] = self._given.starts(given)
+        parts[1::3] = map(self._texts.__getitem__, scores.tolist())
+        return b"[" + b"".join(parts[:-1]) + b"]"
+
+    def preempt(self, body: bytes, now_s: float) -> bytes:
+        """The answer to a preemption request. Raises `InvalidInput`."""
+        return preempt(body, self._mirror, self._judge, self._pods, now_s)
+
+    def failure(self, why: str) -> bytes:
+        """A filter's answer that only says what is wrong."""
+        self.tally.errors += 1
+        return _encode(FilterAnswer(error=why))
+
+    def _read(self, body: bytes) -> tuple[Ask, Given]:
+        try:
+            args = _args.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InvalidInput("request", "(not shown)", "ExtenderArgs as JSON", str(error)) from None
+        pod = bytes(args.pod)
+        if pod == _MISSING:
+            raise InvalidInput("Pod", "null", "the pod to judge")
+        ask = self._pods.read(pod)
+        self._mirror.tidy()
+        names, nodes = bytes(args.node_names), bytes(args.nodes)
+        if names != _MISSING:
+            return ask, self._given.by_name(names)
+        if nodes != _MISSING:
+            return ask, self._given.by_object(nodes)
+        raise InvalidInput("NodeNames", "null", "NodeNames or Nodes", "one of the two must be given")
+
+
+def _listed(items: Sequence[msgspec.Raw]) -> msgspec.Raw:
+    """A NodeList of encoded nodes, byte by byte as they came."""
+    return msgspec.Raw(_encode({"items": items}))

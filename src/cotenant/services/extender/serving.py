@@ -1,0 +1,194 @@
+"""Listening: uvicorn with httptools in our own event loop, with or without TLS.
+
+Problem: kube-scheduler keeps one connection open for minutes between calls, and an idle one that is closed under it costs a failed cycle.
+Choice: idle connections stay longer than the 90 s after which the caller closes its own; a head must arrive within seconds; certificates are
+read again when their files change, so that they may be renewed in place. Limits: a body has its own bounds (services/reporting/asgi.py);
+renewed certificates hold for new connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from cotenant.model.errors import InvalidInput
+from cotenant.services.reporting.asgi import Receive, Scope, Send
+
+KEEP_ALIVE_S = 300
+HEAD_WITHIN_S = 10.0
+MOST_CONNECTIONS = 20_000  # an agent a node may hold one
+RENEWED_EVERY_S = 60.0
+
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, field: str, text: str) -> Address:
+        """HOST:PORT, [IPv6]:PORT or :PORT (every address). Raises `InvalidInput`."""
+        host, colon, port = text.rpartition(":")
+        if not colon or not port.isdecimal() or not int(port) < 65536:
+            raise InvalidInput(field, text, "HOST:PORT", "127.0.0.1:8888, or :8888 for every address")
+        return cls(host.strip("[]") or "0.0.0.0", int(port))
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """A server's certificate; with `client_ca` every client must show one that it signed."""
+
+    certificate: Path
+    key: Path
+    client_ca: Path | None = None
+
+    def context(self) -> ssl.SSLContext:
+        """The server side's context. Raises `InvalidInput`."""
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self.load(context)
+        if self.client_ca is not None:
+            try:
+                context.load_verify_locations(self.client_ca)
+            except (OSError, ssl.SSLError) as error:
+                raise InvalidInput("--client-ca", str(self.client_ca), "certificates as PEM", str(error)) from error
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+    def load(self, context: ssl.SSLContext) -> None:
+        """Read the certificate and its key. Raises `InvalidInput`."""
+        try:
+            context.load_cert_chain(self.certificate, self.key, password=lambda: b"")
+        except (OSError, ssl.SSLError, ValueError) as error:
+            where = f"{self.certificate}, {self.key}"
+            raise InvalidInput(
+                "--tls-cert, --tls-key", where, "a certificate and its key without passphrase, as PEM", str(error)
+            ) from error
+
+    def stamp(self) -> tuple[float, ...]:
+        """Changes when the files do."""
+        with suppress(OSError):
+            return tuple(path.stat().st_mtime for path in (self.certificate, self.key))
+        return ()
+
+
+class _Protocol(HttpToolsProtocol):
+    """uvicorn's protocol; the head of a request must be complete within `HEAD_WITHIN_S`."""
+
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._timer = self.loop.call_later(HEAD_WITHIN_S, transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._in_time()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        if self._timer is None:
+            self._timer = self.loop.call_later(HEAD_WITHIN_S, self.transport.abort)
+
+    def on_headers_complete(self) -> None:
+        self._in_time()
+        super().on_headers_complete()
+
+    def _in_time(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class _Uvicorn(uvicorn.Server):
+    """Signals are the process's business."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the handlers alone."""
+        yield
+
+
+class Listener:
+    """An application on a socket that is bound at once, so that its port is known. Raises `InvalidInput` where it cannot be bound."""
+
+    def __init__(self, app: Application, address: Address, tls: Tls | None = None) -> None:
+        self._tls = tls
+        self._context = tls.context() if tls is not None else None
+        family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+        self._socket = socket.socket(family, socket.SOCK_STREAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind((address.host, address.port))
+        except OSError as error:
+            self._socket.close()
+            raise InvalidInput("listen address", str(address), "one that is free", error.strerror or "") from error
+        self.address = Address(address.host, int(self._socket.getsockname()[1]))
+        context = self._context
+        self._server = _Uvicorn(
+            uvicorn.Config(
+                app,
+                http=_Protocol,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                date_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=KEEP_ALIVE_S,
+                timeout_graceful_shutdown=5,
+                limit_concurrency=MOST_CONNECTIONS,
+                ssl_context_factory=None if context is None else lambda config, default: context,
+            )
+        )
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until told to stop; what is under way is finished."""
+        serving = asyncio.create_task(self._server.serve([self._socket]))
+        stopping = asyncio.create_task(stop.wait())
+        renewing = asyncio.create_task(self._renew())
+        try:
+            await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._server.should_exit = True
+            stopping.cancel()
+            renewing.cancel()
+            await serving
+            self._socket.close()
+
+    async def _renew(self) -> None:
+        """Read the certificate again whenever its files change; a bad one keeps the last."""
+        if self._tls is None or self._context is None:
+            return
+        stamp = self._tls.stamp()
+        while True:
+            await asyncio.sleep(RENEWED_EVERY_S)
+            now = self._tls.stamp()
+            if now and now != stamp:
+                stamp = now
+                with suppress(InvalidInput):
+                    self._tls.load(self._context)
