@@ -14,7 +14,6 @@ from typing import Protocol
 
 from cotenant.engine.encoding import PRIORITY_BASE
 from cotenant.model.arrays import Int, Mask
-from cotenant.model.labels import NO_LABELS
 from cotenant.model.pod import Pod, Shape
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
 
@@ -70,24 +69,18 @@ class Judge(Protocol):
 
 def ask_of(pod: Pod) -> Ask:
     """What a pod asks; only what tells pods apart in the scores is kept of its shape, so that shapes stay few."""
-    whole = pod.shape()
-    shape = Shape(
-        requests=whole.requests,
-        tenant=whole.tenant,
-        priority_class=whole.priority_class,
-        is_service=whole.is_service,
-        node_selector=NO_LABELS,
-        node_affinity=None,
-        tolerations=(),
-        anti_affinity=(),
-        spread=(),
-        labels=NO_LABELS,
-        namespace="",
-        group="",
-        group_limit=0,
-        estimate=whole.estimate,
-        load_limit=whole.load_limit,
+    # A fresh pod with the same demands: whatever a shape gains later stays at its default here.
+    bare = Pod(
+        name=pod.name,
+        requests=pod.requests,
+        qos=pod.qos,
+        priority_class=pod.priority_class,
+        tenant=pod.owner,
+        estimate=pod.estimate,
+        objective_p99_ms=pod.objective_p99_ms,
+        load_limit=pod.load_limit,
     )
+    shape = bare.shape()
     return Ask(shape.requests.get(CPU_NAME), shape.requests.get(MEMORY_NAME), _BAND[shape.priority_class], shape)
 
 

@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 import pytest
+from tests.fakes.extender_forms import GIB, NOW, Known, by_name, by_object, node, pod, report, written
 
 from cotenant.model.errors import InvalidInput
-from tests.fakes.extender_forms import GIB, NOW, Known, by_name, by_object, node, pod, report, written
 
 
 def test_names_that_pass_come_back_and_the_other_list_is_null() -> None:
