@@ -45,7 +45,11 @@ def decode(text: str) -> Token:
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         body = msgspec.json.decode(raw, type=_Body)
     except (binascii.Error, msgspec.DecodeError, ValueError) as error:
-        raise ApiError(400, "BadRequest", f"continue key is not valid: {error}") from None
+        raise ApiError(400, "BadRequest", f"invalid continue token: continue key is not valid: {error}") from None
     if body.v != "meta.k8s.io/v1" or body.rv < INCONSISTENT:
-        raise ApiError(400, "BadRequest", "continue key is not valid: incorrect encoding (unsupported version)")
+        raise ApiError(
+            400,
+            "BadRequest",
+            "invalid continue token: continue key is not valid: incorrect encoding (unsupported version)",
+        )
     return Token(body.rv, body.start)

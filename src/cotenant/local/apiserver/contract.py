@@ -140,7 +140,10 @@ class ApiError(Exception):
             if value:
                 details[key] = value
         if self.causes:
-            details["causes"] = [{"reason": c.reason, "message": c.message, "field": c.field} for c in self.causes]
+            details["causes"] = [
+                {"reason": c.reason, "message": c.message, **({"field": c.field} if c.field else {})}
+                for c in self.causes
+            ]
         return {
             "kind": "Status",
             "apiVersion": "v1",

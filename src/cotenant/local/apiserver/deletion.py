@@ -101,8 +101,14 @@ def decide(
         return Decision(Step.MARK if changed else Step.KEEP, obj)
     if grace > 0 or finalizers or not is_removable:
         metadata["deletionTimestamp"] = timestamp(now + grace)
-        metadata["deletionGracePeriodSeconds"] = grace
+        if grace > 0 or is_removable:
+            metadata["deletionGracePeriodSeconds"] = grace
         if metadata.get("generation"):
             metadata["generation"] += 1
         return Decision(Step.MARK, obj)
+    if grace_s is not None:  # a graceful kind shows even its last state as deleted
+        metadata["deletionTimestamp"] = timestamp(now)
+        metadata["deletionGracePeriodSeconds"] = 0
+        if metadata.get("generation"):
+            metadata["generation"] += 1
     return Decision(Step.REMOVE, obj)

@@ -45,13 +45,17 @@ def check_type(obj: Manifest, target: Target) -> None:
     resource = target.resource
     version, kind = obj.get("apiVersion"), obj.get("kind")
     if version and version != resource.api_version:
-        raise bad_request(
-            f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})"
-        )
+        raise _unhandled(kind or resource.kind, version, resource.kind)
     if kind and kind != resource.kind:
-        raise bad_request(f"the kind in the data ({kind}) does not match the expected kind ({resource.kind})")
+        raise _unhandled(kind, resource.api_version, resource.kind)
     if not version or not kind:
         obj["apiVersion"], obj["kind"] = resource.api_version, resource.kind
+
+
+def _unhandled(kind: str, version: str, wanted: str) -> ApiError:
+    return bad_request(
+        f'{kind} in version "{version}" cannot be handled as a {wanted}: no kind "{kind}" is registered for version "{version}"'
+    )
 
 
 def place(metadata: dict[str, Any], target: Target) -> None:
@@ -70,7 +74,7 @@ def place(metadata: dict[str, Any], target: Target) -> None:
 def begin(metadata: dict[str, Any], uid: str, stamp: str, *, has_generation: bool) -> None:
     """What the server says of a new object. Raises ApiError where the writer set what is not theirs."""
     if metadata.get("resourceVersion"):
-        raise ApiError(400, "BadRequest", "resourceVersion should not be set on objects to be created")
+        raise ApiError(500, "", "resourceVersion should not be set on objects to be created")  # as the real server does
     metadata.pop("resourceVersion", None)
     for name in _SYSTEM:
         metadata.pop(name, None)

@@ -173,7 +173,7 @@ def _split(text: str) -> list[str]:
     return [*terms, term]
 
 
-def parse_fields(text: str, selectable: Collection[str], kind: str) -> FieldSelector:
+def parse_fields(text: str, selectable: Collection[str]) -> FieldSelector:
     """A `fieldSelector` parameter over the fields that a kind declares. Raises ApiError 400 for any other field."""
     if not text.strip():
         return FieldSelector()
@@ -186,10 +186,6 @@ def parse_fields(text: str, selectable: Collection[str], kind: str) -> FieldSele
             raise ApiError(400, "BadRequest", f"invalid selector: {text!r}; can't understand {part!r}")
         field, operator, value = found[1].strip(), found[2], re.sub(r"\\(.)", r"\1", found[3])
         if field not in selectable:
-            raise ApiError(
-                400,
-                "BadRequest",
-                f'Unable to find "{kind}" that match label selector "", field selector "{text}": field label not supported: {field}',
-            )
+            raise ApiError(400, "BadRequest", f"field label not supported: {field}")
         terms.append(FieldTerm(field, value, operator != "!="))
     return FieldSelector(tuple(terms))

@@ -186,6 +186,7 @@ class Store:
         self._bounds = bounds if bounds is not None else Bounds()
         self.revision = database.revision() if database is not None else 0
         self.published = self.revision
+        self._opened_at = self.revision
         self._tables: dict[Storage, Table] = {}
         self._next_id = 1
         self._pending: list[_Write] = []
@@ -212,7 +213,7 @@ class Store:
     def _table(self, storage: Storage) -> Table:
         found = self._tables.get(storage)
         if found is None:
-            found = self._tables[storage] = Table(storage, self.revision, self._bounds)
+            found = self._tables[storage] = Table(storage, self._opened_at, self._bounds)
         return found
 
     def table(self, storage: Storage, selectable: Selectable = ()) -> Table:

@@ -16,7 +16,7 @@ from cotenant.local.apiserver.deletion import Step, check_options, decide
 from cotenant.local.apiserver.kinds.conversion import outward
 from cotenant.local.apiserver.stored import Stored, encode
 from cotenant.local.apiserver.verbs_context import Context
-from cotenant.local.apiserver.verbs_errors import conflict, not_found
+from cotenant.local.apiserver.verbs_errors import conflict, not_found, precondition
 from cotenant.local.apiserver.verbs_read import Page, list_page
 
 # Kinds whose delete answers with the object even when it is gone at once; the others answer with a Status.
@@ -38,14 +38,14 @@ _ATTEMPTS = 8
 def check_preconditions(target: Target, stored: Stored, options: DeleteOptions) -> None:
     """Whether the object is the one that was meant. Raises ApiError 409."""
     if options.uid and options.uid != stored.uid:
-        raise conflict(
+        raise precondition(
             target.resource,
             target.name,
             f"the UID in the precondition ({options.uid}) does not match the UID in record ({stored.uid}). "
             "The object might have been deleted and then recreated",
         )
     if options.resource_version and options.resource_version != str(stored.resource_version):
-        raise conflict(
+        raise precondition(
             target.resource,
             target.name,
             f"the ResourceVersion in the precondition ({options.resource_version}) does not match the ResourceVersion in record "
@@ -75,6 +75,7 @@ async def delete(context: Context, target: Target, options: DeleteOptions) -> An
             await context.store.settled(context.store.revision)
             raise not_found(resource, target.name)
         check_preconditions(target, stored, options)
+        behaviour.check_delete(stored.decode())
         warnings: list[str] = []
         if context.admission:
             old = outward(stored.decode(), resource, hub)

@@ -54,6 +54,13 @@ def conflict(resource: Resource, name: str, why: str = _MODIFIED, subresource: s
     )
 
 
+def precondition(resource: Resource, name: str, why: str) -> ApiError:
+    """409 on delete: names the kind, not the plural."""
+    shown_kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+    message = f'Operation cannot be fulfilled on {shown_kind} "{name}": {why}'
+    return ApiError(409, "Conflict", message, name=name, group=resource.group, kind=resource.kind)
+
+
 def invalid(resource: Resource, name: str, causes: Sequence[Cause]) -> ApiError:
     """422 with every cause."""
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind

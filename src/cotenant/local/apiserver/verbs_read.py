@@ -83,11 +83,7 @@ class Selection:
 def selection(context: Context, target: Target, options: ListOptions) -> Selection:
     """Parse the selectors of a request. Raises ApiError 400."""
     table = context.table(target.resource)
-    fields = parse_fields(
-        options.fields,
-        [name for name, _ in table.selectable],
-        f"{target.resource.group}/{target.resource.version}, Kind={target.resource.kind}",
-    )
+    fields = parse_fields(options.fields, [name for name, _ in table.selectable])
     if target.name:
         fields = FieldSelector((*fields.terms, FieldTerm("metadata.name", target.name, True)))
     return Selection(target.namespace, parse_labels(options.labels), fields)
@@ -118,15 +114,13 @@ def _convert(context: Context, resource: Resource) -> Convert | None:
     return converter(resource, context.registry.hub(resource))
 
 
+def _bad_match(cause: Cause) -> ApiError:
+    message = f'ListOptions.meta.k8s.io "" is invalid: {cause.field}: {cause.message}'
+    return ApiError(422, "Invalid", message, group="meta.k8s.io", kind="ListOptions", causes=(cause,))
+
+
 def _forbidden_match(why: str) -> ApiError:
-    return ApiError(
-        422,
-        "Invalid",
-        f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: {why}',
-        group="meta.k8s.io",
-        kind="ListOptions",
-        causes=(Cause("FieldValueForbidden", f"Forbidden: {why}", "resourceVersionMatch"),),
-    )
+    return _bad_match(Cause("FieldValueForbidden", f"Forbidden: {why}", "resourceVersionMatch"))
 
 
 def too_large(asked: int, current: int) -> ApiError:
@@ -144,11 +138,12 @@ def _snapshot_version(context: Context, options: ListOptions) -> int:
     """The revision that a first page must show exactly, 0 for the newest."""
     asked = parse_version(options.resource_version)
     if options.match and options.match not in ("Exact", "NotOlderThan"):
-        raise _forbidden_match(f'unsupported value "{options.match}"')
+        why = f'Unsupported value: "{options.match}": supported values: "Exact", "NotOlderThan", ""'
+        raise _bad_match(Cause("FieldValueNotSupported", why, "resourceVersionMatch"))
     if options.match and not options.resource_version:
         raise _forbidden_match("resourceVersionMatch is forbidden unless resourceVersion is provided")
     if options.match == "Exact" and asked == 0:
-        raise _forbidden_match('resourceVersionMatch "Exact" is forbidden for resourceVersion "0"')
+        raise _forbidden_match('resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
     if asked > context.store.revision:
         raise too_large(asked, context.store.revision)
     is_exact = options.match == "Exact" or (options.limit > 0 and asked > 0 and not options.match)

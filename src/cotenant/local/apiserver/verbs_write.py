@@ -20,7 +20,15 @@ from cotenant.local.apiserver.kinds.conversion import inward, outward
 from cotenant.local.apiserver.store import Table
 from cotenant.local.apiserver.stored import Stored, encode
 from cotenant.local.apiserver.verbs_context import Context
-from cotenant.local.apiserver.verbs_errors import already_exists, bad_request, conflict, forbidden, invalid, not_found
+from cotenant.local.apiserver.verbs_errors import (
+    already_exists,
+    bad_request,
+    conflict,
+    forbidden,
+    invalid,
+    not_found,
+    qualified,
+)
 
 _GENERATE_ATTEMPTS = 8
 _UPDATE_ATTEMPTS = 8
@@ -184,7 +192,10 @@ def _check_identity(target: Target, new: Manifest, old: Manifest, how: Modificat
         cause = Cause(
             "FieldValueInvalid", "Invalid value: 0: must be specified for an update", "metadata.resourceVersion"
         )
-        raise invalid(resource, target.name, [cause])
+        shown = f'{qualified(resource)} "{target.name}" is invalid: {cause.field}: {cause.message}'
+        raise ApiError(
+            422, "Invalid", shown, name=target.name, group=resource.group, kind=resource.plural, causes=(cause,)
+        )
 
 
 def _same(new: Manifest, old: Manifest) -> bool:

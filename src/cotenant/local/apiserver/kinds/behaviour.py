@@ -67,6 +67,9 @@ class Behaviour:
     def admit_last(self, obj: Manifest, old: Manifest | None, world: World) -> None:
         """Built-in validating admission. Raises ApiError to refuse."""
 
+    def check_delete(self, obj: Manifest) -> None:
+        """Whether an object may be deleted at all. Raises ApiError 403."""
+
     def prepare_create(self, obj: Manifest, world: World) -> None:
         """What the server says of a new object, in place, after admission."""
 
@@ -115,6 +118,16 @@ class SpecBehaviour(Behaviour):
 
     has_generation = True
     has_status = True
+
+    def __init__(self, first_status: Manifest | None = None, **options: bool) -> None:
+        """`first_status`: what a new object's status says before a controller has seen it."""
+        super().__init__(**options)
+        self._first_status = first_status
+
+    def prepare_create(self, obj: Manifest, world: World) -> None:
+        """The first status, where the kind has one."""
+        if self._first_status is not None:
+            obj["status"] = dict(self._first_status)
 
     def wanted(self, obj: Manifest) -> object:
         """The spec."""

@@ -87,6 +87,26 @@ def _needs_no_leave(pod: Manifest, budget: Manifest) -> bool:
     return desired > 0 and healthy >= desired
 
 
+def _say_full(status: dict[str, Any], generation: int, stamp: str) -> None:
+    """The condition that no disruption is allowed any more."""
+    condition: dict[str, Any] = {
+        "type": "DisruptionAllowed",
+        "status": "False",
+        "observedGeneration": generation,
+        "lastTransitionTime": stamp,
+        "reason": "InsufficientPods",
+        "message": "",
+    }
+    conditions: list[Any] = status.setdefault("conditions", [])
+    for at, found in enumerate(conditions):
+        if found.get("type") == condition["type"]:
+            if found.get("status") == "False":
+                condition["lastTransitionTime"] = found.get("lastTransitionTime", stamp)
+            conditions[at] = condition
+            return
+    conditions.append(condition)
+
+
 def _take(budget: Manifest, pod_name: str, stamp: str) -> None:
     """Take one allowed disruption. Raises ApiError 403, 429."""
     name, status = budget["metadata"]["name"], budget.setdefault("status", {})
@@ -123,9 +143,7 @@ def _take(budget: Manifest, pod_name: str, stamp: str) -> None:
         raise _too_many(why, 0)
     status["disruptionsAllowed"] = allowed - 1
     if allowed == 1:
-        for found in status.get("conditions") or []:
-            if found.get("type") == "DisruptionAllowed" and found.get("status") == "True":
-                found.update(status="False", reason="InsufficientPods", lastTransitionTime=stamp)
+        _say_full(status, budget["metadata"].get("generation", 0), stamp)
     disrupted[pod_name] = stamp
 
 

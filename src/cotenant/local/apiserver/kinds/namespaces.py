@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from cotenant.local.apiserver.contract import Cause, Manifest
 from cotenant.local.apiserver.kinds.behaviour import Behaviour, World
-from cotenant.local.apiserver.verbs_errors import immutable
+from cotenant.local.apiserver.verbs_errors import forbidden_message, immutable
 
 FINALIZER = "kubernetes"
 NAME_LABEL = "kubernetes.io/metadata.name"
@@ -47,6 +47,12 @@ class NamespaceBehaviour(Behaviour):
         if (obj["metadata"].get("labels") or {}).get(NAME_LABEL) != name:
             return [immutable(f"metadata.labels[{NAME_LABEL}]", name)]
         return []
+
+    def check_delete(self, obj: Manifest) -> None:
+        """Those that the system lives in stay."""
+        name = obj["metadata"]["name"]
+        if name in UNDELETABLE:
+            raise forbidden_message("namespaces", name, "this namespace may not be deleted")
 
     def prepare_delete(self, obj: Manifest) -> None:
         """It is Terminating from the request on."""

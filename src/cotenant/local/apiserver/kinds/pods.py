@@ -47,6 +47,7 @@ class PodBehaviour(SpecBehaviour):
             for name in ("priority", "preemptionPolicy", "serviceAccountName", "serviceAccount"):
                 if spec.get(name) is None and name in old["spec"]:
                     spec[name] = old["spec"][name]
+            pod_admission.add_tolerations(spec)
             return
         pod_admission.set_account(spec)
         self._priorities.admit(obj, world)

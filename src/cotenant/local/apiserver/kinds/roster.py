@@ -213,7 +213,12 @@ BUILT_IN: tuple[Resource, ...] = (
 
 def behaviours(*, taints_new_nodes: bool = True) -> dict[tuple[str, str], Behaviour]:
     """How each built-in behaves, by storage; what is not here is stored as written, without generation."""
-    workload, counted = WorkloadBehaviour(), Behaviour(has_generation=True, needs_version=True)
+    replica_status: Manifest = {"replicas": 0}
+    daemon_status = dict.fromkeys(
+        ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"), 0
+    )
+    budget_status = dict.fromkeys(("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"), 0)
+    workload, counted = WorkloadBehaviour({}), Behaviour(has_generation=True, needs_version=True)
     return {
         ("", "endpoints"): Behaviour(may_create_on_update=True),
         ("", "events"): Behaviour(may_create_on_update=True),
@@ -223,12 +228,12 @@ def behaviours(*, taints_new_nodes: bool = True) -> dict[tuple[str, str], Behavi
         ("", "persistentvolumes"): VolumeBehaviour(),
         ("", "pods"): PodBehaviour(),
         ("", "services"): ServiceBehaviour(),
-        ("apps", "daemonsets"): workload,
+        ("apps", "daemonsets"): WorkloadBehaviour(daemon_status),
         ("apps", "deployments"): workload,
-        ("apps", "replicasets"): workload,
-        ("apps", "statefulsets"): StatefulSetBehaviour(),
+        ("apps", "replicasets"): WorkloadBehaviour(replica_status),
+        ("apps", "statefulsets"): StatefulSetBehaviour({"replicas": 0, "availableReplicas": 0}),
         ("batch", "jobs"): JobBehaviour(),
-        ("policy", "poddisruptionbudgets"): SpecBehaviour(needs_version=True),
+        ("policy", "poddisruptionbudgets"): SpecBehaviour(budget_status, needs_version=True),
         ("coordination.k8s.io", "leases"): Behaviour(needs_version=True, may_create_on_update=True),
         ("scheduling.k8s.io", "priorityclasses"): PriorityClassBehaviour(),
         ("storage.k8s.io", "csinodes"): Behaviour(needs_version=True),

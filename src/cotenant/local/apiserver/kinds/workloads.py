@@ -94,6 +94,7 @@ class JobBehaviour(SpecBehaviour):
 
     def prepare_create(self, obj: Manifest, world: World) -> None:
         """Labels of the template and a selector that only this Job's pods have, unless the writer chose one."""
+        obj["status"] = {}
         spec = obj.get("spec")
         if not isinstance(spec, dict) or not isinstance(spec.get("template"), dict):
             raise bad_request("Job: spec.template: expected an object")
