@@ -95,7 +95,7 @@ def parse_version(text: str) -> int:
         return 0
     if not text.isascii() or not text.isdigit():
         raise bad_request(
-            f'Invalid value: "{text}": invalid resource version: strconv.ParseUint: parsing "{text}": invalid syntax'
+            f'invalid resource version: resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
         )
     return int(text)
 

@@ -108,7 +108,7 @@ def _check_gates(new: list[Any], old: list[Any]) -> list[Cause]:
     known = {gate.get("name") for gate in old}
     return [
         _forbidden(
-            f"spec.schedulingGates[{at}]",
+            f"spec.schedulingGates[{at}].name",
             f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'",
         )
         for at, gate in enumerate(new)
@@ -122,7 +122,7 @@ def _check_gated(munged: dict[str, Any], old: Manifest) -> list[Cause]:
     before, after = old.get("nodeSelector") or {}, munged.get("nodeSelector") or {}
     if before != after:
         if any(after.get(key) != value for key, value in before.items()):
-            why = "Invalid value: additions to spec.nodeSelector are allowed, deletions and mutations are not"
+            why = f"Invalid value: {shown(after)}: only additions to spec.nodeSelector are allowed (no mutations or deletions)"
             causes.append(Cause("FieldValueInvalid", why, "spec.nodeSelector"))
         _as_before(munged, old, "nodeSelector")
     was = dict(old.get("affinity") or {})

@@ -186,7 +186,7 @@ def test_gates_are_shown_and_can_only_be_taken_away(serve: Any, pod: Any) -> Non
         ({"schedulerName": "other"}, False),
         ({"nodeName": "n1"}, False),
         ({"terminationGracePeriodSeconds": 5}, False),
-        ({"tolerations": []}, False),
+        ({"tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Equal", "effect": "NoExecute"}]}, False),
     ],
 )
 def test_only_some_of_a_pod_may_change(serve: Any, pod: Any, change: Any, is_allowed: bool) -> None:
