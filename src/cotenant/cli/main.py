@@ -15,6 +15,7 @@ from cyclopts import App, CycloptsError
 from cotenant import __version__
 from cotenant.cli import lab
 from cotenant.cli.extender import extender
+from cotenant.cli.scheduler import scheduler
 from cotenant.model.errors import CotenantError, InvalidInput
 
 BAD_INPUT = 2
@@ -30,6 +31,7 @@ app = App(
 )
 app.command(lab.app)
 app.command(extender)
+app.command(scheduler)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -37,18 +37,18 @@ def rejections(encoder: Encoder, k: int, rows: Int | None = None) -> tuple[Rejec
         left = left[passing]
 
     keep(nodes.ready[left], "NodeReady", NOT_READY)
-    repelled: list[int] = []
-    for row in left.tolist():
-        # The taint itself, not its bit: past 64 distinct taints some have none.
-        taint = first_repelling(encoder.node(row).effective_taints, encoder.shape(k).tolerations)
+    # Nodes with equal taints are judged by one of them, by the taints themselves: past 64 distinct ones some have no bit.
+    here, lists = left, encoder.taint_lists()[left]
+    for each, first, times in zip(*np.unique(lists, return_index=True, return_counts=True), strict=True):
+        taint = first_repelling(encoder.node(int(here[first])).effective_taints, encoder.shape(k).tolerations)
         if taint is None:
             continue
-        repelled.append(row)
+        keeping = lists != each
+        left, lists = left[keeping], lists[keeping]
         if taint.key == UNSCHEDULABLE_TAINT:
-            count("NodeUnschedulable", UNSCHEDULABLE, 1)
+            count("NodeUnschedulable", UNSCHEDULABLE, int(times))
         else:
-            count("TaintToleration", taints.reason(taint), 1)
-    left = left[~np.isin(left, repelled)]
+            count("TaintToleration", taints.reason(taint), int(times))
     keep(node_affinity.mask(nodes, shapes, k, left), "NodeAffinity", node_affinity.REASON)
     short = fit.short(nodes, shapes, k, left)
     for column, name in enumerate(encoder.axis.names):

@@ -18,6 +18,9 @@ GROUP = "cotenant.io/group"  # at most `GROUP_LIMIT` pods of a group on one node
 GROUP_LIMIT = "cotenant.io/group-limit"  # default 1
 LOAD_LIMIT = "cotenant.io/load-limit"  # largest estimated CPU fraction of a node that the pod may lead to
 
+# --- on pods, by our scheduler
+DECISION = "cotenant.io/decision"  # JSON: why the pod went where it went, written together with its node
+
 # --- on pods, for simulated nodes only
 SIMULATED = "cotenant.io/simulated"  # JSON: what the pod really does (local/nodes/behaviour.py)
 RUN_SECONDS = "cotenant.io/run-seconds"  # how long a simulated pod runs, alone on its node; absent = for ever

@@ -1,0 +1,62 @@
+"""`cotenant scheduler`: the scheduler of a Kubernetes cluster, or one of several replicas of it.
+
+Only signatures and words stand here; what the command does is imported when it runs, so that `--help` stays quick.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+DEFAULT_PROFILE = "cotenant-requests"
+
+
+def scheduler(
+    *,
+    kubeconfig: Annotated[
+        Path | None, Parameter(help="Default: $KUBECONFIG, ~/.kube/config, or the pod's service account.")
+    ] = None,
+    context: Annotated[str, Parameter(help="Default: the file's current context.")] = "",
+    scheduler_name: Annotated[str, Parameter(help="Pods with this spec.schedulerName are ours.")] = "cotenant",
+    profile: Annotated[str, Parameter(help="Placement profile; `cotenant lab policies` lists them.")] = DEFAULT_PROFILE,
+    leader_elect: Annotated[bool, Parameter(help="Compete with other replicas for a Lease before binding.")] = True,
+    lease_namespace: Annotated[str, Parameter(help="Where the Lease is; default: the kubeconfig's namespace.")] = "",
+    qps: Annotated[float, Parameter(help="Requests a second to the API server, at most; inf: no limit.")] = float(
+        "inf"
+    ),
+    burst: Annotated[float, Parameter(help="Requests that may come at once.")] = 1000.0,
+    binds_in_flight: Annotated[int, Parameter(help="Binds under way at once.")] = 32,
+    notices_per_s: Annotated[float, Parameter(help="Pod conditions, and as many events, written a second.")] = 50.0,
+    listen: Annotated[
+        str, Parameter(help="HOST:PORT of metrics, health and reports; port 0: any.")
+    ] = "127.0.0.1:10261",
+    report_token_file: Annotated[
+        Path | None, Parameter(help="File with the bearer token that POST /metrics/report asks for.")
+    ] = None,
+    log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
+) -> int:
+    """Place the pods of a Kubernetes cluster whose schedulerName is ours.
+
+    It serves /metrics, /healthz, /readyz and takes nodes' reports at POST /metrics/report. Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input.
+    """
+    from cotenant.services.scheduler import main
+
+    return main.run(
+        main.Request(
+            kubeconfig=kubeconfig,
+            context=context,
+            scheduler_name=scheduler_name,
+            profile=profile,
+            leader_elect=leader_elect,
+            lease_namespace=lease_namespace,
+            qps=qps,
+            burst=burst,
+            binds_in_flight=binds_in_flight,
+            notices_per_s=notices_per_s,
+            listen=listen,
+            report_token_file=report_token_file,
+            log_level=log_level,
+        )
+    )

@@ -1,0 +1,40 @@
+"""What happened, as far as it may help pods that were refused; and which refusals it may help.
+
+Problem: to try every waiting pod after every event costs all the time there is, and to miss the event that would have helped leaves a pod waiting
+for minutes. Choice: refusals by a filter that looks at a row alone are tried again exactly when the filter passes on a row that changed;
+refusals by the others after the kinds of event listed here. Source: the queueing hints of kube-scheduler's plugins. Limits: kinds, not
+contents: a pod that waits for affinity is tried when any pod was seated. The values are kube-scheduler's event names.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+EVERYTHING = "*"
+
+
+class Event(StrEnum):
+    """A kind of event."""
+
+    NODE_ADDED = "NodeAdd"
+    NODE_CHANGED = "NodeUpdate"
+    NODE_GONE = "NodeDelete"
+    POD_SEATED = "AssignedPodAdd"
+    POD_CHANGED = "AssignedPodUpdate"
+    POD_GONE = "AssignedPodDelete"
+    NAMESPACE = "NamespaceUpdate"
+
+
+_NODES = frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.NODE_GONE})
+_HELPING = {
+    "PodTopologySpread": _NODES | {Event.POD_SEATED, Event.POD_CHANGED, Event.POD_GONE},
+    "InterPodAffinity": _NODES | {Event.POD_SEATED, Event.POD_CHANGED, Event.POD_GONE, Event.NAMESPACE},
+    "NodePorts": frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.POD_GONE}),
+    "VolumeBinding": frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.POD_GONE}),
+    "VolumeRestrictions": frozenset({Event.POD_GONE}),
+}
+
+
+def helping(plugin: str) -> frozenset[Event]:
+    """Events after which a refusal by this filter may not stand; all of them for a filter that is not listed."""
+    return _HELPING.get(plugin, frozenset(Event))

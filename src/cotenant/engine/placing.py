@@ -1,0 +1,216 @@
+"""Judging pods of a real cluster: the profile's placement over the seats, with an account of every choice.
+
+Problem: the lab and the cluster must place alike, and a cluster's pods carry more (claims, nominations) and must be explained. Choice: the
+same profile, filters, scores and narrowing as engine/scheduler.py, through the form of the compiled loop that keeps accounts; what only some
+pods carry narrows the rows of those pods alone. Limits: an account names filters in general; only a pod that waits gets the full list with
+names of resources and taints, because that is when somebody reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotenant.engine.cluster_queue import Verdict
+from cotenant.engine.narrowing import EVERYWHERE
+from cotenant.engine.podstate import Entry
+from cotenant.engine.rejections import rejections
+from cotenant.engine.seating import Seating
+from cotenant.engine.told import Account, blank, helped, place_told
+from cotenant.model.arrays import Float, Int, Mask
+from cotenant.model.decision import Candidate, DecisionRecord
+from cotenant.model.reasons import Rejection
+from cotenant.policy.placement.compiled import REASONS, Reject, commit, reject_rows, sample_size, score_rows
+from cotenant.policy.placement.preference import passing, scaled
+from cotenant.policy.placement.profiles import Profile
+
+ROW_LOCAL = frozenset({"NodeReady", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodeResourcesFit", "GroupLimit", "LoadThreshold"})  # fmt: skip
+
+# Filters by the names that Kubernetes' users know, where one of the compiled verdicts is one of them.
+_PLUGINS = {
+    Reject.NOT_READY: "NodeReady",
+    Reject.TAINT: "TaintToleration",
+    Reject.SELECTOR: "NodeAffinity",
+    Reject.CPU: "NodeResourcesFit",
+    Reject.MEMORY: "NodeResourcesFit",
+    Reject.RESOURCE: "NodeResourcesFit",
+    Reject.GROUP: "GroupLimit",
+    Reject.LOAD: "LoadThreshold",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Of one pod: its row, -1 = none, and where in which account that stands."""
+
+    row: int
+    account: Account
+    at: int
+    allowed: int  # rows that the rules between pods and the pod's claims left, -1 = all
+
+
+_CLOSED = Judgement(-1, blank(1), 0, 0)  # of a pod to which its rules leave no row: filters were not asked
+
+
+class Placing:
+    """One profile over one cluster's seats."""
+
+    def __init__(self, seating: Seating, profile: Profile, rng: np.random.Generator) -> None:
+        self.profile = profile
+        self._seating = seating
+        self._rng = rng
+        self._knobs = profile.knobs.array()
+        self._cursor = np.zeros(1, dtype=np.int64)  # where node sampling goes on
+
+    def place(self, pods: Sequence[Entry], now_s: float, only: Mask = EVERYWHERE) -> list[Judgement]:
+        """Place these pods in this order, the arrays being up to date; those placed are in the ledger and the narrowing.
+
+        `only` narrows the rows of all of them.
+        """
+        seating = self._seating
+        numbers = np.fromiter((entry.number for entry in pods), dtype=np.int64, count=len(pods))
+        shapes = np.fromiter((entry.shape for entry in pods), dtype=np.int64, count=len(pods))
+        found: list[Judgement] = [_CLOSED] * len(pods)
+
+        def run(positions: Int, allowed: Mask) -> Int:
+            left = _both(allowed, only)
+            account = self._judge(shapes[positions], left, now_s)
+            count = int(left.sum()) if len(left) else -1
+            for at, (position, row) in enumerate(zip(positions.tolist(), account.rows.tolist(), strict=True)):
+                found[position] = Judgement(row, account, at, count)
+            return account.rows
+
+        def preferring(position: int, allowed: Mask, wishes: Callable[[Int], Float]) -> int:
+            left = _both(allowed, only)
+            account = self._judge_with_wishes(int(shapes[position]), left, wishes, now_s)
+            found[position] = Judgement(int(account.rows[0]), account, 0, int(left.sum()) if len(left) else -1)
+            return int(account.rows[0])
+
+        rows = seating.narrowing.place(numbers, run, preferring)
+        placed = rows >= 0
+        seating.ledger.note_placed(numbers[placed], rows[placed], shapes[placed])
+        return found
+
+    def _judge_with_wishes(self, k: int, allowed: Mask, wishes: Callable[[Int], Float], now_s: float) -> Account:
+        """As `preference.choose_preferring`, committed, with the account."""
+        nodes, shapes, profile = self._seating.ledger.nodes, self._seating.ledger.shapes, self.profile
+        size = nodes.capacity.shape[0]
+        account = blank(1)
+        verdicts = np.empty(size, dtype=np.int64)
+        reject_rows(nodes, shapes, k, int(profile.fit), self._knobs, verdicts)
+        if len(allowed):
+            verdicts[~allowed] = Reject.NOT_READY
+        account.counts[0] = np.bincount(verdicts, minlength=account.counts.shape[1])
+        sample = sample_size(size) if profile.samples_nodes else 0
+        rows = passing(nodes, shapes, k, allowed, int(profile.fit), self._knobs, sample, self._cursor)
+        if len(rows) == 0:
+            return account
+        own = np.empty(size)
+        score_rows(int(profile.score), nodes, shapes, k, now_s, self._knobs, own)
+        total = scaled(int(profile.score), own[rows]) + wishes(rows)
+        ties = rows[total == total.max()]
+        row = int(ties[self._rng.integers(len(ties))]) if profile.random_ties and len(ties) > 1 else int(ties.min())
+        first = np.argsort(-total, kind="stable")[: account.best.shape[1]]
+        account.best[0, : len(first)] = rows[first]
+        account.scores[0, : len(first)] = total[first]
+        account.score[0] = total.max()
+        account.rows[0] = row
+        commit(nodes, row, shapes, k)
+        return account
+
+    def _judge(self, shapes: Int, allowed: Mask, now_s: float) -> Account:
+        seating, profile = self._seating, self.profile
+        nodes = seating.ledger.nodes
+        return place_told(
+            shapes,
+            nodes,
+            seating.ledger.shapes,
+            allowed,
+            int(profile.fit),
+            int(profile.score),
+            profile.random_ties,
+            sample_size(nodes.capacity.shape[0]) if profile.samples_nodes else 0,
+            self._cursor,
+            now_s,
+            self._knobs,
+            self._rng,
+        )
+
+    def helped(self, shapes: Sequence[int], rows: Sequence[int]) -> Mask:
+        """Which of these shapes pass every row-local filter on any of these rows."""
+        seating = self._seating
+        return helped(
+            np.array(shapes, dtype=np.int64),
+            np.array(rows, dtype=np.int64),
+            seating.ledger.nodes,
+            seating.ledger.shapes,
+            int(self.profile.fit),
+            self._knobs,
+        )
+
+    # ---- accounts
+
+    def told(self, entry: Entry, judgement: Judgement, now_s: float) -> DecisionRecord:
+        """The record of a pod that was placed."""
+        account, at, names = judgement.account, judgement.at, self._seating.names
+        there = len(self._seating.encoder.node_rows)
+        counts = account.counts[at].tolist()
+        counts[Reject.NOT_READY] -= len(names) - there  # rows whose nodes are gone
+        found: list[Rejection] = []
+        if judgement.allowed >= 0:
+            narrowed = min(max(0, there - judgement.allowed), max(0, counts[Reject.NOT_READY]))
+            counts[Reject.NOT_READY] -= narrowed
+            if narrowed:
+                found.append(
+                    Rejection(
+                        "Narrowing", "node(s) did not suit the pod's rules on other pods, or its claims", narrowed
+                    )
+                )
+        for verdict, plugin in _PLUGINS.items():
+            if counts[verdict] > 0:
+                found.append(Rejection(plugin, REASONS[verdict], counts[verdict]))
+        best = [
+            Candidate(names[row], score)
+            for row, score in zip(account.best[at].tolist(), account.scores[at].tolist(), strict=True)
+            if row >= 0
+        ]
+        if judgement.row not in account.best[at]:  # a tie or a sample may choose beyond the best few
+            best[-1:] = [Candidate(names[judgement.row], float(account.score[at]))]
+        return DecisionRecord(
+            pod=entry.seen.pod.key,
+            at_s=now_s,
+            nodes=there,
+            node=names[judgement.row],
+            rejections=tuple(found),
+            candidates=tuple(best),
+            policy=self.profile.name,
+        )
+
+    def verdict(self, entry: Entry, now_s: float) -> Verdict:
+        """Why a pod that was not placed waits, as the arrays stand."""
+        seating = self._seating
+        encoder, narrowing = seating.encoder, seating.narrowing
+        rows: Int | None = None
+        narrowed: tuple[Rejection, ...] = ()
+        if narrowing.is_narrowed(entry.number):
+            narrowed = narrowing.rejections(entry.number)
+            allowed = narrowing.allowed(entry.number)
+            rows = np.flatnonzero(allowed & narrowing.regions.here()) if len(allowed) else None
+        turned_down = (*narrowed, *rejections(encoder, entry.shape, rows))
+        record = DecisionRecord(
+            pod=entry.seen.pod.key,
+            at_s=now_s,
+            nodes=len(encoder.node_rows),
+            node=None,
+            rejections=turned_down,
+            policy=self.profile.name,
+        )
+        return Verdict(record, record.headline(), frozenset(rejection.filter for rejection in turned_down))
+
+
+def _both(left: Mask, right: Mask) -> Mask:
+    if len(left) == 0:
+        return right
+    return left if len(right) == 0 else left & right

@@ -1,0 +1,1 @@
+"""`cotenant scheduler`: a complete second scheduler of a Kubernetes cluster."""

@@ -1,0 +1,107 @@
+"""Carrying out preemptions: the nomination, then the victims' eviction.
+
+Problem: a preemptor whose nomination was lost is forgotten after a restart, and a victim that cannot be evicted blocks it. Choice: the
+nomination is written first, so that a scheduler that starts again keeps the room; then every victim is marked with the DisruptionTarget
+condition and deleted with its own grace, only if it still is that pod. Limits: budgets were respected as far as possible when the victims were
+chosen; like kube-scheduler, a preemption of which no better choice existed deletes all the same.
+Source: Kubernetes documentation, "Pod Priority and Preemption" and "Pod disruption conditions".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from cotenant.drivers.kube.client import Client
+from cotenant.drivers.kube.errors import Conflict, NotFound
+from cotenant.drivers.kube.objects import PODS
+from cotenant.engine.cluster import Cluster
+from cotenant.engine.instructions import Preempt, Victim
+from cotenant.model.errors import CotenantError
+from cotenant.services.scheduler.metrics import Metrics
+from cotenant.services.scheduler.notices import Notices
+
+_log = logging.getLogger(__name__)
+
+
+class Evictor:
+    """Carries out preemptions side by side."""
+
+    def __init__(
+        self,
+        client: Client,
+        cluster: Cluster,
+        notices: Notices,
+        metrics: Metrics,
+        scheduler: str,
+        now: Callable[[], float],
+        changed: Callable[[], None],
+    ) -> None:
+        self._client = client
+        self._cluster = cluster
+        self._notices = notices
+        self._metrics = metrics
+        self._scheduler = scheduler
+        self._now = now
+        self._changed = changed
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def add(self, preempt: Preempt) -> None:
+        """Begin a preemption."""
+        self._metrics.preemptions.inc()
+        self._metrics.victims.observe(len(preempt.victims))
+        task = asyncio.create_task(self._carry_out(preempt))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def stop(self) -> None:
+        """Cut what is under way."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def _carry_out(self, preempt: Preempt) -> None:
+        try:
+            await self._nominate(preempt)
+            async with asyncio.TaskGroup() as group:
+                for victim in preempt.victims:
+                    group.create_task(self._evict(victim, preempt))
+        except NotFound:
+            pass  # the preemptor is gone: the watch says so too
+        except CotenantError as error:
+            self._failed(preempt, error)
+        except ExceptionGroup as errors:
+            if errors.split(CotenantError)[1] is not None:
+                self._metrics.loop_errors.inc()
+                _log.exception("preemption for %s", preempt.key)
+            self._failed(preempt, errors.exceptions[0])
+        finally:
+            self._changed()
+
+    def _failed(self, preempt: Preempt, error: Exception) -> None:
+        _log.warning("preemption for %s on %s: %s", preempt.key, preempt.node, error)
+        self._cluster.preempt_failed(preempt.uid, self._now())
+
+    async def _nominate(self, preempt: Preempt) -> None:
+        namespace, _, name = preempt.key.partition("/")
+        body = {"metadata": {"uid": preempt.uid}, "status": {"nominatedNodeName": preempt.node}}
+        await self._client.patch_status(PODS, namespace, name, body)
+
+    async def _evict(self, victim: Victim, preempt: Preempt) -> None:
+        namespace, _, name = victim.key.partition("/")
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": f"{self._scheduler}: preempting to accommodate a higher priority pod",
+            "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+        try:
+            await self._client.patch_status(
+                PODS, namespace, name, {"metadata": {"uid": victim.uid}, "status": {"conditions": [condition]}}
+            )
+            await self._client.delete(PODS, namespace, name, uid=victim.uid)
+        except (NotFound, Conflict):
+            return  # gone, or another pod has its name: the watch says so too
+        self._notices.preempted(victim, preempt)

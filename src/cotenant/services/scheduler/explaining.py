@@ -1,0 +1,64 @@
+"""The decision record as it is written on a pod: compact JSON of bounded size.
+
+Problem: "why is it there" must be answered long after the scheduler forgot, and annotations are paid for in the API server's memory, once a
+pod. Choice: one annotation, sent inside the Binding so that it is there exactly if the bind is; a few hundred bytes, never above
+`MOST_BYTES`: what does not fit is left out, the least important first. Limits: scores are rounded to four digits.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from cotenant.model.decision import DecisionRecord
+
+MOST_BYTES = 2048
+
+
+class Choice(msgspec.Struct, frozen=True, array_like=True):
+    """A node and its score."""
+
+    node: str
+    score: float
+
+
+class Written(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """The annotation's value."""
+
+    at: str  # RFC 3339
+    policy: str
+    nodes: int  # looked at
+    score: float | None = None
+    waited_seconds: float = 0.0
+    attempts: int = 1
+    rejected: dict[str, int] = {}  # "filter: reason" -> nodes
+    next: tuple[Choice, ...] = ()  # the best of the others
+
+
+_encoder = msgspec.json.Encoder()
+
+
+def written(record: DecisionRecord, waited_s: float, attempts: int) -> str:
+    """The annotation for a pod that was placed."""
+    chosen = next((c.score for c in record.candidates if c.node == record.node), None)
+    value = Written(
+        at=datetime.fromtimestamp(record.at_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        policy=record.policy,
+        nodes=record.nodes,
+        score=None if chosen is None else _rounded(chosen),
+        waited_seconds=round(max(0.0, waited_s), 3),
+        attempts=attempts,
+        rejected={f"{r.filter}: {r.reason}": r.nodes for r in record.rejections},
+        next=tuple(Choice(c.node, _rounded(c.score)) for c in record.candidates if c.node != record.node),
+    )
+    encoded = _encoder.encode(value)
+    if len(encoded) > MOST_BYTES:
+        encoded = _encoder.encode(msgspec.structs.replace(value, next=()))
+    if len(encoded) > MOST_BYTES:
+        encoded = _encoder.encode(msgspec.structs.replace(value, next=(), rejected={}))
+    return encoded.decode()
+
+
+def _rounded(score: float) -> float:
+    return float(f"{score:.4g}")

@@ -1,0 +1,133 @@
+"""Starting a scheduler process: arguments checked, logs set up, signals heard.
+
+Problem: a wrong argument must be one clear line before anything is asked of a server. Choice: everything is checked here, then one event
+loop runs until SIGTERM or SIGINT. A second signal does not wait for the hand-over. Limits: logs are lines on standard error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+
+from cotenant.drivers.kube.access import load_access
+from cotenant.drivers.kube.client import Client
+from cotenant.drivers.kube.leases import LeaderElector
+from cotenant.model.errors import InvalidInput
+from cotenant.policy.placement.profiles import PROFILES, Profile
+from cotenant.services.scheduler.process import Alone, Leadership, Options, SchedulerProcess
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The command's arguments."""
+
+    kubeconfig: Path | None
+    context: str
+    scheduler_name: str
+    profile: str
+    leader_elect: bool
+    lease_namespace: str
+    qps: float
+    burst: float
+    binds_in_flight: int
+    notices_per_s: float
+    listen: str
+    report_token_file: Path | None
+    log_level: str
+
+
+def run(request: Request) -> int:
+    """Run until a signal. Raises `InvalidInput`."""
+    profile = _profile(request.profile)
+    host, port = _address(request.listen)
+    if not request.scheduler_name:
+        raise InvalidInput("--scheduler-name", "", "a name")
+    if request.binds_in_flight < 1:
+        raise InvalidInput("--binds-in-flight", request.binds_in_flight, "1 or more")
+    if not request.burst >= 1 or not isfinite(request.burst):
+        raise InvalidInput("--burst", request.burst, "1 or more")
+    if not request.qps > 0:
+        raise InvalidInput("--qps", request.qps, "a number above 0, or inf")
+    if not (request.notices_per_s > 0 and isfinite(request.notices_per_s)):
+        raise InvalidInput("--notices-per-s", request.notices_per_s, "a number above 0")
+    _log_to_stderr(request.log_level)
+    access = load_access(request.kubeconfig, request.context)
+    options = Options(
+        scheduler=request.scheduler_name,
+        binds_in_flight=request.binds_in_flight,
+        qps=request.qps,
+        burst=int(request.burst),
+        notices_per_s=request.notices_per_s,
+        host=host,
+        port=port,
+        report_token=request.report_token_file,
+    )
+    identity = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+    namespace = request.lease_namespace or access.namespace
+
+    def leadership(client: Client) -> Leadership:
+        if not request.leader_elect:
+            return Alone()
+        return LeaderElector(client, namespace, f"{request.scheduler_name}-scheduler", identity)
+
+    async def live() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def heard(name: str) -> None:
+            if stop.is_set():
+                _log.warning("%s again: not waiting for anything", name)
+                os._exit(1)
+            _log.info("%s", name)
+            stop.set()
+
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(each, heard, each.name)
+        await SchedulerProcess(access, profile, options, identity, leadership).run(stop)
+
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(live())
+    return 0
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+def _profile(name: str) -> Profile:
+    for candidate in PROFILES:
+        if candidate.name == name:
+            return candidate
+    raise InvalidInput("--profile", name, "a placement profile", f"one of {', '.join(p.name for p in PROFILES)}")
+
+
+def _address(listen: str) -> tuple[str, int]:
+    host, colon, port = listen.rpartition(":")
+    if not colon or not port.isdecimal() or not 0 <= int(port) < 65536:
+        raise InvalidInput("--listen", listen, "HOST:PORT", "127.0.0.1:0 for any free port")
+    return host.strip("[]") or "0.0.0.0", int(port)
+
+
+def _log_to_stderr(level: str) -> None:
+    names = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+    if level not in names:
+        raise InvalidInput("--log-level", level, "debug, info, warning or error")
+    logging.basicConfig(
+        level=names[level], stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", force=True
+    )
