@@ -10,6 +10,7 @@ Source: Kubernetes' description of FieldsV1; structured-merge-diff's notions of 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -38,6 +39,10 @@ _NOBODYS = frozenset(
 _ALWAYS_THERE = frozenset(
     {"spec", "status", "template", "metadata", "strategy", "updateStrategy", "jobTemplate", "containers"}
 )
+
+_LEAF: FieldSet = {}  # a member with nothing below; shared, as sets are never changed in place
+_KNOWN_SETS = 512  # kept at once
+_KNOWN_BYTES = 16 * 1024  # longer values are not kept
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -71,27 +76,30 @@ def written(value: Any, node: Node) -> FieldSet:
     """The fields of a value that was not there before, with the value itself: what its writer owns."""
     if type(value) is dict:
         if node.atomic or not value:
-            return {}
-        found: FieldSet = {".": {}}
+            return _LEAF
+        found: FieldSet = {".": _LEAF}
         if node.kind == tree.STRUCT:
             fields = node.fields
             for key, each in value.items():
                 if type(each) is dict or type(each) is list:
-                    found["f:" + key] = _inner(key, each, fields.get(key, DEDUCED))
+                    inner = written(each, fields.get(key, DEDUCED))
+                    if key in _ALWAYS_THERE and len(inner) > 1:
+                        del inner["."]
+                    found["f:" + key] = inner
                 else:
-                    found["f:" + key] = {}
+                    found["f:" + key] = _LEAF
             return found
         item = node.item if node.kind == tree.MAP else DEDUCED
         for key, each in value.items():
-            found["f:" + key] = written(each, item) if type(each) is dict or type(each) is list else {}
+            found["f:" + key] = written(each, item) if type(each) is dict or type(each) is list else _LEAF
         return found
     if type(value) is list and value and node.list_type != tree.ATOMIC:
-        found = {".": {}}
+        found = {".": _LEAF}
         item = node.item
         for each in value:
             found[element_key(each, node)] = written(each, item)
         return found
-    return {}
+    return _LEAF
 
 
 def _inner(key: str, value: Any, node: Node) -> FieldSet:
@@ -99,6 +107,27 @@ def _inner(key: str, value: Any, node: Node) -> FieldSet:
     if key in _ALWAYS_THERE and len(found) > 1:
         del found["."]
     return found
+
+
+@dataclass(slots=True)
+class _Known:
+    """Sets of top-level values written before, by the value's encoding: pods of one template are written by the thousand."""
+
+    sets: dict[tuple[Node, bytes], FieldSet]
+
+    def of(self, key: str, value: Any, node: Node) -> FieldSet:
+        encoded = (node, _encode(value))
+        found = self.sets.get(encoded)
+        if found is None:
+            found = _inner(key, value, node)
+            if len(self.sets) >= _KNOWN_SETS:
+                self.sets.pop(next(iter(self.sets)))  # the oldest
+            if len(encoded[1]) <= _KNOWN_BYTES:
+                self.sets[encoded] = found
+        return found
+
+
+_known = _Known({})
 
 
 def written_object(obj: Manifest, root: Node, skipped: frozenset[str]) -> FieldSet:
@@ -114,7 +143,11 @@ def written_object(obj: Manifest, root: Node, skipped: frozenset[str]) -> FieldS
             if not kept:
                 continue
             value = kept
-        found["f:" + key] = _inner(key, value, node)
+            found["f:metadata"] = _inner(key, value, node)
+        elif node.kind == tree.STRUCT and type(value) is dict:
+            found["f:" + key] = _known.of(key, value, node)
+        else:
+            found["f:" + key] = _inner(key, value, node)
     return found
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from cotenant.local.apiserver.contract import Manifest, Schema
 from cotenant.local.apiserver.patching import managers as entries
 from cotenant.local.apiserver.patching.fieldsets import FieldSet, changes, minus, union, written_object
-from cotenant.local.apiserver.patching.managers import UPDATE, Entry, Managers
+from cotenant.local.apiserver.patching.managers import Entry, Managers
 from cotenant.local.apiserver.schema.tree import DEDUCED, Node
 
 _NONE: frozenset[str] = frozenset()
@@ -29,8 +29,8 @@ def track(
     subresource: str = "",
     api_version: str = "",
     reset: Iterable[str] | None = None,
-) -> None:
-    """Write `new`'s managedFields, in place. `old` is the stored object (None on create), `now` Unix seconds, `operation` "Update".
+) -> Manifest:
+    """Write `new`'s managedFields, in place, and return it. `old` is the stored object (None on create), `now` Unix seconds, `operation` "Update".
 
     `reset`: top-level fields that this write did not set whatever its body said; by default what the schema says (status, for a write
     of the main resource). `api_version` defaults to the object's own.
@@ -42,7 +42,7 @@ def track(
         fields = written_object(new, root, skipped)
         mine = Entry(manager, operation, version, entries.timestamp(now), fields, subresource)
         entries.write(new, {mine.identity: mine})
-        return
+        return new
     if entries.asks_for_reset(new) and not subresource:
         before: Managers = {}
         is_tracked = False
@@ -52,12 +52,13 @@ def track(
         is_tracked = bool(before)
     if not is_tracked:
         entries.write(new, {})
-        return
+        return new
     set_, gone = changes(old, new, root, skipped)
     if subresource == "status":
         set_, gone = _only_status(set_), _only_status(gone)
     mine = Entry(manager, operation, version, entries.timestamp(now), {}, subresource)
     entries.write(new, after_change(before, mine, set_, gone))
+    return new
 
 
 def after_change(before: Managers, mine: Entry, set_: FieldSet, gone: FieldSet) -> Managers:
@@ -89,6 +90,3 @@ def reset_fields(schema: Schema | None, subresource: str) -> frozenset[str]:
 
 def _only_status(fields: FieldSet) -> FieldSet:
     return {"f:status": fields["f:status"]} if "f:status" in fields else {}
-
-
-__all__ = ["UPDATE", "after_change", "reset_fields", "track"]

@@ -1,0 +1,79 @@
+"""Job: defaults and rules.
+
+Limits: the selector and the labels that tie pods to their Job carry its uid, so whoever gives the uid sets them. Source: Kubernetes API
+reference batch/v1 Job.
+"""
+
+from __future__ import annotations
+
+from cotenant.local.apiserver.contract import Cause, Manifest
+from cotenant.local.apiserver.schema.kinds import words
+from cotenant.local.apiserver.schema.kinds.pod import default_template
+from cotenant.local.apiserver.schema.kinds.workloads import check_template
+
+_MODES = frozenset({"NonIndexed", "Indexed"})
+_RESTART = frozenset({"OnFailure", "Never"})
+_NO_LIMIT = 2**31 - 1
+_MAX_INDEXED = 100_000
+
+
+def default_job(obj: Manifest) -> None:
+    """Fill a Job in."""
+    spec = obj.setdefault("spec", {})
+    default_template(spec.setdefault("template", {}))
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+    spec.setdefault("backoffLimit", _NO_LIMIT if "backoffLimitPerIndex" in spec else 6)
+    spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("suspend", False)
+    spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
+
+
+def check_job(obj: Manifest, old: Manifest | None) -> list[Cause]:
+    """What is wrong with a Job."""
+    causes: list[Cause] = []
+    spec = obj.setdefault("spec", {})
+    for key in (
+        "parallelism",
+        "completions",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "ttlSecondsAfterFinished",
+        "backoffLimitPerIndex",
+        "maxFailedIndexes",
+    ):
+        words.not_negative(spec.get(key), f"spec.{key}", causes)
+    words.one_of(spec.get("completionMode"), _MODES, "spec.completionMode", causes)
+    if spec.get("completionMode") == "Indexed":
+        if "completions" not in spec:
+            causes.append(words.required("spec.completions", "when completion mode is Indexed"))
+        if spec.get("parallelism", 0) > _MAX_INDEXED:
+            causes.append(
+                words.wrong(
+                    "spec.parallelism",
+                    spec["parallelism"],
+                    f"must be less than or equal to {_MAX_INDEXED} when completion mode is Indexed",
+                )
+            )
+    elif "backoffLimitPerIndex" in spec:
+        causes.append(
+            words.wrong("spec.backoffLimitPerIndex", spec["backoffLimitPerIndex"], "requires indexed completion mode")
+        )
+    template = spec.get("template", {})
+    if template.get("spec", {}).get("restartPolicy") == "Always":
+        before = len(causes)
+        check_template(template, "spec.template", causes, _RESTART | {"Always"})
+        causes.insert(before, words.required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
+    else:
+        check_template(template, "spec.template", causes, _RESTART)
+    if old is not None:
+        before_spec = old.get("spec", {})
+        keys = ["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"]
+        if spec.get("completionMode") != "Indexed":
+            keys.append("completions")
+        for key in keys:
+            words.immutable(spec.get(key), before_spec.get(key), f"spec.{key}", causes)
+        if not (spec.get("suspend") or before_spec.get("suspend")):
+            words.immutable(template, before_spec.get("template"), "spec.template", causes)
+    return causes

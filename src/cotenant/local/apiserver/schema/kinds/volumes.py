@@ -1,0 +1,70 @@
+"""Volumes of a pod: defaults and rules.
+
+Source: Kubernetes API reference, v1 Volume (one source each; ConfigMap and Secret files are 0644 unless told otherwise).
+"""
+
+from __future__ import annotations
+
+from cotenant.local.apiserver.contract import Cause, Manifest
+from cotenant.local.apiserver.schema.kinds import words
+
+_FILES = ("secret", "configMap", "downwardAPI", "projected")
+_NEEDED = {
+    "configMap": "name",
+    "secret": "secretName",
+    "persistentVolumeClaim": "claimName",
+    "hostPath": "path",
+    "nfs": "server",
+    "csi": "driver",
+}
+_MODE = 0o644
+
+
+def default_volumes(volumes: list[Manifest]) -> None:
+    """Fill volumes in."""
+    for volume in volumes:
+        if len(volume) < 2:
+            volume["emptyDir"] = {}
+            continue
+        for name in _FILES:
+            source = volume.get(name)
+            if source is None:
+                continue
+            source.setdefault("defaultMode", _MODE)
+            for item in source.get("items", ()):
+                if "fieldRef" in item:
+                    item["fieldRef"].setdefault("apiVersion", "v1")
+            for each in source.get("sources", ()):
+                if "serviceAccountToken" in each:
+                    each["serviceAccountToken"].setdefault("expirationSeconds", 3600)
+        host = volume.get("hostPath")
+        if host is not None:
+            host.setdefault("type", "")
+        ephemeral = volume.get("ephemeral")
+        if ephemeral and "volumeClaimTemplate" in ephemeral:
+            ephemeral["volumeClaimTemplate"].setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+
+
+def check_volumes(volumes: list[Manifest], field: str, causes: list[Cause]) -> frozenset[str]:
+    """Check volumes; the names that containers may mount."""
+    names: set[str] = set()
+    for index, volume in enumerate(volumes):
+        here = f"{field}[{index}]"
+        name = volume.get("name")
+        if not name:
+            causes.append(words.required(f"{here}.name"))
+        else:
+            if why := words.label_problem(name):
+                causes.append(words.wrong(f"{here}.name", name, why))
+            if name in names:
+                causes.append(words.duplicate(f"{here}.name", name))
+            names.add(name)
+        sources = [key for key in volume if key != "name"]
+        causes += [
+            words.forbidden(f"{here}.{extra}", "may not specify more than 1 volume type") for extra in sources[1:]
+        ]
+        if not sources:
+            causes.append(words.required(here, "must specify a volume type"))
+        elif sources[0] in _NEEDED and not volume[sources[0]].get(_NEEDED[sources[0]]):
+            causes.append(words.required(f"{here}.{sources[0]}.{_NEEDED[sources[0]]}"))
+    return frozenset(names)

@@ -1,0 +1,248 @@
+"""Deployment, ReplicaSet, StatefulSet, DaemonSet: defaults and rules.
+
+Source: Kubernetes API reference apps/v1 (rolling updates of 25 %, ten old revisions, ten minutes of progress; selectors never change and match
+their template).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from cotenant.local.apiserver.contract import Cause, Manifest
+from cotenant.local.apiserver.schema.kinds import words
+from cotenant.local.apiserver.schema.kinds.pod import ALWAYS, check_spec, default_template
+from cotenant.local.apiserver.schema.kinds.selectors import is_empty, label_selector, matches
+from cotenant.local.apiserver.schema.kinds.storage import check_claim_spec, default_claim
+
+_PERCENT = re.compile(r"[0-9]+%")
+_PERCENT_WORDS = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is "
+    "'[0-9]+%')"
+)
+_ROLLING = "RollingUpdate"
+_STATEFUL_MAY_CHANGE = frozenset(
+    {
+        "replicas",
+        "ordinals",
+        "template",
+        "updateStrategy",
+        "revisionHistoryLimit",
+        "persistentVolumeClaimRetentionPolicy",
+        "minReadySeconds",
+    }
+)
+
+
+def default_deployment(obj: Manifest) -> None:
+    """Fill a Deployment in."""
+    spec = _spec(obj)
+    spec.setdefault("replicas", 1)
+    strategy = spec.setdefault("strategy", {})
+    if strategy.setdefault("type", _ROLLING) == _ROLLING:
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", "25%")
+        rolling.setdefault("maxSurge", "25%")
+    spec.setdefault("revisionHistoryLimit", 10)
+    spec.setdefault("progressDeadlineSeconds", 600)
+
+
+def default_replica_set(obj: Manifest) -> None:
+    """Fill a ReplicaSet in."""
+    _spec(obj).setdefault("replicas", 1)
+
+
+def default_stateful_set(obj: Manifest) -> None:
+    """Fill a StatefulSet in."""
+    spec = _spec(obj)
+    spec.setdefault("replicas", 1)
+    spec.setdefault("podManagementPolicy", "OrderedReady")
+    strategy = spec.setdefault("updateStrategy", {})
+    if strategy.setdefault("type", _ROLLING) == _ROLLING:
+        strategy.setdefault("rollingUpdate", {}).setdefault("partition", 0)
+    spec.setdefault("revisionHistoryLimit", 10)
+    kept = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
+    kept.setdefault("whenDeleted", "Retain")
+    kept.setdefault("whenScaled", "Retain")
+    for claim in spec.get("volumeClaimTemplates", ()):
+        claim.setdefault("apiVersion", "v1")
+        claim.setdefault("kind", "PersistentVolumeClaim")
+        default_claim(claim)
+
+
+def default_daemon_set(obj: Manifest) -> None:
+    """Fill a DaemonSet in."""
+    spec = _spec(obj)
+    strategy = spec.setdefault("updateStrategy", {})
+    if strategy.setdefault("type", _ROLLING) == _ROLLING:
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", 1)
+        rolling.setdefault("maxSurge", 0)
+    spec.setdefault("revisionHistoryLimit", 10)
+
+
+def _spec(obj: Manifest) -> Manifest:
+    spec: Manifest = obj.setdefault("spec", {})
+    default_template(spec.setdefault("template", {}))
+    return spec
+
+
+def check_deployment(obj: Manifest, old: Manifest | None) -> list[Cause]:
+    """What is wrong with a Deployment."""
+    causes = _check_common(obj, old, "deployment")
+    spec = obj["spec"]
+    strategy = spec.get("strategy", {})
+    kind = strategy.get("type")
+    if kind == "Recreate":
+        if "rollingUpdate" in strategy:
+            causes.append(
+                words.forbidden(
+                    "spec.strategy.rollingUpdate", "may not be specified when strategy `type` is 'Recreate'"
+                )
+            )
+    elif kind == _ROLLING:
+        _check_rolling(strategy.get("rollingUpdate", {}), "spec.strategy.rollingUpdate", causes)
+    else:
+        words.one_of(kind, frozenset({"Recreate", _ROLLING}), "spec.strategy.type", causes)
+    deadline = spec.get("progressDeadlineSeconds")
+    if deadline is not None:
+        words.not_negative(deadline, "spec.progressDeadlineSeconds", causes)
+        if deadline <= spec.get("minReadySeconds", 0):
+            causes.append(words.wrong("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds"))
+    return causes
+
+
+def check_replica_set(obj: Manifest, old: Manifest | None) -> list[Cause]:
+    """What is wrong with a ReplicaSet."""
+    return _check_common(obj, old, "replicaset")
+
+
+def check_stateful_set(obj: Manifest, old: Manifest | None) -> list[Cause]:
+    """What is wrong with a StatefulSet."""
+    spec = obj.get("spec", {})
+    templates = spec.get("volumeClaimTemplates", ())
+    claims = frozenset(each.get("metadata", {}).get("name", "") for each in templates)
+    causes = _check_common(obj, None, "statefulset", claims)
+    words.one_of(
+        spec.get("podManagementPolicy"), frozenset({"OrderedReady", "Parallel"}), "spec.podManagementPolicy", causes
+    )
+    strategy = spec.get("updateStrategy", {})
+    kind = strategy.get("type")
+    words.one_of(kind, frozenset({_ROLLING, "OnDelete"}), "spec.updateStrategy.type", causes)
+    if kind == "OnDelete" and "rollingUpdate" in strategy:
+        causes.append(
+            words.wrong(
+                "spec.updateStrategy.rollingUpdate",
+                strategy["rollingUpdate"],
+                "only allowed for updateStrategy 'RollingUpdate'",
+            )
+        )
+    words.not_negative(
+        strategy.get("rollingUpdate", {}).get("partition"), "spec.updateStrategy.rollingUpdate.partition", causes
+    )
+    words.not_negative(spec.get("ordinals", {}).get("start"), "spec.ordinals.start", causes)
+    for index, each in enumerate(templates):
+        here = f"spec.volumeClaimTemplates[{index}]"
+        if not each.get("metadata", {}).get("name"):
+            causes.append(words.required(f"{here}.metadata.name"))
+        check_claim_spec(each.get("spec", {}), f"{here}.spec", causes)
+    if old is not None:
+        before = old.get("spec", {})
+        for key in {*spec, *before} - _STATEFUL_MAY_CHANGE:
+            if spec.get(key) != before.get(key):
+                listed = (
+                    "'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', "
+                    "'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds'"
+                )
+                causes.append(
+                    words.forbidden("spec", f"updates to statefulset spec for fields other than {listed} are forbidden")
+                )
+                break
+    return causes
+
+
+def check_daemon_set(obj: Manifest, old: Manifest | None) -> list[Cause]:
+    """What is wrong with a DaemonSet."""
+    causes = _check_common(obj, old, "daemonset")
+    strategy = obj["spec"].get("updateStrategy", {})
+    words.one_of(strategy.get("type"), frozenset({_ROLLING, "OnDelete"}), "spec.updateStrategy.type", causes)
+    if strategy.get("type") == _ROLLING:
+        rolling = strategy.get("rollingUpdate", {})
+        here = "spec.updateStrategy.rollingUpdate"
+        unavailable = _share(rolling.get("maxUnavailable", 0), f"{here}.maxUnavailable", causes)
+        surge = _share(rolling.get("maxSurge", 0), f"{here}.maxSurge", causes)
+        if unavailable and surge:
+            causes.append(
+                words.wrong(f"{here}.maxSurge", rolling["maxSurge"], "may not be set when maxUnavailable is non-zero")
+            )
+        elif not unavailable and not surge:
+            causes.append(words.required(f"{here}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
+    return causes
+
+
+def _check_common(obj: Manifest, old: Manifest | None, kind: str, claims: frozenset[str] = frozenset()) -> list[Cause]:
+    causes: list[Cause] = []
+    spec = obj.setdefault("spec", {})
+    for key in ("replicas", "minReadySeconds", "revisionHistoryLimit"):
+        words.not_negative(spec.get(key), f"spec.{key}", causes)
+    selector = spec.get("selector")
+    template = spec.get("template", {})
+    if selector is None:
+        causes.append(words.required("spec.selector"))
+    elif is_empty(selector):
+        causes.append(words.wrong("spec.selector", selector, f"empty selector is invalid for {kind}"))
+    else:
+        before = len(causes)
+        label_selector(selector, "spec.selector", causes)
+        labels = template.get("metadata", {}).get("labels", {})
+        if len(causes) == before and not matches(selector, labels):
+            causes.append(
+                words.wrong("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+            )
+    check_template(template, "spec.template", causes, ALWAYS, claims)
+    if old is not None and selector is not None:
+        words.immutable(selector, old.get("spec", {}).get("selector"), "spec.selector", causes)
+    return causes
+
+
+def check_template(
+    template: Manifest, field: str, causes: list[Cause], restart: frozenset[str], claims: frozenset[str] = frozenset()
+) -> None:
+    """Check a pod template."""
+    labels = template.get("metadata", {}).get("labels")
+    if labels:
+        words.labels(labels, f"{field}.labels", causes)
+    check_spec(template.get("spec", {}), f"{field}.spec", causes, restart, claims)
+
+
+def _check_rolling(rolling: Manifest, field: str, causes: list[Cause]) -> None:
+    unavailable = _share(rolling.get("maxUnavailable", 0), f"{field}.maxUnavailable", causes)
+    surge = _share(rolling.get("maxSurge", 0), f"{field}.maxSurge", causes)
+    if unavailable == 0 and surge == 0:
+        causes.append(
+            words.wrong(
+                f"{field}.maxUnavailable", rolling.get("maxUnavailable", 0), "may not be 0 when `maxSurge` is 0"
+            )
+        )
+    if isinstance(rolling.get("maxUnavailable"), str) and unavailable > 100:
+        causes.append(
+            words.wrong(f"{field}.maxUnavailable", rolling["maxUnavailable"], "must not be greater than 100%")
+        )
+
+
+def _share(value: Any, field: str, causes: list[Cause]) -> int:
+    """A number or a percentage: its number."""
+    if isinstance(value, int):
+        words.not_negative(value, field, causes)
+        return value
+    if not _PERCENT.fullmatch(value):
+        causes.append(words.wrong(field, value, _PERCENT_WORDS))
+        return 1
+    return min(int(value[:9].rstrip("%")), 10**9)
+
+
+def check_share(value: Any, field: str, causes: list[Cause]) -> None:
+    """Check a number that is not negative, or a percentage of at most 100."""
+    share = _share(value, field, causes)
+    if isinstance(value, str) and _PERCENT.fullmatch(value) and share > 100:
+        causes.append(words.wrong(field, value, "must not be greater than 100%"))

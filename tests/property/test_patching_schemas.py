@@ -1,0 +1,125 @@
+"""Schemas never fail on what clients may send, and say the same twice."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cotenant.local.apiserver.contract import ApiError
+from cotenant.local.apiserver.patching.document import copied
+from cotenant.local.apiserver.schema import tree
+from cotenant.local.apiserver.schema.builtin import BuiltinSchema, builtin_schema
+from cotenant.local.apiserver.schema.kinds.registry import _RULES
+from cotenant.local.apiserver.schema.openapi import _names
+from cotenant.local.apiserver.schema.tree import Node
+
+SCHEMAS = [
+    builtin_schema(group, version, kind)
+    for group, version, kind in sorted(_names())
+    if (group, kind) in _RULES and version == "v1"
+]
+WORDS = [
+    "",
+    "a",
+    "web",
+    "Always",
+    "RollingUpdate",
+    "Recreate",
+    "In",
+    "Exists",
+    "A b",
+    "TCP",
+    "None",
+    "25%",
+    "kubernetes.io/x",
+]
+SCALARS = st.one_of(
+    st.none(), st.booleans(), st.integers(-5, 70_000), st.floats(allow_nan=False), st.sampled_from(WORDS)
+)
+ANYTHING = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def likely(node: Node, depth: int = 0) -> st.SearchStrategy[Any]:
+    """Values that mostly fit a node, so that rules deep inside are reached."""
+    if depth > 7:
+        return SCALARS
+    if node.kind == tree.STRUCT:
+        if not node.fields:
+            return ANYTHING
+        fields = {
+            name: st.deferred(lambda child=child: likely(child, depth + 1)) for name, child in node.fields.items()
+        }
+        needed = {name: fields[name] for name in ("containers", "spec", "template", "selector") if name in fields}
+        names = st.lists(st.sampled_from(sorted(fields)), max_size=4, unique=True)
+        return names.flatmap(
+            lambda chosen: st.fixed_dictionaries({**{name: fields[name] for name in chosen}, **needed})
+        )
+    if node.kind == tree.MAP:
+        return st.dictionaries(st.sampled_from(WORDS), likely(node.item, depth + 1), max_size=2)
+    if node.kind == tree.LIST:
+        return st.lists(likely(node.item, depth + 1), max_size=2)
+    by_kind = {
+        tree.STRING: st.sampled_from(WORDS),
+        tree.INTEGER: st.integers(-2, 70_000),
+        tree.BOOLEAN: st.booleans(),
+        tree.QUANTITY: st.sampled_from(["1", "500m", "1Gi", "-1", 3, "0.5"]),
+        tree.INT_OR_STRING: st.sampled_from([0, 1, "25%", "x", "101%"]),
+        tree.TIME: st.just("2026-01-01T00:00:00Z"),
+        tree.MICRO_TIME: st.just("2026-01-01T00:00:00.000000Z"),
+        tree.BYTES: st.just("YQ=="),
+    }
+    return by_kind.get(node.kind, ANYTHING) | (SCALARS if depth > 2 and node.kind == tree.ANY else st.nothing())
+
+
+@pytest.mark.slow
+@settings(max_examples=400, deadline=None)
+@given(data=st.data())
+def test_what_decodes_can_be_defaulted_and_judged_and_both_twice(data: st.DataObject) -> None:
+    schema = data.draw(st.sampled_from(SCHEMAS))
+    obj = data.draw(likely(schema.tree))
+    obj["metadata"] = {"name": "x", "namespace": "d"}
+    old = None if data.draw(st.booleans()) else _whole(schema, data.draw(likely(schema.tree)))
+    try:
+        schema.decode(obj)
+    except ApiError:
+        return
+    schema.default(obj)
+    causes = schema.validate(obj, old)
+    assert all(cause.reason and cause.message for cause in causes)
+    again = copied(obj)
+    assert schema.decode(again) == []
+    schema.default(again)
+    assert again == obj
+    assert schema.validate(again, old) == causes
+
+
+def _whole(schema: BuiltinSchema, obj: Any) -> Any:
+    try:
+        schema.decode(obj)
+    except ApiError:
+        return None
+    schema.default(obj)
+    return obj
+
+
+@pytest.mark.slow
+@settings(max_examples=200, deadline=None)
+@given(
+    st.sampled_from(SCHEMAS),
+    st.dictionaries(st.sampled_from(["metadata", "spec", "status", "x"]), ANYTHING, max_size=4),
+)
+def test_arbitrary_json_is_refused_or_pruned(schema: BuiltinSchema, obj: Any) -> None:
+    with suppress(ApiError):
+        schema.decode(obj)
+        schema.default(obj)
+        schema.validate(obj, None)
+    msgspec.json.encode(obj)
