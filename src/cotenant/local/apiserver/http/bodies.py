@@ -109,7 +109,7 @@ def _yaml_loader() -> Any:
     """YAML 1.1 as Kubernetes reads it: dates stay text."""
     global _loader
     if _loader is None:
-        import yaml  # type: ignore[import-untyped]
+        import yaml
 
         class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
             yaml_implicit_resolvers = {  # noqa: RUF012

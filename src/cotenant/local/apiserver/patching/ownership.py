@@ -29,8 +29,8 @@ def track(
     subresource: str = "",
     api_version: str = "",
     reset: Iterable[str] | None = None,
-) -> Manifest:
-    """Write `new`'s managedFields, in place, and return it. `old` is the stored object (None on create), `now` Unix seconds, `operation` "Update".
+) -> None:
+    """Write `new`'s managedFields, in place. `old` is the stored object (None on create), `now` Unix seconds, `operation` "Update".
 
     `reset`: top-level fields that this write did not set whatever its body said; by default what the schema says (status, for a write
     of the main resource). `api_version` defaults to the object's own.
@@ -42,7 +42,7 @@ def track(
         fields = written_object(new, root, skipped)
         mine = Entry(manager, operation, version, entries.timestamp(now), fields, subresource)
         entries.write(new, {mine.identity: mine})
-        return new
+        return
     if entries.asks_for_reset(new) and not subresource:
         before: Managers = {}
         is_tracked = False
@@ -52,13 +52,12 @@ def track(
         is_tracked = bool(before)
     if not is_tracked:
         entries.write(new, {})
-        return new
+        return
     set_, gone = changes(old, new, root, skipped)
     if subresource == "status":
         set_, gone = _only_status(set_), _only_status(gone)
     mine = Entry(manager, operation, version, entries.timestamp(now), {}, subresource)
     entries.write(new, after_change(before, mine, set_, gone))
-    return new
 
 
 def after_change(before: Managers, mine: Entry, set_: FieldSet, gone: FieldSet) -> Managers:

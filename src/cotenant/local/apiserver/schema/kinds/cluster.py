@@ -1,6 +1,6 @@
 """PriorityClass, Lease, Event: defaults and rules.
 
-Sources: Kubernetes API reference; "Pod Priority and Preemption" (values above a billion are the system's; a class's value never changes).
+Sources: Kubernetes API reference; "Pod Priority and Preemption".
 """
 
 from __future__ import annotations
@@ -8,8 +8,6 @@ from __future__ import annotations
 from cotenant.local.apiserver.contract import Cause, Manifest
 from cotenant.local.apiserver.schema.kinds import words
 
-_HIGHEST = 1_000_000_000
-_SYSTEM = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _PREEMPTION = frozenset({"Never", "PreemptLowerPriority"})
 
 
@@ -22,23 +20,7 @@ def default_priority_class(obj: Manifest) -> None:
 def check_priority_class(obj: Manifest, old: Manifest | None) -> list[Cause]:
     """What is wrong with a PriorityClass."""
     causes: list[Cause] = []
-    name, value = obj.get("metadata", {}).get("name", ""), obj.get("value", 0)
-    if name.startswith("system-"):
-        if _SYSTEM.get(name) != value:
-            causes.append(
-                words.forbidden(
-                    "metadata.name",
-                    "priority class names with 'system-' prefix are reserved for system use only",
-                )
-            )
-    elif value > _HIGHEST:
-        causes.append(words.forbidden("value", f"maximum allowed value of a user defined priority is {_HIGHEST}"))
     words.one_of(obj.get("preemptionPolicy"), _PREEMPTION, "preemptionPolicy", causes)
-    if old is not None:
-        if value != old.get("value", 0):
-            causes.append(words.forbidden("value", "may not be changed in an update."))
-        if obj.get("preemptionPolicy") != old.get("preemptionPolicy"):
-            causes.append(words.wrong("preemptionPolicy", obj.get("preemptionPolicy"), words.IMMUTABLE))
     return causes
 
 

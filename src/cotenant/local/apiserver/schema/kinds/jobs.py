@@ -1,6 +1,7 @@
 """Job: defaults and rules.
 
-Limits: the selector and the labels that tie pods to their Job carry its uid, so whoever gives the uid sets them. Source: Kubernetes API
+Limits: the selector and the labels that tie pods to their Job carry its uid, so whoever gives the uid sets them; the
+restart policy and what may not change are the kind's behaviour. Source: Kubernetes API
 reference batch/v1 Job.
 """
 
@@ -12,7 +13,7 @@ from cotenant.local.apiserver.schema.kinds.pod import default_template
 from cotenant.local.apiserver.schema.kinds.workloads import check_template
 
 _MODES = frozenset({"NonIndexed", "Indexed"})
-_RESTART = frozenset({"OnFailure", "Never"})
+_ANY_RESTART = frozenset({"Always", "OnFailure", "Never"})
 _NO_LIMIT = 2**31 - 1
 _MAX_INDEXED = 100_000
 
@@ -60,20 +61,5 @@ def check_job(obj: Manifest, old: Manifest | None) -> list[Cause]:
         causes.append(
             words.wrong("spec.backoffLimitPerIndex", spec["backoffLimitPerIndex"], "requires indexed completion mode")
         )
-    template = spec.get("template", {})
-    if template.get("spec", {}).get("restartPolicy") == "Always":
-        before = len(causes)
-        check_template(template, "spec.template", causes, _RESTART | {"Always"})
-        causes.insert(before, words.required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
-    else:
-        check_template(template, "spec.template", causes, _RESTART)
-    if old is not None:
-        before_spec = old.get("spec", {})
-        keys = ["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"]
-        if spec.get("completionMode") != "Indexed":
-            keys.append("completions")
-        for key in keys:
-            words.immutable(spec.get(key), before_spec.get(key), f"spec.{key}", causes)
-        if not (spec.get("suspend") or before_spec.get("suspend")):
-            words.immutable(template, before_spec.get("template"), "spec.template", causes)
+    check_template(spec.get("template", {}), "spec.template", causes, _ANY_RESTART)
     return causes

@@ -36,13 +36,4 @@ def check_node(obj: Manifest, old: Manifest | None) -> list[Cause]:
         for name, amount in status.get(key, {}).items():
             if words.nano(amount) < 0:
                 causes.append(words.wrong(f"status.{key}[{name}]", amount, words.NOT_NEGATIVE))
-    if old is not None:
-        before = old.get("spec", {})
-        causes += [
-            words.forbidden(
-                "spec", f"node updates may only change labels, taints, or capacity (or configSource): {key}"
-            )
-            for key in ("providerID", "podCIDR")
-            if before.get(key) and spec.get(key) != before[key]
-        ]
     return causes

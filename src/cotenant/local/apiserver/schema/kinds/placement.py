@@ -135,7 +135,7 @@ def check_spread(constraints: list[Manifest], field: str, causes: list[Cause]) -
             label_selector(each["labelSelector"], f"{here}.labelSelector", causes)
 
 
-def check_gates(gates: list[Manifest], is_bound: bool, field: str, causes: list[Cause]) -> None:
+def check_gates(gates: list[Manifest], field: str, causes: list[Cause]) -> None:
     """Check scheduling gates."""
     seen: set[str] = set()
     for index, each in enumerate(gates):
@@ -147,5 +147,3 @@ def check_gates(gates: list[Manifest], is_bound: bool, field: str, causes: list[
         elif name in seen:
             causes.append(words.duplicate(f"{field}.schedulingGates[{index}].name", name))
         seen.add(name)
-    if gates and is_bound:
-        causes.append(words.forbidden(f"{field}.nodeName", "cannot be set until all schedulingGates have been cleared"))

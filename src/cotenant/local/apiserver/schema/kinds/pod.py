@@ -119,7 +119,7 @@ def check_spec(
     if "topologySpreadConstraints" in spec:
         check_spread(spec["topologySpreadConstraints"], f"{field}.topologySpreadConstraints", causes)
     if "schedulingGates" in spec:
-        check_gates(spec["schedulingGates"], bool(spec.get("nodeName")), field, causes)
+        check_gates(spec["schedulingGates"], field, causes)
     for key in ("nodeName", "serviceAccountName", "priorityClassName", "schedulerName", "runtimeClassName"):
         name = spec.get(key)
         if name and (why := words.subdomain_problem(name)):

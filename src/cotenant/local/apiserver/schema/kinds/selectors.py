@@ -86,25 +86,3 @@ def node_term(term: Manifest, field: str, causes: list[Cause]) -> None:
             )
         if each.get("key") != "metadata.name":
             causes.append(words.wrong(f"{here}.key", each.get("key", ""), "not a valid field selector key"))
-
-
-def is_empty(selector: Manifest | None) -> bool:
-    """Whether a selector says nothing."""
-    return not selector or not (selector.get("matchLabels") or selector.get("matchExpressions"))
-
-
-def matches(selector: Manifest, labels: Manifest) -> bool:
-    """Whether labels fit a (valid) label selector."""
-    for key, value in selector.get("matchLabels", {}).items():
-        if labels.get(key) != value:
-            return False
-    for each in selector.get("matchExpressions", ()):
-        operator, key = each.get("operator"), each.get("key", "")
-        values = each.get("values") or ()
-        if operator == "In" and labels.get(key) not in values:
-            return False
-        if operator == "NotIn" and key in labels and labels[key] in values:
-            return False
-        if (operator == "Exists" and key not in labels) or (operator == "DoesNotExist" and key in labels):
-            return False
-    return True

@@ -1,7 +1,7 @@
 """Service: defaults and rules.
 
-Limits: no cluster IP is given out, as nothing routes to one: `clusterIP` stays empty unless its writer sets it (`None` for a headless service
-stays). Source: Kubernetes API reference v1 Service.
+Limits: the address is given out by the kind's behaviour, which also keeps it.
+Source: Kubernetes API reference v1 Service.
 """
 
 from __future__ import annotations
@@ -63,10 +63,6 @@ def check_service(obj: Manifest, old: Manifest | None) -> list[Cause]:
     for key in ("internalTrafficPolicy", "externalTrafficPolicy"):
         if key in spec:
             words.one_of(spec[key], _TRAFFIC, f"spec.{key}", causes)
-    if old is not None:
-        before = old.get("spec", {}).get("clusterIP")
-        if before and kind != "ExternalName":
-            words.immutable(spec.get("clusterIP", ""), before, "spec.clusterIPs[0]", causes)
     return causes
 
 

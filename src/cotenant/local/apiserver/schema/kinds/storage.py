@@ -28,7 +28,6 @@ _VOLUME_FIELDS = frozenset(
         "volumeMode",
     }
 )
-_CLAIM_MAY_CHANGE = frozenset({"resources", "volumeAttributesClassName"})
 
 
 def default_volume(obj: Manifest) -> None:
@@ -95,16 +94,6 @@ def check_claim(obj: Manifest, old: Manifest | None) -> list[Cause]:
     check_claim_spec(spec, "spec", causes)
     if old is not None:
         before = old.get("spec", {})
-        for key in {*spec, *before} - _CLAIM_MAY_CHANGE:
-            was = before.get(key)
-            if spec.get(key) != was and not (key in ("volumeName", "storageClassName") and not was):
-                causes.append(
-                    words.forbidden(
-                        "spec",
-                        "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
-                    )
-                )
-                break
         size, was_size = (each.get("resources", {}).get("requests", {}).get("storage", "0") for each in (spec, before))
         if words.nano(size) < words.nano(was_size):
             causes.append(

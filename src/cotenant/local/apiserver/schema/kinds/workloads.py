@@ -1,7 +1,8 @@
 """Deployment, ReplicaSet, StatefulSet, DaemonSet: defaults and rules.
 
-Source: Kubernetes API reference apps/v1 (rolling updates of 25 %, ten old revisions, ten minutes of progress; selectors never change and match
-their template).
+Source: Kubernetes API reference apps/v1 (rolling updates of 25 %, ten old revisions, ten minutes of progress). Limits:
+that a selector is there, matches its template and never changes, and what else may not change, is the kind's behaviour (`kinds/workloads.py`
+of the API server).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 from cotenant.local.apiserver.contract import Cause, Manifest
 from cotenant.local.apiserver.schema.kinds import words
 from cotenant.local.apiserver.schema.kinds.pod import ALWAYS, check_spec, default_template
-from cotenant.local.apiserver.schema.kinds.selectors import is_empty, label_selector, matches
+from cotenant.local.apiserver.schema.kinds.selectors import label_selector
 from cotenant.local.apiserver.schema.kinds.storage import check_claim_spec, default_claim
 
 _PERCENT = re.compile(r"[0-9]+%")
@@ -21,17 +22,6 @@ _PERCENT_WORDS = (
     "'[0-9]+%')"
 )
 _ROLLING = "RollingUpdate"
-_STATEFUL_MAY_CHANGE = frozenset(
-    {
-        "replicas",
-        "ordinals",
-        "template",
-        "updateStrategy",
-        "revisionHistoryLimit",
-        "persistentVolumeClaimRetentionPolicy",
-        "minReadySeconds",
-    }
-)
 
 
 def default_deployment(obj: Manifest) -> None:
@@ -89,7 +79,7 @@ def _spec(obj: Manifest) -> Manifest:
 
 def check_deployment(obj: Manifest, old: Manifest | None) -> list[Cause]:
     """What is wrong with a Deployment."""
-    causes = _check_common(obj, old, "deployment")
+    causes = _check_common(obj)
     spec = obj["spec"]
     strategy = spec.get("strategy", {})
     kind = strategy.get("type")
@@ -114,7 +104,7 @@ def check_deployment(obj: Manifest, old: Manifest | None) -> list[Cause]:
 
 def check_replica_set(obj: Manifest, old: Manifest | None) -> list[Cause]:
     """What is wrong with a ReplicaSet."""
-    return _check_common(obj, old, "replicaset")
+    return _check_common(obj)
 
 
 def check_stateful_set(obj: Manifest, old: Manifest | None) -> list[Cause]:
@@ -122,7 +112,7 @@ def check_stateful_set(obj: Manifest, old: Manifest | None) -> list[Cause]:
     spec = obj.get("spec", {})
     templates = spec.get("volumeClaimTemplates", ())
     claims = frozenset(each.get("metadata", {}).get("name", "") for each in templates)
-    causes = _check_common(obj, None, "statefulset", claims)
+    causes = _check_common(obj, claims)
     words.one_of(
         spec.get("podManagementPolicy"), frozenset({"OrderedReady", "Parallel"}), "spec.podManagementPolicy", causes
     )
@@ -146,24 +136,12 @@ def check_stateful_set(obj: Manifest, old: Manifest | None) -> list[Cause]:
         if not each.get("metadata", {}).get("name"):
             causes.append(words.required(f"{here}.metadata.name"))
         check_claim_spec(each.get("spec", {}), f"{here}.spec", causes)
-    if old is not None:
-        before = old.get("spec", {})
-        for key in {*spec, *before} - _STATEFUL_MAY_CHANGE:
-            if spec.get(key) != before.get(key):
-                listed = (
-                    "'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', "
-                    "'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds'"
-                )
-                causes.append(
-                    words.forbidden("spec", f"updates to statefulset spec for fields other than {listed} are forbidden")
-                )
-                break
     return causes
 
 
 def check_daemon_set(obj: Manifest, old: Manifest | None) -> list[Cause]:
     """What is wrong with a DaemonSet."""
-    causes = _check_common(obj, old, "daemonset")
+    causes = _check_common(obj)
     strategy = obj["spec"].get("updateStrategy", {})
     words.one_of(strategy.get("type"), frozenset({_ROLLING, "OnDelete"}), "spec.updateStrategy.type", causes)
     if strategy.get("type") == _ROLLING:
@@ -180,28 +158,14 @@ def check_daemon_set(obj: Manifest, old: Manifest | None) -> list[Cause]:
     return causes
 
 
-def _check_common(obj: Manifest, old: Manifest | None, kind: str, claims: frozenset[str] = frozenset()) -> list[Cause]:
+def _check_common(obj: Manifest, claims: frozenset[str] = frozenset()) -> list[Cause]:
     causes: list[Cause] = []
     spec = obj.setdefault("spec", {})
     for key in ("replicas", "minReadySeconds", "revisionHistoryLimit"):
         words.not_negative(spec.get(key), f"spec.{key}", causes)
-    selector = spec.get("selector")
-    template = spec.get("template", {})
-    if selector is None:
-        causes.append(words.required("spec.selector"))
-    elif is_empty(selector):
-        causes.append(words.wrong("spec.selector", selector, f"empty selector is invalid for {kind}"))
-    else:
-        before = len(causes)
-        label_selector(selector, "spec.selector", causes)
-        labels = template.get("metadata", {}).get("labels", {})
-        if len(causes) == before and not matches(selector, labels):
-            causes.append(
-                words.wrong("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
-            )
-    check_template(template, "spec.template", causes, ALWAYS, claims)
-    if old is not None and selector is not None:
-        words.immutable(selector, old.get("spec", {}).get("selector"), "spec.selector", causes)
+    if "selector" in spec:
+        label_selector(spec["selector"], "spec.selector", causes)
+    check_template(spec.get("template", {}), "spec.template", causes, ALWAYS, claims)
     return causes
 
 
