@@ -16,6 +16,7 @@ from cotenant import __version__
 from cotenant.cli import lab
 from cotenant.cli.extender import extender
 from cotenant.cli.scheduler import scheduler
+from cotenant.cli.up import up
 from cotenant.model.errors import CotenantError, InvalidInput
 
 BAD_INPUT = 2
@@ -32,6 +33,7 @@ app = App(
 app.command(lab.app)
 app.command(extender)
 app.command(scheduler)
+app.command(up)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,71 @@
+"""`cotenant up`: a cluster on this machine, in one command."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+
+def default_directory() -> Path:
+    """`$XDG_STATE_HOME/cotenant/up`, or the same under `~/.local/state`."""
+    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(base) / "cotenant" / "up"
+
+
+def up(
+    *,
+    directory: Annotated[Path | None, Parameter(name="--dir")] = None,
+    nodes: int = 0,
+    workload: str = "",
+    port: int = 0,
+    host: str = "127.0.0.1",
+    ephemeral: bool = False,
+    profile: str = "cotenant-requests",
+    speed: float = 60.0,
+    seed: int = 0,
+    bare: bool = False,
+) -> int:
+    """A Kubernetes-shaped cluster on this machine: API server, controllers, simulated nodes, scheduler and extender. Ends with Ctrl-C.
+
+    Parameters
+    ----------
+    directory
+        Where everything is kept, and the kubeconfig for kubectl. Default: ~/.local/state/cotenant/up.
+    nodes
+        Simulated nodes to have.
+    workload
+        What to submit by itself: colocation or founding. Default: nothing; use kubectl.
+    port
+        The API server's port. Default: the last one used in the directory, or any that is free.
+    host
+        The address to listen on. Anything but loopback is served over TLS.
+    ephemeral
+        Keep nothing but the kubeconfig.
+    profile
+        The scheduler's judgement (`cotenant scheduler --help`).
+    speed
+        Simulated seconds a second, for pods on simulated nodes.
+    seed
+        Of the workload and the nodes' behaviour.
+    bare
+        The API server alone.
+    """
+    from cotenant.services.up.config import UpConfig
+    from cotenant.services.up.run import run
+
+    config = UpConfig(
+        directory=(directory or default_directory()).expanduser().absolute(),
+        nodes=nodes,
+        workload=workload,
+        host=host,
+        port=port,
+        is_ephemeral=ephemeral,
+        is_bare=bare,
+        profile=profile,
+        speed=speed,
+        seed=seed,
+    )
+    return run(config, lambda line: print(line, flush=True))

@@ -1,0 +1,159 @@
+"""A local cluster: API server, controllers and simulated nodes in this process, scheduler and extender beside it.
+
+Problem: a person with no cluster wants one in a command, and wants back what was in it after any end of the process. Choice: what writes
+most (API server, controllers, nodes) shares one event loop and calls the API in process; the scheduler and the extender are ordinary
+clients in processes of their own, the same as in any cluster. Starting is in order of need, and what can be slow is done side by
+side. Limits: one machine; a child that fails to start is tried again for as long as the cluster is up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from socket import gethostname
+
+from cotenant.local.apiserver.assembly import assemble
+from cotenant.local.apiserver.http.app import Application
+from cotenant.local.apiserver.http.auth import Credentials, kubeconfig, new_token, write_private
+from cotenant.local.apiserver.http.server import HttpServer, Listening, is_loopback
+from cotenant.local.apiserver.sqlite import Database
+from cotenant.local.apiserver.store import Store
+from cotenant.local.apiserver.verbs import Api
+from cotenant.model.errors import InvalidInput
+from cotenant.services.up.children import Child, ChildSpec, free_port, stop_all
+from cotenant.services.up.config import UpConfig
+
+READY_S = 60.0  # the first start of a fresh installation compiles the scheduler's kernels
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """Where everything is."""
+
+    url: str
+    kubeconfig: Path
+    scheduler_port: int = 0  # 0 = does not run
+    extender_port: int = 0
+
+
+class LocalCluster:
+    """One cluster. `async with LocalCluster(config) as cluster:`; everything ends with the block, in order."""
+
+    def __init__(self, config: UpConfig) -> None:
+        self.config = config
+        self.api: Api
+        self.endpoints: Endpoints
+        self.children: list[Child] = []
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> LocalCluster:
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def ready(self) -> None:
+        """Return when everything answers. `Transient` with the last words of what does not."""
+        await asyncio.gather(*(child.ready(READY_S) for child in self.children))
+
+    async def _start(self) -> None:
+        directory = self.config.directory
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        database = self._database()
+        store = Store(database)
+        self._stack.push_async_callback(store.close)
+        self.api = assemble(store)
+        token = _kept(directory / "token", new_token)
+        server, ca_pem = self._server(token)
+        await server.start()
+        self._stack.push_async_callback(server.stop)
+        listening = server.listening
+        write_private(directory / "port", f"{listening.port}\n")
+        path = directory / "kubeconfig"
+        url = _reachable(listening)
+        write_private(path, kubeconfig(url, token, ca_pem=ca_pem))
+        self.endpoints = Endpoints(url, path)
+        if not self.config.is_bare:
+            await self._start_children()
+
+    def _database(self) -> Database | None:
+        return None if self.config.is_ephemeral else Database(self.config.directory)
+
+    def _server(self, token: str) -> tuple[HttpServer, bytes]:
+        app = Application(self.api, Credentials(token))
+        host, directory = self.config.host, self.config.directory
+        certificate = key = None
+        ca_pem = b""
+        if not is_loopback(host):
+            from datetime import UTC, datetime
+
+            from cotenant.local.apiserver.http.tls import ensure
+
+            hosts = (host, "127.0.0.1", "localhost", gethostname())
+            certificates = ensure(directory / "tls", hosts, datetime.now(UTC))
+            certificate, key, ca_pem = certificates.certificate, certificates.key, certificates.authority_pem
+        last = _last_port(directory / "port")
+        try:
+            return HttpServer(app, host=host, port=self.config.port or last, certificate=certificate, key=key), ca_pem
+        except OSError as error:
+            if self.config.port:
+                why = "a port that nobody uses" if error.errno == errno.EADDRINUSE else "a port that may be used"
+                raise InvalidInput("--port", self.config.port, why, str(error)) from None
+            return HttpServer(app, host=host, port=0, certificate=certificate, key=key), ca_pem
+
+    async def _start_children(self) -> None:
+        logs = self.config.directory / "logs"
+        logs.mkdir(exist_ok=True)
+        scheduler, extender = free_port(), free_port()
+        config = str(self.endpoints.kubeconfig)
+        common = ("--kubeconfig", config, "--listen")
+        self.children = [
+            Child(
+                ChildSpec(
+                    "scheduler",
+                    ("scheduler", *common, f"127.0.0.1:{scheduler}", "--profile", self.config.profile),
+                    logs / "scheduler.log",
+                    scheduler,
+                )
+            ),
+            Child(
+                ChildSpec("extender", ("extender", *common, f"127.0.0.1:{extender}"), logs / "extender.log", extender)
+            ),
+        ]
+        self._stack.push_async_callback(stop_all, self.children)
+        for child in self.children:
+            await child.start()
+        self.endpoints = Endpoints(self.endpoints.url, self.endpoints.kubeconfig, scheduler, extender)
+
+
+def _reachable(listening: Listening) -> str:
+    """The URL for clients on this machine: "every address" is none that one can connect to."""
+    host = "127.0.0.1" if listening.host in ("0.0.0.0", "::") else listening.host
+    return replace(listening, host=host).url
+
+
+def _kept(path: Path, make: Callable[[], str]) -> str:
+    """What the file holds, made the first time."""
+    if path.exists():
+        return path.read_text().strip()
+    value = make()
+    write_private(path, value + "\n")
+    return value
+
+
+def _last_port(path: Path) -> int:
+    try:
+        return int(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return 0

@@ -1,0 +1,39 @@
+"""What a person asks of `cotenant up`, checked before anything starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from cotenant.model.errors import InvalidInput
+
+MOST_NODES = 20_000
+FASTEST = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class UpConfig:
+    """One local cluster. Raises `InvalidInput` with the option's name."""
+
+    directory: Path
+    nodes: int = 0  # simulated ones
+    workload: str = ""  # what to submit by itself; "" = nothing
+    host: str = "127.0.0.1"
+    port: int = 0  # 0 = the last one used in the directory, or any that is free
+    is_ephemeral: bool = False  # nothing is kept on disk but the kubeconfig
+    is_bare: bool = False  # the API server alone
+    profile: str = "cotenant-requests"
+    speed: float = 60.0  # simulated seconds a second
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.nodes <= MOST_NODES:
+            raise InvalidInput("--nodes", self.nodes, f"0 to {MOST_NODES}")
+        if not 0 <= self.port <= 65535:
+            raise InvalidInput("--port", self.port, "0 to 65535", "0 takes any free port")
+        if not 0 < self.speed <= FASTEST:
+            raise InvalidInput("--speed", self.speed, f"more than 0, at most {FASTEST:g} simulated seconds a second")
+        if self.workload and not self.nodes:
+            raise InvalidInput("--workload", self.workload, "nodes to run it on", "say --nodes 200")
+        if self.is_bare and (self.nodes or self.workload):
+            raise InvalidInput("--bare", "with --nodes or --workload", "the API server alone")

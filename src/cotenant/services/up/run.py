@@ -1,0 +1,68 @@
+"""The process behind `cotenant up`: start, tell, stay, stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable
+from time import perf_counter
+
+from cotenant.services.up.cluster import LocalCluster
+from cotenant.services.up.config import UpConfig
+
+Say = Callable[[str], None]
+
+
+def run(config: UpConfig, say: Say) -> int:
+    """Until SIGTERM or Ctrl-C. Errors of the start are raised; `say` is given lines for a person."""
+    import uvloop
+
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    return uvloop.run(_run(config, say))
+
+
+async def _run(config: UpConfig, say: Say) -> int:
+    began = perf_counter()
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with LocalCluster(config) as cluster:
+        starting = asyncio.create_task(cluster.ready())
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            starting.cancel()
+            return 0
+        starting.result()
+        for line in _welcome(cluster, perf_counter() - began):
+            say(line)
+        await stopping
+        say("stopping")
+    return 0
+
+
+def _welcome(cluster: LocalCluster, took_s: float) -> list[str]:
+    config, endpoints = cluster.config, cluster.endpoints
+    parts = ["API server"]
+    if not config.is_bare:
+        parts += ["controllers", f"scheduler ({config.profile})", "extender"]
+    if config.nodes:
+        parts.append(f"{config.nodes} simulated nodes")
+    lines = [
+        f"{', '.join(parts)}: ready in {took_s:.1f} s at {endpoints.url}",
+        f"  export KUBECONFIG={endpoints.kubeconfig}",
+        "  kubectl get nodes",
+    ]
+    if endpoints.extender_port:
+        lines.append(f"  extender: http://127.0.0.1:{endpoints.extender_port}")
+    if endpoints.scheduler_port:
+        lines.append(
+            f"  metrics: http://127.0.0.1:{endpoints.scheduler_port}/metrics  logs: {config.directory / 'logs'}"
+        )
+    lines.append(
+        "nothing is kept after the end" if config.is_ephemeral else f"everything is kept in {config.directory}"
+    )
+    lines.append("Ctrl-C ends it")
+    return lines
