@@ -24,6 +24,8 @@ from cotenant.local.apiserver.http.server import HttpServer, Listening, is_loopb
 from cotenant.local.apiserver.sqlite import Database
 from cotenant.local.apiserver.store import Store
 from cotenant.local.apiserver.verbs import Api
+from cotenant.local.controllers.informer import Informers
+from cotenant.local.controllers.roster import controller_manager
 from cotenant.model.errors import InvalidInput
 from cotenant.services.up.children import Child, ChildSpec, free_port, stop_all
 from cotenant.services.up.config import UpConfig
@@ -74,6 +76,7 @@ class LocalCluster:
         store = Store(database)
         self._stack.push_async_callback(store.close)
         self.api = assemble(store)
+        await self.api.bootstrap()
         token = _kept(directory / "token", new_token)
         server, ca_pem = self._server(token)
         await server.start()
@@ -86,6 +89,7 @@ class LocalCluster:
         self.endpoints = Endpoints(url, path)
         if not self.config.is_bare:
             await self._start_children()
+            await self._start_controllers()
 
     def _database(self) -> Database | None:
         return None if self.config.is_ephemeral else Database(self.config.directory)
@@ -111,6 +115,13 @@ class LocalCluster:
                 why = "a port that nobody uses" if error.errno == errno.EADDRINUSE else "a port that may be used"
                 raise InvalidInput("--port", self.config.port, why, str(error)) from None
             return HttpServer(app, host=host, port=0, certificate=certificate, key=key), ca_pem
+
+    async def _start_controllers(self) -> None:
+        informers = Informers(self.api)
+        self._stack.push_async_callback(informers.stop)
+        runner = controller_manager(informers)
+        await runner.start()
+        self._stack.push_async_callback(runner.stop)
 
     async def _start_children(self) -> None:
         logs = self.config.directory / "logs"
