@@ -41,7 +41,7 @@ def up(
     port
         The API server's port. Default: the last one used in the directory, or any that is free.
     host
-        The address to listen on. Anything but loopback is served over TLS.
+        The address to listen on.
     ephemeral
         Keep nothing but the kubeconfig.
     profile

@@ -14,13 +14,15 @@ import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from socket import gethostname
 
 from cotenant.local.apiserver.assembly import assemble
 from cotenant.local.apiserver.http.app import Application
 from cotenant.local.apiserver.http.auth import Credentials, kubeconfig, new_token, write_private
-from cotenant.local.apiserver.http.server import HttpServer, Listening, is_loopback
+from cotenant.local.apiserver.http.server import HttpServer, Listening
+from cotenant.local.apiserver.http.tls import Certificates, ensure
 from cotenant.local.apiserver.sqlite import Database
 from cotenant.local.apiserver.store import Store
 from cotenant.local.apiserver.verbs import Api
@@ -97,24 +99,22 @@ class LocalCluster:
     def _server(self, token: str) -> tuple[HttpServer, bytes]:
         app = Application(self.api, Credentials(token))
         host, directory = self.config.host, self.config.directory
-        certificate = key = None
-        ca_pem = b""
-        if not is_loopback(host):
-            from datetime import UTC, datetime
-
-            from cotenant.local.apiserver.http.tls import ensure
-
-            hosts = (host, "127.0.0.1", "localhost", gethostname())
-            certificates = ensure(directory / "tls", hosts, datetime.now(UTC))
-            certificate, key, ca_pem = certificates.certificate, certificates.key, certificates.authority_pem
+        # Also on loopback: clients of the Go library send a token over TLS only.
+        hosts = tuple(dict.fromkeys((host, "127.0.0.1", "localhost", gethostname())))
+        certificates = ensure(directory / "tls", hosts, datetime.now(UTC))
         last = _last_port(directory / "port")
         try:
-            return HttpServer(app, host=host, port=self.config.port or last, certificate=certificate, key=key), ca_pem
+            return self._listen(app, self.config.port or last, certificates), certificates.authority_pem
         except OSError as error:
             if self.config.port:
                 why = "a port that nobody uses" if error.errno == errno.EADDRINUSE else "a port that may be used"
                 raise InvalidInput("--port", self.config.port, why, str(error)) from None
-            return HttpServer(app, host=host, port=0, certificate=certificate, key=key), ca_pem
+            return self._listen(app, 0, certificates), certificates.authority_pem
+
+    def _listen(self, app: Application, port: int, certificates: Certificates) -> HttpServer:
+        return HttpServer(
+            app, host=self.config.host, port=port, certificate=certificates.certificate, key=certificates.key
+        )
 
     async def _start_controllers(self) -> None:
         informers = Informers(self.api)
