@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cotenant.local.apiserver.contract import ApiError, DeleteOptions, Manifest
+from cotenant.local.apiserver.contract import ApiError, Cause, DeleteOptions, Manifest
 from cotenant.local.apiserver.verbs_context import timestamp
 
 ORPHAN = "orphan"
@@ -34,9 +34,11 @@ class Decision:
     obj: Manifest
 
 
-def _finalizers(present: list[str], propagation: str) -> list[str]:
+def _finalizers(present: list[str], propagation: str, default: str) -> list[str]:
     if not propagation:
-        return present
+        if default != "Orphan" or ORPHAN in present or FOREGROUND in present:
+            return present
+        propagation = default
     kept = [name for name in present if name not in (ORPHAN, FOREGROUND)]
     if propagation == "Orphan":
         kept.append(ORPHAN)
@@ -48,13 +50,15 @@ def _finalizers(present: list[str], propagation: str) -> list[str]:
 def check_options(options: DeleteOptions) -> None:
     """Raises ApiError 422 for an unknown policy."""
     if options.propagation not in ("", "Orphan", "Background", "Foreground"):
+        known = '"Foreground", "Background", "Orphan", "nil"'
+        why = f'Unsupported value: "{options.propagation}": supported values: {known}'
         raise ApiError(
             422,
             "Invalid",
-            f'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "{options.propagation}": '
-            'supported values: "Foreground", "Background", "Orphan", "nil"',
+            f'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: {why}',
             group="meta.k8s.io",
             kind="DeleteOptions",
+            causes=(Cause("FieldValueNotSupported", why, "propagationPolicy"),),
         )
 
 
@@ -63,17 +67,23 @@ def _seconds(stamp: str) -> int:
 
 
 def decide(
-    obj: Manifest, options: DeleteOptions, grace_s: int | None, now: float, *, is_removable: bool = True
+    obj: Manifest,
+    options: DeleteOptions,
+    grace_s: int | None,
+    now: float,
+    *,
+    is_removable: bool = True,
+    default_propagation: str = "Background",
 ) -> Decision:
     """The next step. `grace_s` is the kind's answer (None: it has no graceful deletion); changes `obj` in place.
 
-    `is_removable` False: the kind has something of its own to wait for (a namespace's content).
+    `default_propagation` counts where neither the request nor the object says one. `is_removable` False: the kind has something of its own to wait for (a namespace's content).
 
     A grace period that runs already may only be shortened; the deletion timestamp moves with it, not into the past.
     """
     metadata = obj["metadata"]
     before = list(metadata.get("finalizers") or ())
-    finalizers = _finalizers(before, options.propagation)
+    finalizers = _finalizers(before, options.propagation, default_propagation)
     changed = finalizers != before
     if changed:
         if finalizers:

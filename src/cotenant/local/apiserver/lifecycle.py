@@ -221,7 +221,8 @@ def _check_finalizers(finalizers: object, old: dict[str, Any] | None) -> list[Ca
             causes.append(
                 Cause(
                     "FieldValueForbidden",
-                    f"Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers {shown(new)}",
+                    f"Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers "
+                    f"[]string{{{', '.join(shown(name) for name in new)}}}",
                     path,
                 )
             )

@@ -17,12 +17,11 @@ MAX_NAME = 63
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _LABEL_RE = re.compile(_LABEL)
 _SUBDOMAIN_RE = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
-_DNS1035_RE = re.compile(r"[a-z](?:[-a-z0-9]*[a-z0-9])?")
 
 SUBDOMAIN = "subdomain"
 LABEL = "label"
-DNS1035 = "dns1035"
 PATH = "path"
+ANY_PREFIX = "any prefix"  # core events: whatever clients of old put before the random characters
 
 _SUBDOMAIN_MESSAGE = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an "
@@ -33,15 +32,11 @@ _LABEL_MESSAGE = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric "
     "character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
-_DNS1035_MESSAGE = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an "
-    "alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
-)
-
 # Kinds whose names are stricter or freer than a DNS subdomain.
 _FORMS: dict[tuple[str, str], str] = {
     ("", "namespaces"): LABEL,
-    ("", "services"): DNS1035,
+    ("", "services"): LABEL,
+    ("", "events"): ANY_PREFIX,
 }
 
 
@@ -62,14 +57,14 @@ def problem(name: str, form: str) -> str:
         return "" if _SUBDOMAIN_RE.fullmatch(name) else _SUBDOMAIN_MESSAGE
     if len(name) > MAX_NAME:
         return f"must be no more than {MAX_NAME} characters"
-    if form == LABEL:
-        return "" if _LABEL_RE.fullmatch(name) else _LABEL_MESSAGE
-    return "" if _DNS1035_RE.fullmatch(name) else _DNS1035_MESSAGE
+    return "" if _LABEL_RE.fullmatch(name) else _LABEL_MESSAGE
 
 
 def check(name: str, generate_name: str, form: str) -> list[Cause]:
     """What is wrong with an object's name and its prefix."""
     causes: list[Cause] = []
+    if form == ANY_PREFIX:
+        generate_name, form = "", SUBDOMAIN
     if generate_name:
         # A prefix may end with '-', since five characters follow; '.' may not come before them.
         shown = generate_name[:-1] + "a" if generate_name.endswith("-") else generate_name

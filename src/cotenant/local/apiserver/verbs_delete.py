@@ -87,7 +87,14 @@ async def delete(context: Context, target: Target, options: DeleteOptions) -> An
         obj = stored.decode()
         behaviour.prepare_delete(obj)
         grace_s = behaviour.grace_s(obj, options.grace_s)
-        decision = decide(obj, options, grace_s, context.now(), is_removable=behaviour.is_removable(obj))
+        decision = decide(
+            obj,
+            options,
+            grace_s,
+            context.now(),
+            is_removable=behaviour.is_removable(obj),
+            default_propagation=behaviour.default_propagation,
+        )
         last = stored
         if not options.dry_run:
             if decision.step is Step.REMOVE:

@@ -108,8 +108,8 @@ async def create(
             f"the name of the object ({metadata['name']}) does not match the name on the URL ({target.name})"
         )
     warnings = check_fields(obj, resource, options)
-    check_namespace(context, target)
     asked = Target(resource, target.namespace, metadata.get("name") or "", "")
+    check_namespace(context, asked)
     behaviour.admit(obj, None, context)
     obj = await _mutate(context, "CREATE", asked, obj, None, options)
     metadata = obj["metadata"]

@@ -42,6 +42,7 @@ class Behaviour:
     )
     may_create_on_update = False  # PUT of an unknown name creates
     needs_version = False  # PUT must say the resourceVersion
+    default_propagation = "Background"  # what a delete that does not say means for dependents
 
     def __init__(
         self,

@@ -40,6 +40,12 @@ class NodeBehaviour(Behaviour):
         for name in new.keys() | was.keys():
             if name in _FREE or new.get(name) == was.get(name) or (name in _ONCE and not was.get(name)):
                 continue
-            why = "Forbidden: node updates may only change labels, taints, or capacity (or configSource)"
-            return [Cause("FieldValueForbidden", why, f"spec.{name}" if name in _ONCE else "spec")]
+            why = "Forbidden: node updates may only change labels, taints, or capacity"
+            if name in _ONCE:
+                what = "providerID" if name == "providerID" else "podCIDR"
+                why = f'Forbidden: node updates may not change {what} except from "" to valid'
+                return [
+                    Cause("FieldValueForbidden", why, "spec.providerID" if name == "providerID" else "spec.podCIDRs")
+                ]
+            return [Cause("FieldValueForbidden", why, "")]
         return []

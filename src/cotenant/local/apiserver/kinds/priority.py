@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from cotenant.local.apiserver.contract import Cause, Manifest
 from cotenant.local.apiserver.kinds.behaviour import Behaviour, World
-from cotenant.local.apiserver.verbs_errors import forbidden_message
+from cotenant.local.apiserver.verbs_errors import forbidden_message, immutable
 
 HIGHEST_OF_USERS = 1_000_000_000
 SYSTEM = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -50,8 +50,9 @@ class PriorityClassBehaviour(Behaviour):
 
     def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
         """Value and policy stay."""
-        return [
-            Cause("FieldValueForbidden", "Forbidden: may not be changed in an update.", name)
-            for name in ("value", "preemptionPolicy")
-            if obj.get(name) != old.get(name)
-        ]
+        causes = []
+        if obj.get("value") != old.get("value"):
+            causes.append(Cause("FieldValueForbidden", "Forbidden: may not be changed in an update.", "value"))
+        if obj.get("preemptionPolicy") != old.get("preemptionPolicy"):
+            causes.append(immutable("preemptionPolicy", obj.get("preemptionPolicy")))
+        return causes

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 
 from cotenant.local.apiserver.contract import Manifest, Resource, Scope
 from cotenant.local.apiserver.kinds.behaviour import Behaviour, SpecBehaviour
+from cotenant.local.apiserver.kinds.data import DataBehaviour, SecretBehaviour
+from cotenant.local.apiserver.kinds.events import EventBehaviour
 from cotenant.local.apiserver.kinds.namespaces import NamespaceBehaviour
 from cotenant.local.apiserver.kinds.nodes import NodeBehaviour
 from cotenant.local.apiserver.kinds.pods import PodBehaviour
@@ -220,8 +222,10 @@ def behaviours(*, taints_new_nodes: bool = True) -> dict[tuple[str, str], Behavi
     budget_status = dict.fromkeys(("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"), 0)
     workload, counted = WorkloadBehaviour({}), Behaviour(has_generation=True, needs_version=True)
     return {
+        ("", "configmaps"): DataBehaviour(),
+        ("", "secrets"): SecretBehaviour(),
         ("", "endpoints"): Behaviour(may_create_on_update=True),
-        ("", "events"): Behaviour(may_create_on_update=True),
+        ("", "events"): EventBehaviour(),
         ("", "namespaces"): NamespaceBehaviour(),
         ("", "nodes"): NodeBehaviour(taints_new=taints_new_nodes),
         ("", "persistentvolumeclaims"): ClaimBehaviour(),

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cotenant.local.apiserver.contract import Cause, Manifest, Resource
+from cotenant.local.apiserver.contract import ApiError, Cause, Manifest, Resource
 from cotenant.local.apiserver.lifecycle import metadata_of
-from cotenant.local.apiserver.verbs_errors import bad_request, conflict, invalid, shown
+from cotenant.local.apiserver.verbs_errors import bad_request, conflict, shown
 
 _KEPT = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
@@ -78,7 +78,15 @@ def with_scale(obj: Manifest, scale: Manifest, resource: Resource) -> Manifest:
     replicas = (scale.get("spec") or {}).get("replicas", 0)
     if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
         why = f"Invalid value: {shown(replicas)}: must be greater than or equal to 0"
-        raise invalid(resource, name, [Cause("FieldValueInvalid", why, "spec.replicas")])
+        raise ApiError(
+            422,
+            "Invalid",
+            f'Scale.autoscaling "{name}" is invalid: spec.replicas: {why}',
+            name=name,
+            group="autoscaling",
+            kind="Scale",
+            causes=(Cause("FieldValueInvalid", why, "spec.replicas"),),
+        )
     at: Any = obj
     *parents, last = _parts(resource.scale_paths[0])
     for part in parents:

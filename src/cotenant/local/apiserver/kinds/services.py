@@ -10,7 +10,7 @@ import ipaddress
 
 from cotenant.local.apiserver.contract import Cause, Manifest
 from cotenant.local.apiserver.kinds.behaviour import Behaviour, World
-from cotenant.local.apiserver.verbs_errors import immutable
+from cotenant.local.apiserver.verbs_errors import shown
 
 _RANGE = ipaddress.IPv4Network("10.96.0.0/16")
 _FIRST = 256  # the addresses below are left to those who name one
@@ -53,7 +53,8 @@ class ServiceBehaviour(Behaviour):
         if was.get("clusterIP") and spec.get("clusterIP") != was["clusterIP"] and spec.get("type") != "ExternalName":
             if was.get("type") == "ExternalName":
                 return []
-            return [immutable("spec.clusterIPs[0]", [spec.get("clusterIP")])]
+            why = f"Invalid value: {shown([spec.get('clusterIP')])}: may not change once set"
+            return [Cause("FieldValueInvalid", why, "spec.clusterIPs[0]")]
         return []
 
     def _free(self, world: World) -> str:

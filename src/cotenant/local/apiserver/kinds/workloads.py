@@ -31,7 +31,12 @@ def _check_selector(obj: Manifest) -> list[Cause]:
     spec = obj.get("spec") or {}
     selector = spec.get("selector")
     if selector is None:
-        return [Cause("FieldValueRequired", "Required value", "spec.selector")]
+        labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+        why = f"Invalid value: {shown(labels)}: `selector` does not match template `labels`"
+        return [
+            Cause("FieldValueRequired", "Required value", "spec.selector"),
+            Cause("FieldValueInvalid", why, "spec.template.metadata.labels"),
+        ]
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
         return [
             Cause(
@@ -52,7 +57,8 @@ def _check_selector(obj: Manifest) -> list[Cause]:
 
 
 def _name(obj: Manifest) -> str:
-    return str(obj.get("kind", "")).lower()
+    kind = str(obj.get("kind", "")).lower()
+    return "deployment" if kind == "replicaset" else kind  # the server's own words
 
 
 class WorkloadBehaviour(SpecBehaviour):
@@ -90,7 +96,12 @@ class StatefulSetBehaviour(SpecBehaviour):
 
 
 class JobBehaviour(SpecBehaviour):
-    """A Job: selects its pods by its own uid, and runs the template that it was created with."""
+    """A Job: selects its pods by its own uid, and runs the template that it was created with.
+
+    A delete that says nothing leaves its pods (kubectl says Background).
+    """
+
+    default_propagation = "Orphan"
 
     def prepare_create(self, obj: Manifest, world: World) -> None:
         """Labels of the template and a selector that only this Job's pods have, unless the writer chose one."""
@@ -108,6 +119,8 @@ class JobBehaviour(SpecBehaviour):
         for name in _CONTROLLER_UID:
             labels.setdefault(name, metadata["uid"])
         spec["template"]["metadata"] = {**template, "labels": labels}
+        if not metadata.get("labels"):
+            metadata["labels"] = dict(labels)
         selector = spec.get("selector") or {}
         match = dict(selector.get("matchLabels") or {})
         match.setdefault(_CONTROLLER_UID[1], metadata["uid"])

@@ -1,0 +1,45 @@
+"""ConfigMaps and Secrets: one that says it is immutable stays as it is; a Secret's type stays in any case.
+
+Source: Kubernetes documentation "Immutable ConfigMaps" and "Immutable Secrets".
+"""
+
+from __future__ import annotations
+
+import base64
+
+from cotenant.local.apiserver.contract import Cause, Manifest
+from cotenant.local.apiserver.kinds.behaviour import Behaviour, World
+from cotenant.local.apiserver.verbs_errors import immutable
+
+_WHY = "Forbidden: field is immutable when `immutable` is set"
+
+
+class DataBehaviour(Behaviour):
+    """A ConfigMap."""
+
+    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
+        """Only where it does not say immutable."""
+        if not old.get("immutable"):
+            return []
+        changed = [name for name in ("immutable", "data", "binaryData") if obj.get(name) != old.get(name)]
+        return [Cause("FieldValueForbidden", _WHY, name) for name in changed]
+
+
+class SecretBehaviour(DataBehaviour):
+    """A Secret. `stringData` is written into `data`."""
+
+    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
+        """Its type never changes."""
+        causes = super().check_update(obj, old)
+        if obj.get("type") != old.get("type"):
+            causes.append(immutable("type", obj.get("type")))
+        return causes
+
+    def admit(self, obj: Manifest, old: Manifest | None, world: World) -> None:
+        """Plain text becomes encoded data; an absent type is Opaque."""
+        if not obj.get("type"):
+            obj["type"] = "Opaque"
+        plain = obj.pop("stringData", None)
+        if isinstance(plain, dict) and plain:
+            encoded = {name: base64.b64encode(str(value).encode()).decode() for name, value in plain.items()}
+            obj["data"] = {**(obj.get("data") or {}), **encoded}
