@@ -151,10 +151,12 @@ async def _prefilled(
         await asyncio.sleep(0.5)
         meter = _Meter(watched)
         with _scheduler(given, kubeconfig, folder) as scheduler:
+            await _all_bound(bindings, 1, folder / "scheduler.log")
+            bound, binding = len(bindings.at), _Meter(scheduler)
             await _all_bound(bindings, given.pods, folder / "scheduler.log")
-            # From its start: a scheduler's own start-up is part of what it costs, but is spread over the pods.
+            # Its whole life (imports, the lists), and from the first binding on.
             cost = {f"{name}_cpu_s_in_all": round(usage(pid).cpu_s, 2) for name, pid in scheduler.items()}
-            told = meter.read(given.pods)
+            told = binding.read(given.pods - bound) | meter.read(given.pods)
         watcher.cancel()
     return _rates(bindings) | cost | told | {"qps": given.qps, "in_flight": given.binds_in_flight}
 

@@ -28,6 +28,12 @@ def built_in() -> tuple[Resource, ...]:
     )
 
 
-def assemble(store: Store, *, clock: Callable[[], float] = time.time, rng: random.Random | None = None) -> Api:
-    """An API server over a store, without webhooks and controllers."""
-    return Api(store, Registry(built_in()), patching=patching, clock=clock, rng=rng)
+def assemble(
+    store: Store,
+    *,
+    clock: Callable[[], float] = time.time,
+    rng: random.Random | None = None,
+    taints_new_nodes: bool = True,
+) -> Api:
+    """An API server over a store, without webhooks and controllers. `taints_new_nodes`: whether a node controller will run."""
+    return Api(store, Registry(built_in()), patching=patching, clock=clock, rng=rng, taints_new_nodes=taints_new_nodes)

@@ -77,7 +77,7 @@ class LocalCluster:
         database = self._database()
         store = Store(database)
         self._stack.push_async_callback(store.close)
-        self.api = assemble(store)
+        self.api = assemble(store, taints_new_nodes=not self.config.is_bare)
         await self.api.bootstrap()
         token = _kept(directory / "token", new_token)
         server, ca_pem = self._server(token)
