@@ -19,7 +19,7 @@ _EXACT_WITHIN = 0.02  # of the objective
 
 
 @njit
-def _node_fairness(s: State, node: int) -> float:
+def node_fairness(s: State, node: int) -> float:
     """Jain's index over the tenants on a node, by requested CPU; 1 for an empty node."""
     p = s.nodes[node].first
     while p >= 0:
@@ -70,7 +70,7 @@ def _observe_node(s: State, w: Law, node: int, t: float, row: int) -> None:
     s.report[node, _P99] = worst_ms
     s.report[node, _VIOLATION] = bad / replicas if replicas > 0 else 0.0
     s.report[node, _DOMINANT] = max(s.nodes[node].used_share, min(1.0, s.nodes[node].memory_share))
-    s.report[node, _FAIRNESS] = _node_fairness(s, node)
+    s.report[node, _FAIRNESS] = node_fairness(s, node)
     s.report[node, _AT] = t
 
 

@@ -103,7 +103,8 @@ def enter(s: State, p: int, node: int, t: float) -> None:
 
 
 @njit
-def _leave(s: State, p: int) -> None:
+def leave(s: State, p: int) -> None:
+    """A pod is no longer on its node; what it was is for the caller to say."""
     node = s.pods[p].node
     before, after = s.pods[p].previous, s.pods[p].next
     if before >= 0:
@@ -132,7 +133,7 @@ def expel(s: State, w: Law, p: int, t: float, cause: int) -> None:
     s.pods[p].evicted_memory = memory_now(s, w, p)
     s.run[0].evicted += 1
     s.evictions[cause] += 1
-    _leave(s, p)
+    leave(s, p)
     if s.pods[p].service < 0:
         s.run[0].work_lost_s += s.pods[p].duration_s - s.pods[p].remaining_s
         s.pods[p].remaining_s = s.pods[p].duration_s
@@ -163,7 +164,7 @@ def release(s: State, stage: int, t: float) -> None:
 @njit
 def complete(s: State, p: int, t: float) -> None:
     """A batch pod's work is done; the last of a stage opens the next, the last of a job ends it."""
-    _leave(s, p)
+    leave(s, p)
     s.run[0].work_completed_s += s.pods[p].duration_s - s.pods[p].remaining_s
     s.pods[p].status = FINISHED
     s.pods[p].finished_s = t

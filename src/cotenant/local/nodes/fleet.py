@@ -1,0 +1,170 @@
+"""What simulated nodes look like: names, sizes, places, and the manifests that their kubelets would register.
+
+Names carry the number, zones go round, racks are blocks of neighbours. Labels are those that a real kubelet and cloud provider set. All that is
+allocatable is what there is: a simulated node keeps nothing for itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cotenant.local.apiserver.contract import Manifest
+from cotenant.local.controllers.views import micro_stamp, stamp
+from cotenant.model.errors import InvalidInput
+from cotenant.model.labels import HOSTNAME, REGION, ZONE
+
+RACK = "topology.cotenant.io/rack"
+SIMULATED_LABEL = "cotenant.io/simulated"
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+LEASE_NAMESPACE = "kube-node-lease"
+VERSION = "v1.36.0"
+LEASE_WRITES_A_SECOND = 250.0
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One size of node."""
+
+    cores: int = 32
+    memory_bytes: int = 128 * _GIB
+    pods: int = 110
+
+    @property
+    def instance_type(self) -> str:
+        """A name for the size."""
+        return f"sim.{self.cores}c-{self.memory_bytes // _GIB}g"
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """So many equal nodes. Raises `InvalidInput`."""
+
+    count: int
+    shape: Shape = Shape()
+    zones: int = 3
+    rack_size: int = 20
+    prefix: str = "node"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.count <= 100_000:
+            raise InvalidInput("nodes", self.count, "0 to 100,000")
+        if self.zones < 1 or self.rack_size < 1:
+            raise InvalidInput("zones", self.zones, "at least one zone and one node a rack")
+
+    def names(self) -> list[str]:
+        """Their names, in order."""
+        width = max(4, len(str(max(0, self.count - 1))))
+        return [f"{self.prefix}-{i:0{width}d}" for i in range(self.count)]
+
+    @property
+    def renew_every_s(self) -> float:
+        """How often a node renews its Lease: 10 s as a kubelet does, rarer where that were more than 250 writes a second in all."""
+        return max(10.0, self.count / LEASE_WRITES_A_SECOND)
+
+    @property
+    def lease_duration_s(self) -> int:
+        """After how long a silence the node counts as dead: four missed renewals, 40 s at least."""
+        return int(max(40.0, 4.0 * self.renew_every_s))
+
+
+def address(index: int) -> str:
+    """A node's internal address."""
+    return f"10.{64 + (index >> 16 & 63)}.{index >> 8 & 255}.{index & 255}"
+
+
+def pod_address(serial: int) -> str:
+    """A pod's address."""
+    return f"10.{128 + (serial >> 16 & 127)}.{serial >> 8 & 255}.{serial & 255}"
+
+
+def node_manifest(fleet: Fleet, index: int, name: str, now_s: float) -> Manifest:
+    """The Node object that a kubelet registers."""
+    shape = fleet.shape
+    zone = f"zone-{'abcdefghijklmnopqrstuvwxyz'[index % min(fleet.zones, 26)]}"
+    amounts = {
+        "cpu": str(shape.cores),
+        "memory": f"{shape.memory_bytes // 1024}Ki",
+        "pods": str(shape.pods),
+        "ephemeral-storage": "500Gi",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {
+                HOSTNAME: name,
+                ZONE: zone,
+                REGION: "local",
+                RACK: f"rack-{index // fleet.rack_size:03d}",
+                INSTANCE_TYPE: shape.instance_type,
+                "kubernetes.io/arch": "amd64",
+                "kubernetes.io/os": "linux",
+                SIMULATED_LABEL: "true",
+            },
+            "annotations": {"node.alpha.kubernetes.io/ttl": "0"},
+        },
+        "spec": {},
+        "status": {
+            "capacity": amounts,
+            "allocatable": amounts,
+            "conditions": ready_conditions(now_s),
+            "addresses": [
+                {"type": "InternalIP", "address": address(index)},
+                {"type": "Hostname", "address": name},
+            ],
+            "nodeInfo": {
+                "architecture": "amd64",
+                "operatingSystem": "linux",
+                "osImage": "simulated by cotenant",
+                "kernelVersion": "simulated",
+                "containerRuntimeVersion": "simulated://1",
+                "kubeletVersion": VERSION,
+                "kubeProxyVersion": "",
+                "machineID": name,
+                "systemUUID": name,
+                "bootID": name,
+            },
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+        },
+    }
+
+
+def ready_conditions(now_s: float) -> list[Manifest]:
+    """A healthy node's conditions."""
+    now = stamp(now_s)
+    table = (
+        ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+        ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+        ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+        ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+    )
+    return [
+        {
+            "type": kind,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+        }
+        for kind, status, reason, message in table
+    ]
+
+
+def lease_manifest(fleet: Fleet, name: str, uid: str, now_s: float) -> Manifest:
+    """A node's Lease, just renewed."""
+    metadata: Manifest = {"name": name, "namespace": LEASE_NAMESPACE}
+    if uid:
+        metadata["ownerReferences"] = [{"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}]
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": metadata,
+        "spec": {
+            "holderIdentity": name,
+            "leaseDurationSeconds": fleet.lease_duration_s,
+            "renewTime": micro_stamp(now_s),
+        },
+    }

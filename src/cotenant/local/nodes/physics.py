@@ -1,0 +1,121 @@
+"""Pods entering, working on and leaving the nodes of a living cluster: the lab's compiled laws, called pod by pod.
+
+The lab's world knows its whole workload before it starts; here pods come and go as the API says. So only the event loop is our own: what
+residents do to one another (`settle`), their progress, memory, latency and fairness are the lab's functions on the lab's records. Compiled.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from cotenant.lab.world.contention import offered, settle
+from cotenant.lab.world.latency import TAIL, p99_lookup, tail
+from cotenant.lab.world.observe import node_fairness
+from cotenant.lab.world.residents import earliest, enter, leave, memory_now, progress, set_completion
+from cotenant.lab.world.state import FINISHED, FUTURE, Law, State
+from cotenant.model.arrays import Report
+from cotenant.model.compiled import njit
+
+NO_OBJECTIVE = 1e8  # from here on, in service times, a service has none
+_CPU_USED, _MEMORY_USED = int(Report.CPU_USED), int(Report.MEMORY_USED)
+_P99, _VIOLATION = int(Report.LATENCY_P99_MS), int(Report.VIOLATION)
+_DOMINANT, _FAIRNESS, _AT = int(Report.DOMINANT_SHARE), int(Report.FAIRNESS), int(Report.REPORTED_AT)
+
+
+@njit
+def start(s: State, w: Law, p: int, node: int, t: float, done_s: float) -> None:
+    """A pod begins on a node, `done_s` of its work behind it."""
+    progress(s, node, t)
+    enter(s, p, node, t)
+    s.pods[p].remaining_s = max(0.0, s.pods[p].duration_s - done_s)
+    settle(s, w, node, t)
+
+
+@njit
+def stop(s: State, w: Law, p: int, t: float) -> None:
+    """A pod is taken off its node."""
+    node = s.pods[p].node
+    progress(s, node, t)
+    leave(s, p)
+    s.pods[p].status = FUTURE
+    settle(s, w, node, t)
+
+
+@njit
+def power_off(s: State, node: int, t: float) -> None:
+    """A node stops, and all that runs there."""
+    progress(s, node, t)
+    while s.nodes[node].first >= 0:
+        p = s.nodes[node].first
+        leave(s, p)
+        s.pods[p].status = FUTURE
+    s.nodes[node].up = False
+    s.nodes[node].used_share = 0.0
+    s.nodes[node].memory_share = 0.0
+    set_completion(s, node, inf)
+
+
+@njit
+def run_until(s: State, w: Law, until_s: float) -> None:
+    """Let all work that ends up to then end, in order of time; who ended is in `s.finished`."""
+    while s.tree[1] <= until_s:
+        t = s.tree[1]
+        node = earliest(s)
+        progress(s, node, t)
+        p = s.nodes[node].first
+        while p >= 0:
+            after = s.pods[p].next
+            if s.pods[p].service < 0 and s.pods[p].remaining_s <= 1e-6 * s.pods[p].duration_s:
+                leave(s, p)
+                s.pods[p].status = FINISHED
+                s.pods[p].finished_s = t
+                s.finished[s.run[0].finished] = p
+                s.run[0].finished += 1
+            p = after
+        settle(s, w, node, t)
+    s.run[0].now_s = max(s.run[0].now_s, until_s)
+
+
+@njit
+def _observe(s: State, w: Law, node: int, t: float) -> None:
+    """Judge the windows of the services with an objective, keep what an agent sees, write the node's report."""
+    worst_ms, replicas, bad = 0.0, 0, 0
+    p = s.nodes[node].first
+    while p >= 0:
+        s.pods[p].seen_cores = s.pods[p].busy_cores
+        s.pods[p].seen_memory = memory_now(s, w, p)
+        service = s.pods[p].service
+        if service >= 0 and s.services[service].objective < NO_OBJECTIVE:
+            servers, slow = s.services[service].cores, s.pods[p].slowdown
+            load = offered(s, p, t, w.tick_s) * slow
+            objective = s.services[service].objective
+            high = p99_lookup(s.p99_table, s.services[service].table_row, load / servers) * slow
+            violated = tail(servers, load, objective / slow) > TAIL
+            violated = violated or t - s.pods[p].placed_s < w.replica_start_s  # it is still starting
+            s.pods[p].seen_ratio = high / objective
+            s.pods[p].seen_violated = violated
+            worst_ms = max(worst_ms, high * s.services[service].time_s * 1000.0)
+            replicas += 1
+            bad += int(violated)
+        p = s.pods[p].next
+    s.report[node, _CPU_USED] = s.nodes[node].used_share
+    s.report[node, _MEMORY_USED] = min(1.0, s.nodes[node].memory_share)
+    s.report[node, _P99] = worst_ms
+    s.report[node, _VIOLATION] = bad / replicas if replicas > 0 else 0.0
+    s.report[node, _DOMINANT] = max(s.nodes[node].used_share, min(1.0, s.nodes[node].memory_share))
+    s.report[node, _FAIRNESS] = node_fairness(s, node)
+    s.report[node, _AT] = t
+
+
+@njit
+def tick(s: State, w: Law, t: float) -> None:
+    """The load has changed: bring every node up to date and look at it."""
+    for node in range(s.nodes.shape[0]):
+        if s.nodes[node].up:
+            if s.nodes[node].first >= 0:
+                progress(s, node, t)
+                settle(s, w, node, t)
+            else:
+                s.nodes[node].updated_s = t
+            _observe(s, w, node, t)
+    s.run[0].last_tick_s = t

@@ -1,0 +1,61 @@
+"""What is seen of the simulated world: of a pod, of a service, of the whole cluster. Frozen values for tables and reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Pods (by UID) whose work is done, and those thrown out because their node ran out of memory."""
+
+    finished: tuple[str, ...] = ()
+    evicted: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodUsage:
+    """What an agent saw of a pod at the last tick."""
+
+    uid: str
+    node: str
+    cpu_cores: float
+    memory_bytes: float
+    slowdown: float
+    service: str = ""
+    p99_ms: float = 0.0
+    objective_ms: float = 0.0  # 0 = none
+    violated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceView:
+    """How a service with an objective fares."""
+
+    name: str
+    replicas: int  # running
+    violated: int
+    worst_p99_ms: float
+    objective_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The cluster at the last tick. Shares are of the nodes that are up."""
+
+    day: float  # simulated days since the start
+    nodes: int
+    nodes_up: int
+    cpu_used: float
+    cpu_requested: float
+    memory_used: float
+    memory_requested: float
+    services: tuple[ServiceView, ...]
+    victims: tuple[PodUsage, ...]  # replicas that missed their objective
+    pods: int
+
+    @property
+    def violation(self) -> float:
+        """Share of the running replicas with an objective that missed it."""
+        replicas = sum(s.replicas for s in self.services)
+        return sum(s.violated for s in self.services) / replicas if replicas else 0.0

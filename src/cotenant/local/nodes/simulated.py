@@ -1,0 +1,315 @@
+"""Runs a fleet of simulated nodes on an API: registers them, renews their Leases, lives their pods, reports their use.
+
+Problem: thousands of nodes in one process beside the API server must cost next to nothing when nothing happens. Choice: four tasks in all. One
+sleeps until the next thing is due for any pod; one renews the Leases of a slice of the fleet every quarter of a second; one sends reports; one
+carries failures in from the nodes' annotation `cotenant.io/fail`. Pods and nodes come from the informers that the controllers share.
+
+Lease period: 10 s as a kubelet's, but never more than 250 writes a second in all (5,000 nodes: every 20 s), with a lease duration of four
+periods, which the node controller takes as the node's grace. Reports: every 10 s or once a simulated minute, whichever is longer, at
+most 500 nodes a second, and no slower than the reports' lifetime allows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from cotenant.lab.world.config import WorldConfig
+from cotenant.local.apiserver.contract import MERGE, ApiError, Manifest, Target, WriteOptions
+from cotenant.local.controllers.actions import LEASES, NODES, PODS
+from cotenant.local.controllers.informer import Informers
+from cotenant.local.controllers.views import Node, Pod
+from cotenant.local.nodes.delivery import Delivery
+from cotenant.local.nodes.fleet import LEASE_NAMESPACE, Fleet, lease_manifest, node_manifest, ready_conditions
+from cotenant.local.nodes.kubelets import Kubelets
+from cotenant.local.nodes.reporting import Reporter
+from cotenant.local.nodes.seen import Snapshot
+from cotenant.local.nodes.world import World
+from cotenant.model.annotations import CPU_USED, FAIL, MEMORY_USED, VIOLATION
+from cotenant.model.errors import CotenantError
+from cotenant.model.report import REPORT_TTL_S, NodeReport
+
+SLICE_S = 0.25
+ABREAST = 64
+REPORT_S = 10.0
+REPORTS_A_SECOND = 500.0
+ANNOTATE_S = 60.0  # a node's annotations are rewritten at most this often ...
+ANNOTATE_CHANGE = 0.05  # ... and only after such a change of its use
+_log = logging.getLogger(__name__)
+_encode = msgspec.json.Encoder().encode
+
+
+class SimulatedNodes:
+    """A fleet and its life."""
+
+    def __init__(
+        self,
+        informers: Informers,
+        fleet: Fleet,
+        *,
+        speed: float = 1.0,
+        reporter: Reporter | None = None,
+        config: WorldConfig | None = None,
+        clock: Callable[[], float] = time.time,
+        seed: int = 0,
+    ) -> None:
+        """`speed`: simulated seconds a second. `config`: the laws of the world; the nodes' size is the fleet's. Raises `InvalidInput`."""
+        self._informers = informers
+        self._api = informers.api
+        self._fleet = fleet
+        self._clock = clock
+        self._reporter = reporter
+        config = config if config is not None else WorldConfig()
+        config = replace(
+            config,
+            node_cores=fleet.shape.cores,
+            node_memory_bytes=fleet.shape.memory_bytes,
+            pair_cores=fleet.shape.cores / 2.0,  # half a node, as the contention model has it
+        )
+        self.kubelets = Kubelets(World(config, speed, clock(), seed))
+        self.delivery = Delivery(self._api)
+        self._wake = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._options = WriteOptions(validation="Ignore", manager="kubelet", user="system:node")
+        self._resource = {name: self._api.target(*name).resource for name in (NODES, LEASES)}
+        self._uids: dict[str, str] = {}
+        self._shown: dict[str, tuple[float, float, float]] = {}
+        self._leased: set[str] = set()
+        self.lost_reports = 0
+        self.errors = 0
+
+    @property
+    def world(self) -> World:
+        """What is true of the simulated machines."""
+        return self.kubelets.world
+
+    def snapshot(self) -> Snapshot:
+        """The cluster at the last tick, for tables."""
+        return self.world.snapshot()
+
+    async def start(self) -> None:
+        """Register the nodes and begin to live; returns when all are registered. The informers must have been started."""
+        for name in self._fleet.names():
+            self.kubelets.add_node(name)
+        nodes, pods = self._informers.of(NODES), self._informers.of(PODS)
+        await self._informers.wait_synced()
+        nodes.subscribe(self._node_changed)
+        prepared = asyncio.create_task(asyncio.to_thread(self.world.prepare))
+        await self._register()
+        await prepared
+        pods.subscribe(self._pod_changed)
+        for run in (self._live, self._renew, self._report):
+            self._tasks.append(asyncio.create_task(self._guarded(run), name=f"nodes {run.__name__}"))
+
+    async def stop(self) -> None:
+        """End all tasks; the pods go on, as far as the API says, when a process lives them again."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+        await self.delivery.stop()
+
+    def fail(self, name: str) -> bool:
+        """Take a node's power away: no Lease, no status, its pods' work lost. Whether it was up."""
+        return self.kubelets.fail(name, self._clock())
+
+    async def restore(self, name: str) -> bool:
+        """Give it back. Whether it was down."""
+        if not self.kubelets.restore(name, self._clock()):
+            return False
+        await self._tell_ready(name)
+        self._flush()
+        return True
+
+    # --- events
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        if new is None:
+            return
+        name = new.metadata.name
+        if not self.kubelets.has(name):
+            return
+        self._uids[name] = new.metadata.uid
+        self.kubelets.observe_node(new)
+        failed = new.metadata.annotations.get(FAIL) == "true"
+        if failed:
+            self.fail(name)
+        elif old is not None and old.metadata.annotations.get(FAIL) == "true":
+            task = asyncio.create_task(self._restored(name))
+            self._tasks.append(task)
+            task.add_done_callback(self._tasks.remove)
+
+    async def _restored(self, name: str) -> None:
+        await self.restore(name)
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        now = self._clock()
+        if new is None:
+            if old is not None and old.spec.node_name:
+                self.kubelets.forget_pod(old.metadata.uid, now)
+        elif new.spec.node_name:
+            if old is not None and old.metadata.uid != new.metadata.uid:
+                self.kubelets.forget_pod(old.metadata.uid, now)
+            self.kubelets.observe_pod(new, now)
+        else:
+            return
+        self._wake.set()
+
+    def _flush(self) -> None:
+        writes = self.kubelets.writes
+        if writes:
+            self.kubelets.writes = []
+            self.delivery.send(writes)
+
+    # --- tasks
+
+    async def _guarded(self, run: Callable[[], Awaitable[None]]) -> None:
+        """One task's outer loop: a defect is counted and logged, and the task goes on."""
+        while True:
+            try:
+                await run()
+            except Exception:
+                self.errors += 1
+                _log.exception("simulated nodes")
+                await asyncio.sleep(1.0)
+
+    async def _live(self) -> None:
+        while True:
+            self.kubelets.advance(self._clock())
+            self._flush()
+            self._wake.clear()
+            wait_s = self.kubelets.next_at() - self._clock()
+            if wait_s > 0:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), min(wait_s, 60.0))
+            await asyncio.sleep(0.01)  # what happens within a hundredth of a second is done at once
+
+    async def _renew(self) -> None:
+        period = self._fleet.renew_every_s
+        names = self._fleet.names()
+        at = 0.0
+        last = self._clock()
+        while True:
+            await asyncio.sleep(SLICE_S)
+            now = self._clock()
+            share = min(1.0, max(0.0, now - last) / period) * len(names)
+            last = now
+            first, at = int(at), at + share
+            due = [names[i % len(names)] for i in range(first, int(at))]
+            if names and at >= len(names):
+                at -= len(names)
+            await self._abreast([self._renew_one(name) for name in due if self.kubelets.is_up(name)])
+
+    async def _renew_one(self, name: str) -> None:
+        obj = lease_manifest(self._fleet, name, self._uids.get(name, ""), self._clock())
+        target = Target(self._resource[LEASES], LEASE_NAMESPACE, name)
+        try:
+            if name in self._leased:
+                await self._api.patch(target, _encode({"spec": obj["spec"]}), MERGE, self._options)
+                return
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            if name not in self._uids:
+                return  # the node was deleted, and its Lease with it
+        if name in self._uids:
+            try:
+                await self._api.create(Target(self._resource[LEASES], LEASE_NAMESPACE), obj, self._options)
+            except ApiError as error:
+                if error.code != 409:
+                    raise
+                await self._api.patch(target, _encode({"spec": obj["spec"]}), MERGE, self._options)
+            self._leased.add(name)
+
+    async def _report(self) -> None:
+        tick_s = self.world.config.tick_s / self.world.speed
+        period = min(max(REPORT_S, tick_s, self._fleet.count / REPORTS_A_SECOND), REPORT_TTL_S / 3.0)
+        annotated_at = self._clock()
+        while True:
+            await asyncio.sleep(period)
+            now = self._clock()
+            reports = [r for r in self.world.reports(now) if self.kubelets.is_up(r.node)]
+            if self._reporter is not None and reports:
+                try:
+                    await self._reporter.report(reports)
+                except CotenantError:
+                    self.lost_reports += 1
+            if now - annotated_at >= ANNOTATE_S:
+                annotated_at = now
+                await self._abreast([self._annotate(r) for r in reports if self._differs(r)])
+
+    def _differs(self, report: NodeReport) -> bool:
+        use = (
+            report.cpu_used / report.cpu_allocatable,
+            report.memory_used / report.memory_allocatable,
+            report.violation,
+        )
+        shown = self._shown.get(report.node, (0.0, 0.0, 0.0))
+        return report.node in self._uids and max(abs(a - b) for a, b in zip(use, shown, strict=True)) > ANNOTATE_CHANGE
+
+    async def _annotate(self, report: NodeReport) -> None:
+        """Show the use on the Node object, for `kubectl describe`."""
+        notes = {
+            CPU_USED: f"{report.cpu_used:.2f}",
+            MEMORY_USED: str(int(report.memory_used)),
+            VIOLATION: f"{report.violation:.3f}",
+        }
+        body = _encode({"metadata": {"annotations": notes}})
+        await self._api.patch(Target(self._resource[NODES], "", report.node), body, MERGE, self._options)
+        self._shown[report.node] = (
+            report.cpu_used / report.cpu_allocatable,
+            report.memory_used / report.memory_allocatable,
+            report.violation,
+        )
+
+    # --- registering
+
+    async def _register(self) -> None:
+        known = {n.metadata.name for n in self._informers.store(NODES)}
+        names = self._fleet.names()
+        for at in range(0, len(names), ABREAST):
+            some = range(at, min(at + ABREAST, len(names)))
+            await self._abreast([self._register_one(i, names[i], names[i] in known) for i in some])
+
+    async def _register_one(self, index: int, name: str, is_known: bool) -> None:
+        now = self._clock()
+        if not is_known:
+            obj = node_manifest(self._fleet, index, name, now)
+            status = obj["status"]
+            try:
+                answer = await self._api.create(Target(self._resource[NODES]), obj, self._options)
+                self._informers.of(NODES).observe(answer.raw)
+                if b'"allocatable"' not in answer.raw:
+                    await self._patch_status(name, status)
+            except ApiError as error:
+                if error.code != 409:
+                    raise
+                is_known = True
+        if is_known and self.kubelets.is_up(name):
+            await self._tell_ready(name)
+        if self.kubelets.is_up(name):
+            await self._renew_one(name)
+
+    async def _tell_ready(self, name: str) -> None:
+        await self._patch_status(name, {"conditions": ready_conditions(self._clock())})
+        await self._renew_one(name)
+
+    async def _patch_status(self, name: str, status: Manifest) -> None:
+        target = Target(self._resource[NODES], "", name, "status")
+        answer = await self._api.patch(target, _encode({"status": status}), MERGE, self._options)
+        self._informers.of(NODES).observe(answer.raw)
+
+    async def _abreast(self, calls: Sequence[Awaitable[None]]) -> None:
+        """Await all of them; refusals by the API are counted, the rest of the fleet goes on."""
+        for result in await asyncio.gather(*calls, return_exceptions=True):
+            if isinstance(result, ApiError):
+                self.errors += 1
+                _log.debug("refused: %s", result)
+            elif isinstance(result, BaseException):
+                raise result

@@ -1,0 +1,338 @@
+"""The world of the simulated nodes: who uses what, who suffers, whose work is done. Without I/O; time is an argument.
+
+Problem: pods placed by a real scheduler through a real API must use CPU and memory, slow one another and miss objectives as the lab's published
+model says, or a demo of it proves nothing. Choice: the lab's records and compiled laws (`physics.py`), with pods that come and go. `speed`
+simulated seconds pass in a real one. The day starts at its trough when the world is made. Limits: all nodes are of one size (the
+lab's contention is calibrated for that); work done before a restart is reckoned from the container's start at full speed.
+"""
+
+from __future__ import annotations
+
+from math import isfinite, sqrt
+
+import numpy as np
+
+from cotenant.lab.world.config import WorldConfig
+from cotenant.lab.world.latency import p99_table
+from cotenant.lab.world.state import FINISHED, FUTURE, READY, RUNNING, UNTOLD, law
+from cotenant.local.nodes import physics
+from cotenant.local.nodes.behaviour import NO_OBJECTIVE, Behaviour, Simulated
+from cotenant.local.nodes.seen import Ended, PodUsage, ServiceView, Snapshot
+from cotenant.local.nodes.world_state import FIRST, empty, more_nodes, more_pods, more_services, more_tenants
+from cotenant.model.arrays import Report
+from cotenant.model.errors import InvalidInput
+from cotenant.model.report import NodeReport
+
+_ENDLESS_S = 1e12  # work of a pod that never ends
+
+
+class World:
+    """Nodes, the pods on them, and time."""
+
+    def __init__(self, config: WorldConfig, speed: float, epoch_s: float, seed: int = 0) -> None:
+        """`config` gives the nodes' size and the laws (its workload does not matter). Raises `InvalidInput`."""
+        if not (isfinite(speed) and speed > 0):
+            raise InvalidInput("speed", speed, "simulated seconds a second, more than 0")
+        self.config = config
+        self.speed = speed
+        self._epoch_s = epoch_s
+        self._rng = np.random.default_rng(seed)
+        self._law = law(config)
+        self._node_row: dict[str, int] = {}
+        self._node_names: list[str] = []
+        self._pod_row: dict[str, int] = {}
+        self._uids: list[str] = [""] * FIRST
+        self._free = list(range(FIRST - 1, -1, -1))
+        self._service_row: dict[str, int] = {}
+        self._service_names: list[str] = []
+        self._tenant_row: dict[str, int] = {}
+        self._noise = np.zeros(0)
+        self._shape = np.zeros((0, 3))  # peak, swing, phase
+        self._state = empty()
+        self._next_tick_s = config.tick_s
+
+    def prepare(self) -> None:
+        """Compile the laws (ten seconds once a machine, then a fraction of one from the cache); may run in a thread of its own."""
+        trial = World(self.config, self.speed, 0.0)
+        trial.add_node("node")
+        work = Simulated(use_cores=1.0, duration_s=self.config.tick_s)
+        trial.start("pod", "node", Behaviour(1000, 1 << 30, "", "", work, NO_OBJECTIVE, self.config.tick_s, 0), 0.0)
+        trial.start("other", "node", Behaviour(1000, 1 << 30, "", "", work, NO_OBJECTIVE, self.config.tick_s, 0), 0.0)
+        trial.stop("other", 0.0)
+        trial.advance(3.0 * self.config.tick_s / self.speed)
+        trial.power_off("node", 4.0 * self.config.tick_s / self.speed)
+
+    # --- time
+
+    def simulated(self, now_s: float) -> float:
+        """Simulated seconds since the start."""
+        return max(0.0, (now_s - self._epoch_s) * self.speed)
+
+    def _real(self, t: float) -> float:
+        return self._epoch_s + t / self.speed
+
+    def next_at(self) -> float:
+        """When (Unix time) `advance` has something to do: the next completion or the next tick."""
+        return self._real(min(float(self._state.tree[1]), self._next_tick_s))
+
+    def advance(self, now_s: float) -> Ended:
+        """Live until now."""
+        until, s = self.simulated(now_s), self._state
+        while self._next_tick_s <= until:
+            physics.run_until(s, self._law, self._next_tick_s)
+            if (
+                until - self._next_tick_s < 5.0 * self.config.tick_s
+            ):  # after a long sleep only the last ticks are lived through
+                self._change_load(self._next_tick_s)
+                physics.tick(s, self._law, self._next_tick_s)
+            self._next_tick_s += self.config.tick_s
+        physics.run_until(s, self._law, until)
+        return self._ended()
+
+    def _ended(self) -> Ended:
+        s = self._state
+        done, out = int(s.run.finished[0]), int(s.run.evicted[0])
+        if not (done or out):
+            return Ended()
+        # a row that was taken off or used again meanwhile has another status
+        finished = tuple(self._uids[p] for p in s.finished[:done] if s.pods.status[p] == FINISHED)
+        evicted = tuple(self._uids[p] for p in dict.fromkeys(s.evicted[:out].tolist()) if s.pods.status[p] == UNTOLD)
+        s.run.finished = 0
+        s.run.evicted = 0
+        for uid in (*finished, *evicted):
+            self._release(uid)
+        return Ended(finished, evicted)
+
+    def _change_load(self, t: float) -> None:
+        if not self._service_names:
+            return
+        config = self.config
+        peak, swing, phase = self._shape.T
+        keep = config.load_noise_memory
+        steps = config.load_noise_sd * self._rng.standard_normal(len(peak))
+        self._noise = keep * self._noise + sqrt(1.0 - keep * keep) * steps
+        day = t / config.horizon_s
+        shape = 1.0 - swing * 0.5 * (1.0 + np.cos(2.0 * np.pi * (day - phase)))
+        self._state.load[: len(peak), 0] = peak * shape * np.exp(self._noise)
+
+    # --- nodes
+
+    def add_node(self, name: str) -> None:
+        """A node of the world's size. A known one is powered on again."""
+        row = self._node_row.get(name)
+        if row is None:
+            row = self._node_row[name] = len(self._node_names)
+            self._node_names.append(name)
+            if row >= len(self._state.nodes):
+                self._state = more_nodes(self._state, 2 * row)
+        self._state.nodes.up[row] = True
+        self._state.nodes.updated_s[row] = float(self._state.run.now_s[0])
+
+    def power_off(self, name: str, now_s: float) -> None:
+        """A node fails: what runs there has lost its work."""
+        row = self._node_row.get(name)
+        if row is None or not self._state.nodes.up[row]:
+            return
+        here = np.flatnonzero((self._state.pods.node == row) & (self._state.pods.status == RUNNING))
+        physics.power_off(self._state, row, max(self.simulated(now_s), float(self._state.nodes.updated_s[row])))
+        self._state.report[row] = np.nan
+        for p in here:
+            self._release(self._uids[p])
+
+    # --- pods
+
+    def start(self, uid: str, node: str, behaviour: Behaviour, now_s: float, done_s: float = 0.0) -> None:
+        """A pod's containers run. `done_s`: simulated seconds of work behind it. A known pod starts again."""
+        if uid in self._pod_row:
+            self.stop(uid, now_s)
+        row = self._node_row[node]
+        p = self._take_row(uid)
+        self._describe(p, behaviour)
+        t = max(self.simulated(now_s), float(self._state.nodes.updated_s[row]))
+        done = min(max(0.0, done_s), float(self._state.pods.duration_s[p]) * (1.0 - 1e-9))
+        physics.start(self._state, self._law, p, row, t, done)
+
+    def stop(self, uid: str, now_s: float) -> None:
+        """A pod's containers are gone; unknown pods are ignored."""
+        p = self._pod_row.get(uid)
+        if p is None:
+            return
+        s = self._state
+        if s.pods.status[p] == RUNNING:
+            row = int(s.pods.node[p])
+            physics.stop(s, self._law, p, max(self.simulated(now_s), float(s.nodes.updated_s[row])))
+        self._release(uid)
+
+    def knows(self, uid: str) -> bool:
+        """Whether the pod runs."""
+        return uid in self._pod_row
+
+    def _describe(self, p: int, behaviour: Behaviour) -> None:
+        pods, truth = self._state.pods, behaviour.truth
+        pods[p] = 0
+        pods.cpu_milli[p] = behaviour.cpu_milli
+        pods.memory_bytes[p] = behaviour.memory_bytes
+        pods.tenant[p] = self._tenant(behaviour.tenant)
+        pods.stage[p] = -1
+        pods.use_cores[p] = truth.use_cores
+        pods.use_memory[p] = truth.use_memory_bytes
+        pods.sensitivity[p] = truth.sensitivity * self.config.interference
+        pods.pressure[p] = truth.pressure
+        pods.duration_s[p] = min(behaviour.run_s, _ENDLESS_S)
+        pods.imbalance[p] = 1.0
+        pods.service[p] = -1
+        if behaviour.is_service and behaviour.run_s >= _ENDLESS_S:
+            pods.service[p] = self._service(behaviour)
+            pods.imbalance[p] = float(np.exp(self.config.replica_imbalance_sd * self._rng.standard_normal()))
+        pods.swing_phase[p] = self._rng.random()
+        pods.status[p] = READY
+        for name in ("node", "next", "previous", "map_node"):
+            pods[name][p] = -1
+        pods.slowdown[p] = 1.0
+        pods.started_s[p] = np.nan
+
+    def _service(self, behaviour: Behaviour) -> int:
+        truth = behaviour.truth
+        row = self._service_row.get(behaviour.service)
+        if row is None:
+            row = self._service_row[behaviour.service] = len(self._service_names)
+            self._service_names.append(behaviour.service)
+            if row >= len(self._state.services):
+                self._state = more_services(self._state, 2 * row)
+            self._shape = np.vstack([self._shape, np.zeros((1, 3))])
+            self._noise = np.append(self._noise, self.config.load_noise_sd * self._rng.standard_normal())
+        s = self._state
+        s.services.cores[row] = truth.workers
+        s.services.time_s[row] = truth.service_time_s
+        s.services.objective[row] = behaviour.objective
+        s.services.table_row[row] = truth.workers - 1
+        if np.isnan(s.p99_table[truth.workers - 1, 0]):
+            s.p99_table[truth.workers - 1] = p99_table(np.array([truth.workers], dtype=np.int64))[0]
+        # without a number each replica has its own load, however many there are
+        s.services.replicas[row] = truth.replicas or int(s.services.live[row]) + 1
+        self._shape[row] = truth.peak_erlangs, truth.swing, truth.phase
+        if s.load[row, 0] == 0.0:
+            day = float(s.run.now_s[0]) / self.config.horizon_s
+            s.load[row, 0] = truth.peak_erlangs * (
+                1.0 - truth.swing * 0.5 * (1.0 + np.cos(2 * np.pi * (day - truth.phase)))
+            )
+        return row
+
+    def _tenant(self, name: str) -> int:
+        row = self._tenant_row.setdefault(name, len(self._tenant_row))
+        if row >= len(self._state.tenants):
+            self._state = more_tenants(self._state, 2 * row)
+        return row
+
+    def _take_row(self, uid: str) -> int:
+        if not self._free:
+            size = len(self._uids)
+            self._uids += [""] * size
+            self._state = more_pods(self._state, 2 * size)
+            self._free = list(range(2 * size - 1, size - 1, -1))
+        p = self._free.pop()
+        self._pod_row[uid] = p
+        self._uids[p] = uid
+        return p
+
+    def _release(self, uid: str) -> None:
+        p = self._pod_row.pop(uid, None)
+        if p is not None:
+            service = int(self._state.pods.service[p])
+            if service >= 0 and self._state.services.objective[service] >= NO_OBJECTIVE:
+                self._state.services.replicas[service] = max(1, int(self._state.services.live[service]))
+            self._uids[p] = ""
+            self._state.pods.status[p] = FUTURE
+            self._free.append(p)
+
+    # --- what is seen
+
+    def reports(self, now_s: float) -> list[NodeReport]:
+        """What the agents of the nodes that are up would send; nothing before the first tick."""
+        s, config = self._state, self.config
+        cores, memory = float(config.node_cores), float(config.node_memory_bytes)
+        rows = s.report[: len(self._node_names)]
+        out = []
+        for name, row, up in zip(self._node_names, rows.tolist(), s.nodes.up[: len(rows)].tolist(), strict=True):
+            if up and row[Report.REPORTED_AT] == row[Report.REPORTED_AT]:
+                out.append(
+                    NodeReport(
+                        node=name,
+                        cpu_allocatable=cores,
+                        cpu_used=row[Report.CPU_USED] * cores,
+                        memory_allocatable=memory,
+                        memory_used=row[Report.MEMORY_USED] * memory,
+                        latency_p99_ms=min(row[Report.LATENCY_P99_MS], 1e9),
+                        violation=row[Report.VIOLATION],
+                        dominant_share=row[Report.DOMINANT_SHARE],
+                        fairness=min(1.0, row[Report.FAIRNESS]),
+                        at_s=now_s,
+                    )
+                )
+        return out
+
+    def usage(self, uid: str) -> PodUsage | None:
+        """What was seen of one pod; None where it does not run."""
+        p = self._pod_row.get(uid)
+        return None if p is None or self._state.pods.status[p] != RUNNING else self._usage(p)
+
+    def usages(self) -> list[PodUsage]:
+        """Of every running pod."""
+        return [self._usage(p) for p in self._pod_row.values() if self._state.pods.status[p] == RUNNING]
+
+    def _usage(self, p: int) -> PodUsage:
+        s = self._state
+        pod = s.pods[p]
+        service = int(pod.service)
+        has = service >= 0 and s.services.objective[service] < NO_OBJECTIVE
+        objective_ms = float(s.services.objective[service] * s.services.time_s[service] * 1000.0) if has else 0.0
+        return PodUsage(
+            uid=self._uids[p],
+            node=self._node_names[int(pod.node)],
+            cpu_cores=float(pod.busy_cores),
+            memory_bytes=float(pod.seen_memory),
+            slowdown=float(pod.slowdown),
+            service=self._service_names[service] if service >= 0 else "",
+            p99_ms=float(pod.seen_ratio) * objective_ms if has else 0.0,
+            objective_ms=objective_ms,
+            violated=bool(pod.seen_violated) if has else False,
+        )
+
+    def snapshot(self) -> Snapshot:
+        """The cluster at the last tick."""
+        s, config = self._state, self.config
+        n = len(self._node_names)
+        up = s.nodes.up[:n]
+        ups = max(1, int(up.sum()))
+        watched = [
+            u
+            for p in self._pod_row.values()
+            if s.pods.status[p] == RUNNING
+            and s.pods.service[p] >= 0
+            and s.services.objective[int(s.pods.service[p])] < NO_OBJECTIVE
+            and (u := self._usage(p)) is not None
+        ]
+        by_service: dict[str, list[PodUsage]] = {}
+        for usage in watched:
+            by_service.setdefault(usage.service, []).append(usage)
+        return Snapshot(
+            day=float(s.run.now_s[0]) / config.horizon_s,
+            nodes=n,
+            nodes_up=int(up.sum()),
+            cpu_used=float(s.nodes.used_share[:n][up].sum()) / ups,
+            cpu_requested=float(s.nodes.requested_milli[:n][up].sum()) / (ups * config.node_cores * 1000.0),
+            memory_used=float(s.nodes.memory_share[:n][up].sum()) / ups,
+            memory_requested=float(s.nodes.requested_bytes[:n][up].sum()) / (ups * float(config.node_memory_bytes)),
+            services=tuple(
+                ServiceView(
+                    name=name,
+                    replicas=len(found),
+                    violated=sum(u.violated for u in found),
+                    worst_p99_ms=max(u.p99_ms for u in found),
+                    objective_ms=found[0].objective_ms,
+                )
+                for name, found in sorted(by_service.items())
+            ),
+            victims=tuple(u for u in watched if u.violated),
+            pods=len(self._pod_row),
+        )

@@ -1,0 +1,105 @@
+"""Room for the world's records: empty at first, doubled when full."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cotenant.lab.world import state as lab
+from cotenant.lab.world.records import (
+    JOB,
+    NODE,
+    OUTAGE,
+    POD,
+    RUN,
+    SERVICE,
+    SHAPE,
+    STAGE,
+    TENANT,
+    TICK,
+    Records,
+    records,
+)
+from cotenant.lab.world.state import State
+from cotenant.model.arrays import Int, Report
+
+FIRST = 256
+MOST_WORKERS = 128
+
+
+def empty() -> State:
+    """Nothing at all, at time 0."""
+    nodes = records(FIRST, NODE)
+    nodes.first = -1
+    run = records(1, RUN)
+    run.last_tick_s = np.nan
+    return State(
+        run=run,
+        pods=records(FIRST, POD),
+        services=records(FIRST, SERVICE),
+        stages=records(1, STAGE),
+        jobs=records(1, JOB),
+        nodes=nodes,
+        tenants=records(FIRST, TENANT),
+        outages=records(0, OUTAGE),
+        shapes=records(1, SHAPE),
+        ticks=records(1, TICK),
+        load=np.zeros((FIRST, 1)),
+        replica_pods=np.zeros(0, np.int64),
+        job_order=np.zeros(0, np.int64),
+        report=np.full((FIRST, len(Report)), np.nan),
+        tree=np.full(2 * FIRST, np.inf),
+        p99_table=np.full((MOST_WORKERS, 100), np.nan),
+        ready=np.zeros(FIRST, np.int64),
+        finished=np.zeros(FIRST, np.int64),
+        evicted=np.zeros(FIRST, np.int64),
+        evictions=np.zeros(len(lab.CAUSES), np.int64),
+    )
+
+
+def _grown(table: Records, size: int) -> Records:
+    out = records(size, table.dtype)
+    out[: len(table)] = table
+    return out
+
+
+def _longer(column: Int, size: int) -> Int:
+    out = np.zeros(size, np.int64)
+    out[: len(column)] = column
+    return out
+
+
+def more_pods(s: State, size: int) -> State:
+    """Room for so many pods."""
+    return s._replace(
+        pods=_grown(s.pods, size),
+        ready=np.zeros(size, np.int64),
+        finished=_longer(s.finished, size),
+        evicted=_longer(s.evicted, size),
+    )
+
+
+def more_nodes(s: State, size: int) -> State:
+    """Room for so many nodes; the tree of next completions is made anew."""
+    old = len(s.nodes)
+    nodes = _grown(s.nodes, size)
+    nodes.first[old:] = -1
+    leaves = 1 << (size - 1).bit_length()
+    tree = np.full(2 * leaves, np.inf)
+    tree[leaves : leaves + old] = s.tree[len(s.tree) // 2 :][:old]
+    for i in range(leaves - 1, 0, -1):
+        tree[i] = min(tree[2 * i], tree[2 * i + 1])
+    report = np.full((size, len(Report)), np.nan)
+    report[:old] = s.report[:old]
+    return s._replace(nodes=nodes, tree=tree, report=report)
+
+
+def more_services(s: State, size: int) -> State:
+    """Room for so many services."""
+    load = np.zeros((size, 1))
+    load[: len(s.load)] = s.load
+    return s._replace(services=_grown(s.services, size), load=load)
+
+
+def more_tenants(s: State, size: int) -> State:
+    """Room for so many tenants."""
+    return s._replace(tenants=_grown(s.tenants, size))

@@ -1,0 +1,1 @@
+"""What `cotenant up --workload` submits: the lab's workloads as ordinary manifests, over time."""

@@ -1,0 +1,172 @@
+"""Submits a script to the API as the simulated day goes by.
+
+Problem: jobs arrive at their times, and a stage may begin only when the one before has completed. Choice: one task that sleeps until the next arrival;
+completions come from the Jobs' informer. When the day is over the next begins, with new batch work for the same services. What exists already is
+left as it is, so a restart goes on where the API stands. Limits: a restart begins a new day; stages of jobs that were under way are not
+followed by their next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+
+from cotenant.local.apiserver.contract import ApiError, Manifest, Target, WriteOptions
+from cotenant.local.controllers.actions import JOBS
+from cotenant.local.controllers.informer import Informers
+from cotenant.local.controllers.job import finished
+from cotenant.local.controllers.workload_views import Job
+from cotenant.local.nodes.fleet import Shape
+from cotenant.local.workloads.script import DAY_S, BatchJob, Script, job_manifest, priority_classes, script
+from cotenant.model.errors import InvalidInput
+
+ABREAST = 32
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Progress:
+    """What has been submitted so far."""
+
+    services: int = 0
+    replicas: int = 0
+    jobs: int = 0
+    stages: int = 0
+    pods: int = 0
+    completed_stages: int = 0
+    refused: int = 0
+
+
+@dataclass(slots=True)
+class _Chain:
+    job: BatchJob
+    deadline_at_s: float
+    left: deque[int] = field(default_factory=deque)
+
+
+class Submitter:
+    """One workload on its way into a cluster."""
+
+    def __init__(
+        self,
+        informers: Informers,
+        workload: str,
+        nodes: int,
+        shape: Shape,
+        *,
+        seed: int = 1,
+        speed: float = 1.0,
+        load: float | None = None,
+        scheduler: str = "cotenant",
+        clock: Callable[[], float] = time.time,
+        days: int | None = None,
+    ) -> None:
+        """`days`: after how many simulated days nothing new comes; None = never ends. Raises `InvalidInput`."""
+        if not speed > 0:
+            raise InvalidInput("speed", speed, "simulated seconds a second, more than 0")
+        self._script: Script = script(workload, nodes, shape, seed, load, scheduler)
+        self._arguments = (workload, nodes, shape, seed, load, scheduler)
+        self._informers = informers
+        self._api = informers.api
+        self._speed = speed
+        self._scheduler = scheduler
+        self._clock = clock
+        self._days = days
+        self._chains: dict[str, _Chain] = {}  # by the name of the stage that runs
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._options = WriteOptions(validation="Strict", manager="cotenant-workload")
+        self.progress = Progress()
+
+    @property
+    def namespace(self) -> str:
+        """Where everything is submitted."""
+        return self._script.namespace
+
+    async def start(self) -> None:
+        """Submit the services and begin the day; returns when the services are there."""
+        await self._create(
+            "", "namespaces", "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
+        )
+        for obj in priority_classes():
+            await self._create("scheduling.k8s.io", "priorityclasses", "", obj)
+        services = self._script.services
+        for at in range(0, len(services), ABREAST):
+            some = services[at : at + ABREAST]
+            await asyncio.gather(*(self._create("apps", "deployments", self.namespace, s) for s in some))
+        self.progress.services = len(services)
+        self.progress.replicas = self._script.replicas
+        self._informers.of(JOBS).subscribe(self._job_changed)
+        self._spawn(self._days_go_by())
+
+    async def stop(self) -> None:
+        """Submit nothing more; what has been submitted stays."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _days_go_by(self) -> None:
+        day = 0
+        while self._days is None or day < self._days:
+            if day:
+                workload, nodes, shape, seed, load, scheduler = self._arguments
+                self._script = await asyncio.to_thread(script, workload, nodes, shape, seed, load, scheduler, day)
+            began = self._clock()
+            for job in self._script.jobs:
+                await self._sleep_until(began + job.arrival_s / self._speed)
+                chain = _Chain(job, began + job.deadline_s / self._speed, deque(range(len(job.stages))))
+                self.progress.jobs += 1
+                self._spawn(self._next_stage(chain))
+            await self._sleep_until(began + DAY_S / self._speed)
+            day += 1
+
+    async def _sleep_until(self, at_s: float) -> None:
+        while (left := at_s - self._clock()) > 0:
+            await asyncio.sleep(min(left, 60.0))
+
+    async def _next_stage(self, chain: _Chain) -> None:
+        if not chain.left:
+            return
+        stage = chain.job.stages[chain.left.popleft()]
+        self._chains[stage.name] = chain
+        obj = job_manifest(stage, self.namespace, self._scheduler, chain.deadline_at_s, self._speed)
+        if await self._create("batch", "jobs", self.namespace, obj):
+            self.progress.stages += 1
+            self.progress.pods += stage.pods
+
+    def _job_changed(self, old: Job | None, new: Job | None) -> None:
+        seen = new or old
+        if seen is None or seen.metadata.namespace != self.namespace:
+            return
+        end = finished(seen)
+        if end is None:
+            return
+        chain = self._chains.pop(seen.metadata.name, None)
+        if chain is not None and end.type == "Complete":
+            self.progress.completed_stages += 1
+            self._spawn(self._next_stage(chain))
+
+    async def _create(self, group: str, plural: str, namespace: str, obj: Manifest) -> bool:
+        """Whether it is there now. A refusal is counted and logged: the rest of the workload goes on."""
+        for wait_s in (0.2, 1.0, 5.0, None):
+            try:
+                target = self._api.target(group, plural)
+                await self._api.create(Target(target.resource, namespace), dict(obj), self._options)
+                return True
+            except ApiError as error:
+                if error.code == 409:
+                    return True
+                if error.code < 500 or wait_s is None:
+                    self.progress.refused += 1
+                    _log.warning("%s %s: %s", plural, obj["metadata"]["name"], error)
+                    return False
+                await asyncio.sleep(wait_s)
+        return False
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
