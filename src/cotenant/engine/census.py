@@ -20,6 +20,7 @@ import numpy as np
 
 from cotenant.model.affinity import PodTerm, SpreadConstraint
 from cotenant.model.arrays import Int
+from cotenant.model.errors import Permanent
 from cotenant.model.labels import NO_LABELS, Labels
 from cotenant.model.pod import HostPort, Pod
 
@@ -100,10 +101,11 @@ _Key = tuple[
 class Kind:
     """Pods that no rule tells apart."""
 
-    __slots__ = ("asked", "asked_at", "counted", "key", "owned", "pod", "seats", "stopping", "watched")
+    __slots__ = ("asked", "asked_at", "counted", "index", "key", "owned", "pod", "seats", "stopping", "watched")
 
-    def __init__(self, key: _Key, pod: Pod) -> None:
+    def __init__(self, key: _Key, index: int, pod: Pod) -> None:
         self.key = key
+        self.index = index  # small; given again when the kind is gone
         self.pod = pod  # any of them
         self.watched = 0  # pods
         self.seats: Counter[int] = Counter()  # row -> residents
@@ -119,6 +121,8 @@ class Census:
 
     def __init__(self) -> None:
         self._kinds: dict[_Key, Kind] = {}
+        self._by_index: list[Kind | None] = []
+        self._free: list[int] = []
         self._kinds_in: dict[str, dict[Kind, None]] = {}  # by namespace
         self._counts: dict[Question, Count] = {}
         self._selected_in: dict[str, dict[Count, None]] = {}  # `Selected` by namespace, where that is fixed
@@ -146,11 +150,20 @@ class Census:
         key = (pod.namespace, pod.labels, pod.affinity, pod.anti_affinity, pod.spread, pod.host_ports, pod.pinned)
         kind = self._kinds.get(key)
         if kind is None:
-            kind = self._kinds[key] = Kind(key, pod)
+            index = self._free.pop() if self._free else len(self._by_index)
+            kind = self._kinds[key] = Kind(key, index, pod)
+            self._by_index[index : index + 1] = [kind]
             self._kinds_in.setdefault(pod.namespace, {})[kind] = None
             for count in self._candidates(pod):
                 self._enlist(kind, count)
         kind.watched += 1
+        return kind
+
+    def at(self, index: int) -> Kind:
+        """The kind that has an index now."""
+        kind = self._by_index[index]
+        if kind is None:
+            raise Permanent(f"no kind of pods has index {index}")
         return kind
 
     def release(self, kind: Kind) -> bool:
@@ -159,6 +172,8 @@ class Census:
         if kind.watched:
             return False
         del self._kinds[kind.key]
+        self._by_index[kind.index] = None
+        self._free.append(kind.index)
         mates = self._kinds_in[kind.pod.namespace]
         del mates[kind]
         if not mates:

@@ -90,6 +90,10 @@ class Ledger:
         """Nodes come and go; residents of a lost node are removed by their own events."""
         self.nodes.ready[rows] = ready
 
+    def added(self, pods: Int, column: Sum) -> Int:
+        """`int64[len(pods)]`: what each resident adds to one of its node's sums."""
+        return self._added[:, column][pods]
+
     def residents(self, row: int) -> Int:
         """The pods on a node."""
         return np.flatnonzero(self.row == row)

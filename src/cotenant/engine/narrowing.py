@@ -11,6 +11,7 @@ policy/placement/{spread,affinity_pods,antiaffinity_pods,preference}.py; volumes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -62,6 +63,8 @@ class Narrowing:
         self._rules: dict[Kind, PodRules] = {}
         self._seats: dict[int, int] = {}  # number -> node's row
         self._stopping: set[int] = set()
+        self._kinds: Int = np.full(64, -1, dtype=np.int64)  # by number: the kind's index
+        self._expected: tuple[tuple[int, int], ...] = ()
 
     # ---- what happened
 
@@ -69,7 +72,7 @@ class Narrowing:
         """Tell of a pod before it is placed; number and shape are the encoder's (`Encoder.add_pod`)."""
         if number in self._pods:
             raise Permanent(f"pod {number} is watched already")
-        self._pods[number] = (self.census.kind(pod), shape)
+        self._set(number, self.census.kind(pod), shape)
         if volumes:
             self.volumes.set(number, volumes)
 
@@ -85,7 +88,7 @@ class Narrowing:
         if row is not None:
             self.census.seat(before, row, -1, number in self._stopping)
             self.census.seat(after, row, 1, number in self._stopping)
-        self._pods[number] = (after, shape)
+        self._set(number, after, shape)
         self._release(before)
 
     def forget(self, number: int) -> None:
@@ -131,21 +134,33 @@ class Narrowing:
             answer = rule.left if len(answer) == 0 else answer & rule.left
         return answer
 
-    def allowed_beside(self, number: int, expected: tuple[tuple[int, int], ...]) -> Mask:
-        """As `allowed`, also if the `expected` pods (number, row) that hold a nomination were there already.
+    def expect(self, nominated: tuple[tuple[int, int], ...]) -> None:
+        """From now on `place` keeps to what these pods (number, row), which hold a nomination, would leave if they were there already."""
+        self._expected = nominated
+
+    @contextmanager
+    def beside(self, nominated: tuple[tuple[int, int], ...], number: int = -1) -> Iterator[None]:
+        """Within, pods that hold a nomination count as if they sat on their rows; `number` itself does not."""
+        guests = [(pod, row) for pod, row in nominated if pod != number and pod not in self._seats]
+        for pod, row in guests:
+            self.seat(pod, row)
+        try:
+            yield
+        finally:
+            for pod, _ in guests:
+                self.leave(pod)
+
+    def allowed_beside(self, number: int, nominated: tuple[tuple[int, int], ...]) -> Mask:
+        """As `allowed`, also if the `nominated` pods (number, row) were there already.
 
         kube-scheduler's two passes: rows must pass with them, and without them, since they may yet go elsewhere. Stricter in one point:
         they count in their whole domain, not only on their own node.
         """
-        guests = [(pod, row) for pod, row in expected if pod != number and pod not in self._seats]
         without = self.allowed(number)
-        if not guests:
+        if not nominated:
             return without
-        for pod, row in guests:
-            self.seat(pod, row)
-        beside = self.allowed(number)
-        for pod, _ in guests:
-            self.leave(pod)
+        with self.beside(nominated, number):
+            beside = self.allowed(number)
         if len(without) == 0 or len(beside) == 0:
             return beside if len(without) == 0 else without
         return beside & without
@@ -175,11 +190,11 @@ class Narrowing:
         start = 0
         for position, number in enumerate(numbers.tolist()):
             wishes = preferring is not None and self.prefers(number)
-            if not (wishes or self.is_narrowed(number)):
+            if not (wishes or self._expected or self.is_narrowed(number)):
                 continue
             self._run(numbers, rows, np.arange(start, position), EVERYWHERE, compiled)
             start = position + 1
-            allowed = self.allowed(number)
+            allowed = self.allowed_beside(number, self._expected)
             if len(allowed) and not allowed.any():
                 continue
             if preferring is not None and wishes:
@@ -227,6 +242,18 @@ class Narrowing:
         """The kind of a watched pod."""
         return self._pods[number][0]
 
+    def row_of(self, number: int) -> int:
+        """Where a pod sits, -1 = nowhere."""
+        return self._seats.get(number, -1)
+
+    def kinds_of(self, numbers: Int) -> Int:
+        """The indexes of watched pods' kinds (`Census.at`)."""
+        return self._kinds[numbers]
+
+    def is_stopping(self, numbers: Int) -> Mask:
+        """Which of these pods terminate."""
+        return np.isin(numbers, list(self._stopping))
+
     def rules(self, number: int) -> Iterator[Rule]:
         """Every rule that is about the pod, in kube-scheduler's order of plugins."""
         kind, k = self._pods[number]
@@ -243,7 +270,7 @@ class Narrowing:
             for (plugin, reason), left in self.volumes.row_filters(number):
                 yield Rule(plugin, reason, left, False)
         every = np.arange(size)
-        for rule in self.spread_rules(k, kind, rules.spread):
+        for rule, _ in self.spread_rules(k, kind, rules.spread):
             yield Rule("PodTopologySpread", spread.REASON_NO_KEY, spread.has_key(rule, every), False)
             yield Rule("PodTopologySpread", spread.REASON, spread.mask(rule, every), True)
         if rules.affinity is not None:
@@ -273,8 +300,8 @@ class Narrowing:
 
     def spread_rules(
         self, k: int, kind: Kind, constraints: tuple[tuple[SpreadConstraint, Count], ...]
-    ) -> Iterator[spread.SpreadRule]:
-        """Constraints, counted over the rows that count for each."""
+    ) -> Iterator[tuple[spread.SpreadRule, Mask]]:
+        """Constraints, counted over the rows that count for each; and those rows."""
         if not constraints:
             return
         nodes, shapes = self._encoder.nodes(), self._encoder.shapes()
@@ -287,7 +314,8 @@ class Narrowing:
         domains = [self.regions.domains(constraint.topology_key) for constraint, _ in constraints]
         for (constraint, count), over in zip(constraints, domains, strict=True):
             eligible = spread.eligible_nodes(constraint, domains, fits, tolerated)
-            yield spread.count_rule(constraint, over, count.rows(size), eligible, constraint.selects(kind.pod.labels))
+            itself = constraint.selects(kind.pod.labels)
+            yield spread.count_rule(constraint, over, count.rows(size), eligible, itself), eligible
 
     # ---- wishes
 
@@ -311,7 +339,7 @@ class Narrowing:
                 worth = preference.NODE_AFFINITY_WEIGHT * node_affinity.score(nodes, bits, weights, rows)
                 parts.append(preference.Part("node affinity", worth))
         if rules.soft_spread:
-            soft = tuple(self.spread_rules(k, kind, rules.soft_spread))
+            soft = tuple(rule for rule, _ in self.spread_rules(k, kind, rules.soft_spread))
             parts.append(preference.Part("spread", preference.SPREAD_WEIGHT * spread.score(soft, rows)))
         total, asked = self._company(kind, rules, rows)
         if asked:
@@ -337,6 +365,13 @@ class Narrowing:
             total += affinity_pods.liking(domains, count.rows(size), signed, rows)
             asked = True
         return total, asked
+
+    def _set(self, number: int, kind: Kind, shape: int) -> None:
+        self._pods[number] = (kind, shape)
+        if number >= len(self._kinds):
+            more = np.full(max(number + 1, len(self._kinds)), -1, dtype=np.int64)
+            self._kinds = np.concatenate([self._kinds, more])
+        self._kinds[number] = kind.index
 
     def _release(self, kind: Kind) -> None:
         if self.census.release(kind):
