@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from cotenant.local.apiserver.contract import ApiError
@@ -38,6 +38,7 @@ WORDS = [
     "25%",
     "kubernetes.io/x",
 ]
+NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)  # the examples are small, and shrinking them takes minutes
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(-5, 70_000), st.floats(allow_nan=False), st.sampled_from(WORDS)
 )
@@ -81,7 +82,7 @@ def likely(node: Node, depth: int = 0) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=60, deadline=None, phases=NO_SHRINKING)
 @given(data=st.data())
 def test_what_decodes_can_be_defaulted_and_judged_and_both_twice(data: st.DataObject) -> None:
     schema = data.draw(st.sampled_from(SCHEMAS))
@@ -112,7 +113,7 @@ def _whole(schema: BuiltinSchema, obj: Any) -> Any:
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None, phases=NO_SHRINKING)
 @given(
     st.sampled_from(SCHEMAS),
     st.dictionaries(st.sampled_from(["metadata", "spec", "status", "x"]), ANYTHING, max_size=4),

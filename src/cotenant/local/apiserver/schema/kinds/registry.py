@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cotenant.local.apiserver.contract import Cause, Manifest
+from cotenant.local.apiserver.custom import definition
 from cotenant.local.apiserver.schema.kinds import (
     cluster,
     configuration,
@@ -63,6 +64,9 @@ _RULES: dict[tuple[str, str], Rules] = {
     ("policy", "PodDisruptionBudget"): Rules(_leave, disruption.check_budget),
     ("scheduling.k8s.io", "PriorityClass"): Rules(cluster.default_priority_class, cluster.check_priority_class),
     ("coordination.k8s.io", "Lease"): Rules(_leave, cluster.check_lease),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): Rules(
+        definition.default_definition, definition.check_definition
+    ),
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): Rules(
         webhooks.default_mutating, webhooks.check_webhooks
     ),

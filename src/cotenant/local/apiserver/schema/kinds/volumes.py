@@ -17,13 +17,14 @@ _NEEDED = {
     "nfs": "server",
     "csi": "driver",
 }
+_NAME = frozenset({"name"})
 _MODE = 0o644
 
 
 def default_volumes(volumes: list[Manifest]) -> None:
     """Fill volumes in."""
     for volume in volumes:
-        if len(volume) < 2:
+        if not volume.keys() - _NAME:
             volume["emptyDir"] = {}
             continue
         for name in _FILES:

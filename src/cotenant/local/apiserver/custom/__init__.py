@@ -1,0 +1,1 @@
+"""Custom resources: CustomResourceDefinitions checked, compiled, and served while they exist."""

@@ -1,0 +1,257 @@
+"""What a structural schema says of values, compiled: types, ranges, patterns, combinations.
+
+Problem: custom objects are judged on every write, by schemas of hundreds of nodes, in the words of the real server. Choice: one slotted rule a schema
+node, checks in the order in which Kubernetes reports them, a path built only where something is wrong. Limits: patterns are Go's (RE2); they are run
+by Python's engine, which has no bound on a pattern's time, so a definition's author can make this server slow. `x-kubernetes-validations` (CEL)
+is not evaluated: whoever writes such a definition is warned.
+
+Source: Kubernetes documentation of CustomResourceDefinition validation; the messages of its OpenAPI validation.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from cotenant.local.apiserver.contract import Cause, Manifest
+from cotenant.local.apiserver.custom.formats import FORMATS, fits
+from cotenant.local.apiserver.schema.kinds import words
+
+_NAMES: dict[type, str] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    dict: "object",
+    list: "array",
+    type(None): "null",
+}
+
+
+class Rule:
+    """One schema node."""
+
+    __slots__ = (
+        "additional",
+        "all_of",
+        "any_of",
+        "embedded",
+        "enum",
+        "form",
+        "items",
+        "keys",
+        "list_type",
+        "negated",
+        "nullable",
+        "one_of",
+        "pattern",
+        "pattern_text",
+        "properties",
+        "ranges",
+        "required",
+        "sizes",
+        "type",
+    )
+
+    def __init__(self, schema: Manifest) -> None:
+        """Compile a schema that the definition's own check has let through."""
+        self.type: str = "int-or-string" if schema.get("x-kubernetes-int-or-string") else schema.get("type", "")
+        self.nullable = bool(schema.get("nullable"))
+        self.enum: list[Any] | None = schema.get("enum")
+        self.form: str = schema.get("format", "") if schema.get("format") in FORMATS else ""
+        self.pattern_text: str = schema.get("pattern", "")
+        self.pattern = compile_pattern(self.pattern_text) if self.pattern_text else None
+        self.required: tuple[str, ...] = tuple(schema.get("required", ()))
+        self.properties = {name: Rule(each) for name, each in schema.get("properties", {}).items()}
+        additional, items = schema.get("additionalProperties"), schema.get("items")
+        self.additional = Rule(additional) if isinstance(additional, dict) else None
+        self.items = Rule(items) if isinstance(items, dict) else None
+        self.list_type: str = schema.get("x-kubernetes-list-type", "")
+        self.keys: tuple[str, ...] = tuple(schema.get("x-kubernetes-list-map-keys", ()))
+        self.embedded = bool(schema.get("x-kubernetes-embedded-resource"))
+        self.all_of = [Rule(each) for each in schema.get("allOf", ())]
+        self.any_of = [Rule(each) for each in schema.get("anyOf", ())]
+        self.one_of = [Rule(each) for each in schema.get("oneOf", ())]
+        self.negated = Rule(schema["not"]) if "not" in schema else None
+        ranges = {key: schema[key] for key in ("minimum", "maximum", "multipleOf") if schema.get(key) is not None}
+        for key in ("exclusiveMinimum", "exclusiveMaximum"):
+            if schema.get(key) is True:
+                ranges[key] = True
+        self.ranges: dict[str, Any] = ranges
+        self.sizes: dict[str, int] = {
+            key: schema[key]
+            for key in ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
+            if schema.get(key) is not None
+        }
+
+    def check(self, value: Any, path: str, causes: list[Cause]) -> None:
+        """Add what is wrong with a value."""
+        if value is None and self.nullable:
+            return
+        if self.type and not _is_type(value, self.type):
+            causes.append(_mistyped(path, value, self.type))
+            return
+        kind = type(value)
+        if kind is dict:
+            self._check_object(value, path, causes)
+        elif kind is list:
+            self._check_list(value, path, causes)
+        elif kind is str:
+            if self.sizes or self.pattern is not None or self.form:
+                self._check_text(value, path, causes)
+        elif self.ranges and kind in (int, float):
+            self._check_number(value, path, causes)
+        if self.enum is not None and not any(_equal(value, each) for each in self.enum):
+            shown = ", ".join(f'"{each}"' if isinstance(each, str) else words.shown(each) for each in self.enum)
+            causes.append(
+                Cause(
+                    "FieldValueNotSupported",
+                    f"Unsupported value: {words.shown(value)}: supported values: {shown}",
+                    path,
+                )
+            )
+        if self.all_of or self.any_of or self.one_of or self.negated is not None:
+            self._check_combinations(value, path, causes)
+
+    def holds(self, value: Any) -> bool:
+        """Whether nothing is wrong with a value."""
+        causes: list[Cause] = []
+        self.check(value, "", causes)
+        return not causes
+
+    def _check_object(self, value: Manifest, path: str, causes: list[Cause]) -> None:
+        causes += [words.required(_under(path, name)) for name in self.required if name not in value]
+        properties, additional = self.properties, self.additional
+        for name, each in value.items():
+            rule = properties.get(name)
+            if rule is not None:
+                rule.check(each, _under(path, name), causes)
+            elif additional is not None:
+                additional.check(each, _under(path, name), causes)
+        if self.embedded:
+            causes += [
+                words.required(_under(path, name), "must not be empty")
+                for name in ("apiVersion", "kind")
+                if not value.get(name)
+            ]
+        if self.sizes:
+            least, most = self.sizes.get("minProperties"), self.sizes.get("maxProperties")
+            if least is not None and len(value) < least:
+                causes.append(words.wrong(path, value, f"{path} in body should have at least {least} properties"))
+            if most is not None and len(value) > most:
+                causes.append(_too_many(path, len(value), most))
+
+    def _check_list(self, value: list[Any], path: str, causes: list[Cause]) -> None:
+        least, most = self.sizes.get("minItems"), self.sizes.get("maxItems")
+        if least is not None and len(value) < least:
+            causes.append(words.wrong(path, len(value), f"{path} in body should have at least {least} items"))
+        if most is not None and len(value) > most:
+            causes.append(_too_many(path, len(value), most))
+        if self.items is not None:
+            for index, each in enumerate(value):
+                self.items.check(each, f"{path}[{index}]", causes)
+        if self.list_type == "set" or self.list_type == "map":
+            seen: set[bytes] = set()
+            for index, each in enumerate(value):
+                named = {key: each.get(key) for key in self.keys} if self.keys and isinstance(each, dict) else each
+                identity = msgspec.json.encode(named, order="sorted")
+                if identity in seen:
+                    causes.append(words.duplicate(f"{path}[{index}]", named))
+                seen.add(identity)
+
+    def _check_text(self, value: str, path: str, causes: list[Cause]) -> None:
+        least, most = self.sizes.get("minLength"), self.sizes.get("maxLength")
+        if most is not None and len(value) > most:
+            causes.append(Cause("FieldValueTooLong", f"Too long: may not be more than {most} bytes", path))
+        if least is not None and len(value) < least:
+            causes.append(words.wrong(path, value, f"{path} in body should be at least {least} chars long"))
+        if self.pattern is not None and not self.pattern.search(value):
+            causes.append(words.wrong(path, value, f"{path} in body should match '{self.pattern_text}'"))
+        if self.form and not fits(value, self.form):
+            causes.append(words.wrong(path, value, f'{path} in body must be of type {self.form}: "{value}"'))
+
+    def _check_number(self, value: float, path: str, causes: list[Cause]) -> None:
+        ranges = self.ranges
+        most, least, step = ranges.get("maximum"), ranges.get("minimum"), ranges.get("multipleOf")
+        if most is not None:
+            is_open = "exclusiveMaximum" in ranges
+            if value > most or (is_open and value == most):
+                told = "less than" if is_open else "less than or equal to"
+                causes.append(words.wrong(path, value, f"{path} in body should be {told} {words.shown(most)}"))
+        if least is not None:
+            is_open = "exclusiveMinimum" in ranges
+            if value < least or (is_open and value == least):
+                told = "greater than" if is_open else "greater than or equal to"
+                causes.append(words.wrong(path, value, f"{path} in body should be {told} {words.shown(least)}"))
+        if step and abs(value / step - round(value / step)) > 1e-9:
+            causes.append(words.wrong(path, value, f"{path} in body should be a multiple of {words.shown(step)}"))
+
+    def _check_combinations(self, value: Any, path: str, causes: list[Cause]) -> None:
+        for each in self.all_of:
+            each.check(value, path, causes)
+        shown = "" if isinstance(value, dict | list) else value
+        if self.any_of and not any(each.holds(value) for each in self.any_of):
+            causes.append(words.wrong(path, shown, f"{path} in body must validate at least one schema (anyOf)"))
+        if self.one_of:
+            fitting = sum(each.holds(value) for each in self.one_of)
+            if fitting != 1:
+                found = "none valid" if fitting == 0 else f"{fitting} valid alternatives"
+                text = f"{path} in body must validate one and only one schema (oneOf). Found {found}"
+                causes.append(words.wrong(path, shown, text))
+        if self.negated is not None and self.negated.holds(value):
+            causes.append(words.wrong(path, shown, f"{path} in body must not validate the schema (not)"))
+
+
+def compile_pattern(text: str) -> re.Pattern[str]:
+    """A Go pattern as one of Python's: `$` and `\\z` end the text. Raises `re.error` where it is none."""
+    out: list[str] = []
+    index, in_class = 0, False
+    while index < len(text):
+        char = text[index]
+        if char == "\\" and index + 1 < len(text):
+            pair = text[index : index + 2]
+            out.append("\\Z" if pair == "\\z" else pair)
+            index += 2
+            continue
+        if char == "[":
+            in_class = True
+        elif char == "]":
+            in_class = False
+        out.append("\\Z" if char == "$" and not in_class else char)
+        index += 1
+    try:
+        return re.compile("".join(out), re.ASCII)
+    except (OverflowError, RecursionError) as wrong:
+        raise re.error(str(wrong)) from None
+
+
+def _is_type(value: Any, wanted: str) -> bool:
+    kind = type(value)
+    if wanted == "int-or-string":
+        return kind is str or kind is int
+    if wanted == "integer":
+        return kind is int or (kind is float and value.is_integer())
+    if wanted == "number":
+        return kind is int or kind is float
+    return _NAMES.get(kind) == wanted
+
+
+def _mistyped(path: str, value: Any, wanted: str) -> Cause:
+    name = _NAMES.get(type(value), "unknown")
+    told = "integer,string" if wanted == "int-or-string" else wanted
+    where = f"{path} in body" if path else "in body"
+    return Cause("FieldValueTypeInvalid", f'Invalid value: "{name}": {where} must be of type {told}: "{name}"', path)
+
+
+def _too_many(path: str, found: int, most: int) -> Cause:
+    return Cause("FieldValueTooMany", f"Too many: {found}: must have at most {most} items", path)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    return a == b and isinstance(a, bool) is isinstance(b, bool)
+
+
+def _under(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

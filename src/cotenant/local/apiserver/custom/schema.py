@@ -1,0 +1,53 @@
+"""The schema of one version of a custom kind: a `Schema` (contract.py) made from its `openAPIV3Schema`."""
+
+from __future__ import annotations
+
+from cotenant.local.apiserver.contract import Cause, Manifest
+from cotenant.local.apiserver.custom import structural
+from cotenant.local.apiserver.custom.rules import Rule
+from cotenant.local.apiserver.schema import decoding
+from cotenant.local.apiserver.schema.openapi import object_meta
+
+_OURS = ("apiVersion", "kind", "metadata")  # checked by the server, whatever the definition says of them
+
+
+class CustomSchema:
+    """Checks, prunes and fills in the objects of a custom kind. `structural` is the definition's own schema, for OpenAPI documents."""
+
+    __slots__ = ("_defaults", "_kind", "_rule", "_version", "reset", "structural", "tree")
+
+    def __init__(self, schema: Manifest, *, kind: str, version: str, has_status: bool) -> None:
+        self.structural = schema
+        self._kind = kind
+        self._version = version
+        self.tree = structural.compile_root(schema)
+        self._defaults = structural.compile_defaults(schema)
+        properties = {name: each for name, each in schema.get("properties", {}).items() if name not in _OURS}
+        self._rule = Rule({**schema, "properties": properties})
+        self._rule.required = tuple(name for name in self._rule.required if name not in _OURS)
+        self.reset = frozenset({"status"} if has_status else ())
+
+    def unknown_fields(self, obj: Manifest) -> list[str]:
+        """Paths of fields that neither the schema has nor it preserves; they are gone afterwards, as after `prune`."""
+        metadata = obj.get("metadata")
+        found: list[str] = []
+        if type(metadata) is dict:
+            problems = decoding.decode(metadata, object_meta())
+            decoding.refuse_mistyped(problems, self._kind, self._version)
+            found = [f"metadata.{path}" for path in decoding.unknown_fields(problems)]
+        return found + structural.prune(obj, self.tree)
+
+    def prune(self, obj: Manifest) -> None:
+        """Drop what the schema neither has nor preserves; `ApiError` 400 for metadata of a wrong type."""
+        self.unknown_fields(obj)
+
+    def default(self, obj: Manifest) -> None:
+        """Fill in the schema's defaults."""
+        if self._defaults is not None:
+            self._defaults.fill(obj)
+
+    def validate(self, obj: Manifest, old: Manifest | None) -> list[Cause]:
+        """What is wrong with the values. CEL rules are not evaluated."""
+        causes: list[Cause] = []
+        self._rule.check(obj, "", causes)
+        return causes
