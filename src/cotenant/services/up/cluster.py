@@ -28,9 +28,14 @@ from cotenant.local.apiserver.store import Store
 from cotenant.local.apiserver.verbs import Api
 from cotenant.local.controllers.informer import Informers
 from cotenant.local.controllers.roster import controller_manager
+from cotenant.local.nodes.fleet import Fleet
+from cotenant.local.nodes.simulated import SimulatedNodes
+from cotenant.local.workloads import script
+from cotenant.local.workloads.submitter import Submitter
 from cotenant.model.errors import InvalidInput
 from cotenant.services.up.children import Child, ChildSpec, free_port, stop_all
 from cotenant.services.up.config import UpConfig
+from cotenant.services.up.reporter import HttpReporter
 
 READY_S = 60.0  # the first start of a fresh installation compiles the scheduler's kernels
 _log = logging.getLogger(__name__)
@@ -54,6 +59,8 @@ class LocalCluster:
         self.api: Api
         self.endpoints: Endpoints
         self.children: list[Child] = []
+        self.nodes: SimulatedNodes
+        self.submitter: Submitter | None = None
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> LocalCluster:
@@ -92,6 +99,7 @@ class LocalCluster:
         if not self.config.is_bare:
             await self._start_children()
             await self._start_controllers()
+            await self._start_nodes()
 
     def _database(self) -> Database | None:
         return None if self.config.is_ephemeral else Database(self.config.directory)
@@ -117,11 +125,32 @@ class LocalCluster:
         )
 
     async def _start_controllers(self) -> None:
-        informers = Informers(self.api)
+        self._informers = informers = Informers(self.api)
         self._stack.push_async_callback(informers.stop)
         runner = controller_manager(informers)
         await runner.start()
         self._stack.push_async_callback(runner.stop)
+
+    async def _start_nodes(self) -> None:
+        config = self.config
+        fleet = Fleet(config.nodes)
+        if config.workload and config.workload not in script.names():
+            raise InvalidInput("--workload", config.workload, "one of " + ", ".join(script.names()))
+        reporter = HttpReporter((self.endpoints.scheduler_port, self.endpoints.extender_port))
+        self._stack.push_async_callback(reporter.close)
+        self.nodes = SimulatedNodes(self._informers, fleet, speed=config.speed, reporter=reporter, seed=config.seed)
+        await self.nodes.start()
+        self._stack.push_async_callback(self.nodes.stop)
+        if config.workload:
+            self.submitter = Submitter(
+                self._informers, config.workload, config.nodes, fleet.shape, seed=config.seed, speed=config.speed
+            )
+
+    async def submit(self) -> None:
+        """Begin to submit the workload, once everything is ready."""
+        if self.submitter is not None:
+            await self.submitter.start()
+            self._stack.push_async_callback(self.submitter.stop)
 
     async def _start_children(self) -> None:
         logs = self.config.directory / "logs"

@@ -12,6 +12,7 @@ from cotenant.services.up.cluster import LocalCluster
 from cotenant.services.up.config import UpConfig
 
 Say = Callable[[str], None]
+TELL_S = 10.0
 
 
 def run(config: UpConfig, say: Say) -> int:
@@ -38,9 +39,28 @@ async def _run(config: UpConfig, say: Say) -> int:
         starting.result()
         for line in _welcome(cluster, perf_counter() - began):
             say(line)
+        await cluster.submit()
+        if config.workload:
+            watching = asyncio.create_task(_tell(cluster, say))
+            await stopping
+            watching.cancel()
         await stopping
         say("stopping")
     return 0
+
+
+async def _tell(cluster: LocalCluster, say: Say) -> None:
+    """A line now and then of how the workload fares."""
+    while True:
+        await asyncio.sleep(TELL_S)
+        seen = cluster.nodes.snapshot()
+        progress = cluster.submitter.progress if cluster.submitter is not None else None
+        jobs = f"{progress.completed_stages} of {progress.stages} stages done" if progress is not None else ""
+        say(
+            f"day {seen.day:.2f}: {seen.pods} pods on {seen.nodes_up} of {seen.nodes} nodes, "
+            f"CPU {seen.cpu_requested:.0%} requested {seen.cpu_used:.0%} used, "
+            f"objective missed by {seen.violation:.1%} of replicas, {jobs}"
+        )
 
 
 def _welcome(cluster: LocalCluster, took_s: float) -> list[str]:
