@@ -18,12 +18,14 @@ from math import inf, isfinite
 import numpy as np
 
 from cotenant.engine.backoff import Backoff
-from cotenant.engine.cluster_queue import ClusterQueue, Group, Rank, Standing
+from cotenant.engine.cluster_queue import ClusterQueue, Group, Rank, Standing, Verdict
 from cotenant.engine.events import EVERYTHING, Event, helping
-from cotenant.engine.instructions import Bind, ClaimChoice, ClearNomination, Instruction, Unschedulable
+from cotenant.engine.instructions import Bind, ClaimChoice, ClearNomination, Instruction, Preempt, Unschedulable
 from cotenant.engine.nominations import Nominations
 from cotenant.engine.placing import ROW_LOCAL, Judgement, Placing
 from cotenant.engine.podstate import SEATED, Entry, State
+from cotenant.engine.preempting import Preempting
+from cotenant.engine.preemption import Budgets
 from cotenant.engine.seating import Seating, half_of_a_node
 from cotenant.model.arrays import PendingArrays
 from cotenant.model.decision import DecisionRecord
@@ -36,6 +38,7 @@ from cotenant.policy.placement.profiles import Profile
 UNANSWERED_S = 300.0  # a decision whose bind nobody has answered for so long is taken back
 _REMEMBERED = 20_000
 _MOST_COUNTS = 200
+_PREEMPTIONS_A_ROUND = 4
 _MANY_GROUPS = 256
 _WAKE_EVERY_S = 0.25
 
@@ -60,7 +63,7 @@ class Cluster:
         self.counts: dict[str, int] = {}  # what went wrong or was odd, by name
         self._rng = rng
         self._nodes: dict[str, Node] = {}
-        self._budgets: dict[tuple[str, str], DisruptionBudget] = {}
+        self._budgets = Budgets()
         self._namespaces: dict[str, NamespaceFacts] = {}
         self._reports: dict[str, tuple[float, ...]] = {}
         self._pods: dict[str, Entry] = {}
@@ -78,6 +81,7 @@ class Cluster:
         self.queue = ClusterQueue(self.settings.backoff, self.settings.flush_s)
         self.nominations = Nominations(self._seating)
         self._placing = Placing(self._seating, self.profile, self._rng)
+        self._preempting = Preempting(self._seating, self.nominations, self._budgets, self.profile)
 
     # ---- what was seen: nodes and the rest
 
@@ -106,11 +110,11 @@ class Cluster:
 
     def budget_seen(self, budget: DisruptionBudget) -> None:
         """A PodDisruptionBudget is there, or has changed."""
-        self._budgets[budget.namespace, budget.name] = budget
+        self._budgets.set(budget)
 
     def budget_gone(self, namespace: str, name: str) -> None:
         """A PodDisruptionBudget was deleted."""
-        self._budgets.pop((namespace, name), None)
+        self._budgets.remove(namespace, name)
 
     def namespace_seen(self, facts: NamespaceFacts) -> None:
         """A namespace is there, or its labels have changed."""
@@ -471,15 +475,48 @@ class Cluster:
         return tuple(ClaimChoice(choice.claim, bindings[choice.claim], choice.volume) for choice in chosen)
 
     def _refuse(self, refused: dict[int, tuple[Entry, Group]], now_s: float) -> None:
+        allowance = _PREEMPTIONS_A_ROUND
         for first, group in refused.values():
             verdict = self._placing.verdict(first, now_s)
+            words, done = "", False
+            for uid in list(group.pods):
+                entry = self._pods[uid]
+                words = self._preempting.obstacle(entry)
+                if words or not self._preempting.could_help(entry):
+                    done = True
+                    break
+                if allowance == 0:
+                    break
+                allowance -= 1
+                attempt = self._preempting.attempt(entry)
+                if attempt.preempt is None:
+                    words, done = attempt.words, True
+                    break
+                self._nominate(entry, attempt.preempt, set(attempt.waits_for), verdict, now_s)
+            if not group.pods or not done:
+                continue  # all of them preempt, or more of them may, next time: the group stays active
+            if words:
+                verdict = Verdict(verdict.record, f"{verdict.message} {words.rstrip('.')}.", verdict.filters)
             self.queue.refuse(group, verdict, now_s)
             for uid in group.pods:
                 self._tell(self._pods[uid], verdict.message, verdict.record)
             if first.seen.uid in self.nominations and self.nominations.waits_in_vain(first.seen.uid):
                 self._drop_nomination(first)
+                self._requeue(first, now_s)
 
     # ---- nominations
+
+    def _nominate(self, entry: Entry, found: Preempt, victims: set[str], verdict: Verdict, now_s: float) -> None:
+        uid = entry.seen.uid
+        self._tell(entry, verdict.message, verdict.record)
+        self.queue.remove(uid)
+        self.nominations.drop(uid)
+        for other in self.nominations.add(entry, found.node, victims):
+            self._drop_nomination(self._pods[other])
+            self._requeue(self._pods[other], now_s)
+        group = self.queue.add(uid, uid, entry.seen.pod.priority, entry.shape, self._rank(entry), "Preempted")
+        self.queue.refuse(group, verdict, now_s)
+        self._pending.append(found)
 
     def _renominate(self, entry: Entry) -> None:
         """A pod that came nominated (we were restarted): keep the room, wait for victims that are still going."""
@@ -494,6 +531,10 @@ class Cluster:
     def _drop_nomination(self, entry: Entry, tell: bool = True) -> None:
         if self.nominations.drop(entry.seen.uid) and tell:
             self._pending.append(ClearNomination(entry.seen.uid, entry.seen.pod.key))
+
+    def _requeue(self, entry: Entry, now_s: float) -> None:
+        if self.queue.remove(entry.seen.uid):
+            self._enter(entry, now_s, "PodUpdate")
 
     # ---- words
 

@@ -176,8 +176,9 @@ class Nominations:
         if row is not None:
             if uid in self._seating.reserved:
                 self._seating.release(entry, freed=False)
+            beside = self._beside(entry)
             only = np.zeros(len(self._seating.names), dtype=np.bool_)
-            only[row] = True
+            only[row] = len(beside) == 0 or beside[row]
             yield Segment([pod], only, False)
         if not entry.node:
             yield Segment([pod], self._beside(entry), True)

@@ -16,7 +16,7 @@ from cotenant.engine.encoding import Encoder
 from cotenant.engine.ledger import Ledger
 from cotenant.engine.narrowing import Narrowing
 from cotenant.engine.podstate import Entry
-from cotenant.model.arrays import Int
+from cotenant.model.arrays import Float, Int
 from cotenant.model.errors import Permanent
 from cotenant.model.node import Node
 from cotenant.model.observed import ObservedPod
@@ -35,6 +35,9 @@ class Seating:
         self.reserved: dict[str, Entry] = {}  # uid -> pod whose room is kept on its nominated node
         self.changed: set[int] = set()  # rows with more room, or that changed otherwise, since the last look
         self.names: list[str] = []  # row -> node's name
+        self.by_number: list[Entry] = []
+        self.priorities: Int = np.zeros(64, dtype=np.int64)  # by number
+        self.started_s: Float = np.full(64, np.nan)
         self._moved: dict[int, Entry] = {}  # by identity: pods whose rows are not written yet
         self._closing: list[Entry] = []
         self._released = 0  # numbers given back since shapes were last reclaimed
@@ -91,6 +94,7 @@ class Seating:
         entry.number, entry.shape = self.encoder.add_pod(entry.seen.pod)
         entry.row = entry.wanted = -1
         self._grown = True
+        self._note(entry)
         self.narrowing.watch(entry.number, entry.seen.pod, entry.shape, entry.seen.volumes)
         if entry.seen.terminating:
             self.narrowing.stop(entry.number)
@@ -126,12 +130,25 @@ class Seating:
         self._released += 1
         entry.number = entry.shape = -1
 
+    def _note(self, entry: Entry) -> None:
+        number = entry.number
+        if number >= len(self.priorities):
+            more = max(number + 1, len(self.priorities))
+            self.priorities = np.concatenate([self.priorities, np.zeros(more, dtype=np.int64)])
+            self.started_s = np.concatenate([self.started_s, np.full(more, np.nan)])
+        if number >= len(self.by_number):
+            self.by_number.extend([entry] * (number + 1 - len(self.by_number)))
+        self.by_number[number] = entry
+        self.priorities[number] = entry.seen.pod.priority
+        self.started_s[number] = entry.seen.started_s
+
     def retold(self, entry: Entry, before: ObservedPod) -> None:
         """The pod's claims changed, or it began to terminate; what its shape is made of did not."""
         if entry.seen.volumes != before.volumes:
             self.narrowing.update_volumes(entry.number, entry.seen.volumes)
         if entry.seen.terminating and not before.terminating:
             self.narrowing.stop(entry.number)
+        self.started_s[entry.number] = entry.seen.started_s
 
     def sit(self, entry: Entry, name: str) -> None:
         """The pod is counted on a node, known or not."""

@@ -1,0 +1,87 @@
+"""When a pod that found no node may have others evicted, and what it is told if not.
+
+Problem: victims take their grace to go, and a pod that asks again meanwhile must not have more evicted; pods that are promised a node are
+neither room nor victims. Choice: who waits for victims, its own or any that end on its nominated node, may not preempt; reservations of less
+important pods are lifted while victims are looked for (engine/preemption.py), and a victim that is going already is waited for, not evicted again.
+Source: kube-scheduler's DefaultPreemption plugin. Limits: no extenders are asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotenant.engine.instructions import Preempt, Victim
+from cotenant.engine.nominations import Nominations
+from cotenant.engine.podstate import Entry
+from cotenant.engine.preemption import Budgets, preempt
+from cotenant.engine.seating import Seating
+from cotenant.policy.placement.preemption import ineligible
+from cotenant.policy.placement.profiles import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What came of looking for victims."""
+
+    preempt: Preempt | None
+    waits_for: frozenset[str] = frozenset()  # uids: the victims, and those of them that are going already
+    words: str = ""  # why not, as kube-scheduler appends it to the pod's reason
+
+
+class Preempting:
+    """Looks for victims over one cluster's seats."""
+
+    def __init__(self, seating: Seating, nominations: Nominations, budgets: Budgets, profile: Profile) -> None:
+        self._seating = seating
+        self._nominations = nominations
+        self._budgets = budgets
+        self._profile = profile
+
+    def obstacle(self, entry: Entry) -> str:
+        """Why the pod may not preempt now, empty if it may."""
+        seen = entry.seen
+        node = self._nominations.node_of(seen.uid)
+        ending = [
+            other.seen.pod.priority
+            for uid, other in self._seating.residents.get(node, {}).items()
+            if other.seen.terminating or self._nominations.is_doomed(uid)
+        ]
+        return ineligible(seen.preempts, seen.pod.priority, np.array(ending, dtype=np.int64), False)
+
+    def could_help(self, entry: Entry) -> bool:
+        """Whether anybody less important sits anywhere."""
+        ledger = self._seating.ledger
+        seated = np.flatnonzero(ledger.row >= 0)
+        return bool((self._seating.priorities[seated] < entry.seen.pod.priority).any())
+
+    def attempt(self, entry: Entry) -> Attempt:
+        """Look for victims. Nothing is changed."""
+        seating, priority = self._seating, entry.seen.pod.priority
+        lifted = [other for other in seating.reserved.values() if other.seen.pod.priority < priority or other is entry]
+        seating.lift(lifted)
+        try:
+            found = preempt(
+                seating.encoder,
+                seating.ledger,
+                seating.narrowing,
+                self._profile,
+                entry.number,
+                priority,
+                seating.priorities,
+                seating.started_s,
+                self._budgets,
+            )
+        finally:
+            seating.lay(lifted)
+        if found.row < 0:
+            return Attempt(None, words=found.headline(len(seating.encoder.node_rows)))
+        victims = [seating.by_number[number] for number in found.victims]
+        new = tuple(
+            Victim(victim.seen.uid, victim.seen.pod.key)
+            for victim in victims
+            if not (victim.seen.terminating or self._nominations.is_doomed(victim.seen.uid))
+        )
+        instruction = Preempt(entry.seen.uid, entry.seen.pod.key, seating.names[found.row], new, found.violations)
+        return Attempt(instruction, frozenset(victim.seen.uid for victim in victims))
