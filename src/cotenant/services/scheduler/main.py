@@ -13,6 +13,7 @@ import secrets
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
@@ -21,6 +22,7 @@ from pathlib import Path
 from cotenant.drivers.kube.access import load_access
 from cotenant.drivers.kube.client import Client
 from cotenant.drivers.kube.leases import LeaderElector
+from cotenant.engine.rehearsal import rehearse
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.profiles import PROFILES, Profile
 from cotenant.services.scheduler.process import Alone, Leadership, Options, SchedulerProcess
@@ -80,6 +82,10 @@ def run(request: Request) -> int:
         if not request.leader_elect:
             return Alone()
         return LeaderElector(client, namespace, f"{request.scheduler_name}-scheduler", identity)
+
+    began_s = time.perf_counter()
+    rehearse(profile)
+    _log.info("rehearsed in %.1f s", time.perf_counter() - began_s)
 
     async def live() -> None:
         stop = asyncio.Event()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
@@ -42,6 +42,7 @@ class Metrics:
     """All metrics of one scheduler process."""
 
     def __init__(self, profile: str) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.profile = profile
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)

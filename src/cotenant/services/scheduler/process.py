@@ -244,17 +244,21 @@ class SchedulerProcess:
         return given
 
     def _carry_out(self, given: tuple[Instruction, ...]) -> None:
+        waiting: dict[str, int] = {}
         for each in given:
             if isinstance(each, Bind):
                 self.binder.add(each)
             elif isinstance(each, Unschedulable):
                 self.metrics.unschedulable.inc()
                 self.notices.unschedulable(each)
+                waiting[each.message] = waiting.get(each.message, 0) + 1
             elif isinstance(each, Preempt):
                 self.evictor.add(each)
             else:
                 assert isinstance(each, ClearNomination)
                 self.notices.nomination_cleared(each)
+        for message, pods in waiting.items():
+            _log.info("%d pods wait: %s", pods, message)
 
     def _wake(self) -> None:
         self._awake.set()
