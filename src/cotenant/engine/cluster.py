@@ -500,8 +500,10 @@ class Cluster:
             self.queue.refuse(group, verdict, now_s)
             for uid in group.pods:
                 self._tell(self._pods[uid], verdict.message, verdict.record)
-            if first.seen.uid in self.nominations and self.nominations.waits_in_vain(first.seen.uid):
-                self._drop_nomination(first)
+            if first.seen.uid in self.nominations and not self.nominations.wait_for(
+                first.seen.uid, self._preempting.ending(first)
+            ):
+                self._drop_nomination(first)  # nobody is going any more, and it did not fit all the same
                 self._requeue(first, now_s)
 
     # ---- nominations

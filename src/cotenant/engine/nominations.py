@@ -103,9 +103,13 @@ class Nominations:
         """Whether somebody waits for this pod to go: it is not evicted twice."""
         return uid in self._waits_for
 
-    def waits_in_vain(self, uid: str) -> bool:
-        """Whether its victims are gone (it was just judged, and did not fit all the same)."""
-        return not self._of[uid].victims
+    def wait_for(self, uid: str, ending: set[str]) -> bool:
+        """It was judged and did not fit yet: these are going on its node, so it waits for them too. Whether it waits for anybody."""
+        victims = self._of[uid].victims
+        for victim in ending:
+            victims.add(victim)
+            self._waits_for.setdefault(victim, set()).add(uid)
+        return bool(victims)
 
     def on(self, node: str) -> tuple[str, ...]:
         """The pods that are promised this node."""

@@ -39,16 +39,21 @@ class Preempting:
         self._budgets = budgets
         self._profile = profile
 
+    def ending(self, entry: Entry) -> set[str]:
+        """UIDs of less important pods that are going, on the node that the pod is promised."""
+        node = self._nominations.node_of(entry.seen.uid)
+        return {
+            uid
+            for uid, other in self._seating.residents.get(node, {}).items()
+            if other.seen.pod.priority < entry.seen.pod.priority
+            and (other.seen.terminating or self._nominations.is_doomed(uid))
+        }
+
     def obstacle(self, entry: Entry) -> str:
         """Why the pod may not preempt now, empty if it may."""
         seen = entry.seen
-        node = self._nominations.node_of(seen.uid)
-        ending = [
-            other.seen.pod.priority
-            for uid, other in self._seating.residents.get(node, {}).items()
-            if other.seen.terminating or self._nominations.is_doomed(uid)
-        ]
-        return ineligible(seen.preempts, seen.pod.priority, np.array(ending, dtype=np.int64), False)
+        below = np.full(len(self.ending(entry)), seen.pod.priority - 1, dtype=np.int64)
+        return ineligible(seen.preempts, seen.pod.priority, below, False)
 
     def could_help(self, entry: Entry) -> bool:
         """Whether anybody less important sits anywhere."""
