@@ -29,7 +29,9 @@ def rehearse(profile: Profile) -> None:
         pod = Pod(f"rehearsal-{i}", requests=Amounts.of({"cpu": 400, "memory": 1 << 20}), tolerations=tolerations)
         cluster.pod_seen(ObservedPod(pod, pod.name, cluster.settings.scheduler, 0.0), 0.0)
     cluster.decide(0.0)
-    cluster.pod_seen(ObservedPod(Pod("rehearsal-3", requests=size), "rehearsal-3", cluster.settings.scheduler, 0.0), 0.0)
+    cluster.pod_seen(
+        ObservedPod(Pod("rehearsal-3", requests=size), "rehearsal-3", cluster.settings.scheduler, 0.0), 0.0
+    )
     cluster.decide(1.0)
     cluster.node_seen(replace(node, allocatable=size + size))
     cluster.decide(20.0)
