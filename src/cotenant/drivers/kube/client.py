@@ -1,9 +1,10 @@
 """An HTTP client for the Kubernetes API: CRUD on any kind, the few calls a scheduler makes, and streams for watches.
 
-Problem: a scheduler's speed is bounded by the cost of a bind, and clients in general use spend more on models than on the wire. Choice: one
-keep-alive aiohttp session, bodies encoded and answers decoded by msgspec, the rate and the number of requests under way limited by what the
+Problem: a scheduler's speed is bounded by the cost of a bind, and clients in general use spend more on models than on the wire. Choice:
+requests go over keep-alive connections of our own (lanes.py), streams and whatever needs a proxy over aiohttp; bodies are encoded and answers
+decoded by msgspec; the rate and the number of requests under way are limited by what the
 constructor states (limits.py). Every failure is one of errors.py. Nothing is retried behind the caller's back, except once after a 401 with a
-renewed credential, and (by aiohttp) a GET, PUT or DELETE whose kept-alive connection turned out to be closed.
+renewed credential, and a GET whose kept-alive connection turned out to be closed.
 Limits: HTTP/1.1; no compression (it costs more CPU than a local network saves); watches do not count as under way.
 """
 
@@ -14,10 +15,11 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from math import inf
 from ssl import SSLContext
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote, urlencode
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
 
 import aiohttp
 import msgspec
@@ -26,12 +28,10 @@ from yarl import URL
 from cotenant.drivers.kube.access import Access
 from cotenant.drivers.kube.credentials import Credential
 from cotenant.drivers.kube.errors import Silent, Unauthorized, Unavailable, failure
+from cotenant.drivers.kube.lanes import Lanes
 from cotenant.drivers.kube.limits import Gate
 from cotenant.drivers.kube.objects import EVENTS, PODS, Event, Kind
 from cotenant.model.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from multidict import CIMultiDictProxy
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -101,10 +101,15 @@ class Client:
         self._timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S)
         self._now = now
         self._encoder = msgspec.json.Encoder()
-        self._headers = {"Accept": JSON, "User-Agent": user_agent, **dict(access.headers)}
+        self._headers = [("Accept", JSON), ("User-Agent", user_agent), *access.headers]  # a name may come twice
         self._secure = access.server.startswith("https:")
         self._credential: Credential | None = None
-        self._sent: dict[str, dict[str, str]] = {}  # by content type: headers of the present credential
+        self._sent: dict[str, list[tuple[str, str]]] = {}  # by content type: headers of the present credential
+        self._heads: dict[str, bytes] = {}  # the same as they go over a lane
+        self._lanes: Lanes | None = None
+        parts = urlsplit(access.server)
+        self._host, self._port = parts.hostname or "", parts.port or (443 if self._secure else 80)
+        self._base, self._netloc = parts.path, parts.netloc.rpartition("@")[2]
         self._ssl: SSLContext | bool = True
         self._session: aiohttp.ClientSession | None = None
         _log.info("client of %s: at most %g requests/s (burst %d), %d under way", access.server, qps, burst, in_flight)
@@ -118,7 +123,10 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Close every connection; streams under way end."""
+        """Close every connection; requests and streams under way fail."""
+        if self._lanes is not None:
+            self._lanes.close()
+            self._lanes = None
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -134,16 +142,17 @@ class Client:
     ) -> bytes:
         """One request; returns the answer's body. Raises one of errors.py."""
         data = None if body is None else body if isinstance(body, bytes) else self._encoder.encode(body)
-        url = self._url(path, query)
+        target = f"{path}?{urlencode(query)}" if query else path
+        exchange = self._by_proxy if self.access.proxy else self._exchange
         await self.gate.enter()
         try:
             credential = await self._authenticate()
             try:
-                return await self._exchange(method, url, path, data, content_type)
+                return await exchange(method, target, data, content_type)
             except Unauthorized:
                 if not await self._reauthenticate(credential):
                     raise
-                return await self._exchange(method, url, path, data, content_type)
+                return await exchange(method, target, data, content_type)
         finally:
             self.gate.leave()
 
@@ -272,8 +281,12 @@ class Client:
         credential = source.current(now_s) or await source.renew(now_s)
         if credential is not self._credential and credential != self._credential:
             self._sent.clear()
+            self._heads.clear()
             if self._secure and (self._credential is None or credential.certificate != self._credential.certificate):
                 self._ssl = self.access.ssl_context(credential.certificate) or True
+                if self._lanes is not None:
+                    self._lanes.retire()
+                    self._lanes = None
             self._credential = credential
         return credential
 
@@ -282,14 +295,14 @@ class Client:
         self.access.credentials.reject(refused)
         return await self._authenticate() != refused
 
-    def _headers_for(self, content_type: str) -> dict[str, str]:
+    def _headers_for(self, content_type: str) -> list[tuple[str, str]]:
         headers = self._sent.get(content_type)
         if headers is None:
-            headers = dict(self._headers)
+            headers = list(self._headers)
             if self._credential is not None and self._credential.authorization:
-                headers["Authorization"] = self._credential.authorization
+                headers.append(("Authorization", self._credential.authorization))
             if content_type:
-                headers["Content-Type"] = content_type
+                headers.append(("Content-Type", content_type))
             self._sent[content_type] = headers
         return headers
 
@@ -306,28 +319,56 @@ class Client:
             )
         return self._session
 
-    async def _exchange(self, method: str, url: URL, path: str, data: bytes | None, content_type: str) -> bytes:
+    async def _exchange(self, method: str, target: str, data: bytes | None, content_type: str) -> bytes:
+        self.requests += 1
+        if self._lanes is None:
+            tls = self._ssl if isinstance(self._ssl, SSLContext) else None
+            self._lanes = Lanes(self._host, self._port, tls, self.access.server_name, self._timeout.total or inf)
+        head = self._head_for(content_type if data is not None else "")
+        try:
+            answer = await self._lanes.exchange(method, self._base + target, head, data)
+        except Unavailable:
+            self.failures += 1
+            raise
+        if answer.status < 300:
+            return answer.body
+        headers = {"Retry-After": answer.retry_after} if answer.retry_after else {}
+        raise self._failed(answer.status, answer.body, headers, method, target)
+
+    async def _by_proxy(self, method: str, target: str, data: bytes | None, content_type: str) -> bytes:
         self.requests += 1
         try:
             async with self._connected().request(
                 method,
-                url,
+                self._url(target, None),
                 data=data,
                 headers=self._headers_for(content_type if data is not None else ""),
                 ssl=self._ssl,
                 server_hostname=self.access.server_name or None,
-                proxy=self.access.proxy or None,
+                proxy=self.access.proxy,
                 timeout=self._timeout,
                 allow_redirects=False,
             ) as response:
                 body = await response.read()
                 if response.status < 300:
                     return body
-                raise self._failed(response.status, body, response.headers, method, path)
+                raise self._failed(response.status, body, response.headers, method, target)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self.failures += 1
             unsent = isinstance(error, aiohttp.ClientConnectorError)
-            raise _cut(f"{method} {path}", error, maybe_done=method != "GET" and not unsent) from error
+            raise _cut(f"{method} {target}", error, maybe_done=method != "GET" and not unsent) from error
+
+    def _head_for(self, content_type: str) -> bytes:
+        """The headers as they are written, made once for each credential and content type."""
+        head = self._heads.get(content_type)
+        if head is None:
+            headers = [("Host", self._netloc), *self._headers_for(content_type)]
+            for name, value in headers:
+                if not (name + value).isprintable():
+                    raise InvalidInput(f"header {name}", "(not shown)", "one line of printable characters")
+            head = "".join(f"{name}: {value}\r\n" for name, value in headers).encode()
+            self._heads[content_type] = head
+        return head
 
     async def _open(self, url: URL, path: str, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         self.requests += 1
@@ -357,7 +398,7 @@ class Client:
             self.failures += 1
             raise _cut(f"GET {path}", error, maybe_done=False) from error
 
-    def _failed(self, code: int, body: bytes, headers: CIMultiDictProxy[str], method: str, path: str) -> Exception:
+    def _failed(self, code: int, body: bytes, headers: Mapping[str, str], method: str, path: str) -> Exception:
         self.failures += 1
         if code < 400:
             raise InvalidInput("server", f"{self.access.server} ({code})", "an API server that does not redirect")

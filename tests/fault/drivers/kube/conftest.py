@@ -25,6 +25,7 @@ class Request:
     query: dict[str, str]
     headers: dict[str, str]
     body: bytes
+    pairs: tuple[tuple[str, str], ...] = ()  # headers that come twice are here twice
 
 
 class Exchange:
@@ -81,11 +82,12 @@ class ScriptedServer:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
                 first, *lines = head.rstrip().split("\r\n")
                 method, target, _ = first.split(" ")
-                headers = {k.lower(): v.strip() for k, v in (line.split(":", 1) for line in lines)}
+                pairs = [(k.lower(), v.strip()) for k, v in (line.split(":", 1) for line in lines)]
+                headers = dict(pairs)
                 body = await reader.readexactly(int(headers.get("content-length", "0")))
                 parts = urlsplit(target)
                 query = {k: v[0] for k, v in parse_qs(parts.query).items()}
-                request = Request(method, parts.path, query, headers, body)
+                request = Request(method, parts.path, query, headers, body, tuple(pairs))
                 self.requests.append(request)
                 await self.handler(Exchange(request, writer))
         writer.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -269,3 +270,141 @@ def test_references_are_written_without_what_is_absent(talking: Any) -> None:
         "type": "Normal",
         "source": {"component": "us"},
     }
+
+
+def test_impersonation_sends_every_group(talking: Any) -> None:
+    async def question(client: Client) -> None:
+        groups = (("Impersonate-User", "me"), ("Impersonate-Group", "a"), ("Impersonate-Group", "b"))
+        access = dataclasses.replace(client.access, headers=groups)
+        async with Client(access, qps=1e6, burst=9, in_flight=1) as other:
+            await other.request("GET", "/version")
+            async with other.stream("/x", silence_s=1) as chunks:
+                async for _ in chunks:
+                    pass
+
+    server, _ = ask(talking, okay, question)
+    for request in server.requests:
+        assert [pair for pair in request.pairs if pair[0].startswith("impersonate")] == [
+            ("impersonate-user", "me"),
+            ("impersonate-group", "a"),
+            ("impersonate-group", "b"),
+        ]
+
+
+def test_a_connection_that_the_server_ends_is_not_used_again(talking: Any) -> None:
+    async def once(exchange: Any) -> None:
+        await exchange.answer({}, 201, ("Connection: close",))
+
+    async def question(client: Client) -> None:
+        for i in range(3):
+            await client.bind("d", f"p{i}", "u", "n")
+
+    server, _ = ask(talking, once, question)
+    assert server.connections == 3
+
+
+def test_answers_in_chunks_and_after_an_interim_one(talking: Any) -> None:
+    async def chunked(exchange: Any) -> None:
+        await exchange.send(b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n")
+        await exchange.begin()
+        for part in (b'{"metadata":', b'{"name":"n"}}'):
+            await exchange.chunk(part)
+        await exchange.end()
+
+    async def question(client: Client) -> list[Any]:
+        return [(await client.get(NODES, "", "n")).metadata.name for _ in range(2)]
+
+    server, names = ask(talking, chunked, question)
+    assert names == ["n", "n"]
+    assert server.connections == 1
+
+
+@pytest.mark.parametrize("raw", [b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", b"\x16\x03\x01"])
+def test_answers_that_are_no_http(talking: Any, raw: bytes) -> None:
+    async def babble(exchange: Any) -> None:
+        await exchange.send(raw)
+        exchange.cut()
+
+    with pytest.raises(errors.Unavailable):
+        ask(talking, babble, lambda c: c.bind("d", "p", "u", "n"))
+
+
+def test_a_second_answer_does_not_pass_for_the_next(talking: Any) -> None:
+    async def twice(exchange: Any) -> None:
+        body = json.dumps({"metadata": {"name": exchange.request.path.rpartition("/")[2]}}).encode()
+        stray = body.replace(b"name", b"miss")
+        await exchange.send(
+            b"".join(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(b), b) for b in (body, stray))
+        )
+
+    async def question(client: Client) -> list[Any]:
+        return [(await client.get(NODES, "", name)).metadata.name for name in ("a", "b", "c")]
+
+    assert ask(talking, twice, question)[1] == ["a", "b", "c"]
+
+
+def test_a_cancelled_request_leaves_no_answer_behind(talking: Any) -> None:
+    async def slow(exchange: Any) -> None:
+        await asyncio.sleep(0.02 if exchange.request.path.endswith("slow") else 0)
+        await exchange.answer({"metadata": {"name": exchange.request.path.rpartition("/")[2]}})
+
+    async def question(client: Client) -> Any:
+        cancelled = asyncio.create_task(client.get(NODES, "", "slow"))
+        while client.requests == 0:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.005)
+        cancelled.cancel()
+        await asyncio.wait((cancelled,))
+        return (await client.get(NODES, "", "quick")).metadata.name
+
+    assert ask(talking, slow, question, in_flight=1)[1] == "quick"
+
+
+def test_paths_and_headers_cannot_carry_a_second_request(talking: Any) -> None:
+    with pytest.raises(InvalidInput, match="path"):
+        ask(talking, okay, lambda c: c.request("GET", "/a HTTP/1.1\r\nX: y"))
+
+    async def question(client: Client) -> None:
+        access = dataclasses.replace(client.access, headers=(("Impersonate-User", "a\r\nX: y"),))
+        async with Client(access, qps=1e6, burst=9, in_flight=1) as other:
+            await other.request("GET", "/version")
+
+    with pytest.raises(InvalidInput, match="Impersonate-User"):
+        ask(talking, okay, question)
+
+
+def test_a_kept_connection_that_was_closed_meanwhile_costs_a_read_nothing(talking: Any) -> None:
+    async def handler(exchange: Any) -> None:
+        if exchange.request.path == "/two" and len(server_requests) == 1:
+            server_requests.append("cut")
+            exchange.cut()
+        else:
+            server_requests.append(exchange.request.path)
+            await exchange.answer({})
+
+    server_requests: list[str] = []
+
+    async def question(client: Client) -> None:
+        await client.request("GET", "/one")
+        await client.request("GET", "/two")
+
+    ask(talking, handler, question)
+    assert server_requests == ["/one", "cut", "/two"]
+
+
+def test_a_certificate_that_changes_takes_new_connections_and_lets_old_requests_end(talking: Any) -> None:
+    async def slow(exchange: Any) -> None:
+        await asyncio.sleep(0.01)
+        await exchange.answer({}, 201)
+
+    async def question(client: Client) -> None:
+        first = asyncio.create_task(client.bind("d", "p", "u", "n"))
+        while client._lanes is None:
+            await asyncio.sleep(0)
+        client._lanes.retire()
+        client._lanes = None
+        await client.bind("d", "q", "u", "n")
+        await first
+
+    server, _ = ask(talking, slow, question)
+    assert server.connections == 2
