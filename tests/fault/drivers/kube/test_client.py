@@ -408,3 +408,38 @@ def test_a_certificate_that_changes_takes_new_connections_and_lets_old_requests_
 
     server, _ = ask(talking, slow, question)
     assert server.connections == 2
+
+
+def test_through_a_proxy(talking: Any) -> None:
+    async def handler(exchange: Any) -> None:
+        if exchange.request.method == "GET":
+            await exchange.answer({"metadata": {"name": "n"}})
+        else:
+            await exchange.status(409, "Conflict", "no")
+
+    async def question(client: Client) -> None:
+        access = dataclasses.replace(client.access, server="http://cluster.invalid", proxy=client.access.server)
+        async with Client(access, qps=1e6, burst=9, in_flight=1) as other:
+            assert (await other.get(NODES, "", "n")).metadata.name == "n"
+            with pytest.raises(errors.Conflict):
+                await other.bind("d", "p", "u", "n")
+
+    server, _ = ask(talking, handler, question)
+    assert [request.headers["host"] for request in server.requests] == ["cluster.invalid"] * 2
+    assert server.requests[1].headers["authorization"] == "Bearer t"
+
+
+def test_a_server_below_a_path(talking: Any) -> None:
+    async def question(client: Client) -> None:
+        access = dataclasses.replace(client.access, server=f"{client.access.server}/k8s/clusters/c1")
+        async with Client(access, qps=1e6, burst=9, in_flight=1) as other:
+            await other.bind("d", "p", "u", "n")
+            async with other.stream("/api/v1/pods", silence_s=1) as chunks:
+                async for _ in chunks:
+                    pass
+
+    server, _ = ask(talking, okay, question)
+    assert [request.path for request in server.requests] == [
+        "/k8s/clusters/c1/api/v1/namespaces/d/pods/p/binding",
+        "/k8s/clusters/c1/api/v1/pods",
+    ]
