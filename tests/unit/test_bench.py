@@ -32,6 +32,11 @@ def test_make_bench_names_benchmarks_that_exist() -> None:
         ("gang", ("--nodes", "200", "--members", "4", "--gangs", "2"), {"accepted_us", "rolled_back_us"}),
         ("rebuild", ("--nodes", "200", "--repeats", "1"), {"reweigh_ms", "rebuild_ms"}),
         ("replay", ("--nodes", "50", "--tasks", "500"), {"seconds", "events_per_s"}),
+        (
+            "apistore",
+            ("--nodes", "5", "--pods", "50", "--watchers", "2"),
+            {"pod_creates", "binds", "resident_mib", "reopen_s"},
+        ),
         ("coldstart", ("--repeats", "1"), {"wall_s", "peak_mib"}),
     ],
 )

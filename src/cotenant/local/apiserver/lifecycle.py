@@ -16,6 +16,7 @@ from cotenant.local.apiserver.verbs_errors import bad_request, shown
 _NAME = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _NAME_RE = re.compile(_NAME)
 _PREFIX_RE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_STANDARD_FINALIZERS = ("kubernetes", "foregroundDeletion", "orphan")
 _ANNOTATIONS_BYTES = 256 * 1024
 _SYSTEM = ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields")
 _KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
@@ -173,11 +174,9 @@ def _check_owners(owners: object) -> list[Cause]:
                 Cause("FieldValueInvalid", f"Invalid value: {shown(owner)}: must be an object", f"{path}[{at}]")
             )
             continue
-        for name, what in (("apiVersion", "version"), ("kind", "kind"), ("name", "name"), ("uid", "uid")):
+        for name, what in (("apiVersion", "version must"), ("kind", "must"), ("name", "must"), ("uid", "must")):
             if not owner.get(name):
-                causes.append(
-                    Cause("FieldValueInvalid", f'Invalid value: "": {what} must not be empty', f"{path}[{at}].{name}")
-                )
+                causes.append(Cause("FieldValueInvalid", f'Invalid value: "": {what} not be empty', f"{path}.{name}"))
         if owner.get("controller") is True:
             controllers.append(str(owner.get("name", "")))
     if len(controllers) > 1:
@@ -191,8 +190,8 @@ def _check_owners(owners: object) -> list[Cause]:
     return causes
 
 
-def check_metadata(metadata: dict[str, Any], old: dict[str, Any] | None) -> list[Cause]:
-    """What is wrong with what the writer says in the metadata (names apart)."""
+def check_metadata(metadata: dict[str, Any], old: dict[str, Any] | None, *, is_custom: bool = False) -> list[Cause]:
+    """What is wrong with what the writer says in the metadata (names apart). Only custom resources have finalizers without a domain."""
     causes: list[Cause] = []
     if "labels" in metadata:
         causes += check_labels(metadata["labels"], "metadata.labels")
@@ -202,18 +201,25 @@ def check_metadata(metadata: dict[str, Any], old: dict[str, Any] | None) -> list
         causes += _check_owners(metadata["ownerReferences"])
     finalizers = metadata.get("finalizers")
     if finalizers:
-        causes += _check_finalizers(finalizers, old)
+        causes += _check_finalizers(finalizers, old, is_custom=is_custom)
     return causes
 
 
-def _check_finalizers(finalizers: object, old: dict[str, Any] | None) -> list[Cause]:
+def _finalizer_problem(name: str, *, is_custom: bool) -> str:
+    why = _key_problem(name)
+    if not why and not is_custom and "/" not in name and name not in _STANDARD_FINALIZERS:
+        return "name is neither a standard finalizer name nor is it fully qualified"
+    return why
+
+
+def _check_finalizers(finalizers: object, old: dict[str, Any] | None, *, is_custom: bool) -> list[Cause]:
     path = "metadata.finalizers"
     if not isinstance(finalizers, list) or not all(isinstance(name, str) for name in finalizers):
         return [Cause("FieldValueInvalid", f"Invalid value: {shown(finalizers)}: must be a list of strings", path)]
     causes = [
         Cause("FieldValueInvalid", f'Invalid value: "{name}": {why}', path)
         for name in finalizers
-        if (why := _key_problem(name))
+        if (why := _finalizer_problem(name, is_custom=is_custom))
     ]
     if old is not None and old.get("deletionTimestamp"):
         new = sorted(set(finalizers) - set(old.get("finalizers") or ()))

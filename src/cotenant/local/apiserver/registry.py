@@ -20,6 +20,8 @@ class Registry:
         self._by_url: dict[tuple[str, str, str], Resource] = {}
         self._by_kind: dict[tuple[str, str], Resource] = {}
         self._hubs: dict[tuple[str, str], Resource] = {}
+        self._stored: dict[tuple[str, str], Resource] = {}
+        self._stored_at = -1
         self.revision = 0
         for resource in resources:
             self.add(resource)
@@ -36,6 +38,17 @@ class Registry:
                     return resource
             return None
         return self._by_kind.get((group, kind))
+
+    def stored(self, group: str, plural: str) -> Resource | None:
+        """The resource of a group and plural in the version that it is stored in, None where none is served."""
+        if self._stored_at != self.revision:
+            self._stored = {}
+            for resource in self._by_url.values():
+                hub = self.hub(resource)
+                same = (hub.group, hub.plural) == (resource.group, resource.plural)
+                self._stored.setdefault((resource.group, resource.plural), hub if same else resource)
+            self._stored_at = self.revision
+        return self._stored.get((group, plural))
 
     def hub(self, resource: Resource) -> Resource:
         """The resource whose apiVersion the stored objects of its storage have."""

@@ -81,12 +81,10 @@ class Api:
 
     def target(self, group: str, plural: str, namespace: str = "", name: str = "", subresource: str = "") -> Target:
         """What a built-in or custom resource's plural names, in the version it is stored in. Raises ApiError 404 where it is not served."""
-        for resource in self.registry.resources():
-            if resource.group == group and resource.plural == plural:
-                return Target(
-                    self.registry.hub(resource) if resource.group == group else resource, namespace, name, subresource
-                )
-        raise ApiError(404, "NotFound", "the server could not find the requested resource")
+        resource = self.registry.stored(group, plural)
+        if resource is None:
+            raise ApiError(404, "NotFound", "the server could not find the requested resource")
+        return Target(resource, namespace, name, subresource)
 
     async def get(self, target: Target) -> bytes:
         """One object (or its scale), encoded. Raises ApiError 404."""

@@ -126,7 +126,7 @@ async def create(
     target = Target(resource, target.namespace, metadata.get("name") or "", "")
     behaviour.prepare_create(obj, context)
     causes = names.check(target.name, prefix, names.form_of(resource.group, resource.plural))
-    causes += lifecycle.check_metadata(metadata, None)
+    causes += lifecycle.check_metadata(metadata, None, is_custom=resource.is_custom)
     if resource.schema is not None:
         causes += resource.schema.validate(obj, None)
     if not causes:
@@ -153,8 +153,14 @@ async def create(
     if options.dry_run:
         return _answer(context, resource, encode(obj), obj, created=True, warnings=warnings)
     stored = context.store.put(table, key, obj, None)
+    _expire(context, behaviour, table, stored)
     await context.store.settled(stored.resource_version)
     return _answer(context, resource, stored.raw, obj, created=True, warnings=warnings)
+
+
+def _expire(context: Context, behaviour: Behaviour, table: Table, written: Stored) -> None:
+    for stored in behaviour.outlived(table, written, context.now()):
+        context.store.remove(table, stored, stored.decode())
 
 
 async def _mutate(
@@ -291,7 +297,7 @@ async def modify(context: Context, target: Target, how: Modification, options: W
 
 def _check_update(context: Context, target: Target, new: Manifest, old: Manifest) -> None:
     resource = target.resource
-    causes = lifecycle.check_metadata(new["metadata"], old["metadata"])
+    causes = lifecycle.check_metadata(new["metadata"], old["metadata"], is_custom=resource.is_custom)
     if resource.schema is not None:
         causes += resource.schema.validate(new, old)
     behaviour = context.behaviour(resource)
@@ -327,5 +333,6 @@ async def _write(
         last = context.store.remove(table, stored, new)
     else:
         last = context.store.put(table, stored.key, new, stored)
+        _expire(context, context.behaviour(resource), table, last)
     await context.store.settled(last.resource_version)
     return _answer(context, resource, last.raw, new, created=False, warnings=warnings)

@@ -13,6 +13,8 @@ from typing import Protocol
 
 from cotenant.local.apiserver import lifecycle
 from cotenant.local.apiserver.contract import ApiError, Cause, Manifest
+from cotenant.local.apiserver.store import Table
+from cotenant.local.apiserver.stored import Stored
 
 
 class World(Protocol):
@@ -108,6 +110,10 @@ class Behaviour:
     def is_done(self, obj: Manifest) -> bool:
         """Whether an object that is being deleted has nothing left to wait for."""
         return lifecycle.is_done(obj) and self.is_removable(obj)
+
+    def outlived(self, table: Table, written: Stored, now: float) -> list[Stored]:
+        """Objects of the kind whose time is over, found when another one is written."""
+        return []
 
     def wanted(self, obj: Manifest) -> object:
         """The part of an object whose changes count as a generation."""

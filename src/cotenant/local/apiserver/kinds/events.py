@@ -1,12 +1,20 @@
-"""Events: in the namespace of what they are about.
+"""Events: in the namespace of what they are about, and gone after an hour.
+
+Problem: a scheduler writes an event a pod; kept for ever they would outgrow everything else. Choice: as in Kubernetes an event is deleted
+an hour after it was last written, and, unlike there, when so many newer ones exist. Both happen when another event is written. Limits:
+the hour begins again when the server starts.
 
 Source: Kubernetes API reference, Event; an event about a cluster-scoped object lives in `default`.
 """
 
 from __future__ import annotations
 
+from collections import deque
+
 from cotenant.local.apiserver.contract import Cause, Manifest
 from cotenant.local.apiserver.kinds.behaviour import Behaviour
+from cotenant.local.apiserver.store import Table
+from cotenant.local.apiserver.stored import Key, Stored
 from cotenant.local.apiserver.verbs_errors import shown
 
 
@@ -14,6 +22,30 @@ class EventBehaviour(Behaviour):
     """An event, in either API's form."""
 
     may_create_on_update = True
+
+    def __init__(self, *, age_s: float = 3_600.0, most: int = 50_000) -> None:
+        super().__init__()
+        self._age_s = age_s
+        self._most = most
+        self._written: deque[tuple[float, Key, int]] = deque()  # when, what and its resourceVersion then
+        self._is_loaded = False
+
+    def outlived(self, table: Table, written: Stored, now: float) -> list[Stored]:
+        """What was last written an hour ago, or is beyond the number that is kept."""
+        if not self._is_loaded:
+            self._is_loaded = True
+            older = sorted(
+                (stored for stored in table.walk() if stored is not written), key=lambda stored: stored.resource_version
+            )
+            self._written.extend((now, stored.key, stored.resource_version) for stored in older)
+        self._written.append((now, written.key, written.resource_version))
+        found: list[Stored] = []
+        while self._written and (now - self._written[0][0] > self._age_s or table.count - len(found) > self._most):
+            _, key, revision = self._written.popleft()
+            stored = table.get(key)
+            if stored is not None and stored.resource_version == revision:
+                found.append(stored)
+        return found
 
     def check_create(self, obj: Manifest) -> list[Cause]:
         """The namespaces must agree."""
