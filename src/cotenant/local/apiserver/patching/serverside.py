@@ -72,7 +72,8 @@ def apply(
     last = before.get(mine.identity)
     if last is not None:
         others = [entry.fields for identity, entry in after.items() if identity != mine.identity]
-        merged = remove(merged, last.fields, stated, others, root)
+        # The metadata as a whole stays, even where the writer owned all of it that anybody does.
+        merged = remove(merged, last.fields, {"f:metadata": {}, **stated}, others, root)
         _, gone = changes(live, merged, root, skipped)
         if gone:
             after = {
