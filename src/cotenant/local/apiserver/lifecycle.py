@@ -190,8 +190,8 @@ def _check_owners(owners: object) -> list[Cause]:
     return causes
 
 
-def check_metadata(metadata: dict[str, Any], old: dict[str, Any] | None, *, is_custom: bool = False) -> list[Cause]:
-    """What is wrong with what the writer says in the metadata (names apart). Only custom resources have finalizers without a domain."""
+def check_metadata(metadata: dict[str, Any], old: dict[str, Any] | None, *, is_core: bool = True) -> list[Cause]:
+    """What is wrong with what the writer says in the metadata (names apart). `is_core` False: finalizers need no domain."""
     causes: list[Cause] = []
     if "labels" in metadata:
         causes += check_labels(metadata["labels"], "metadata.labels")
@@ -201,25 +201,25 @@ def check_metadata(metadata: dict[str, Any], old: dict[str, Any] | None, *, is_c
         causes += _check_owners(metadata["ownerReferences"])
     finalizers = metadata.get("finalizers")
     if finalizers:
-        causes += _check_finalizers(finalizers, old, is_custom=is_custom)
+        causes += _check_finalizers(finalizers, old, is_core=is_core)
     return causes
 
 
-def _finalizer_problem(name: str, *, is_custom: bool) -> str:
+def _finalizer_problem(name: str, *, is_core: bool) -> str:
     why = _key_problem(name)
-    if not why and not is_custom and "/" not in name and name not in _STANDARD_FINALIZERS:
+    if not why and is_core and "/" not in name and name not in _STANDARD_FINALIZERS:
         return "name is neither a standard finalizer name nor is it fully qualified"
     return why
 
 
-def _check_finalizers(finalizers: object, old: dict[str, Any] | None, *, is_custom: bool) -> list[Cause]:
+def _check_finalizers(finalizers: object, old: dict[str, Any] | None, *, is_core: bool) -> list[Cause]:
     path = "metadata.finalizers"
     if not isinstance(finalizers, list) or not all(isinstance(name, str) for name in finalizers):
         return [Cause("FieldValueInvalid", f"Invalid value: {shown(finalizers)}: must be a list of strings", path)]
     causes = [
         Cause("FieldValueInvalid", f'Invalid value: "{name}": {why}', path)
         for name in finalizers
-        if (why := _finalizer_problem(name, is_custom=is_custom))
+        if (why := _finalizer_problem(name, is_core=is_core))
     ]
     if old is not None and old.get("deletionTimestamp"):
         new = sorted(set(finalizers) - set(old.get("finalizers") or ()))

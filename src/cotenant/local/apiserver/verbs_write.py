@@ -126,7 +126,7 @@ async def create(
     target = Target(resource, target.namespace, metadata.get("name") or "", "")
     behaviour.prepare_create(obj, context)
     causes = names.check(target.name, prefix, names.form_of(resource.group, resource.plural))
-    causes += lifecycle.check_metadata(metadata, None, is_custom=resource.is_custom)
+    causes += lifecycle.check_metadata(metadata, None, is_core=_is_core(resource))
     if resource.schema is not None:
         causes += resource.schema.validate(obj, None)
     if not causes:
@@ -156,6 +156,11 @@ async def create(
     _expire(context, behaviour, table, stored)
     await context.store.settled(stored.resource_version)
     return _answer(context, resource, stored.raw, obj, created=True, warnings=warnings)
+
+
+def _is_core(resource: Resource) -> bool:
+    """Whether the stricter rule for finalizers holds (custom resources and their definitions may name one without a domain)."""
+    return not resource.is_custom and resource.group != "apiextensions.k8s.io"
 
 
 def _expire(context: Context, behaviour: Behaviour, table: Table, written: Stored) -> None:
@@ -297,7 +302,7 @@ async def modify(context: Context, target: Target, how: Modification, options: W
 
 def _check_update(context: Context, target: Target, new: Manifest, old: Manifest) -> None:
     resource = target.resource
-    causes = lifecycle.check_metadata(new["metadata"], old["metadata"], is_custom=resource.is_custom)
+    causes = lifecycle.check_metadata(new["metadata"], old["metadata"], is_core=_is_core(resource))
     if resource.schema is not None:
         causes += resource.schema.validate(new, old)
     behaviour = context.behaviour(resource)
