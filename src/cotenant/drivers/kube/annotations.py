@@ -14,6 +14,7 @@ from math import inf
 
 import msgspec
 
+from cotenant.drivers.kube.errors import UNREADABLE
 from cotenant.drivers.kube.objects import PodAnnotations
 from cotenant.model.annotations import DEADLINE, ESTIMATE, GROUP_LIMIT, LOAD_LIMIT, OBJECTIVE_P99_MS
 from cotenant.model.errors import InvalidInput
@@ -75,7 +76,7 @@ def read_hints(written: PodAnnotations | None) -> Hints:
     if written.estimate is not None:
         try:
             estimate = _ESTIMATE.decode(written.estimate)
-        except (msgspec.DecodeError, UnicodeError, InvalidInput) as error:
+        except (*UNREADABLE, InvalidInput, OverflowError) as error:
             said = InvalidInput(f"annotation {ESTIMATE}", written.estimate, "an estimate as JSON", str(error))
             wrong.append(str(said))
     return Hints(

@@ -27,7 +27,7 @@ from yarl import URL
 
 from cotenant.drivers.kube.access import Access
 from cotenant.drivers.kube.credentials import Credential
-from cotenant.drivers.kube.errors import Silent, Unauthorized, Unavailable, failure
+from cotenant.drivers.kube.errors import UNREADABLE, Silent, Unauthorized, Unavailable, failure
 from cotenant.drivers.kube.lanes import Lanes
 from cotenant.drivers.kube.limits import Gate
 from cotenant.drivers.kube.objects import EVENTS, PODS, Event, Kind
@@ -272,7 +272,7 @@ class Client:
     def _decode(self, form: type[T], body: bytes) -> T:
         try:
             return msgspec.json.decode(body, type=form)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise Unavailable(f"the answer is no {form.__name__}: {error}", maybe_done=True) from error
 
     async def _authenticate(self) -> Credential:

@@ -23,6 +23,7 @@ from typing import Protocol
 
 import msgspec
 
+from cotenant.drivers.kube.errors import UNREADABLE
 from cotenant.model.errors import InvalidInput, Transient
 
 TOKEN_REREAD_S = 60.0
@@ -222,7 +223,7 @@ class ExecPlugin:
         # What a plugin printed is secret: errors say what was expected and never show it.
         try:
             answer = msgspec.json.decode(printed, type=_ExecCredential)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise InvalidInput(
                 f"{self._field}: output", "(not shown)", "an ExecCredential as JSON", str(error)
             ) from None

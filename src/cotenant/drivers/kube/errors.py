@@ -16,6 +16,9 @@ import msgspec
 from cotenant.drivers.kube.objects import Cause, Status
 from cotenant.model.errors import Permanent, Transient
 
+# What msgspec raises for bytes that are not what they should be; the last for JSON nested deeper than anything real.
+UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
+
 _STATUS = msgspec.json.Decoder(Status)
 _SHOWN = 300  # characters of an answer that is no Status
 
@@ -123,7 +126,7 @@ def _error(code: int, status: Status, message: str, headers: Mapping[str, str] |
 def _status_of(body: bytes) -> Status:
     try:
         return _STATUS.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return Status()
 
 

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
 from urllib.parse import quote
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from cotenant.model import annotations as names
 
 Text = str | None
+Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]  # what the API gives such fields
+Time = Annotated[datetime, Meta(tz=True)]
 Quantities = dict[str, str | int | float] | None
 Strings = dict[str, str] | None
 
@@ -50,8 +52,8 @@ class ObjectMeta(_Object, frozen=True):
     uid: Text = None
     resource_version: Text = None
     generation: int | None = None
-    creation_timestamp: datetime | None = None
-    deletion_timestamp: datetime | None = None
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
     labels: Strings = None
     annotations: Strings = None
     owner_references: tuple[OwnerReference, ...] | None = None
@@ -76,8 +78,8 @@ class PodMeta(_Object, frozen=True):
     namespace: Text = None
     uid: Text = None
     resource_version: Text = None
-    creation_timestamp: datetime | None = None
-    deletion_timestamp: datetime | None = None
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
     labels: Strings = None
     annotations: PodAnnotations | None = None
 
@@ -113,7 +115,7 @@ class NodeSelector(_Object, frozen=True):
 class PreferredNodes(_Object, frozen=True):
     """PreferredSchedulingTerm."""
 
-    weight: int = 0
+    weight: Int32 = 0
     preference: SelectorTerm | None = None
 
 
@@ -140,7 +142,7 @@ class PodAffinityTerm(_Object, frozen=True):
 class WeightedPodTerm(_Object, frozen=True):
     """A preferred PodAffinityTerm."""
 
-    weight: int = 0
+    weight: Int32 = 0
     pod_affinity_term: PodAffinityTerm | None = None
 
 
@@ -166,11 +168,11 @@ class Affinity(_Object, frozen=True):
 class SpreadConstraint(_Object, frozen=True):
     """TopologySpreadConstraint."""
 
-    max_skew: int = 0
+    max_skew: Int32 = 0
     topology_key: str = ""
     when_unsatisfiable: str = ""
     label_selector: Selector | None = None
-    min_domains: int | None = None
+    min_domains: Int32 | None = None
     node_affinity_policy: Text = None
     node_taints_policy: Text = None
     match_label_keys: tuple[str, ...] | None = None
@@ -188,8 +190,8 @@ class Toleration(_Object, frozen=True):
 class ContainerPort(_Object, frozen=True):
     """A port; only host ports concern a node."""
 
-    container_port: int = 0
-    host_port: int | None = None
+    container_port: Int32 = 0
+    host_port: Int32 | None = None
     protocol: Text = None
     host_ip: Text = field(default=None, name="hostIP")
 
@@ -241,7 +243,7 @@ class PodSpec(_Object, frozen=True):
 
     node_name: Text = None
     scheduler_name: Text = None
-    priority: int | None = None
+    priority: Int32 | None = None
     preemption_policy: Text = None
     node_selector: Strings = None
     affinity: Affinity | None = None
@@ -280,7 +282,7 @@ class PodStatus(_Object, frozen=True):
 
     phase: Text = None
     nominated_node_name: Text = None
-    start_time: datetime | None = None
+    start_time: Time | None = None
     conditions: tuple[PodCondition, ...] | None = None
     container_statuses: tuple[ContainerStatus, ...] | None = None
     init_container_statuses: tuple[ContainerStatus, ...] | None = None
@@ -410,7 +412,7 @@ class BudgetSpec(_Object, frozen=True):
 class BudgetStatus(_Object, frozen=True):
     """What a budget has left."""
 
-    disruptions_allowed: int | None = None
+    disruptions_allowed: Int32 | None = None
     disrupted_pods: dict[str, str] | None = None
     observed_generation: int | None = None
 
@@ -434,7 +436,7 @@ class PriorityClass(_Object, frozen=True):
     """scheduling.k8s.io/v1 PriorityClass."""
 
     metadata: ObjectMeta = ObjectMeta()
-    value: int = 0
+    value: Int32 = 0
     global_default: bool | None = None
     preemption_policy: Text = None
 
@@ -443,10 +445,10 @@ class LeaseSpec(_Object, frozen=True):
     """Who holds a lease. Times are MicroTime text: they are written, shown, and never compared with our clock."""
 
     holder_identity: Text = None
-    lease_duration_seconds: int | None = None
+    lease_duration_seconds: Int32 | None = None
     acquire_time: Text = None
     renew_time: Text = None
-    lease_transitions: int | None = None
+    lease_transitions: Int32 | None = None
 
 
 class Lease(_Object, frozen=True):
@@ -472,7 +474,7 @@ class Event(_Object, frozen=True):
     reason: str
     message: str
     type: str
-    count: int = 1
+    count: Int32 = 1
     first_timestamp: Text = None
     last_timestamp: Text = None
     source: EventSource = EventSource()
@@ -494,7 +496,7 @@ class StatusDetails(_Object, frozen=True):
     name: Text = None
     kind: Text = None
     causes: tuple[Cause, ...] | None = None
-    retry_after_seconds: int | None = None
+    retry_after_seconds: Int32 | None = None
 
 
 class Status(_Object, frozen=True):
@@ -503,7 +505,7 @@ class Status(_Object, frozen=True):
     status: Text = None
     message: Text = None
     reason: Text = None
-    code: int | None = None
+    code: Int32 | None = None
     details: StatusDetails | None = None
 
 

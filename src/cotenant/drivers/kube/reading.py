@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from math import nan
 from typing import TypeVar
 
@@ -90,43 +91,43 @@ class ObjectReader:
             needs, beyond = self.volumes.needs(meta, spec.volumes)
             unsupported += beyond
         pod = Pod(
-            meta.name or "?",
-            meta.namespace or "default",
-            template.requests,
-            template.qos,
-            template.priority_class,
-            spec.priority or 0,
-            template.sub_priority,
-            self._label_set(labels),
-            template.node_selector,
-            template.node_affinity,
-            template.tolerations,
-            template.affinity,
-            template.anti_affinity,
-            template.spread,
-            template.host_ports,
-            hints.tenant,
-            hints.group,
-            hints.group_limit,
-            hints.estimate,
-            hints.deadline_s,
-            hints.objective_p99_ms,
-            hints.load_limit,
+            name=meta.name or "?",
+            namespace=meta.namespace or "default",
+            requests=template.requests,
+            qos=template.qos,
+            priority_class=template.priority_class,
+            priority=spec.priority or 0,
+            sub_priority=template.sub_priority,
+            labels=self._label_set(labels),
+            node_selector=template.node_selector,
+            node_affinity=template.node_affinity,
+            tolerations=template.tolerations,
+            affinity=template.affinity,
+            anti_affinity=template.anti_affinity,
+            spread=template.spread,
+            host_ports=template.host_ports,
+            tenant=hints.tenant,
+            group=hints.group,
+            group_limit=hints.group_limit,
+            estimate=hints.estimate,
+            deadline_s=hints.deadline_s,
+            objective_p99_ms=hints.objective_p99_ms,
+            load_limit=hints.load_limit,
         )
         return ObservedPod(
-            pod,
-            meta.uid or "",
-            spec.scheduler_name or "default-scheduler",
-            _unix(meta.creation_timestamp),
-            spec.node_name or "",
-            _PHASES.get(status.phase or "Pending", Phase.UNKNOWN),
-            _unix(meta.deletion_timestamp),
-            template.gates,
-            status.nominated_node_name or "",
-            _unix(status.start_time),
-            spec.preemption_policy != "Never",
-            needs,
-            unsupported,
+            pod=pod,
+            uid=meta.uid or "",
+            scheduler=spec.scheduler_name or "default-scheduler",
+            created_s=_unix(meta.creation_timestamp),
+            node=spec.node_name or "",
+            phase=_PHASES.get(status.phase or "Pending", Phase.UNKNOWN),
+            ends_s=_unix(meta.deletion_timestamp),
+            gates=template.gates,
+            nominated_node=status.nominated_node_name or "",
+            started_s=_unix(status.start_time),
+            preempts=spec.preemption_policy != "Never",
+            volumes=needs,
+            unsupported=unsupported,
         )
 
     def _label_set(self, labels: Mapping[str, str]) -> Labels:
@@ -240,7 +241,7 @@ def _read_template(spec: objects.PodSpec, status: objects.PodStatus, labels: Map
                 spec.topology_spread_constraints or (), labels, "spec.topologySpreadConstraints"
             ),
         ),
-        host_ports=_host_ports(spec),
+        host_ports=_host_ports(spec, attempt),
         gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
         unsupported=tuple(wrong),
     )
@@ -297,15 +298,20 @@ def _requests(
     )
 
 
-def _host_ports(spec: objects.PodSpec) -> tuple[HostPort, ...]:
-    """Ports of containers and sidecars; in the host's network every port is one of the host."""
+def _host_ports(
+    spec: objects.PodSpec, attempt: Callable[[HostPort | None, Callable[[], HostPort]], HostPort | None]
+) -> tuple[HostPort, ...]:
+    """Ports of containers and sidecars; in the host's network every port is one of the host. What is no port is named by `attempt`."""
     sidecars = (c for c in spec.init_containers or () if c.restart_policy == "Always")
     found: dict[HostPort, None] = {}
     for container in (*(spec.containers or ()), *sidecars):
         for port in container.ports or ():
             number = port.host_port or (port.container_port if spec.host_network else 0)
             if number:
-                found[HostPort(number, port.protocol or "TCP", port.host_ip or "0.0.0.0")] = None
+                made = partial(HostPort, number, port.protocol or "TCP", port.host_ip or "0.0.0.0")
+                taken = attempt(None, made)
+                if taken is not None:
+                    found[taken] = None
     return tuple(found)
 
 

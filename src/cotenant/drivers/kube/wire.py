@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from cotenant.drivers.kube.cache import HasMeta
-from cotenant.drivers.kube.errors import Refused, Unavailable, failure_of_status
+from cotenant.drivers.kube.errors import UNREADABLE, Refused, Unavailable, failure_of_status
 from cotenant.drivers.kube.objects import Kind, Status
 from cotenant.drivers.kube.watching import Said
 from cotenant.model.errors import Transient
@@ -111,7 +111,7 @@ class Reader(Generic[T]):
         try:
             page = self._page.decode(body)
             meta, objects = page.metadata, page.items or []
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             meta, objects = self._apart(body, malformed)
         meta = meta or _ListMeta()
         return PageRead(objects, malformed, meta.version or "", meta.token or "")
@@ -120,7 +120,7 @@ class Reader(Generic[T]):
         """One line of a watch. An ERROR event comes back as the error that it stands for."""
         try:
             report = self._report.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             return self._other(line, str(error))
         said = _SAID.get(report.type)
         return self._other(line, "") if said is None else Report(said, report.object)
@@ -131,7 +131,7 @@ class Reader(Generic[T]):
             if report.type == "ERROR":
                 return failure_of_status(self._status.decode(report.object))
             meta = self._named(report.object)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             return Garbage(str(error))
         if report.type == "BOOKMARK":
             return Bookmark(meta.resource_version or "", (meta.annotations or {}).get(INITIAL_END) == "true")
@@ -142,20 +142,20 @@ class Reader(Generic[T]):
     def _apart(self, body: bytes, malformed: list[tuple[str, str]]) -> tuple[_ListMeta | None, list[T]]:
         try:
             page = self._raw_page.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise Unavailable(f"the answer is no list: {error}") from error
         objects: list[T] = []
         for raw in page.items or ():
             try:
                 objects.append(self._object.decode(raw))
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except UNREADABLE as error:
                 malformed.append((_key(self._named(raw)), str(error)))
         return page.metadata, objects
 
     def _named(self, raw: msgspec.Raw) -> _BareMeta:
         try:
             return self._bare.decode(raw).metadata or _BareMeta()
-        except (msgspec.ValidationError, UnicodeDecodeError):
+        except UNREADABLE:
             return _BareMeta()
 
 

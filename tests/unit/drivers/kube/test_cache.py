@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotenant.drivers.kube.cache import TOMBSTONES, Cache, Changed, number
@@ -51,6 +52,8 @@ def histories(draw: st.DrawFn) -> History:
     return happened
 
 
+@pytest.mark.slow
+@settings(deadline=None)
 @given(histories(), st.data())
 def test_doubled_and_disordered_reports_end_in_the_truth(happened: History, data: st.DataObject) -> None:
     reports = list(happened)
@@ -77,6 +80,8 @@ def test_doubled_and_disordered_reports_end_in_the_truth(happened: History, data
     assert {id(o) for o in consumer.objects.values()} == {id(o) for o in cache}
 
 
+@pytest.mark.slow
+@settings(deadline=None)
 @given(histories(), histories())
 def test_a_list_is_the_truth_and_its_difference_leads_there(before: History, after: History) -> None:
     cache: Cache[Pod] = Cache("Pod")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotenant.drivers.kube.errors import Unavailable
 from cotenant.drivers.kube.lines import Lines
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(st.characters(exclude_characters="\n", codec="utf-8"), min_size=1), max_size=8), st.data())
 def test_lines_come_out_whole_however_they_are_cut(texts: list[str], data: st.DataObject) -> None:
     wanted = [text.encode() for text in texts if not text.encode().isspace()]

@@ -300,6 +300,10 @@ def test_wrong_hints_are_named(name: str, value: str) -> None:
             },
             "nodeSelectorTerms[0].matchExpressions[0].operator",
         ),
+        (
+            {"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 70000}, {"hostPort": 81}]}]},
+            "hostPort",
+        ),
         ({"resourceClaims": [{"name": "gpu", "resourceClaimName": "x"}]}, "resourceClaims"),
         ({"workloadRef": {"name": "w", "podGroup": "g"}}, "workloadRef"),
         ({"volumes": [{"name": "v", "iscsi": {"iqn": "x"}}]}, "volume v"),
