@@ -16,7 +16,12 @@ from cotenant.local.apiserver.verbs_errors import bad_request, shown
 _NAME = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _NAME_RE = re.compile(_NAME)
 _PREFIX_RE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_STANDARD_FINALIZERS = ("kubernetes", "foregroundDeletion", "orphan")
+_STANDARD_FINALIZERS = (
+    "kubernetes",
+    "foregroundDeletion",
+    "orphan",
+    "customresourcecleanup.apiextensions.k8s.io",  # of a definition whose objects are being deleted
+)
 _ANNOTATIONS_BYTES = 256 * 1024
 _SYSTEM = ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields")
 _KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")

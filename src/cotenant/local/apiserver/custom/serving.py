@@ -11,6 +11,7 @@ Source: Kubernetes API reference apiextensions.k8s.io/v1 (conditions NamesAccept
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 
 import msgspec
@@ -47,6 +48,7 @@ class CustomKinds:
         self._specs: dict[str, bytes] = {}  # what is served of it was made from
         self._closing: dict[str, asyncio.Task[None]] = {}
         self._task: asyncio.Task[None] | None = None
+        self.failures: dict[str, str] = {}  # definitions that could not be served, and why
 
     # -- life -------------------------------------------------------------------------------------------------------------
 
@@ -91,7 +93,16 @@ class CustomKinds:
     # -- one definition ---------------------------------------------------------------------------------------------------
 
     async def _settle(self, obj: Manifest) -> None:
+        """Bring one definition to where it belongs; what cannot be is recorded in `failures`, and the others go on."""
         name = obj["metadata"]["name"]
+        try:
+            await self._try_to_settle(name, obj)
+        except (ApiError, KeyError, TypeError, ValueError, re.error) as wrong:
+            self.failures[name] = str(wrong)
+        else:
+            self.failures.pop(name, None)
+
+    async def _try_to_settle(self, name: str, obj: Manifest) -> None:
         if obj["metadata"].get("deletionTimestamp"):
             if FINALIZER in obj["metadata"].get("finalizers", ()) and name not in self._closing:
                 self._closing[name] = asyncio.create_task(self._close(obj))

@@ -194,3 +194,17 @@ def test_a_definition_with_cel_rules_is_taken_with_a_warning() -> None:
         assert "not enforced" in answer.warnings[0]
 
     run(case)
+
+
+def test_a_stored_definition_that_cannot_be_compiled_leaves_the_others_served() -> None:
+    async def case(api: Api, kinds: CustomKinds) -> None:
+        table = api.context.table(crd(api).resource)
+        broken = definition()
+        broken["metadata"] = {"name": "broken.example.com", "uid": "u"}
+        broken["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["pattern"] = "("
+        api.store.put(table, ("", "broken.example.com"), broken, None)
+        await define(api)
+        assert list(kinds.failures) == ["broken.example.com"]
+        assert api.registry.find(GROUP, "v1alpha1", "podgroups") is not None
+
+    run(case)
