@@ -6,22 +6,26 @@ it and once without; rows that changed are computed anew together, by the very f
 gathers and a comparison of ages.
 Filter: a fresh report rules a node out where a request exceeds allocatable minus used; without one, Kubernetes' allocatable minus the
 residents' requests decides; where neither is known, the node passes. A pod that asks none of a resource is not ruled out for it.
+Reasons: kube-scheduler counts equal texts together and writes all others one after another into the pod's condition, so beyond a few nodes
+they are told the range of what they have, in one text for all that lack the same.
 Limits: without residents a node without report counts as half full in the score, so that silence neither attracts nor repels pods.
 Source: founding document, "scheduler-extender".
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from cotenant.model.arrays import CPU, MEMORY, Float, Int, Mask, Param, Report, ShapeArrays, Sum
 from cotenant.model.report import REPORT_TTL_S
 from cotenant.policy.placement.scores.founding import founding
-from cotenant.services.extender.judge import BASES, Ask, Room, cores, holding, size
+from cotenant.services.extender.judge import BASES, Ask, Room, cores, size
 from cotenant.services.extender.mirror import Mirror
 
 _AT = int(Report.REPORTED_AT)
-UNUSED, NOT_REQUESTED, ALLOCATABLE = "unused", "not requested", "allocatable"
+FEW = 8  # refused nodes that are each told their own figures
 
 
 class FoundingJudge:
@@ -35,7 +39,6 @@ class FoundingJudge:
         self._without: Int = np.zeros((len(BASES), 0), dtype=np.int64)
         self._left: Float = np.zeros((0, 2))  # what Kubernetes' figures leave; inf = not told
         self._whole: Float = np.zeros((0, 2))  # Kubernetes' allocatable; inf = not told
-        self._texts: dict[tuple[int, bool], tuple[str, str]] = {}  # rooms in words, of rows that were refused
 
     def passing(self, ask: Ask, rows: Int, now_s: float) -> Mask:
         """See the protocol `Judge`."""
@@ -56,20 +59,26 @@ class FoundingJudge:
     def reasons(self, ask: Ask, rows: Int, now_s: float) -> list[str]:
         """See the protocol `Judge`."""
         free = self._choose(rows, now_s, self._mirror.offered, self._left)
-        short_cpu = ((ask.cpu_milli > 0) & (free[:, CPU] < ask.cpu_milli)).tolist()
-        short_memory = ((ask.memory_bytes > 0) & (free[:, MEMORY] < ask.memory_bytes)).tolist()
+        short_cpu = (ask.cpu_milli > 0) & (free[:, CPU] < ask.cpu_milli)
+        short_memory = (ask.memory_bytes > 0) & (free[:, MEMORY] < ask.memory_bytes)
+        if len(rows) > FEW:
+            return self._ranges(ask, rows, now_s, free, short_cpu, short_memory)
         ages_s = (now_s - self._mirror.nodes.report[rows, _AT]).tolist()
-        cpu = f"cpu: pod asks {cores(ask.cpu_milli)}, node has "
-        memory = f"memory: pod asks {size(ask.memory_bytes)}, node has "
-        texts, said = self._texts, []
-        for row, age_s, less_cpu, less_memory in zip(rows.tolist(), ages_s, short_cpu, short_memory, strict=True):
+        whole = self._choose(rows, now_s, self._mirror.whole, self._whole)
+        counted = self._mirror.counted[rows].tolist()
+        said = []
+        for i, age_s in enumerate(ages_s):
             fresh = age_s <= REPORT_TTL_S  # false where never reported (NaN)
-            has = texts.get((row, fresh)) or self._text(row, fresh)
-            since = f" (report {max(0, int(age_s))} s old)" if fresh else " (no fresh report)"
-            if less_cpu and less_memory:
-                said.append(cpu + has[CPU] + "; " + memory + has[MEMORY] + since)
-            else:
-                said.append((cpu + has[CPU] if less_cpu else memory + has[MEMORY]) + since)
+            words = _words(fresh, counted[i])
+            short = []
+            if short_cpu[i]:
+                has = f"{cores(free[i, CPU])} of {cores(whole[i, CPU])} cores"
+                short.append(f"cpu: pod asks {cores(ask.cpu_milli)}, node has {has} {words}")
+            if short_memory[i]:
+                has = f"{size(free[i, MEMORY])} of {size(whole[i, MEMORY])}"
+                short.append(f"memory: pod asks {size(ask.memory_bytes)}, node has {has} {words}")
+            since = f"report {max(0, int(age_s))} s old" if fresh else "no fresh report"
+            said.append(f"{'; '.join(short)} ({since})")
         return said
 
     def room(self, row: int, now_s: float) -> Room:
@@ -91,18 +100,24 @@ class FoundingJudge:
         fresh = now_s - self._mirror.nodes.report[rows, _AT] <= REPORT_TTL_S
         return np.where(fresh[:, None], reported[rows], otherwise[rows])
 
-    def _text(self, row: int, fresh: bool) -> tuple[str, str]:
-        """What a row has, in words: CPU and memory."""
-        mirror = self._mirror
-        free = (mirror.offered if fresh else self._left)[row].tolist()
-        whole = (mirror.whole if fresh else self._whole)[row].tolist()
-        words = UNUSED if fresh else NOT_REQUESTED if mirror.counted[row] else ALLOCATABLE
-        said = (
-            f"{holding(cores, free[CPU], whole[CPU])} cores {words}",
-            f"{holding(size, free[MEMORY], whole[MEMORY])} {words}",
-        )
-        self._texts[row, fresh] = said
-        return said
+    def _ranges(self, ask: Ask, rows: Int, now_s: float, free: Float, short_cpu: Mask, short_memory: Mask) -> list[str]:
+        """One sentence for all nodes that lack the same, with the least and the most that they have."""
+        fresh = now_s - self._mirror.nodes.report[rows, _AT] <= REPORT_TTL_S
+        counted = self._mirror.counted[rows]
+        kinds = fresh * 8 + counted * 4 + short_cpu * 2 + short_memory * 1
+        texts: dict[int, str] = {}
+        for kind in np.unique(kinds).tolist():
+            these = kinds == kind
+            words = _words(bool(kind & 8), bool(kind & 4))
+            short = []
+            if kind & 2:
+                has = _range(cores, free[these, CPU])
+                short.append(f"cpu: pod asks {cores(ask.cpu_milli)}, nodes have {has} cores {words}")
+            if kind & 1:
+                has = _range(size, free[these, MEMORY])
+                short.append(f"memory: pod asks {size(ask.memory_bytes)}, nodes have {has} {words}")
+            texts[kind] = f"{'; '.join(short)}{'' if kind & 8 else ' (no fresh report)'}"
+        return [texts[kind] for kind in kinds.tolist()]
 
     def _look(self) -> None:
         """Compute the changed rows anew."""
@@ -111,9 +126,6 @@ class FoundingJudge:
         if not mirror.changed:
             return
         rows = np.fromiter(mirror.changed, dtype=np.int64, count=len(mirror.changed))
-        for row in mirror.changed if self._texts else ():
-            self._texts.pop((row, True), None)
-            self._texts.pop((row, False), None)
         mirror.changed.clear()
         length = len(mirror.listed)
         if length > len(self._left):
@@ -137,6 +149,15 @@ class FoundingJudge:
             every = np.arange(len(rows))
             for band in range(len(BASES)):
                 table[band, rows] = founding(arrays, self._shapes, band, every, at_s, self._from_ledger)
+
+
+def _words(fresh: bool, counted: bool) -> str:
+    return "unused" if fresh else "not requested" if counted else "allocatable"
+
+
+def _range(shown: Callable[[float], str], values: Float) -> str:
+    least, most = shown(float(values.min())), shown(float(values.max()))
+    return least if least == most else f"{least} to {most}"
 
 
 def _bases() -> ShapeArrays:

@@ -7,7 +7,6 @@ kube-scheduler judges itself (taints, selectors, affinity, ports, volumes) is no
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from typing import Protocol
@@ -55,7 +54,7 @@ class Judge(Protocol):
         ...
 
     def reasons(self, ask: Ask, rows: Int, now_s: float) -> list[str]:
-        """Why the rows do not pass, with figures."""
+        """Why the rows do not pass, with figures; few different texts for many rows."""
         ...
 
     def scores(self, ask: Ask, rows: Int, now_s: float) -> Int:
@@ -97,8 +96,3 @@ def size(count: float) -> str:
             return f"{int(value * 10) / 10:g}{unit}"
         value /= 1024
     return f"{int(value * 10) / 10:g}Gi"
-
-
-def holding(shown: Callable[[float], str], free: float, whole: float) -> str:
-    """`FREE of WHOLE`."""
-    return f"{shown(free)} of {shown(whole)}"

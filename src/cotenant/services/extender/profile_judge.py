@@ -15,7 +15,7 @@ from cotenant.model.arrays import CPU, MEMORY, Int, Mask
 from cotenant.model.pod import Pod
 from cotenant.policy.placement.compiled import REASONS, Reject, reject_rows, score_rows
 from cotenant.policy.placement.profiles import Profile
-from cotenant.services.extender.judge import Ask, Room, ask_of, cores, holding, size
+from cotenant.services.extender.judge import Ask, Room, ask_of, cores, size
 from cotenant.services.extender.mirror import Mirror
 
 _MIDDLE = 50
@@ -41,8 +41,11 @@ class ProfileJudge:
 
     def reasons(self, ask: Ask, rows: Int, now_s: float) -> list[str]:
         """See the protocol `Judge`."""
-        verdicts = self._verdicts(ask)
-        return [self._why(ask, row, Reject(int(verdicts[row])), now_s) for row in rows.tolist()]
+        verdicts = self._verdicts(ask)[rows]
+        texts = {
+            verdict: self._why(ask, rows[verdicts == verdict], Reject(verdict)) for verdict in set(verdicts.tolist())
+        }
+        return [texts[verdict] for verdict in verdicts.tolist()]
 
     def room(self, row: int, now_s: float) -> Room:
         """See the protocol `Judge`."""
@@ -70,15 +73,19 @@ class ProfileJudge:
                 result[usable] = np.rint((given[usable] - low) * (100.0 / (high - low))).astype(np.int64)
         return result
 
-    def _why(self, ask: Ask, row: int, verdict: Reject, now_s: float) -> str:
-        room = self.room(row, now_s)
+    def _why(self, ask: Ask, rows: Int, verdict: Reject) -> str:
+        """One sentence for all nodes that were turned down for the same; kube-scheduler counts equal ones together."""
+        free = self._mirror.nodes.capacity[rows] - self._mirror.nodes.requested[rows]
         if verdict is Reject.CPU:
-            has = holding(cores, room.cpu_free, room.cpu_whole)
-            return f"cpu: pod asks {cores(ask.cpu_milli)}, node has {has} cores not requested (profile {self._profile.name})"
-        if verdict is Reject.MEMORY:
-            has = holding(size, room.memory_free, room.memory_whole)
-            return f"memory: pod asks {size(ask.memory_bytes)}, node has {has} not requested (profile {self._profile.name})"
-        return f"{REASONS[verdict]} (profile {self._profile.name})"
+            said = (
+                f"cpu: pod asks {cores(ask.cpu_milli)}, at most {cores(float(free[:, CPU].max()))} cores not requested"
+            )
+        elif verdict is Reject.MEMORY:
+            most = size(float(free[:, MEMORY].max()))
+            said = f"memory: pod asks {size(ask.memory_bytes)}, at most {most} not requested"
+        else:
+            said = REASONS[verdict]
+        return f"{said} (profile {self._profile.name})"
 
     def _verdicts(self, ask: Ask) -> Int:
         mirror = self._mirror

@@ -27,6 +27,7 @@ KEEP_ALIVE_S = 300
 HEAD_WITHIN_S = 10.0
 MOST_CONNECTIONS = 20_000  # an agent a node may hold one
 RENEWED_EVERY_S = 60.0
+BACKLOG = 1024
 
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -143,6 +144,7 @@ class Listener:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self._socket.bind((address.host, address.port))
+            self._socket.listen(BACKLOG)  # connections wait until the server runs
         except OSError as error:
             self._socket.close()
             raise InvalidInput("listen address", str(address), "one that is free", error.strerror or "") from error
@@ -158,6 +160,7 @@ class Listener:
                 access_log=False,
                 server_header=False,
                 date_header=False,
+                backlog=BACKLOG,
                 proxy_headers=False,
                 timeout_keep_alive=KEEP_ALIVE_S,
                 timeout_graceful_shutdown=5,

@@ -35,6 +35,19 @@ def test_both_resources_are_told() -> None:
     )
 
 
+def test_many_refused_nodes_share_few_texts() -> None:
+    # kube-scheduler writes every different text into the pod's condition: a thousand of them are 80 KB at every attempt.
+    known = Known(
+        *(report(f"cpu{i}", cpu_used=7.0 + i / 100) for i in range(50)),
+        *(report(f"memory{i}", memory_used=(30 + i / 100) * GIB) for i in range(50)),
+    )
+    names = [f"{kind}{i}" for kind in ("cpu", "memory") for i in range(50)]
+    failed = known.filter(by_name(names))["FailedNodes"]
+    assert list(failed) == names
+    assert {failed[f"cpu{i}"] for i in range(50)} == {"cpu: pod asks 2, nodes have 0.51 to 1 cores unused"}
+    assert {failed[f"memory{i}"] for i in range(50)} == {"memory: pod asks 4Gi, nodes have 1.5Gi to 2Gi unused"}
+
+
 def test_when_nothing_passes_every_node_has_a_reason() -> None:
     known = Known(*(report(f"n{i}", cpu_used=8.0) for i in range(30)))
     names = [f"n{i}" for i in range(30)]
