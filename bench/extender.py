@@ -38,7 +38,9 @@ class Caller:
         self._stream = self._socket.makefile("rb")
 
     def post(self, path: str, body: bytes) -> tuple[int, bytes]:
-        head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = (
+            f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
         self._socket.sendall(head.encode() + body)
         status = int(self._stream.readline().split()[1])
         length = 0
@@ -55,7 +57,17 @@ class Caller:
 @contextmanager
 def running(*arguments: str) -> Iterator[tuple[int, int]]:
     """An extender of our own: its port and process."""
-    command = [sys.executable, "-m", "cotenant", "extender", "--listen", "127.0.0.1:0", "--log-level", "error", *arguments]
+    command = [
+        sys.executable,
+        "-m",
+        "cotenant",
+        "extender",
+        "--listen",
+        "127.0.0.1:0",
+        "--log-level",
+        "error",
+        *arguments,
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -75,7 +87,7 @@ def cpu_ns(pid: int) -> int:
 
 
 def a_pod(number: int, cpu: str) -> dict[str, Any]:
-    managed = {f"f:field-{i}": {"f:nested": {}} for i in range(25)}
+    managed: dict[str, Any] = {f"f:field-{i}": {"f:nested": {}} for i in range(25)}
     return {
         "metadata": {
             "name": f"web-{number}",

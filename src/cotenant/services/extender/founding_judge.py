@@ -63,7 +63,7 @@ class FoundingJudge:
         short_memory = (ask.memory_bytes > 0) & (free[:, MEMORY] < ask.memory_bytes)
         if len(rows) > FEW:
             return self._ranges(ask, rows, now_s, free, short_cpu, short_memory)
-        ages_s = (now_s - self._mirror.nodes.report[rows, _AT]).tolist()
+        ages_s = (now_s - self._mirror.at_s.take(rows)).tolist()
         whole = self._choose(rows, now_s, self._mirror.whole, self._whole)
         counted = self._mirror.counted[rows].tolist()
         said = []
@@ -92,17 +92,19 @@ class FoundingJudge:
     def scores(self, ask: Ask, rows: Int, now_s: float) -> Int:
         """See the protocol `Judge`."""
         self._look()
-        fresh = now_s - self._mirror.nodes.report[rows, _AT] <= REPORT_TTL_S
-        return np.where(fresh, self._by_report[ask.band][rows], self._without[ask.band][rows])
+        fresh = now_s - self._mirror.at_s.take(rows) <= REPORT_TTL_S
+        return np.where(fresh, self._by_report[ask.band].take(rows), self._without[ask.band].take(rows))
 
     def _choose(self, rows: Int, now_s: float, reported: Float, otherwise: Float) -> Float:
         """Each row's figures by its fresh report, else by what Kubernetes told."""
-        fresh = now_s - self._mirror.nodes.report[rows, _AT] <= REPORT_TTL_S
-        return np.where(fresh[:, None], reported[rows], otherwise[rows])
+        fresh = now_s - self._mirror.at_s.take(rows) <= REPORT_TTL_S
+        if fresh.all():
+            return reported.take(rows, axis=0)
+        return np.where(fresh[:, None], reported.take(rows, axis=0), otherwise.take(rows, axis=0))
 
     def _ranges(self, ask: Ask, rows: Int, now_s: float, free: Float, short_cpu: Mask, short_memory: Mask) -> list[str]:
         """One sentence for all nodes that lack the same, with the least and the most that they have."""
-        fresh = now_s - self._mirror.nodes.report[rows, _AT] <= REPORT_TTL_S
+        fresh = now_s - self._mirror.at_s.take(rows) <= REPORT_TTL_S
         counted = self._mirror.counted[rows]
         kinds = fresh * 8 + counted * 4 + short_cpu * 2 + short_memory * 1
         texts: dict[int, str] = {}

@@ -76,10 +76,10 @@ class GivenNodes:
             names = _names.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InvalidInput("NodeNames", "(not shown)", "a list of names", str(error)) from None
-        distinct = list(dict.fromkeys(names))
-        given = Given(distinct, raw if len(distinct) == len(names) else b"")
-        if given.raw:
-            self._remember(given)
+        if len(set(names)) < len(names):
+            return self._located(Given(list(dict.fromkeys(names)), b""))
+        given = Given(names, raw)
+        self._remember(given)
         return self._located(given)
 
     def subset(self, given: Given, places: Int) -> Given:
@@ -115,12 +115,17 @@ class GivenNodes:
 
     def starts(self, given: Given) -> list[bytes]:
         """`{"Host":"NAME","Score":` for each name."""
-        if given.starts is None:
-            known = self._starts
-            if len(known) > _KEPT_TEXTS:
-                known.clear()
-            given.starts = [known.get(name) or self._start(name) for name in given.names]
-        return given.starts
+        if given.starts is not None:
+            return given.starts
+        known = self._starts
+        if len(known) > _KEPT_TEXTS:
+            known.clear()
+        try:
+            starts = list(map(known.__getitem__, given.names))
+        except KeyError:
+            starts = [known.get(name) or self._start(name) for name in given.names]
+        given.starts = starts
+        return starts
 
     def _start(self, name: str) -> bytes:
         text = self._starts[name] = b'{"Host":' + _encode(name) + b',"Score":'

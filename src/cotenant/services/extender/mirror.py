@@ -48,6 +48,7 @@ class Mirror:
         self.changed: set[int] = set()  # rows whose figures changed since the judge's last look
         self.offered: Float = np.full((1, 2), np.nan)  # [N, 2] milli-CPU and bytes that the last report leaves unused
         self.whole: Float = np.full((1, 2), np.nan)  # [N, 2] the allocatable of that report
+        self.at_s: Float = np.full(1, np.nan)  # [N] Unix time of the last report
         self.listed: Mask = np.zeros(1, dtype=np.bool_)  # [N] Kubernetes told its allocatable
         self.counted: Mask = np.zeros(1, dtype=np.bool_)  # [N] all its residents are known
         self._most_nodes = most_nodes
@@ -247,10 +248,11 @@ class Mirror:
         if size > len(self.listed):
             longer = 2 * size
             unknown = np.full((longer - len(self.offered), 2), np.nan)
+            self.at_s = np.concatenate([self.at_s, unknown[:, 0]])
             self.offered, self.whole = np.concatenate([self.offered, unknown]), np.concatenate([self.whole, unknown])
             self.listed = np.concatenate([self.listed, np.zeros(longer - len(self.listed), dtype=np.bool_)])
             self.counted = np.concatenate([self.counted, np.zeros(longer - len(self.counted), dtype=np.bool_)])
-        self.offered[row] = self.whole[row] = np.nan
+        self.offered[row] = self.whole[row] = self.at_s[row] = np.nan
         self.listed[row] = self.counted[row] = False
         self.generation += 1
         self.changed.add(row)
@@ -259,6 +261,7 @@ class Mirror:
 
     def _write_report(self, row: int, report: NodeReport) -> None:
         self._encoder.nodes().report[row] = report.row()
+        self.at_s[row] = report.at_s
         self.whole[row] = report.cpu_allocatable * 1000.0, report.memory_allocatable
         self.offered[row] = (
             round((report.cpu_allocatable - report.cpu_used) * 1000.0, 3),  # 8 - 7.6 cores are 400 milli-CPU

@@ -140,7 +140,8 @@ class Listener:
         self._tls = tls
         self._context = tls.context() if tls is not None else None
         family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-        self._socket = socket.socket(family, socket.SOCK_STREAM)
+        # asyncio switches Nagle's algorithm off only where the protocol is named; an answer is two writes, and would wait 40 ms between them.
+        self._socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self._socket.bind((address.host, address.port))

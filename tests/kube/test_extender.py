@@ -1,0 +1,280 @@
+"""The extender as kube-scheduler meets it: over a connection, in the documented wire form, with and without certificates."""
+
+import asyncio
+import http.client
+import json
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from tests.fakes.extender_forms import by_name, by_object, node, written
+
+from cotenant.model.errors import InvalidInput
+from cotenant.services.extender import serving
+from cotenant.services.extender.process import Settings, serve
+
+JSON = {"Content-Type": "application/json"}
+SECRET = "a-secret-for-agents"
+
+
+@contextmanager
+def running(settings: Settings) -> Iterator[int]:
+    """The service in a thread with a loop of its own; gives its port."""
+    started = threading.Event()
+    found: list[int] = []
+    loop = asyncio.new_event_loop()
+    stop: list[asyncio.Event] = []
+
+    async def live() -> None:
+        stop.append(asyncio.Event())
+
+        def listening(address: serving.Address) -> None:
+            found.append(address.port)
+            started.set()
+
+        await serve(settings, stop[0], listening)
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(live()))
+    thread.start()
+    try:
+        assert started.wait(20)
+        yield found[0]
+    finally:
+        loop.call_soon_threadsafe(stop[0].set)
+        thread.join(20)
+        assert not thread.is_alive()
+        loop.close()
+
+
+def told(name: str, cpu_used: float) -> bytes:
+    return written(
+        {
+            "node_name": name,
+            "cpu_allocatable": 8,
+            "cpu_used": cpu_used,
+            "memory_allocatable": 32 * 2**30,
+            "memory_used": 2**30,
+            "timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[int]:
+    with running(Settings(listen="127.0.0.1:0")) as port:
+        yield port
+
+
+def connected(port: int) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+
+
+def post(connection: http.client.HTTPConnection, path: str, body: bytes, **headers: str) -> tuple[int, bytes]:
+    connection.request("POST", path, body, {**JSON, **headers})
+    answer = connection.getresponse()
+    return answer.status, answer.read()
+
+
+def test_a_cycle_over_one_connection(plain: int) -> None:
+    connection = connected(plain)
+    connection.connect()
+    first = connection.sock
+    assert post(connection, "/metrics/report", told("busy", 7.5))[0] == 204
+    assert post(connection, "/metrics/report", told("idle", 0.5))[0] == 204
+    status, body = post(connection, "/filter", by_name(["busy", "idle", "new"]))
+    answer = json.loads(body)
+    assert (status, answer["NodeNames"], list(answer["FailedNodes"])) == (200, ["idle", "new"], ["busy"])
+    status, body = post(connection, "/prioritize", by_name(answer["NodeNames"]))
+    scores = {each["Host"]: each["Score"] for each in json.loads(body)}
+    assert scores["idle"] > scores["new"]
+    # What is wrong with a request is said in the answer, so the connection outlives it.
+    assert json.loads(post(connection, "/filter", b"{")[1])["Error"]
+    assert post(connection, "/filter", by_object([node("idle")]))[0] == 200
+    assert connection.sock is first
+    connection.close()
+
+
+def test_a_large_body_in_full_node_mode(plain: int) -> None:
+    connection = connected(plain)
+    nodes = [node(f"n{i}") | {"padding": "x" * 2000} for i in range(1000)]
+    status, body = post(connection, "/filter", by_object(nodes))
+    assert status == 200
+    assert json.loads(body)["Nodes"]["items"] == nodes
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: many\r\n\r\n",
+        b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
+    ],
+)
+def test_nonsense_costs_only_its_own_connection(sent: bytes, plain: int) -> None:
+    with socket.create_connection(("127.0.0.1", plain), timeout=20) as stranger:
+        stranger.sendall(sent)
+        stranger.shutdown(socket.SHUT_WR)
+        while stranger.recv(4096):
+            pass
+    connection = connected(plain)
+    assert post(connection, "/filter", by_name(["a"]))[0] == 200
+    connection.close()
+
+
+def test_a_head_that_does_not_come(plain: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "HEAD_WITHIN_S", 0.05)
+    with socket.create_connection(("127.0.0.1", plain), timeout=20) as slow:
+        slow.sendall(b"POST /filter HTTP/1.1\r\nHo")
+        with suppress(ConnectionResetError):  # hung up on, either way
+            assert slow.recv(10) == b""
+
+
+def test_chunked_bodies(plain: int) -> None:
+    connection = connected(plain)
+    body = by_name(["a"])
+    connection.request("POST", "/filter", iter([body[:40], body[40:]]), JSON, encode_chunked=True)
+    assert json.loads(connection.getresponse().read())["NodeNames"] == ["a"]
+    connection.close()
+
+
+class Authority:
+    """A certificate authority for one test."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder = folder
+        self.key = ec.generate_private_key(ec.SECP256R1())
+        self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        self.file = folder / f"{name}.pem"
+        self.file.write_bytes(
+            self._sign(self.name, self.key.public_key(), True).public_bytes(serialization.Encoding.PEM)
+        )
+
+    def issue(self, name: str) -> tuple[Path, Path]:
+        """A certificate for 127.0.0.1 and its key."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        certificate, secret = self.folder / f"{name}.crt", self.folder / f"{name}.key"
+        certificate.write_bytes(self._sign(subject, key.public_key(), False).public_bytes(serialization.Encoding.PEM))
+        secret.write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            )
+        )
+        return certificate, secret
+
+    def _sign(self, subject: x509.Name, key: ec.EllipticCurvePublicKey, is_ca: bool) -> x509.Certificate:
+        from ipaddress import ip_address
+
+        now = datetime.now(UTC)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self.name)
+            .public_key(key)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(minutes=5))
+            .not_valid_after(now + timedelta(hours=1))
+            .add_extension(x509.BasicConstraints(is_ca, None), critical=True)
+            .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+            .sign(self.key, hashes.SHA256())
+        )
+
+
+def test_client_certificates(tmp_path: Path) -> None:
+    ours, others = Authority(tmp_path, "ours"), Authority(tmp_path, "others")
+    certificate, key = ours.issue("extender")
+    token = tmp_path / "token"
+    token.write_text(SECRET)
+    settings = Settings(
+        listen="127.0.0.1:0", tls_cert=certificate, tls_key=key, client_ca=ours.file, report_token_file=token
+    )
+
+    def client(certificate: tuple[Path, Path] | None) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=str(ours.file))
+        if certificate is not None:
+            context.load_cert_chain(*certificate)
+        return context
+
+    with running(settings) as port:
+
+        def filters(context: ssl.SSLContext) -> int:
+            connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=context)
+            try:
+                return post(connection, "/filter", by_name(["a"]))[0]
+            finally:
+                connection.close()
+
+        assert filters(client(ours.issue("kube-scheduler"))) == 200
+        for stranger in (None, others.issue("stranger")):
+            with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
+                filters(client(stranger))
+        # A certificate lets an agent in; the token says that it may report.
+        agent = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=client(ours.issue("agent")))
+        assert post(agent, "/metrics/report", told("a", 1))[0] == 401
+        assert post(agent, "/metrics/report", told("a", 1), Authorization=f"Bearer {SECRET}")[0] == 204
+        agent.close()
+
+
+def test_a_renewed_certificate_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "RENEWED_EVERY_S", 0.02)
+    old, new = Authority(tmp_path, "old"), Authority(tmp_path, "new")
+    certificate, key = old.issue("extender")
+    with running(Settings(listen="127.0.0.1:0", tls_cert=certificate, tls_key=key)) as port:
+
+        def trusts(authority: Authority) -> bool:
+            context = ssl.create_default_context(cafile=str(authority.file))
+            connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=context)
+            try:
+                return post(connection, "/filter", by_name(["a"]))[0] == 200
+            except ssl.SSLCertVerificationError:
+                return False
+            finally:
+                connection.close()
+
+        assert trusts(old)
+        assert not trusts(new)
+        new.issue("extender")  # into the same files
+        deadline = time.monotonic() + 20
+        while not trusts(new):
+            assert time.monotonic() < deadline
+
+
+def test_the_health_listener_is_plain_and_has_nothing_else(tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "ca")
+    certificate, key = authority.issue("extender")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        free = probe.getsockname()[1]
+    settings = Settings(
+        listen="127.0.0.1:0",
+        tls_cert=certificate,
+        tls_key=key,
+        client_ca=authority.file,
+        health_listen=f"127.0.0.1:{free}",
+    )
+    with running(settings):
+        connection = connected(free)
+        connection.request("GET", "/healthz")
+        assert connection.getresponse().read() == b"ok\n"
+        assert post(connection, "/filter", by_name(["a"]))[0] == 404
+        connection.close()
+
+
+def test_a_port_that_is_taken(plain: int) -> None:
+    async def again() -> None:
+        await serve(Settings(listen=f"127.0.0.1:{plain}"), asyncio.Event(), lambda address: None)
+
+    with pytest.raises(InvalidInput, match="listen address"):
+        asyncio.run(again())

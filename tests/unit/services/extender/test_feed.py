@@ -1,0 +1,65 @@
+"""What a cluster tells, in the mirror."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from tests.fakes import extender_forms as forms
+
+from cotenant.drivers.kube import objects
+from cotenant.drivers.kube.access import Access
+from cotenant.drivers.kube.cache import Changed, Malformed
+from cotenant.drivers.kube.client import Client
+from cotenant.drivers.kube.credentials import Credential, FixedCredential
+from cotenant.model.arrays import CPU
+from cotenant.services.extender.feed import Feed
+from cotenant.services.extender.mirror import Mirror
+
+
+@pytest.fixture
+def mirror() -> Mirror:
+    return Mirror()
+
+
+@pytest.fixture
+def feed(mirror: Mirror) -> Feed:
+    access = Access("http://127.0.0.1:1", FixedCredential(Credential("", None)), "default")
+    return Feed(Client(access, qps=1.0, burst=1, in_flight=1), mirror)
+
+
+def node(name: str, **changes: str) -> objects.Node:
+    return msgspec.convert(forms.node(name, **changes), objects.Node)
+
+
+def bound(name: str, on: str, phase: str = "Running", cpu: str = "2") -> objects.Pod:
+    written: dict[str, Any] = forms.pod(cpu, name=name, nodeName=on)
+    written["status"]["phase"] = phase
+    return msgspec.convert(written, objects.Pod, strict=False)
+
+
+def test_nodes_and_pods_come_and_go(feed: Feed, mirror: Mirror) -> None:
+    feed.take_nodes([Changed("Node", "a", None, node("a"))])
+    feed.take_pods([Changed("Pod", "shop/web", None, bound("web", "a"))])
+    mirror.sync()
+    mirror.settle()
+    assert mirror.nodes.requested[mirror.rows["a"], CPU] == 2000
+    feed.take_pods([Changed("Pod", "shop/web", bound("web", "a"), bound("web", "a", cpu="3"))])
+    mirror.settle()
+    assert mirror.nodes.requested[mirror.rows["a"], CPU] == 3000
+    feed.take_pods([Changed("Pod", "shop/web", bound("web", "a"), bound("web", "a", "Succeeded"))])
+    mirror.settle()
+    assert mirror.nodes.requested[mirror.rows["a"], CPU] == 0
+    feed.take_pods(
+        [Changed("Pod", "shop/web", None, bound("web", "a")), Changed("Pod", "shop/web", bound("web", "a"), None)]
+    )
+    assert mirror.residents == 0
+    feed.take_nodes([Changed("Node", "a", node("a"), None)])
+    assert "a" not in mirror.rows
+
+
+def test_a_node_that_cannot_be_read_is_not_known(feed: Feed, mirror: Mirror, caplog: pytest.LogCaptureFixture) -> None:
+    feed.take_nodes([Changed("Node", "a", None, node("a"))])
+    feed.take_nodes([Changed("Node", "a", node("a"), node("a", cpu="much")), Malformed("Node", "b", "no JSON")])
+    assert "a" not in mirror.rows
+    assert "allocatable" in caplog.text
+    assert "no JSON" in caplog.text

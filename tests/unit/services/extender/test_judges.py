@@ -1,0 +1,166 @@
+"""The judgement: founding to the letter, other profiles by their own kernels."""
+
+import numpy as np
+import pytest
+from tests.fakes.extender_forms import GIB, NOW, report
+
+from cotenant.engine.encoding import PRIORITY_BASE
+from cotenant.model.node import Node
+from cotenant.model.pod import Pod
+from cotenant.model.qos import PriorityClass
+from cotenant.model.resources import Amounts
+from cotenant.policy.placement.profiles import profile
+from cotenant.services.extender.founding_judge import FoundingJudge
+from cotenant.services.extender.judge import Ask, ask_of, cores, size
+from cotenant.services.extender.mirror import NOBODY, Mirror
+from cotenant.services.extender.profile_judge import ProfileJudge
+
+
+def ask(
+    cpu_milli: int = 1000, memory: int = GIB, priority_class: PriorityClass = PriorityClass.NONE, **more: float
+) -> Ask:
+    requests = Amounts.of({"cpu": cpu_milli, "memory": memory, **{key: int(value) for key, value in more.items()}})
+    return ask_of(Pod("p", requests=requests, priority_class=priority_class))
+
+
+def node(name: str, cpu_milli: int = 8000) -> Node:
+    return Node(name, Amounts.of({"cpu": cpu_milli, "memory": 32 * GIB}))
+
+
+def rows(mirror: Mirror, *names: str) -> np.ndarray:
+    return np.array([mirror.rows.get(name, NOBODY) for name in names])
+
+
+def by_hand(base: float, cpu: float, memory: float, fairness: float, p99: float, dominant: float, missed: float) -> int:
+    """The founding document's formula, as it is written there."""
+    score = base + ((1 - cpu) + (1 - memory)) / 2 * 40 + fairness * 15
+    score += (1 - min(1.0, p99 / 120)) * 20 - dominant * 15 - missed * 20
+    return int(min(100.0, max(0.0, score)))
+
+
+@pytest.mark.parametrize("priority_class", list(PriorityClass))
+@pytest.mark.parametrize(
+    ("cpu", "memory", "fairness", "p99", "dominant", "missed"),
+    [
+        (0.0, 0.0, 1.0, 0.0, 0.0, 0.0),
+        (0.25, 0.5, 0.8, 60.0, 0.5, 0.1),
+        (1.0, 1.0, 0.1, 500.0, 1.0, 1.0),
+        (0.3, 0.1, 0.97, 41.5, 0.3, 0.02),
+    ],
+)
+def test_founding_score_to_the_letter(
+    priority_class: PriorityClass,
+    cpu: float,
+    memory: float,
+    fairness: float,
+    p99: float,
+    dominant: float,
+    missed: float,
+) -> None:
+    mirror = Mirror()
+    mirror.hear(
+        report(
+            "a",
+            8 * cpu,
+            32 * GIB * memory,
+            latency_p99_ms=p99,
+            violation=missed,
+            dominant_share=dominant,
+            fairness=fairness,
+        )
+    )
+    scores = FoundingJudge(mirror).scores(ask(priority_class=priority_class), rows(mirror, "a"), NOW)
+    assert scores.tolist() == [by_hand(PRIORITY_BASE[priority_class], cpu, memory, fairness, p99, dominant, missed)]
+
+
+def test_silence_counts_as_half_full_and_residents_as_they_are() -> None:
+    mirror = Mirror()
+    mirror.list(node("empty"))
+    mirror.list(node("half"))
+    mirror.seat("u", "half", ask(4000, 16 * GIB).shape)
+    judge = FoundingJudge(mirror)
+    here = rows(mirror, "empty", "half", "nobody-knows")
+    neutral = by_hand(0, 0.5, 0.5, 1.0, 0.0, 0.5, 0.0)
+    assert judge.scores(ask(), here, NOW).tolist() == [neutral] * 3
+    mirror.sync()
+    here = rows(mirror, "empty", "half", "nobody-knows")
+    assert judge.scores(ask(), here, NOW).tolist() == [by_hand(0, 0, 0, 1, 0, 0, 0), neutral, neutral]
+
+
+def test_a_report_goes_stale_without_a_new_one() -> None:
+    mirror = Mirror()
+    mirror.hear(report("a", cpu_used=8.0, memory_used=32 * GIB, at_s=NOW))
+    judge, here = FoundingJudge(mirror), rows(mirror, "a")
+    fresh, stale = judge.scores(ask(), here, NOW + 120)[0], judge.scores(ask(), here, NOW + 121)[0]
+    assert fresh < stale == by_hand(0, 0.5, 0.5, 1.0, 0.0, 0.5, 0.0)
+    assert not judge.passing(ask(), here, NOW + 120)[0]
+    assert judge.passing(ask(), here, NOW + 121)[0]
+
+
+def test_the_fallback_is_allocatable_minus_requested_where_residents_are_known() -> None:
+    mirror = Mirror()
+    mirror.list(node("a"))
+    mirror.seat("u", "a", ask(7000).shape)
+    mirror.sync()
+    judge, here = FoundingJudge(mirror), rows(mirror, "a")
+    assert judge.passing(ask(1000), here, NOW).all()
+    assert not judge.passing(ask(1001), here, NOW).any()
+    assert judge.reasons(ask(1001), here, NOW) == [
+        "cpu: pod asks 1.001, node has 1 of 8 cores not requested (no fresh report)"
+    ]
+    assert not judge.hopeless(ask(8000), here, NOW).any()
+    assert judge.hopeless(ask(8001), here, NOW).all()
+
+
+def test_founding_ledger_takes_capacity_from_requests() -> None:
+    mirror = Mirror()
+    mirror.list(node("a"))
+    mirror.hear(report("a", cpu_used=8.0, memory_used=32 * GIB, dominant_share=1.0, latency_p99_ms=60.0))
+    mirror.sync()
+    here = rows(mirror, "a")
+    assert FoundingJudge(mirror).scores(ask(), here, NOW)[0] == by_hand(0, 1, 1, 1, 60, 1, 0)
+    mirror.changed.add(int(here[0]))
+    assert FoundingJudge(mirror, from_ledger=True).scores(ask(), here, NOW)[0] == by_hand(0, 0, 0, 1, 60, 0, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["best-fit", "least-allocated", "cotenant", "kube-default"])
+def test_other_profiles_rank_by_residents(name: str) -> None:
+    mirror = Mirror()
+    for each, milli in (("full", 8000), ("half", 4000), ("empty", 0)):
+        mirror.list(node(each))
+        if milli:
+            mirror.seat(f"on-{each}", each, ask(milli, milli * 4 * GIB // 1000).shape)
+    mirror.sync()
+    judge = ProfileJudge(mirror, profile(name))
+    here = rows(mirror, "full", "half", "empty", "nobody-knows")
+    assert judge.passing(ask(), here, NOW).tolist() == [False, True, True, True]
+    (reason,) = judge.reasons(ask(), here[:1], NOW)
+    assert f"(profile {name})" in reason
+    assert judge.hopeless(ask(9000), here, NOW).tolist() == [True, True, True, False]
+    scores = judge.scores(ask(), here, NOW)
+    assert scores.min() >= 0
+    assert scores.max() <= 100
+    assert {0, 100} <= set(scores[:3].tolist())  # stretched over the nodes that are known
+    assert scores[3] == 50
+    if name == "best-fit":
+        assert scores[1] > scores[2]
+    if name in ("least-allocated", "kube-default"):
+        assert scores[2] > scores[1]
+
+
+@pytest.mark.slow
+def test_other_profiles_refuse_what_their_fit_refuses() -> None:
+    mirror = Mirror()
+    mirror.list(node("a"))
+    mirror.seat("u", "a", ask(7000).shape)
+    mirror.sync()
+    judge, here = ProfileJudge(mirror, profile("best-fit")), rows(mirror, "a")
+    assert judge.reasons(ask(2000), here, NOW) == ["cpu: pod asks 2, at most 1 cores not requested (profile best-fit)"]
+
+
+def test_figures_for_people_are_never_rounded_up() -> None:
+    assert [cores(milli) for milli in (0, -5, 400, 1999.9999, 2000, 12345)] == ["0", "0", "0.4", "1.999", "2", "12.345"]
+    assert [size(count) for count in (0, 1023, 1024, 1536, 4 * GIB - 1, 4 * GIB)] == [
+        "0", "1023", "1Ki", "1.5Ki", "3.9Gi", "4Gi",
+    ]  # fmt: skip
