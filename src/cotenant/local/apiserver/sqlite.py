@@ -27,6 +27,7 @@ SCHEMA_VERSION = 1
 FILE = "cluster.db"
 HOLDER = "holder.json"
 CHECKPOINT_BYTES = 16 << 20  # WAL size that asks for a checkpoint
+_BUSY_MS = 250
 _WAL_LIMIT_BYTES = 512 << 20  # beyond this the writer waits for one
 
 _TABLES = """
@@ -96,6 +97,8 @@ class Database:
         self._since_checkpoint = 0
         try:
             self._connection = self._open()
+            # From here on the event loop waits with it: somebody else's lock is an error, soon.
+            self._connection.execute(f"PRAGMA busy_timeout={_BUSY_MS}")
         except sqlite3.DatabaseError as error:
             self._hold.release()
             raise Permanent(

@@ -61,8 +61,11 @@ def success(resource: Resource, name: str, uid: str) -> Manifest:
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
 
-async def delete(context: Context, target: Target, options: DeleteOptions) -> Answer:
-    """Delete an object, or mark it for deletion. Raises ApiError 404, 409, 422, and what admission refuses."""
+async def delete(context: Context, target: Target, options: DeleteOptions, *, is_admitted: bool = False) -> Answer:
+    """Delete an object, or mark it for deletion. Raises ApiError 404, 409, 422, and what admission refuses.
+
+    `is_admitted`: admission was asked already, about the eviction.
+    """
     resource = target.resource
     table = context.table(resource)
     behaviour = context.behaviour(resource)
@@ -77,7 +80,7 @@ async def delete(context: Context, target: Target, options: DeleteOptions) -> An
         check_preconditions(target, stored, options)
         behaviour.check_delete(stored.decode())
         warnings: list[str] = []
-        if context.admission:
+        if context.admission and not is_admitted:
             old = outward(stored.decode(), resource, hub)
             for admission in context.admission:
                 await admission.mutate("DELETE", target, None, old, write)

@@ -193,5 +193,5 @@ async def evict(
         # Marked and deleted at once: the two writes are one batch.
         marked = context.store.put(table, stored.key, pod, stored)
         how = DeleteOptions(how.grace_s, how.propagation, how.uid, str(marked.resource_version), user=how.user)
-    await delete(context, one, how)
+    await delete(context, one, how, is_admitted=True)
     return Answer(_SUCCESS, created=True)

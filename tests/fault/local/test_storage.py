@@ -1,0 +1,66 @@
+"""Another program locks the file, the clock jumps: writes are refused or go on, and nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from cotenant.local.apiserver.contract import ApiError, ListOptions
+from cotenant.local.apiserver.history import Bounds
+from cotenant.local.apiserver.sqlite import Database
+from cotenant.local.apiserver.store import Store
+from cotenant.local.apiserver.verbs import Api
+
+
+def config(name: str) -> dict[str, object]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+
+
+@pytest.mark.slow
+def test_a_lock_of_another_program_refuses_writes_until_it_goes(tmp_path: Path) -> None:
+    async def case() -> None:
+        api = Api(Store(Database(tmp_path)))
+        await api.bootstrap()
+        at = api.target("", "configmaps", "default")
+        await api.create(at, config("before"))
+        other = sqlite3.connect(tmp_path / "cluster.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(ApiError, match="the write could not be stored: database is locked") as caught:
+            await api.create(at, config("during"))
+        assert caught.value.code == 500
+        assert [item.name for item in (await api.list(at)).items] == ["before"]
+        other.execute("ROLLBACK")
+        other.close()
+        await api.create(at, config("after"))
+        await api.close()
+        again = Api(Store(Database(tmp_path)))
+        assert [item.name for item in (await again.list(again.target("", "configmaps"))).items] == ["after", "before"]
+        await again.close()
+
+    asyncio.run(case())
+
+
+def test_a_watch_survives_a_clock_that_jumps() -> None:
+    async def case() -> None:
+        time = [1_800_000_000.0]
+        api = Api(Store(clock=lambda: time[0], bounds=Bounds(age_s=300)), clock=lambda: time[0])
+        await api.bootstrap()
+        at = api.target("", "configmaps", "default")
+        start = api.store.revision
+        watch = api.watch(at, ListOptions(resource_version=str(start)))
+        await api.create(at, config("a"))
+        time[0] += 86_400
+        await api.create(at, config("b"))
+        time[0] -= 7 * 86_400
+        await api.create(at, config("c"))
+        assert b"".join([await anext(watch) for _ in range(3)]).count(b"ADDED") == 3
+        # What seems a day old is forgotten; the others can be watched from.
+        with pytest.raises(ApiError, match="too old resource version"):
+            api.watch(at, ListOptions(resource_version=str(start)))
+        assert b'"b"' in await anext(api.watch(at, ListOptions(resource_version=str(start + 1))))
+        await api.close()
+
+    asyncio.run(case())
