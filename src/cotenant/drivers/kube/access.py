@@ -31,6 +31,7 @@ from cotenant.drivers.kube.credentials import (
     TokenFile,
     basic,
 )
+from cotenant.drivers.kube.errors import UNREADABLE
 from cotenant.model.errors import InvalidInput
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -328,7 +329,7 @@ def _parse(path: Path) -> _Config:
         # msgspec says "... - at `$.users[0].user.token`"
         text, _, at = str(error).partition(" - at `$.")
         raise InvalidInput(f"{path}: {at.rstrip('`') or 'kubeconfig'}", "(not shown)", text) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise InvalidInput(f"{path}", "(not shown)", "a kubeconfig as YAML", str(error)) from None
 
 

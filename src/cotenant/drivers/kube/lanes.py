@@ -21,6 +21,8 @@ from cotenant.drivers.kube.errors import Unavailable
 from cotenant.model.errors import InvalidInput
 
 CONNECT_S = 10.0
+# Servers close what is idle, after 5 s at the earliest that we know of (uvicorn); a write that meets the closing is lost and may not be repeated.
+IDLE_S = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class _Lane(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self.waiter: asyncio.Future[Answer] | None = None
         self.used = False  # has answered before
+        self.free_s = 0.0  # since when it waits for a request, in the loop's time
         self.heard = False  # any byte of the present answer
         self._parser = httptools.HttpResponseParser(self)
         self._parts: list[bytes] = []
@@ -161,6 +164,7 @@ class Lanes:
             if self._retired:
                 lane.close()
             elif lane.open:
+                lane.free_s = loop.time()
                 self._free.append(lane)
             return answer
 
@@ -178,10 +182,12 @@ class Lanes:
         self._free.clear()
 
     async def _lane(self, doing: str) -> _Lane:
+        oldest_s = asyncio.get_running_loop().time() - IDLE_S
         while self._free:
             lane = self._free.pop()
-            if lane.open:
+            if lane.open and lane.free_s >= oldest_s:
                 return lane
+            lane.close()
         try:
             async with asyncio.timeout(CONNECT_S):
                 _, made = await asyncio.get_running_loop().create_connection(

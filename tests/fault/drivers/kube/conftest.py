@@ -74,9 +74,24 @@ class ScriptedServer:
     requests: list[Request] = field(default_factory=list)
     connections: int = 0
     port: int = 0
+    listening: asyncio.Server | None = None
+    writers: list[asyncio.StreamWriter] = field(default_factory=list)
+
+    async def listen(self) -> None:
+        """Take connections; a second time at the same port."""
+        self.listening = await asyncio.start_server(self.serve, "127.0.0.1", self.port)
+        self.port = self.listening.sockets[0].getsockname()[1]
+
+    def hang_up(self) -> None:
+        """Stop listening, and drop every connection."""
+        if self.listening is not None:
+            self.listening.close()
+        for writer in self.writers:
+            writer.transport.abort()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self.writers.append(writer)
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -96,12 +111,11 @@ class ScriptedServer:
 @contextlib.asynccontextmanager
 async def _serving(handler: Handler) -> Any:
     script = ScriptedServer(handler)
-    server = await asyncio.start_server(script.serve, "127.0.0.1", 0)
-    script.port = server.sockets[0].getsockname()[1]
+    await script.listen()
     try:
         yield script
     finally:
-        server.close()
+        script.hang_up()
 
 
 @contextlib.asynccontextmanager

@@ -13,6 +13,7 @@ import pytest
 from cotenant.drivers.kube import errors
 from cotenant.drivers.kube.client import Client
 from cotenant.drivers.kube.credentials import Credential
+from cotenant.drivers.kube.lanes import IDLE_S
 from cotenant.drivers.kube.objects import NODES, PODS, ObjectReference
 from cotenant.model.errors import InvalidInput
 
@@ -443,3 +444,16 @@ def test_a_server_below_a_path(talking: Any) -> None:
         "/k8s/clusters/c1/api/v1/namespaces/d/pods/p/binding",
         "/k8s/clusters/c1/api/v1/pods",
     ]
+
+
+def test_a_connection_that_was_idle_for_long_is_not_trusted(talking: Any) -> None:
+    async def question(client: Client) -> None:
+        for i in range(3):
+            await client.bind("d", f"p{i}", "u", "n")
+            if i == 1:
+                assert client._lanes is not None
+                (lane,) = client._lanes._free
+                lane.free_s -= IDLE_S + 1
+
+    server, _ = ask(talking, okay, question)
+    assert server.connections == 2

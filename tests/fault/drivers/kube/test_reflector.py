@@ -329,3 +329,38 @@ def test_an_answer_that_is_no_list_is_asked_for_again(talking: Any) -> None:
     _, heard, pauses, _ = play(talking, html, page(pod("a", 1), version=5))
     assert story(heard) == ["+d/a@1", "synced 1@5"]
     assert len(pauses) == 1
+
+
+def test_the_server_goes_away_and_comes_back_at_the_same_place(talking: Any) -> None:
+    """Refused connections, for as long as they last; then the watch goes on from where it was."""
+    heard: list[Any] = []
+    refused = 0
+
+    async def main() -> list[str]:
+        nonlocal refused
+        first = Script(page(pod("a", 1), version=5), [line("ADDED", pod("b", 6))])
+        second = Script([line("ADDED", pod("c", 7))])
+        async with talking(first) as (script, client):
+            back = asyncio.Event()
+
+            async def sleep(seconds: float) -> None:
+                nonlocal refused
+                refused += 1
+                if refused == 5:
+                    script.handler = second
+                    await script.listen()
+                    back.set()
+
+            reflector = Reflector(client, PODS, heard.extend, random=lambda: 0.5, sleep=sleep)
+            task = asyncio.create_task(reflector.run())
+            await asyncio.wait_for(first.done.wait(), 5)
+            script.hang_up()
+            await asyncio.wait_for(back.wait(), 5)
+            await asyncio.wait_for(second.done.wait(), 5)
+            task.cancel()
+            return asked(script)
+
+    questions = asyncio.run(main())
+    assert story(heard) == ["+d/a@1", "synced 1@5", "+d/b@6", "+d/c@7"]
+    assert questions == ["list /500", "watch@5", "watch@6", "watch@6", "watch@7"]
+    assert refused == 5
