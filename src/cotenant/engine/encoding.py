@@ -136,6 +136,11 @@ class Encoder:
             raise InvalidInput("shape row", row, "the row of a shape in use")
         return shape
 
+    @property
+    def taints_overflow(self) -> bool:
+        """Whether some taint has no bit of its own, so that demand bits speak for it."""
+        return bool(self._overflowing)
+
     def taint_lists(self) -> Int:
         """`int64[N]`: equal numbers for nodes with equal taints, 0 for none."""
         return self._taint_list[: len(self._row_nodes)]

@@ -55,7 +55,7 @@ class Narrowing:
     """Counts residents for the rules of the pods it was told of."""
 
     def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
+        self.encoder = encoder
         self.census = Census()
         self.regions = Regions(encoder)
         self.volumes = Volumes(self.regions)
@@ -227,7 +227,7 @@ class Narrowing:
     def prefers(self, number: int) -> bool:
         """Whether the pod, or a resident's wish about it, makes one node better than another beside the profile's score."""
         kind, k = self._pods[number]
-        if self.rules_of(kind).prefers or self._encoder.likes(k):
+        if self.rules_of(kind).prefers or self.encoder.likes(k):
             return True
         return any(count.total and _role(count) is not Role.FORBIDS for count in self.census.owners_about(kind))
 
@@ -304,7 +304,7 @@ class Narrowing:
         """Constraints, counted over the rows that count for each; and those rows."""
         if not constraints:
             return
-        nodes, shapes = self._encoder.nodes(), self._encoder.shapes()
+        nodes, shapes = self.encoder.nodes(), self.encoder.shapes()
         size = len(nodes.ready)
         every = np.arange(size)
         fits = node_affinity.mask(nodes, shapes, k, every)
@@ -328,10 +328,10 @@ class Narrowing:
         kind, k = self._pods[number]
         rules = self.rules_of(kind)
         parts: list[preference.Part] = []
-        if self._encoder.likes(k):
-            bits, weights = self._encoder.preferred(k)
-            disliked = self._encoder.disliked(k)
-            nodes = self._encoder.nodes()
+        if self.encoder.likes(k):
+            bits, weights = self.encoder.preferred(k)
+            disliked = self.encoder.disliked(k)
+            nodes = self.encoder.nodes()
             if len(disliked):
                 worth = preference.TAINT_WEIGHT * taints.score(nodes, disliked, rows)
                 parts.append(preference.Part("taints", worth))

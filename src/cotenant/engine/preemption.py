@@ -10,30 +10,26 @@ priority is not cleared; nominated pods are told of by the caller (`Narrowing.be
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cotenant.engine.census import Count, Kind, Owns, Role
 from cotenant.engine.encoding import Encoder
 from cotenant.engine.ledger import Ledger
 from cotenant.engine.narrowing import REASON_PORTS, Narrowing
+from cotenant.engine.room import demands
 from cotenant.engine.volumes import REASON_EXCLUSIVE
-from cotenant.model.arrays import CPU, MEMORY, Float, Int, Mask, Param, Sum
+from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.labels import LabelSelector
 from cotenant.model.observed import DisruptionBudget
 from cotenant.model.topology import Domains
 from cotenant.policy.placement import (
     affinity_pods,
     antiaffinity_pods,
-    fit,
-    load_threshold,
     node_affinity,
     spread,
     taints,
 )
-from cotenant.policy.placement.compiled import REASONS, Fit, Reject
 from cotenant.policy.placement.preemption import UNLIMITED, Candidates, Column, Preemption, find_victims
 from cotenant.policy.placement.profiles import Profile
 
@@ -148,36 +144,15 @@ def row_masks(encoder: Encoder, k: int) -> Mask:
 
 def _resource_columns(encoder: Encoder, ledger: Ledger, profile: Profile, k: int, pods: Int) -> Iterator[Column]:
     """The profile's fit, resource by resource, then the group limit and the load limit."""
-    nodes, shapes = ledger.nodes, ledger.shapes
-    request, params, knobs = shapes.request[k], shapes.params[k], profile.knobs
-    of_pod = ledger.shape[pods]
-    use_milli = float(params[Param.USE_CPU]) * 1000.0
-    predicted = profile.fit is Fit.PREDICTED_USE
-    by_use = predicted and params[Param.IS_SERVICE] == 0.0
-    for r, name in enumerate(encoder.axis.names):
-        limit = nodes.capacity[:, r]
-        if by_use and r == MEMORY:
-            limit = _whole(knobs.memory_limit * limit - params[Param.USE_MEMORY])
-            yield Column(fit.reason(name), nodes.sums[:, Sum.USE_MEMORY], limit, ledger.added(pods, Sum.USE_MEMORY))
-        elif request[r] > 0:
-            if by_use and r == CPU:
-                limit = _whole(knobs.request_cap * limit)
-            yield Column(fit.reason(name), nodes.requested[:, r], limit - request[r], shapes.request[:, r][of_pod])
-    if predicted:
-        limit = _whole(knobs.use_limit * nodes.capacity[:, CPU] - use_milli)
-        yield Column(load_threshold.REASON, nodes.sums[:, Sum.USE_CPU], limit, ledger.added(pods, Sum.USE_CPU))
-    if np.isfinite(params[Param.LOAD_LIMIT]):
-        limit = _whole(float(params[Param.LOAD_LIMIT]) * nodes.capacity[:, CPU] - use_milli)
-        yield Column(load_threshold.REASON, nodes.sums[:, Sum.USE_CPU], limit, ledger.added(pods, Sum.USE_CPU))
-    group = int(shapes.group[k])
-    if group >= 0:
-        limit = np.full(len(nodes.ready), shapes.group_limit[k] - 1, dtype=np.int64)
-        same = (shapes.group[of_pod] == group).astype(np.int64)
-        yield Column(REASONS[Reject.GROUP], nodes.group_count[:, group], limit, same)
-
-
-def _whole(values: NDArray[np.floating[Any]]) -> Int:
-    return np.floor(values).astype(np.int64)
+    shapes, of_pod = ledger.shapes, ledger.shape[pods]
+    for demand in demands(encoder.axis.names, ledger.nodes, shapes, k, profile):
+        if demand.resource >= 0:
+            weight = shapes.request[:, demand.resource][of_pod]
+        elif demand.estimate is not None:
+            weight = ledger.added(pods, demand.estimate)
+        else:
+            weight = (shapes.group[of_pod] == demand.group).astype(np.int64)
+        yield Column(demand.reason, demand.held, demand.limit, weight)
 
 
 def _rule_columns(narrowing: Narrowing, number: int, k: int, pods: Int, rows: Int) -> Iterator[Column]:

@@ -1,61 +1,198 @@
-"""Which filter turned each node down, in Kubernetes' words, with the names that arrays do not know.
+"""Which filter turned each node down, in Kubernetes' words, and which nodes came nearest.
 
-Problem: "Insufficient other resource" or "untolerated taint" does not tell a person what to change. Choice: ask the plain filters again, in
-kube-scheduler's order, and name the resource and the taint from the encoder. A node counts under the first filter that refuses it; within
-resource fit it counts once for every resource it lacks, as in Kubernetes. Limits: it judges the arrays as they stand when asked, and fit
-by requests.
+Problem: "Insufficient other resource" or "untolerated taint" does not tell a person what to change, and thousands of pods may ask. Choice: every
+filter and rule is asked for all nodes at once, in kube-scheduler's order of plugins; a node counts under the first that refuses it, and
+within resource fit once for every resource it lacks, as there. Taints and resources are named by the encoder. Nodes that only one filter
+refuses are near misses. Answers are kept per sort of pod as long as the owner says that nothing changed. Limits: a pod with
+claims is judged anew each time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
 import numpy as np
 
+from cotenant.engine.census import Kind
 from cotenant.engine.encoding import Encoder
+from cotenant.engine.narrowing import Narrowing
+from cotenant.engine.room import demands
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.labels import UNSCHEDULABLE_TAINT
-from cotenant.model.reasons import NOT_READY, Rejection
+from cotenant.model.reasons import NOT_READY, Rejection, no_node_line
+from cotenant.model.resources import format_amount
 from cotenant.model.taints import first_repelling
-from cotenant.policy.placement import fit, load_threshold, node_affinity, taints
+from cotenant.policy.placement import node_affinity, taints
+from cotenant.policy.placement.profiles import Profile
 
 UNSCHEDULABLE = "node(s) were unschedulable"
-GROUP_FULL = "node(s) already held as many pods of the group as allowed"
+FIT = "NodeResourcesFit"
+
+# kube-scheduler's order; ours that it does not have stand where they cost it nothing
+_ORDER = ("NodeReady", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", FIT)
+
+
+_BY_REQUESTS = Profile("by requests", "fit by requests, no score")
+
+
+@dataclass(frozen=True, slots=True)
+class NearestMiss:
+    """So many nodes fit but for one thing: `amount` more of a resource (in its unit), or else a reason."""
+
+    nodes: int
+    reason: str
+    resource: str = ""
+    amount: int = 0
+
+    def __str__(self) -> str:
+        nodes = "1 node fits" if self.nodes == 1 else f"{self.nodes} nodes fit"
+        missing = f"{format_amount(self.resource, self.amount)} {self.resource}" if self.resource else self.reason
+        return f"{nodes} but for {missing}"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why no node is left, or how many are not: `rejections` over `nodes`, and what came nearest."""
+
+    nodes: int
+    rejections: tuple[Rejection, ...]
+    nearest: NearestMiss | None
+
+    def headline(self) -> str:
+        """One line, as kube-scheduler's FitError."""
+        return no_node_line(self.nodes, self.rejections)
+
+
+class _Check(NamedTuple):
+    """One filter's answer."""
+
+    plugin: str
+    reason: str
+    fails: Mask  # [N]
+    resource: str = ""
+    missing: Int | None = None  # [N] how much of the resource, where it fails
+
+
+class Rejector:
+    """Explains pods of one cluster."""
+
+    def __init__(self, encoder: Encoder, narrowing: Narrowing | None, profile: Profile) -> None:
+        """Without `narrowing`, shapes are explained by what is row-local."""
+        self._encoder = encoder
+        self._narrowing = narrowing
+        self._profile = profile
+        self._state: Hashable = None
+        self._known: dict[tuple[Kind, int], Explanation] = {}
+
+    def explain(self, number: int, state: Hashable = None) -> Explanation:
+        """Why nodes refuse a watched pod. `state` changes whenever the cluster does; None = do not keep the answer."""
+        narrowing = self._narrowing
+        if narrowing is None:
+            return self.explain_shape(self._encoder.shape_of(number))
+        kind, k = narrowing.kind_of(number), self._encoder.shape_of(number)
+        if state is None or number in narrowing.volumes:
+            return self._explain(k, number)
+        if state != self._state:
+            self._known.clear()
+            self._state = state
+        known = self._known.get((kind, k))
+        if known is None:
+            known = self._known[kind, k] = self._explain(k, number)
+        return known
+
+    def explain_shape(self, k: int, rows: Int | None = None) -> Explanation:
+        """Why nodes (those of `rows`, or all) refuse pods of a shape, by what is row-local."""
+        return self._explain(k, -1, rows)
+
+    def _explain(self, k: int, number: int, rows: Int | None = None) -> Explanation:
+        encoder = self._encoder
+        here = np.zeros(len(encoder.nodes().ready), dtype=np.bool_)
+        here[list(encoder.node_rows.values()) if rows is None else rows] = True
+        found: dict[tuple[str, str], int] = {}
+        left, misses = here.copy(), np.zeros(len(here), dtype=np.int64)
+        checks = list(self._checks(k, number))
+        i = 0
+        while i < len(checks):
+            end = i + 1
+            while end < len(checks) and checks[end].plugin == checks[i].plugin == FIT:
+                end += 1  # a node that lacks two resources is counted under both
+            passing = left
+            for check in checks[i:end]:
+                refused = int((left & check.fails).sum())
+                if refused:
+                    found[check.plugin, check.reason] = found.get((check.plugin, check.reason), 0) + refused
+                misses += check.fails
+                passing = passing & ~check.fails
+            left, i = passing, end
+        rejections = tuple(Rejection(name, reason, times) for (name, reason), times in found.items())
+        return Explanation(int(here.sum()), rejections, _nearest(checks, here & (misses == 1)))
+
+    def _checks(self, k: int, number: int) -> Iterator[_Check]:
+        encoder = self._encoder
+        nodes, shapes = encoder.nodes(), encoder.shapes()
+        every = np.arange(len(nodes.ready))
+        rules = list(self._narrowing.rules(number)) if self._narrowing is not None and number >= 0 else []
+        yield _Check("NodeReady", NOT_READY, ~nodes.ready)
+        repelled = np.zeros(len(every), dtype=np.bool_)
+        for plugin, reason, where in self._repelled(k):
+            repelled |= where
+            yield _Check(plugin, reason, where)
+        # past 64 taints their bits stand among the selector's: a node that repels the shape is not counted against its selector
+        unwanted = ~node_affinity.mask(nodes, shapes, k, every)
+        if encoder.taints_overflow:
+            unwanted &= ~repelled
+        yield _Check("NodeAffinity", node_affinity.REASON, unwanted)
+        for rule in rules:
+            if rule.plugin in _ORDER:
+                yield _Check(rule.plugin, rule.reason, ~rule.left)
+        for demand in demands(encoder.axis.names, nodes, shapes, k, self._profile):
+            missing = demand.held - demand.limit
+            yield _Check(demand.plugin, demand.reason, missing > 0, demand.name, missing)
+        for rule in rules:
+            if rule.plugin not in _ORDER:
+                yield _Check(rule.plugin, rule.reason, ~rule.left)
+
+    def _repelled(self, k: int) -> Iterator[tuple[str, str, Mask]]:
+        """Nodes by the first of their taints that keeps the shape away; nodes with equal taints are judged once."""
+        encoder = self._encoder
+        numbers, tolerations = encoder.taint_lists(), encoder.shape(k).tolerations
+        tainted = np.flatnonzero(numbers)
+        found, first = np.unique(numbers[tainted], return_index=True)
+        for number, index in zip(found.tolist(), first.tolist(), strict=True):
+            taint = first_repelling(encoder.node(int(tainted[index])).effective_taints, tolerations)
+            if taint is None:
+                continue
+            if taint.key == UNSCHEDULABLE_TAINT:
+                yield "NodeUnschedulable", UNSCHEDULABLE, numbers == number
+            else:
+                yield "TaintToleration", taints.reason(taint), numbers == number
 
 
 def rejections(encoder: Encoder, k: int, rows: Int | None = None) -> tuple[Rejection, ...]:
-    """Nodes per filter and reason for shape k, over `rows` (those that narrowing left), or every node that is there."""
-    nodes, shapes = encoder.nodes(), encoder.shapes()
-    left = np.sort(np.array(list(encoder.node_rows.values()), dtype=np.int64)) if rows is None else rows
-    found: dict[tuple[str, str], int] = {}
+    """Nodes per filter and reason for shape k, over `rows` (those that narrowing left), or every node; fit is by requests."""
+    return Rejector(encoder, None, _BY_REQUESTS).explain_shape(k, rows).rejections
 
-    def count(name: str, reason: str, times: int) -> None:
-        if times:
-            found[name, reason] = found.get((name, reason), 0) + times
 
-    def keep(passing: Mask, name: str, reason: str) -> None:
-        nonlocal left
-        count(name, reason, int((~passing).sum()))
-        left = left[passing]
-
-    keep(nodes.ready[left], "NodeReady", NOT_READY)
-    # Nodes with equal taints are judged by one of them, by the taints themselves: past 64 distinct ones some have no bit.
-    here, lists = left, encoder.taint_lists()[left]
-    for each, first, times in zip(*np.unique(lists, return_index=True, return_counts=True), strict=True):
-        taint = first_repelling(encoder.node(int(here[first])).effective_taints, encoder.shape(k).tolerations)
-        if taint is None:
+def _nearest(checks: list[_Check], near: Mask) -> NearestMiss | None:
+    """Of the nodes that one check alone refuses: the least that a resource lacks, else the reason of most."""
+    if not near.any():
+        return None
+    by_resource: list[tuple[float, NearestMiss]] = []
+    by_reason: dict[str, int] = {}
+    for check in checks:
+        only = near & check.fails
+        times = int(only.sum())
+        if not times:
             continue
-        keeping = lists != each
-        left, lists = left[keeping], lists[keeping]
-        if taint.key == UNSCHEDULABLE_TAINT:
-            count("NodeUnschedulable", UNSCHEDULABLE, int(times))
-        else:
-            count("TaintToleration", taints.reason(taint), int(times))
-    keep(node_affinity.mask(nodes, shapes, k, left), "NodeAffinity", node_affinity.REASON)
-    short = fit.short(nodes, shapes, k, left)
-    for column, name in enumerate(encoder.axis.names):
-        count("NodeResourcesFit", fit.reason(name), int(short[:, column].sum()))
-    left = left[~short.any(axis=1)]
-    group = int(shapes.group[k])
-    if group >= 0:
-        keep(nodes.group_count[left, group] < shapes.group_limit[k], "GroupLimit", GROUP_FULL)
-    keep(load_threshold.mask(nodes, shapes, k, left), "LoadThreshold", load_threshold.REASON)
-    return tuple(Rejection(name, reason, times) for (name, reason), times in found.items())
+        if check.missing is None or not check.resource:
+            by_reason[check.reason] = by_reason.get(check.reason, 0) + times
+            continue
+        least = int(check.missing[only].min())
+        nodes = int((check.missing[only] == least).sum())
+        by_resource.append((times, NearestMiss(nodes, check.reason, check.resource, least)))
+    if by_resource:
+        return max(by_resource, key=lambda pair: pair[0])[1]
+    reason, times = max(by_reason.items(), key=lambda pair: pair[1])
+    return NearestMiss(times, reason)

@@ -21,7 +21,8 @@ from cotenant.engine.narrowing import EVERYWHERE, Narrowing
 from cotenant.engine.ports import Plugin
 from cotenant.engine.queue import Queue
 from cotenant.engine.rebalancer import Rebalancer
-from cotenant.engine.records import record
+from cotenant.engine.records import passing_rows, record
+from cotenant.engine.rejections import Explanation, Rejector
 from cotenant.model.arrays import Float, Int, Mask, PendingArrays, ResidentArrays
 from cotenant.model.decision import DecisionRecord
 from cotenant.model.errors import Permanent
@@ -29,7 +30,7 @@ from cotenant.policy.placement.compiled import commit, place_queue, sample_size
 from cotenant.policy.placement.contract import RoundPolicy, Snapshot
 from cotenant.policy.placement.knobs import Knobs
 from cotenant.policy.placement.order import keys
-from cotenant.policy.placement.preference import choose_preferring
+from cotenant.policy.placement.preference import Part, choose_preferring
 from cotenant.policy.placement.profiles import Profile
 
 _NOBODY = np.empty(0, dtype=np.int64)
@@ -225,7 +226,7 @@ class Scheduler:
             )
             pod = int(pods[at])
             allowed = self._narrowing.allowed(pod) if self._narrowing is not None else EVERYWHERE
-            narrowed = self._narrowing.rejections(pod) if self._narrowing is not None else ()
+            explanation, wishes = self._reasons(profile, pod, int(shapes[at]), allowed)
             placed[at : at + 1] = self._place(profile, pods[at : at + 1], shapes[at : at + 1], now_s)
             self.records[pod] = record(
                 before,
@@ -236,11 +237,23 @@ class Scheduler:
                 int(placed[at]),
                 now_s,
                 allowed=allowed,
-                narrowed=narrowed,
+                explanation=explanation,
+                wishes=wishes,
             )
             done = at + 1
         placed[done:] = self._place(profile, pods[done:], shapes[done:], now_s)
         return placed
+
+    def _reasons(
+        self, profile: Profile, pod: int, shape: int, allowed: Mask
+    ) -> tuple[Explanation | None, tuple[Part, ...]]:
+        """Why nodes refuse the pod, and what it wishes of those that do not, as things stand before it is placed."""
+        narrowing = self._narrowing
+        if narrowing is None:
+            return None, ()
+        explanation = Rejector(narrowing.encoder, narrowing, profile).explain(pod)
+        rows = passing_rows(self.ledger.nodes, self.ledger.shapes, profile, shape, allowed)
+        return explanation, narrowing.wishes(pod, rows) if narrowing.prefers(pod) else ()
 
     def _place(self, profile: Profile, pods: Int, shapes: Int, now_s: float) -> Int:
         nodes, knobs = self.ledger.nodes, profile.knobs.array()

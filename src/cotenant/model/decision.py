@@ -53,6 +53,7 @@ class DecisionRecord:
     candidates: tuple[Candidate, ...] = ()  # best first
     waiting_because: str = ""  # e.g. a gang's quorum or a quota
     policy: str = ""
+    nearest: str = ""  # what the nodes that came nearest lack; empty = not asked
 
     def __post_init__(self) -> None:
         if isnan(self.at_s):
@@ -74,6 +75,8 @@ class DecisionRecord:
             f"  {rejection.nodes} of {self.nodes} rejected by {rejection.filter}: {rejection.reason}"
             for rejection in sorted(self.rejections, key=lambda r: (-r.nodes, r.filter, r.reason))
         )
+        if self.nearest and self.node is None:
+            told.append(f"  nearest: {self.nearest}")
         for rank, candidate in enumerate(self.candidates, 1):
             parts = " ".join(f"{part.value:+.4g} {part.name}" for part in candidate.parts)
             rest = candidate.rest()

@@ -10,12 +10,20 @@ from cotenant.engine.encoding import Encoder
 from cotenant.engine.ledger import Ledger
 from cotenant.engine.narrowing import Narrowing
 from cotenant.engine.scheduler import Scheduler
-from cotenant.model.affinity import PodTerm, SpreadConstraint
+from cotenant.model.affinity import (
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    PodTerm,
+    PreferredTerm,
+    SpreadConstraint,
+)
 from cotenant.model.arrays import Int, PendingArrays
-from cotenant.model.labels import HOSTNAME, ZONE, Labels, LabelSelector
+from cotenant.model.labels import HOSTNAME, ZONE, Labels, LabelSelector, Operator, Requirement
 from cotenant.model.node import Node
-from cotenant.model.pod import Pod
+from cotenant.model.pod import HostPort, Pod
 from cotenant.model.resources import Amounts
+from cotenant.model.taints import Effect, Taint, Toleration
 from cotenant.policy.placement.profiles import profile
 
 SIZE = Amounts.of({"cpu": 4000, "memory": 8 << 30})
@@ -96,7 +104,7 @@ def test_a_full_zone_holds_the_others_back_and_says_so() -> None:
     cluster.scheduler.watch(np.array([cluster.numbers["web-4"]]))
     assert cluster.zones(cluster.decide(0.0)) == {"a": 2, "b": 1}
     assert cluster.scheduler.records[cluster.numbers["web-4"]].headline() == (
-        "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't match pod topology spread constraints."
+        "0/3 nodes are available: 3 Insufficient cpu."  # as in Kubernetes, resources are asked before spread
     )
 
 
@@ -124,3 +132,61 @@ def test_new_resources_and_tenants_keep_the_ledger_whole() -> None:
     assert cluster.decide(1.0).tolist() == [1, 1]
     assert cluster.ledger.tenants.allocated[:, 3].tolist() == [0, 1, 1, 0]
     assert cluster.ledger.tenants.allocated[0, 0] == 500
+
+
+def test_the_record_says_what_the_nearest_nodes_lack() -> None:
+    cluster = Cluster("a", "a", "b")
+    spread = (SpreadConstraint(ZONE, WEB),)
+    cluster.submit(*(web(i, cpu=2500, spread=spread) for i in range(3)))
+    cluster.decide(0.0)
+    cluster.submit(web(9, cpu=100, spread=spread))
+    cluster.submit(web(10, cpu=1800, spread=spread))
+    last = cluster.numbers["web-10"]
+    cluster.scheduler.watch(np.array([last]))
+    assert cluster.zones(cluster.decide(1.0)) == {"b": 1}
+    told = cluster.scheduler.records[last]
+    assert told.headline() == "0/3 nodes are available: 3 Insufficient cpu."
+    assert told.lines()[-1] == "  nearest: 2 nodes fit but for 300m cpu"
+
+
+def test_wishes_decide_and_are_told_part_by_part() -> None:
+    cluster = Cluster("a", "b", "b")
+    near = (PodTerm(ZONE, WEB, weight=50),)
+    away = (PodTerm(HOSTNAME, WEB, weight=20),)
+    cluster.submit(web(0, node_selector=Labels.of({HOSTNAME: "n1"})))
+    cluster.decide(0.0)
+    cluster.submit(web(1, affinity=near, anti_affinity=away))
+    number = cluster.numbers["web-1"]
+    cluster.scheduler.watch(np.array([number]))
+    assert cluster.decide(1.0).tolist() == [2]  # in the zone, not on the host
+    best = cluster.scheduler.records[number].candidates[0]
+    assert (best.node, best.rest()) == ("node 2", 0.0)
+    assert {part.name: part.value for part in best.parts}["pod affinity"] == 200.0
+    assert best.parts[0].name == "profile score"
+
+
+def test_soft_taints_and_preferred_labels_decide_in_kubernetes_weights() -> None:
+    cluster = Cluster("a", "b")
+    cluster.encoder.update_node(
+        Node("n0", SIZE, Labels.of({ZONE: "a", HOSTNAME: "n0"}), (Taint("t", "", Effect.PREFER_NO_SCHEDULE),))
+    )
+    likes_a = NodeAffinity(preferred=(PreferredTerm(7, NodeSelectorTerm((Requirement(ZONE, Operator.IN, ("a",)),))),))
+    cluster.submit(web(0, node_affinity=likes_a), web(1, node_affinity=likes_a, tolerations=(Toleration("t"),)))
+    decided = cluster.decide(0.0)
+    assert decided.tolist() == [
+        1,
+        0,
+    ]  # 3 x taints outweighs 2 x node affinity; who tolerates the taint goes where it likes
+
+
+def test_a_daemon_sets_pod_goes_to_its_node_and_a_host_port_is_taken_once() -> None:
+    cluster = Cluster("a", "b")
+
+    def daemon(i: int) -> Pod:
+        named = NodeSelectorTerm((), (Requirement("metadata.name", Operator.IN, (f"n{i}",)),))
+        return web(i, node_affinity=NodeAffinity(NodeSelector((named,))), host_ports=(HostPort(9100),))
+
+    cluster.submit(daemon(1), daemon(0))
+    assert cluster.decide(0.0).tolist() == [1, 0]
+    cluster.submit(web(7, host_ports=(HostPort(9100),)))
+    assert len(cluster.decide(1.0)) == 0

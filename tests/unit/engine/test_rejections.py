@@ -1,16 +1,22 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from cotenant.engine.encoding import Encoder
-from cotenant.engine.rejections import rejections
+from cotenant.engine.narrowing import Narrowing
+from cotenant.engine.rejections import Explanation, Rejector, rejections
+from cotenant.model.affinity import PodTerm
 from cotenant.model.arrays import Sum
-from cotenant.model.labels import Labels
+from cotenant.model.labels import HOSTNAME, Labels, LabelSelector
 from cotenant.model.node import Node
-from cotenant.model.pod import Pod
+from cotenant.model.pod import Estimate, HostPort, Pod
+from cotenant.model.qos import QoSClass
 from cotenant.model.reasons import no_node_line
 from cotenant.model.resources import Amounts
 from cotenant.model.taints import Match, Taint, Toleration
+from cotenant.policy.placement.profiles import profile
 
 SMALL = Amounts.of({"cpu": 100, "memory": 100})
 LARGE = Amounts.of({"cpu": 8000, "memory": 1000, "nvidia.com/gpu": 1})
@@ -75,3 +81,74 @@ def test_taints_without_a_bit_are_told_too() -> None:
     told = rejections(encoder, k)
     assert len(told) == 70
     assert told[69].reason == "node(s) had untolerated taint {t: 69}"
+
+
+def explained(encoder: Encoder, pod: Pod, fit: str = "first-fit") -> Explanation:
+    number, k = encoder.add_pod(pod)
+    narrowing = Narrowing(encoder)
+    narrowing.watch(number, pod, k)
+    return Rejector(encoder, narrowing, profile(fit)).explain(number)
+
+
+def test_the_nearest_miss_names_the_least_that_is_missing() -> None:
+    encoder = Encoder(half_node_cores=4.0)
+    for name, cpu in (("a", 800), ("b", 800), ("c", 500)):
+        encoder.add_node(Node(name, Amounts.of({"cpu": cpu, "memory": 1000})))
+    encoder.add_node(Node("d", LARGE, taints=(Taint("t"),)))
+    encoder.add_node(Node("e", SMALL, taints=(Taint("t"),)))
+    told = explained(encoder, Pod("p", requests=Amounts.of({"cpu": 1000})))
+    assert str(told.nearest) == "2 nodes fit but for 200m cpu"
+    assert told.headline() == ("0/5 nodes are available: 2 node(s) had untolerated taint {t: }, 3 Insufficient cpu.")
+    encoder = cluster()
+    told = explained(
+        encoder, Pod("q", node_selector=Labels.of({"disk": "tape"}), tolerations=(Toleration("", Match.EXISTS),))
+    )
+    assert str(told.nearest) == "8 nodes fit but for node(s) didn't match Pod's node affinity/selector"
+
+
+def test_rules_about_other_pods_come_after_resources_and_ports_before() -> None:
+    encoder = Encoder(half_node_cores=4.0)
+    for i in range(4):
+        size = SMALL if i == 0 else LARGE
+        encoder.add_node(Node(f"n{i}", size, Labels.of({HOSTNAME: f"n{i}"})))
+    narrowing = Narrowing(encoder)
+    web = PodTerm(HOSTNAME, LabelSelector.of({"app": "web"}))
+    for i, resident in enumerate(
+        (
+            Pod("r0", labels=Labels.of({"app": "web"})),
+            Pod("r1", host_ports=(HostPort(80),)),
+            Pod("r2", labels=Labels.of({"app": "web"})),
+        )
+    ):
+        number, k = encoder.add_pod(resident)
+        narrowing.watch(number, resident, k)
+        narrowing.seat(number, i)
+    pod = Pod(
+        "p",
+        requests=Amounts.of({"cpu": 1000}),
+        host_ports=(HostPort(80),),
+        anti_affinity=(web,),
+        affinity=(PodTerm(HOSTNAME, LabelSelector.of({"app": "db"})),),
+    )
+    number, k = encoder.add_pod(pod)
+    narrowing.watch(number, pod, k)
+    rejector = Rejector(encoder, narrowing, profile("first-fit"))
+    told = rejector.explain(number, state=1)
+    assert told.headline() == (
+        "0/4 nodes are available: 1 Insufficient cpu, 1 node(s) didn't have free ports for the requested pod ports, "
+        "2 node(s) didn't match pod affinity rules."
+    )
+    assert rejector.explain(number, state=1) is told
+    encoder.update_node(Node("n0", LARGE, Labels.of({HOSTNAME: "n0"})))
+    assert rejector.explain(number, state=2).rejections != told.rejections
+
+
+def test_fit_by_predicted_use_is_told_as_it_is_judged() -> None:
+    encoder = Encoder(half_node_cores=4.0)
+    encoder.add_node(Node("n", Amounts.of({"cpu": 1000, "memory": 1 << 30})))
+    pod = Pod(
+        "p", qos=QoSClass.BE, requests=Amounts.of({"cpu": 900, "memory": 1 << 20}), estimate=Estimate(2.0, 1 << 20)
+    )
+    told = explained(encoder, pod, "cotenant")
+    assert [r.filter for r in told.rejections] == ["LoadThreshold"]
+    assert explained(encoder, replace(pod, name="q"), "first-fit").rejections == ()
