@@ -12,13 +12,14 @@ from functools import cache
 from cotenant.local.apiserver.contract import ApiError, Cause, Manifest
 from cotenant.local.apiserver.schema import decoding, openapi
 from cotenant.local.apiserver.schema.kinds.registry import rules_of
+from cotenant.local.apiserver.schema.known import KnownSpecs
 from cotenant.local.apiserver.schema.tree import Node
 
 
 class BuiltinSchema:
     """A `Schema` (see contract.py). `tree` is what the patches merge by; `reset` the fields that a write of the main resource never sets."""
 
-    __slots__ = ("_default", "_validate", "group", "kind", "reset", "tree", "version")
+    __slots__ = ("_clean", "_default", "_valid", "_validate", "group", "kind", "reset", "tree", "version")
 
     def __init__(self, group: str, version: str, kind: str, tree: Node) -> None:
         self.group = group
@@ -29,17 +30,35 @@ class BuiltinSchema:
         rules = rules_of(group, kind)
         self._default = rules.default
         self._validate = rules.validate
+        self._clean = KnownSpecs() if rules.is_about_spec else None  # what decoding leaves as it is
+        self._valid = KnownSpecs() if rules.is_about_spec else None  # what breaks no rule
 
     def decode(self, obj: Manifest) -> list[str]:
         """What `unknown_fields` and `prune` do together, in one walk: canonical form in place, the paths of what was dropped.
 
         `ApiError` 400 where a value has the wrong type.
         """
-        problems = decoding.decode(obj, self.tree)
+        clean = self._clean
+        key = clean.key(obj) if clean is not None else None
+        if clean is not None and key in clean:
+            problems = self._decode_around_spec(obj)
+        else:
+            problems = decoding.decode(obj, self.tree)
+            if clean is not None and key is not None and not problems and clean.key(obj) == key:
+                clean.add(key)
         if not problems:
             return []
         decoding.refuse_mistyped(problems, self.kind, self.version)
         return decoding.unknown_fields(problems)
+
+    def _decode_around_spec(self, obj: Manifest) -> list[decoding.Problem]:
+        rest = {name: value for name, value in obj.items() if name != "spec"}
+        count = len(rest)
+        problems = decoding.decode(rest, self.tree)
+        if len(rest) != count:
+            for name in [name for name in obj if name != "spec" and name not in rest]:
+                del obj[name]
+        return problems
 
     def unknown_fields(self, obj: Manifest) -> list[str]:
         """Paths of fields that the kind does not have. They are gone afterwards, as after `prune`: decoding is one walk."""
@@ -55,7 +74,16 @@ class BuiltinSchema:
 
     def validate(self, obj: Manifest, old: Manifest | None) -> list[Cause]:
         """What is wrong, in Kubernetes' words."""
-        return self._validate(obj, old)
+        valid = self._valid
+        if valid is None:
+            return self._validate(obj, old)
+        key = valid.key(obj)
+        if key in valid:
+            return []
+        causes = self._validate(obj, old)
+        if key is not None and not causes:
+            valid.add(key)
+        return causes
 
 
 @cache

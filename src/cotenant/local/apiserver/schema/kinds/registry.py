@@ -23,10 +23,14 @@ from cotenant.local.apiserver.schema.kinds import (
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """`default` fills an object in; `validate` says what is wrong with it (`old`: the stored object on update)."""
+    """`default` fills an object in; `validate` says what is wrong with it (`old`: the stored object on update).
+
+    `is_about_spec`: its rules look at the spec alone, so the verdict on a spec holds wherever that spec comes again.
+    """
 
     default: Callable[[Manifest], None]
     validate: Callable[[Manifest, Manifest | None], list[Cause]]
+    is_about_spec: bool = False
 
 
 def _leave(_: Manifest) -> None:
@@ -46,7 +50,7 @@ def rules_of(group: str, kind: str) -> Rules:
 
 
 _RULES: dict[tuple[str, str], Rules] = {
-    ("", "Pod"): Rules(pod.default_pod, pod.check_pod),
+    ("", "Pod"): Rules(pod.default_pod, pod.check_pod, is_about_spec=True),
     ("", "Node"): Rules(node.default_node, node.check_node),
     ("", "Service"): Rules(service.default_service, service.check_service),
     ("", "ConfigMap"): Rules(_leave, configuration.check_config_map),

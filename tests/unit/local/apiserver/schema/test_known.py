@@ -1,0 +1,62 @@
+"""What is remembered of a spec changes no verdict."""
+
+from __future__ import annotations
+
+import pytest
+
+from cotenant.local.apiserver.contract import ApiError, Manifest
+from cotenant.local.apiserver.patching.document import copied
+from cotenant.local.apiserver.schema.builtin import builtin_schema
+from cotenant.local.apiserver.schema.known import MAX_BYTES, MAX_SPECS, KnownSpecs
+
+POD = builtin_schema("", "v1", "Pod")
+
+
+def pod(**spec: object) -> Manifest:
+    return {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "known", "image": "i"}], **spec}}
+
+
+def seen(obj: Manifest) -> tuple[Manifest, list[str]]:
+    mine = copied(obj)
+    unknown = POD.decode(mine)
+    POD.default(mine)
+    return mine, [*unknown, *(cause.field for cause in POD.validate(mine, None))]
+
+
+def test_the_second_time_gives_what_the_first_gave() -> None:
+    for obj in (
+        pod(),
+        pod(nodeName="n1"),
+        pod(nodeName="N1"),
+        pod(bogus=1),
+        pod(nodeName=""),
+        pod(priority=None),
+        pod(restartPolicy="No"),
+    ):
+        first = seen(obj)
+        assert seen(obj) == first
+        assert seen(copied(obj)) == first
+
+
+def test_the_rest_of_the_object_is_looked_at_each_time() -> None:
+    seen(pod())
+    obj = {**pod(), "bogus": 1, "status": {"phase": "Running", "x": 1}}
+    obj["metadata"] = {"name": "p", "labels": {}, "y": 1}
+    assert sorted(POD.decode(obj)) == ["bogus", "metadata.y", "status.x"]
+    assert obj["metadata"] == {"name": "p"}
+    assert obj["status"] == {"phase": "Running"}
+    assert "bogus" not in obj
+    with pytest.raises(ApiError):
+        POD.decode({**pod(), "status": {"phase": 1}})
+    with pytest.raises(ApiError):
+        POD.decode(pod(nodeName=5))
+
+
+def test_what_is_kept_is_bounded() -> None:
+    known = KnownSpecs()
+    for at in range(MAX_SPECS + 1):
+        known.add(str(at).encode())
+    assert b"0" not in known
+    assert b"1" in known
+    assert known.key({"spec": {"x": "y" * MAX_BYTES}}) is None
+    assert known.key({"spec": [1]}) is None
