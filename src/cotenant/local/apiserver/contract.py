@@ -44,7 +44,8 @@ class Schema(Protocol):
     """The shape of one kind (built-in or custom): validates, prunes, fills defaults, and knows how lists merge."""
 
     def unknown_fields(self, obj: Manifest) -> list[str]:
-        """Paths (`spec.containers[0].imagee`) of fields that the kind does not have."""
+        """Paths (`spec.containers[0].imagee`) of fields that the kind does not have; they are dropped as `prune` drops them, in one walk.
+        Raises ApiError 400 where a value has the wrong type."""
 
     def prune(self, obj: Manifest) -> None:
         """Drop, in place, the fields that the kind does not have (those a schema preserves stay)."""

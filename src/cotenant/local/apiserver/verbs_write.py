@@ -51,16 +51,13 @@ def check_fields(obj: Manifest, resource: Resource, options: WriteOptions) -> li
     schema = resource.schema
     if schema is None:
         return []
-    warnings: list[str] = []
-    if options.validation != "Ignore":
-        unknown = schema.unknown_fields(obj)
-        if unknown and options.validation == "Strict":
-            told = ", ".join(f'unknown field "{path}"' for path in unknown)
-            raise bad_request(
-                f"{resource.kind} in version {resource.version!r} cannot be handled: strict decoding error: {told}"
-            )
-        warnings = [f'unknown field "{path}"' for path in unknown]
-    schema.prune(obj)
+    unknown = schema.unknown_fields(obj)  # it prunes as well: one walk
+    if unknown and options.validation == "Strict":
+        told = ", ".join(f'unknown field "{path}"' for path in unknown)
+        raise bad_request(
+            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: strict decoding error: {told}'
+        )
+    warnings = [f'unknown field "{path}"' for path in unknown] if options.validation != "Ignore" else []
     schema.default(obj)
     return warnings
 
