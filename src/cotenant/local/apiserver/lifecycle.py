@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from cotenant.local.apiserver.contract import ApiError, Cause, Manifest, Scope, Target
-from cotenant.local.apiserver.verbs_errors import bad_request, shown
+from cotenant.local.apiserver.verbs_errors import bad_request, immutable, shown
 
 _NAME = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _NAME_RE = re.compile(_NAME)
@@ -38,7 +38,9 @@ _VALUE_MESSAGE = (
 
 def metadata_of(obj: Manifest) -> dict[str, Any]:
     """The metadata, made where absent. Raises ApiError 400 where it is not an object."""
-    metadata = obj.setdefault("metadata", {})
+    metadata = obj.get("metadata")
+    if metadata is None:
+        metadata = obj["metadata"] = {}
     if not isinstance(metadata, dict):
         raise bad_request("metadata: expected an object")
     return metadata
@@ -90,6 +92,15 @@ def begin(metadata: dict[str, Any], uid: str, stamp: str, *, has_generation: boo
         metadata["generation"] = 1
     else:
         metadata.pop("generation", None)
+
+
+def check_kept(metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
+    """What the writer says of what only the server sets, where it is not as it was; left out is fine."""
+    return [
+        immutable(f"metadata.{name}", metadata[name])
+        for name in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+        if metadata.get(name) and metadata[name] != old.get(name)
+    ]
 
 
 def carry_over(metadata: dict[str, Any], old: dict[str, Any]) -> None:
@@ -183,12 +194,13 @@ def _check_owners(owners: object) -> list[Cause]:
             if not owner.get(name):
                 causes.append(Cause("FieldValueInvalid", f'Invalid value: "": {what} not be empty', f"{path}.{name}"))
         if owner.get("controller") is True:
-            controllers.append(str(owner.get("name", "")))
+            controllers.append(f"{owner.get('kind', '')}/{owner.get('name', '')}")
     if len(controllers) > 1:
         causes.append(
             Cause(
                 "FieldValueInvalid",
-                f"Invalid value: only one reference can have Controller set to true. Found {' and '.join(controllers[:2])}",
+                f'Invalid value: {shown(owners)}: Only one reference can have Controller set to true. Found "true" in references for '
+                f"{' and '.join(controllers[:2])}",
                 path,
             )
         )
@@ -210,13 +222,6 @@ def check_metadata(metadata: dict[str, Any], old: dict[str, Any] | None, *, is_c
     return causes
 
 
-def _finalizer_problem(name: str, *, is_core: bool) -> str:
-    why = _key_problem(name)
-    if not why and is_core and "/" not in name and name not in _STANDARD_FINALIZERS:
-        return "name is neither a standard finalizer name nor is it fully qualified"
-    return why
-
-
 def _check_finalizers(finalizers: object, old: dict[str, Any] | None, *, is_core: bool) -> list[Cause]:
     path = "metadata.finalizers"
     if not isinstance(finalizers, list) or not all(isinstance(name, str) for name in finalizers):
@@ -224,8 +229,15 @@ def _check_finalizers(finalizers: object, old: dict[str, Any] | None, *, is_core
     causes = [
         Cause("FieldValueInvalid", f'Invalid value: "{name}": {why}', path)
         for name in finalizers
-        if (why := _finalizer_problem(name, is_core=is_core))
+        if (why := _key_problem(name))
     ]
+    if "orphan" in finalizers and "foregroundDeletion" in finalizers:
+        why = "finalizer orphan and foregroundDeletion cannot be both set"
+        causes.append(Cause("FieldValueInvalid", f"Invalid value: {shown(finalizers)}: {why}", path))
+    for at, name in enumerate(finalizers):
+        if is_core and "/" not in name and name not in _STANDARD_FINALIZERS:
+            why = "name is neither a standard finalizer name nor is it fully qualified"
+            causes.append(Cause("FieldValueInvalid", f'Invalid value: "{name}": {why}', f"{path}[{at}]"))
     if old is not None and old.get("deletionTimestamp"):
         new = sorted(set(finalizers) - set(old.get("finalizers") or ()))
         if new:

@@ -188,7 +188,7 @@ def _check_identity(target: Target, new: Manifest, old: Manifest, how: Modificat
         )
     lifecycle.place(metadata, target)
     uid = metadata.get("uid")
-    if uid and uid != was["uid"]:
+    if uid and uid != was["uid"] and how.is_put:
         raise conflict(
             resource, target.name, f"Precondition failed: UID in precondition: {uid}, UID in object meta: {was['uid']}"
         )
@@ -275,6 +275,9 @@ async def modify(context: Context, target: Target, how: Modification, options: W
         if not target.subresource:
             behaviour.admit(new, old, context)
         new = await _mutate(context, "UPDATE", target, new, old, options)
+        kept = [] if target.subresource == "status" else lifecycle.check_kept(new["metadata"], old["metadata"])
+        if kept:
+            raise invalid(resource, target.name, kept)
         new = _shape(target, behaviour, new, old, outward(stored.decode(), resource, hub), context)
         lifecycle.carry_over(new["metadata"], old["metadata"])
         if (

@@ -154,3 +154,81 @@ def test_pages_are_one_snapshot() -> None:
         assert second.resource_version == first.resource_version
 
     run(case)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "why"),
+    [
+        ({"deletionTimestamp": "2020-01-01T00:00:00Z"}, "metadata.deletionTimestamp: .* field is immutable"),
+        ({"creationTimestamp": "2020-01-01T00:00:00Z"}, "metadata.creationTimestamp: .* field is immutable"),
+        ({"uid": "other"}, "Precondition failed: UID in precondition: other"),
+        ({"name": "d"}, "does not match the name on the URL"),
+        ({"namespace": "kube-system"}, "does not match the namespace sent on the request"),
+        ({"labels": {"a b": "c"}}, "metadata.labels: .* name part must consist of"),
+        ({"labels": {"a": "c d"}}, "metadata.labels: .* a valid label must be"),
+        ({"labels": {"a": 1}}, "metadata.labels"),
+        ({"annotations": {"a": "x" * 300_000}}, "metadata.annotations: Too long"),
+        ({"finalizers": ["bare"]}, "neither a standard finalizer name nor is it fully qualified"),
+        ({"finalizers": ["orphan", "foregroundDeletion"]}, "cannot be both set"),
+        ({"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p"}]}, "metadata.ownerReferences.uid"),
+        (
+            {
+                "ownerReferences": [
+                    {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": name, "controller": True} for name in "pq"
+                ]
+            },
+            "Only one reference can have Controller set to true",
+        ),
+    ],
+)
+def test_metadata_that_cannot_be(metadata: dict[str, Any], why: str) -> None:
+    async def case(api: Api) -> None:
+        target = api.target("", "configmaps", "default", "c")
+        first = read((await api.create(target, config("c"))).raw)
+        with pytest.raises(ApiError, match=why):
+            await api.update(target, {**first, "metadata": {**first["metadata"], **metadata}})
+        assert read(await api.get(target)) == first
+
+    run(case)
+
+
+def test_the_server_says_what_only_the_server_says() -> None:
+    async def case(api: Api) -> None:
+        target = api.target("", "configmaps", "default", "c")
+        told = config(
+            "c", uid="mine", creationTimestamp="2020-01-01T00:00:00Z", deletionTimestamp="2020-01-01T00:00:00Z"
+        )
+        made = read((await api.create(target, told)).raw)["metadata"]
+        assert made["uid"] != "mine"
+        assert made["creationTimestamp"] == "2027-01-15T08:00:00Z"
+        assert "deletionTimestamp" not in made
+        with pytest.raises(ApiError, match="resourceVersion should not be set on objects to be created"):
+            await api.create(api.target("", "configmaps", "default"), config("d", resourceVersion="7"))
+        with pytest.raises(ApiError, match="name or generateName is required") as caught:
+            await api.create(api.target("", "configmaps", "default"), {"metadata": None})
+        assert caught.value.code == 422
+
+    run(case)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "why"),
+    [
+        ({"resource_version": "x"}, 400, "invalid resource version"),
+        ({"resource_version": "99999"}, 504, "Too large resource version: 99999, current: "),
+        ({"match": "Exact"}, 422, "resourceVersionMatch is forbidden unless resourceVersion is provided"),
+        ({"match": "Exact", "resource_version": "0"}, 422, 'is forbidden for resourceVersion "0"'),
+        ({"match": "Nearly", "resource_version": "1"}, 422, 'Unsupported value: "Nearly"'),
+        ({"continue_token": "x"}, 400, "continue key is not valid"),
+        ({"continue_token": "x", "resource_version": "3"}, 400, "not allowed when using continue"),
+        ({"fields": "spec.x=1"}, 400, "field label not supported: spec.x"),
+        ({"labels": "a in"}, 400, "unable to parse requirement"),
+    ],
+)
+def test_lists_that_cannot_be(options: dict[str, Any], code: int, why: str) -> None:
+    async def case(api: Api) -> None:
+        with pytest.raises(ApiError, match=why) as caught:
+            await api.list(api.target("", "configmaps", "default"), ListOptions(**options))
+        assert caught.value.code == code
+
+    run(case)

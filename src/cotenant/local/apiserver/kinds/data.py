@@ -1,4 +1,4 @@
-"""ConfigMaps and Secrets: one that says it is immutable stays as it is; a Secret's type stays in any case.
+"""ConfigMaps and Secrets: one that says it is immutable stays as it is; a Secret's type and a revision's data stay in any case.
 
 Source: Kubernetes documentation "Immutable ConfigMaps" and "Immutable Secrets".
 """
@@ -23,6 +23,14 @@ class DataBehaviour(Behaviour):
             return []
         changed = [name for name in ("immutable", "data", "binaryData") if obj.get(name) != old.get(name)]
         return [Cause("FieldValueForbidden", _WHY, name) for name in changed]
+
+
+class RevisionBehaviour(Behaviour):
+    """A ControllerRevision: a snapshot."""
+
+    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
+        """Its data never changes."""
+        return [immutable("data", obj.get("data"))] if obj.get("data") != old.get("data") else []
 
 
 class SecretBehaviour(DataBehaviour):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from cotenant.local.apiserver.contract import Manifest, Resource, Scope
 from cotenant.local.apiserver.kinds.behaviour import Behaviour, SpecBehaviour
-from cotenant.local.apiserver.kinds.data import DataBehaviour, SecretBehaviour
+from cotenant.local.apiserver.kinds.data import DataBehaviour, RevisionBehaviour, SecretBehaviour
 from cotenant.local.apiserver.kinds.events import EventBehaviour
 from cotenant.local.apiserver.kinds.namespaces import NamespaceBehaviour
 from cotenant.local.apiserver.kinds.nodes import NodeBehaviour
@@ -232,6 +232,7 @@ def behaviours(*, taints_new_nodes: bool = True) -> dict[tuple[str, str], Behavi
         ("", "persistentvolumes"): VolumeBehaviour(),
         ("", "pods"): PodBehaviour(),
         ("", "services"): ServiceBehaviour(),
+        ("apps", "controllerrevisions"): RevisionBehaviour(),
         ("apps", "daemonsets"): WorkloadBehaviour(daemon_status),
         ("apps", "deployments"): workload,
         ("apps", "replicasets"): WorkloadBehaviour(replica_status),
