@@ -27,6 +27,7 @@ from cotenant.engine.podstate import SEATED, Entry, State
 from cotenant.engine.preempting import Preempting
 from cotenant.engine.preemption import Budgets
 from cotenant.engine.seating import Seating, half_of_a_node
+from cotenant.engine.told import Memory
 from cotenant.model.arrays import PendingArrays
 from cotenant.model.decision import DecisionRecord
 from cotenant.model.errors import Permanent
@@ -77,7 +78,8 @@ class Cluster:
         self._start_empty()
 
     def _start_empty(self) -> None:
-        self._seating = Seating(half_of_a_node(self._nodes), self.profile.knobs.pressure_factor)
+        memory = Memory(self.profile.score)
+        self._seating = Seating(half_of_a_node(self._nodes), self.profile.knobs.pressure_factor, memory)
         self.queue = ClusterQueue(self.settings.backoff, self.settings.flush_s)
         self.nominations = Nominations(self._seating)
         self._placing = Placing(self._seating, self.profile, self._rng)
@@ -627,6 +629,7 @@ class Cluster:
     def validate(self) -> None:
         """The facts, the seats, the queue and every pod's state agree. Raises `Permanent`."""
         self._seating.validate()
+        self._placing.validate()
         self.queue.validate()
         self.nominations.validate()
         rows = self._seating.encoder.node_rows

@@ -21,6 +21,7 @@ from cotenant.engine.seating import Seating
 from cotenant.engine.told import Account, blank, helped, place_told
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.decision import Candidate, DecisionRecord
+from cotenant.model.errors import Permanent
 from cotenant.model.reasons import Rejection
 from cotenant.policy.placement.compiled import REASONS, Reject, commit, reject_rows, sample_size, score_rows
 from cotenant.policy.placement.preference import passing, scaled
@@ -118,6 +119,7 @@ class Placing:
         account.score[0] = total.max()
         account.rows[0] = row
         commit(nodes, row, shapes, k)
+        self._seating.memory.changed(row)
         return account
 
     def _judge(self, shapes: Int, allowed: Mask, now_s: float) -> Account:
@@ -136,6 +138,7 @@ class Placing:
             now_s,
             self._knobs,
             self._rng,
+            seating.memory,
         )
 
     def helped(self, shapes: Sequence[int], rows: Sequence[int]) -> Mask:
@@ -149,6 +152,17 @@ class Placing:
             int(self.profile.fit),
             self._knobs,
         )
+
+    def validate(self) -> None:
+        """What is remembered of shapes is what a judgement would say now. Raises `Permanent`."""
+        nodes, shapes, memory = self._seating.ledger.nodes, self._seating.ledger.shapes, self._seating.memory
+        for k, slot in memory.remembered():
+            verdicts = np.empty(nodes.capacity.shape[0], dtype=np.int64)
+            reject_rows(nodes, shapes, k, int(self.profile.fit), self._knobs, verdicts)
+            current = memory.stamps[slot] == memory.version
+            wrong = np.flatnonzero(current & (memory.verdicts[slot] != verdicts))
+            if len(wrong):
+                raise Permanent(f"shape {k} is remembered as {memory.verdicts[slot, wrong[0]]} on row {wrong[0]}")
 
     # ---- accounts
 

@@ -16,6 +16,7 @@ from cotenant.engine.encoding import Encoder
 from cotenant.engine.ledger import Ledger
 from cotenant.engine.narrowing import Narrowing
 from cotenant.engine.podstate import Entry
+from cotenant.engine.told import Memory
 from cotenant.model.arrays import Float, Int
 from cotenant.model.errors import Permanent
 from cotenant.model.node import Node
@@ -27,7 +28,7 @@ _RECLAIM_AFTER = 20_000  # pods gone
 class Seating:
     """The cluster's seats."""
 
-    def __init__(self, half_node_cores: float, pressure_factor: float) -> None:
+    def __init__(self, half_node_cores: float, pressure_factor: float, memory: Memory) -> None:
         self.encoder = Encoder(half_node_cores, pressure_factor)
         self.narrowing = Narrowing(self.encoder)
         self.ledger = Ledger(self.encoder.nodes(), self.encoder.shapes(), 0, 0)
@@ -35,6 +36,7 @@ class Seating:
         self.reserved: dict[str, Entry] = {}  # uid -> pod whose room is kept on its nominated node
         self.changed: set[int] = set()  # rows with more room, or that changed otherwise, since the last look
         self.names: list[str] = []  # row -> node's name
+        self.memory = memory  # of judgements: told of every row that changes
         self.by_number: list[Entry] = []
         self.priorities: Int = np.zeros(64, dtype=np.int64)  # by number
         self.started_s: Float = np.full(64, np.nan)
@@ -62,6 +64,7 @@ class Seating:
             self.encoder.update_node(node)
         self._grown = True
         self.changed.add(row)
+        self._touch(row)
         return True
 
     def node_gone(self, name: str) -> bool:
@@ -78,6 +81,7 @@ class Seating:
         self.encoder.remove_node(name)
         self.names[row] = ""
         self.changed.discard(row)
+        self._touch(row)
         self._grown = True
         return True
 
@@ -86,6 +90,11 @@ class Seating:
         row = self.encoder.node_rows.get(name)
         if row is not None:
             self.encoder.nodes().report[row] = values
+            self._touch(row)
+
+    def _touch(self, row: int) -> None:
+        self.memory.resize(len(self.encoder.nodes().ready))
+        self.memory.changed(row)
 
     # ---- pods
 
@@ -197,6 +206,7 @@ class Seating:
         del self.reserved[entry.seen.uid]
         self._adopt()
         self.ledger.remove(np.array([entry.number]))
+        self.memory.changed(entry.row)
         if freed:
             self.changed.add(entry.row)
         entry.row = entry.wanted = -1
@@ -204,7 +214,9 @@ class Seating:
     def lift(self, entries: Iterable[Entry]) -> None:
         """Let a judgement not see these reservations, until `lay`."""
         self._adopt()
-        self.ledger.remove(_column(entry.number for entry in entries))
+        lifted = list(entries)
+        self.ledger.remove(_column(entry.number for entry in lifted))
+        self.memory.changed(_column(entry.row for entry in lifted))
 
     def lay(self, entries: Iterable[Entry]) -> None:
         """Put back reservations that were lifted."""
@@ -214,6 +226,7 @@ class Seating:
     def _add(self, entry: Entry, row: int) -> None:
         self._adopt()
         self.ledger.place(np.array([entry.number]), np.array([row]), np.array([entry.shape]))
+        self.memory.changed(row)
 
     def _adopt(self) -> None:
         if self._grown:
@@ -232,6 +245,7 @@ class Seating:
         leaving = [entry for entry in moved if entry.row >= 0]
         if leaving:
             self.ledger.remove(_column(entry.number for entry in leaving))
+            self.memory.changed(_column(entry.row for entry in leaving))
             for entry in leaving:
                 self.narrowing.leave(entry.number)
                 self.changed.add(entry.row)
@@ -242,6 +256,7 @@ class Seating:
         if self._released >= _RECLAIM_AFTER:
             self._released = 0
             self.encoder.reclaim()
+            self.memory.forget()
             self._grown = True
             self._adopt()
         coming = [entry for entry in moved if entry.wanted >= 0]
@@ -251,6 +266,7 @@ class Seating:
                 _column(entry.wanted for entry in coming),
                 _column(entry.shape for entry in coming),
             )
+            self.memory.changed(_column(entry.wanted for entry in coming))
             for entry in coming:
                 self.narrowing.seat(entry.number, entry.wanted)
                 entry.row = entry.wanted

@@ -1,8 +1,10 @@
 """The compiled placement that also tells why: the same choices as `place_queue`, with an account of each.
 
-Problem: every bind carries its decision record, and to judge again in NumPy what was just judged costs more than the judgement. Choice: the
-compiled loop counts its verdicts and keeps the best few scores while they are at hand, some microseconds a pod. Limits: names of
-resources and taints are not known here (engine/rejections.py names them for pods that wait); only the best `BEST` nodes are kept.
+Problem: every bind carries its decision record, and to judge again in NumPy what was just judged costs more than the judgement; and the pods of
+one template ask the same question of thousands of nodes of which one has changed. Choice: verdicts and scores of the shapes judged last are
+remembered with the version of each row, so only changed rows are judged anew; while they are at hand the verdicts are counted and the
+best few scores kept. Limits: whoever changes the ledger must tell `Memory`; names of resources and taints are not known here
+(engine/rejections.py names them for pods that wait); scores that depend on the time are judged in full.
 """
 
 from __future__ import annotations
@@ -13,10 +15,27 @@ import numpy as np
 
 from cotenant.model.arrays import Float, Int, Mask, NodeArrays, ShapeArrays
 from cotenant.model.compiled import njit
-from cotenant.policy.placement.compiled import Reject, choose, commit, rejection
+from cotenant.policy.placement.compiled import Reject, Score, commit, rejection
+from cotenant.policy.placement.scores.founding import founding_at
+from cotenant.policy.placement.scores.interference import interference_at, paragon_like_at
+from cotenant.policy.placement.scores.kube import kube_default_at
+from cotenant.policy.placement.scores.packing import (
+    balance_at,
+    best_fit_at,
+    dot_product_at,
+    fewest_pods_at,
+    least_allocated_at,
+)
 
 BEST = 3
 _VERDICTS = len(Reject) + 1
+_NOT_READY = int(Reject.NOT_READY)
+_BEST_FIT, _LEAST_ALLOCATED = int(Score.BEST_FIT), int(Score.LEAST_ALLOCATED)
+_BALANCE, _FEWEST_PODS, _DOT_PRODUCT = int(Score.BALANCE), int(Score.FEWEST_PODS), int(Score.DOT_PRODUCT)
+_KUBE_DEFAULT, _INTERFERENCE = int(Score.KUBE_DEFAULT), int(Score.INTERFERENCE)
+_FOUNDING, _FOUNDING_LEDGER = int(Score.FOUNDING), int(Score.FOUNDING_LEDGER)
+_PARAGON_LIKE = int(Score.PARAGON_LIKE)
+_BY_TIME = (Score.FOUNDING, Score.FOUNDING_LEDGER)
 
 
 class Account(NamedTuple):
@@ -30,8 +49,133 @@ class Account(NamedTuple):
 
 
 @njit
+def _rescore(
+    score: int, nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int, now_s: float, knobs: Float, out: Float
+) -> None:
+    """`score_rows` for some rows. The choice of score stands outside the loops for the same reason as there."""
+    if score == _INTERFERENCE:
+        for n in rows:
+            out[n] = interference_at(nodes, n, shapes, k, knobs)
+    elif score == _PARAGON_LIKE:
+        for n in rows:
+            out[n] = paragon_like_at(nodes, n, shapes, k, knobs)
+    elif score == _FOUNDING:
+        for n in rows:
+            out[n] = founding_at(nodes, n, shapes, k, now_s, False)
+    elif score == _FOUNDING_LEDGER:
+        for n in rows:
+            out[n] = founding_at(nodes, n, shapes, k, now_s, True)
+    elif score == _KUBE_DEFAULT:
+        for n in rows:
+            out[n] = kube_default_at(nodes, n, shapes, k)
+    elif score == _DOT_PRODUCT:
+        for n in rows:
+            out[n] = dot_product_at(nodes, n, shapes, k)
+    elif score == _FEWEST_PODS:
+        for n in rows:
+            out[n] = fewest_pods_at(nodes, n, shapes, k)
+    elif score == _BALANCE:
+        for n in rows:
+            out[n] = balance_at(nodes, n, shapes, k)
+    elif score == _LEAST_ALLOCATED:
+        for n in rows:
+            out[n] = least_allocated_at(nodes, n, shapes, k)
+    elif score == _BEST_FIT:
+        for n in rows:
+            out[n] = best_fit_at(nodes, n, shapes, k)
+    else:
+        for n in rows:
+            out[n] = 0.0
+
+
+@njit
+def _refresh(
+    nodes: NodeArrays,
+    shapes: ShapeArrays,
+    k: int,
+    fit: int,
+    score: int,
+    now_s: float,
+    knobs: Float,
+    version: Int,
+    stamps: Int,
+    verdicts: Int,
+    scores: Float,
+    scratch: Int,
+) -> None:
+    """Judge anew the rows that have changed since this shape was last judged."""
+    count = 0
+    for n in range(version.shape[0]):
+        if stamps[n] != version[n]:
+            scratch[count] = n
+            count += 1
+    rows = scratch[:count]
+    for n in rows:
+        verdicts[n] = rejection(nodes, n, shapes, k, fit, knobs)
+        stamps[n] = version[n]
+    _rescore(score, nodes, shapes, k, rows, now_s, knobs, scores)
+
+
+@njit
+def _pick(
+    verdicts: Int,
+    scores: Float,
+    allowed: Mask,
+    random_ties: bool,
+    sample: int,
+    cursor: Int,
+    rng: np.random.Generator,
+    counts: Int,
+    best: Int,
+    best_scores: Float,
+) -> int:
+    """What `choose` would choose, and the account."""
+    size = verdicts.shape[0]
+    narrowed = allowed.shape[0] > 0
+    counts[:] = 0
+    width = best.shape[0]
+    for n in range(size):
+        verdict = verdicts[n]
+        if narrowed and not allowed[n]:
+            verdict = _NOT_READY
+        counts[verdict] += 1
+        if verdict != 0 or (best[width - 1] >= 0 and scores[n] <= best_scores[width - 1]):
+            continue
+        at = width - 1
+        while at > 0 and (best[at - 1] < 0 or scores[n] > best_scores[at - 1]):
+            best[at] = best[at - 1]
+            best_scores[at] = best_scores[at - 1]
+            at -= 1
+        best[at] = n
+        best_scores[at] = scores[n]
+    start = cursor[0] if sample > 0 else 0
+    chosen, chosen_score, ties, passed, examined = -1, -np.inf, 0, 0, 0
+    if counts[0] > 0:
+        for i in range(size):
+            n = start + i
+            if n >= size:
+                n -= size
+            examined += 1
+            if verdicts[n] != 0 or (narrowed and not allowed[n]):
+                continue
+            passed += 1
+            if scores[n] > chosen_score:
+                chosen, chosen_score, ties = n, scores[n], 1
+            elif random_ties and scores[n] == chosen_score:
+                ties += 1
+                if rng.random() * ties < 1.0:
+                    chosen = n
+            if sample > 0 and passed >= sample:
+                break
+    if sample > 0:
+        cursor[0] = (start + examined) % size
+    return chosen
+
+
+@njit
 def _place(
     queue: Int,
+    slots: Int,
     nodes: NodeArrays,
     shapes: ShapeArrays,
     allowed: Mask,
@@ -43,6 +187,10 @@ def _place(
     now_s: float,
     knobs: Float,
     rng: np.random.Generator,
+    version: Int,
+    stamps: Int,
+    verdicts: Int,
+    scores: Float,
     rows: Int,
     counts: Int,
     best: Int,
@@ -50,35 +198,80 @@ def _place(
     chosen: Float,
 ) -> None:
     failed = np.zeros(shapes.request.shape[0], np.bool_)
-    verdicts = np.empty(nodes.capacity.shape[0], np.int64)
-    scores = np.empty(nodes.capacity.shape[0], np.float64)
-    width = best.shape[1]
+    scratch = np.empty(version.shape[0], np.int64)
+    last = stamps.shape[0] - 1
     for i in range(queue.shape[0]):
-        k = queue[i]
+        k, slot = queue[i], slots[i]
         if failed[k]:
             continue
-        n = choose(
-            nodes, shapes, k, allowed, fit, score, random_ties, sample, cursor, now_s, knobs, rng, verdicts, scores
+        if slot == last:  # shared by shapes that have no slot of their own
+            stamps[slot] = -1
+        _refresh(
+            nodes, shapes, k, fit, score, now_s, knobs, version, stamps[slot], verdicts[slot], scores[slot], scratch
         )
-        counts[i] = 0
-        for row in range(verdicts.shape[0]):
-            counts[i, verdicts[row]] += 1
+        n = _pick(
+            verdicts[slot], scores[slot], allowed, random_ties, sample, cursor, rng, counts[i], best[i], best_scores[i]
+        )
         if n < 0:
             failed[k] = True
             continue
-        for row in range(verdicts.shape[0]):
-            if verdicts[row] != 0 or (best[i, width - 1] >= 0 and scores[row] <= best_scores[i, width - 1]):
-                continue
-            at = width - 1
-            while at > 0 and (best[i, at - 1] < 0 or scores[row] > best_scores[i, at - 1]):
-                best[i, at] = best[i, at - 1]
-                best_scores[i, at] = best_scores[i, at - 1]
-                at -= 1
-            best[i, at] = row
-            best_scores[i, at] = scores[row]
-        chosen[i] = scores[n]
+        chosen[i] = scores[slot, n]
         rows[i] = n
         commit(nodes, n, shapes, k)
+        version[n] += 1
+
+
+class Memory:
+    """Verdicts and scores of the shapes that were judged last, and which version of each row they are of.
+
+    Who changes a row of the ledger counts up `version[row]`; a shape is judged anew only on rows whose version is another than the one it
+    was judged on. Scores that depend on the time are not remembered.
+    """
+
+    def __init__(self, score: Score, slots: int = 48) -> None:
+        self.version: Int = np.zeros(0, dtype=np.int64)
+        self._score = score
+        self._slots = slots
+        self._of: dict[int, int] = {}  # shape -> slot, the longest unused first
+        self.forget()
+
+    def forget(self) -> None:
+        """Rows of shapes have been given to other shapes."""
+        self._of.clear()
+        size = len(self.version)
+        self.stamps = np.full((self._slots + 1, size), -1, dtype=np.int64)
+        self.verdicts = np.zeros((self._slots + 1, size), dtype=np.int64)
+        self.scores = np.zeros((self._slots + 1, size))
+
+    def resize(self, rows: int) -> None:
+        """The ledger has so many rows now."""
+        if rows > len(self.version):
+            self.version = np.concatenate([self.version, np.zeros(rows - len(self.version), dtype=np.int64)])
+            self.forget()
+
+    def changed(self, rows: Int | int) -> None:
+        """These rows, each named once or more, are not what they were."""
+        self.version[rows] += 1
+
+    def remembered(self) -> tuple[tuple[int, int], ...]:
+        """Shapes and their slots."""
+        return tuple(self._of.items())
+
+    def slots_of(self, queue: Int) -> Int:
+        """A slot for each shape of the queue; the last one is shared by those that have none."""
+        if self._score in _BY_TIME:
+            return np.full(len(queue), self._slots, dtype=np.int64)
+        slots: dict[int, int] = {}
+        for k in dict.fromkeys(queue.tolist()):
+            slot = self._of.pop(k, -1)
+            if slot < 0 and len(self._of) + len(slots) < self._slots:
+                slot = len(self._of) + len(slots)
+            elif slot < 0 and self._of:
+                slot = self._of.pop(next(iter(self._of)))
+                self.stamps[slot] = -1
+            slots[k] = slot if slot >= 0 else self._slots
+        self._of.update((k, slot) for k, slot in slots.items() if slot < self._slots)
+        return np.array([slots[k] for k in queue.tolist()], dtype=np.int64)
 
 
 @njit
@@ -116,11 +309,14 @@ def place_told(
     now_s: float,
     knobs: Float,
     rng: np.random.Generator,
+    memory: Memory,
 ) -> Account:
-    """As `place_queue`, with the account. Changes `nodes` in place."""
+    """As `place_queue`, with the account. Changes `nodes` in place, and says so to `memory`."""
     account = blank(len(queue))
+    memory.resize(nodes.capacity.shape[0])
     _place(
-        queue, nodes, shapes, allowed, fit, score, random_ties, sample, cursor, now_s, knobs, rng,
+        queue, memory.slots_of(queue), nodes, shapes, allowed, fit, score, random_ties, sample, cursor, now_s, knobs, rng,
+        memory.version, memory.stamps, memory.verdicts, memory.scores,
         account.rows, account.counts, account.best, account.scores, account.score,
     )  # fmt: skip
     return account

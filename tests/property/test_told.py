@@ -1,0 +1,107 @@
+"""The placement that remembers must choose exactly as the one that judges every row anew, whatever happens to the rows in between."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cotenant.engine.encoding import Encoder
+from cotenant.engine.told import Memory, helped, place_told
+from cotenant.model.arrays import Mask, NodeArrays, Param
+from cotenant.model.labels import Labels
+from cotenant.model.node import Node
+from cotenant.model.pod import Pod
+from cotenant.model.resources import Amounts
+from cotenant.policy.placement.compiled import Fit, Score, place_queue, plain_rejections
+from cotenant.policy.placement.knobs import Knobs
+
+KNOBS = Knobs().array()
+NOBODY: Mask = np.empty(0, dtype=np.bool_)
+
+
+def world(rng: np.random.Generator, nodes: int, shapes: int) -> Encoder:
+    encoder = Encoder(4.0)
+    for i in range(nodes):
+        cpu = int(rng.choice([2000, 4000, 8000]))
+        labels = Labels.of({"disk": "fast"} if rng.random() < 0.5 else {})
+        encoder.add_node(Node(f"n{i}", Amounts.of({"cpu": cpu, "memory": cpu << 20}), labels, ready=rng.random() < 0.9))
+    for i in range(shapes):
+        cpu = int(rng.choice([100, 300, 700, 5000]))
+        wants = Labels.of({"disk": "fast"}) if rng.random() < 0.3 else Labels()
+        encoder.intern(
+            Pod(f"p{i}", requests=Amounts.of({"cpu": cpu + i, "memory": cpu << 19}), node_selector=wants).shape()
+        )
+    params = encoder.shapes().params
+    params[:, Param.SENSITIVITY] = rng.lognormal(-1.4, 1.0, len(params))
+    params[:, Param.PRESSURE] = rng.random(len(params))
+    return encoder
+
+
+def copied(nodes: NodeArrays) -> NodeArrays:
+    return NodeArrays._make(column.copy() for column in nodes)
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(list(Score)),
+    st.sampled_from([0, 3]),
+    st.booleans(),
+    st.sampled_from([2, 48]),
+)
+def test_remembering_changes_no_choice(seed: int, score: Score, sample: int, random_ties: bool, slots: int) -> None:
+    rng = np.random.default_rng(seed)
+    encoder = world(rng, 9, 5)
+    nodes, shapes = encoder.nodes(), encoder.shapes()
+    plain = copied(nodes)
+    memory = Memory(score, slots)
+    cursors = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    chances = np.random.default_rng(seed), np.random.default_rng(seed)
+    for step in range(6):
+        queue = rng.integers(0, 5, int(rng.integers(1, 12)))
+        allowed = rng.random(9) < 0.6 if rng.random() < 0.4 else NOBODY
+        now_s = 100.0 * step
+        told = place_told(
+            queue, nodes, shapes, allowed, Fit.REQUESTS, score, random_ties, sample, cursors[0], now_s, KNOBS, chances[0], memory
+        )  # fmt: skip
+        rows = place_queue(
+            queue,
+            plain,
+            shapes,
+            allowed,
+            Fit.REQUESTS,
+            score,
+            random_ties,
+            sample,
+            cursors[1],
+            now_s,
+            KNOBS,
+            chances[1],
+        )
+        assert told.rows.tolist() == rows.tolist()
+        assert (told.counts[told.rows >= 0].sum(axis=1) == 9).all()
+        for i in np.flatnonzero(told.rows >= 0).tolist():
+            finite = told.best[i][told.best[i] >= 0]
+            assert sample or told.score[i] == told.scores[i, 0]
+            assert len(set(finite.tolist())) == len(finite)
+        row = int(rng.integers(0, 9))  # something happens to a row: both are told, the memory by its version
+        for each in (nodes, plain):
+            each.ready[row] = not each.ready[row]
+            each.requested[row] = 0
+            each.report[row] = 0.5
+        memory.changed(row)
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=40, deadline=None)
+def test_helped_says_who_passes_on_the_rows_that_changed(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    encoder = world(rng, 9, 5)
+    nodes, shapes = encoder.nodes(), encoder.shapes()
+    nodes.requested[:, 0] = rng.integers(0, 8000, 9)
+    rows = rng.permutation(9)[: int(rng.integers(1, 5))]
+    expected = [bool((plain_rejections(nodes, shapes, k, Fit.REQUESTS, KNOBS)[rows] == 0).any()) for k in range(5)]
+    assert helped(np.arange(5), rows, nodes, shapes, Fit.REQUESTS, KNOBS).tolist() == expected
