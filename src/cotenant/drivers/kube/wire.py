@@ -7,14 +7,16 @@ reason. Limits: bytes that are not JSON are no answer at all: `Unavailable` for 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import msgspec
 
 from cotenant.drivers.kube.cache import HasMeta
 from cotenant.drivers.kube.errors import UNREADABLE, Refused, Unavailable, failure_of_status
-from cotenant.drivers.kube.objects import Kind, Status
+from cotenant.drivers.kube.objects import Kind, Pod, Status
+from cotenant.drivers.kube.sharing import PodSharing
 from cotenant.drivers.kube.watching import Said
 from cotenant.model.errors import Transient
 
@@ -97,6 +99,8 @@ class Reader(Generic[T]):
 
     def __init__(self, kind: Kind[T]) -> None:
         form = kind.form
+        # Pods are many and alike; nothing else is.
+        self._share = cast(Callable[[T], T], PodSharing()) if form is Pod else None
         self._object = msgspec.json.Decoder(form)
         self._page: msgspec.json.Decoder[_Page[T]] = msgspec.json.Decoder(_Page[form])  # type: ignore[valid-type]
         self._report: msgspec.json.Decoder[_Report[T]] = msgspec.json.Decoder(_Report[form])  # type: ignore[valid-type]
@@ -114,6 +118,8 @@ class Reader(Generic[T]):
         except UNREADABLE:
             meta, objects = self._apart(body, malformed)
         meta = meta or _ListMeta()
+        if self._share is not None:
+            objects = [self._share(obj) for obj in objects]
         return PageRead(objects, malformed, meta.version or "", meta.token or "")
 
     def line(self, line: bytes) -> Report[T] | Unreadable | Bookmark | Garbage | Refused | Transient:
@@ -123,7 +129,9 @@ class Reader(Generic[T]):
         except UNREADABLE as error:
             return self._other(line, str(error))
         said = _SAID.get(report.type)
-        return self._other(line, "") if said is None else Report(said, report.object)
+        if said is None:
+            return self._other(line, "")
+        return Report(said, report.object if self._share is None else self._share(report.object))
 
     def _other(self, line: bytes, why: str) -> Report[T] | Unreadable | Bookmark | Garbage | Refused | Transient:
         try:
