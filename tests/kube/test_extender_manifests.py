@@ -1,0 +1,68 @@
+"""What deploy/extender/ says is what the extender does."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cotenant.cli.main import app
+from cotenant.services.extender.metrics import VERBS
+from cotenant.services.extender.serving import Address
+
+FOLDER = Path(__file__).parents[2] / "deploy" / "extender"
+
+
+def documents(name: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((FOLDER / name).read_text()))
+
+
+@pytest.mark.parametrize("name", ["scheduler-names.yaml", "scheduler-full-nodes.yaml"])
+def test_the_configurations_ask_what_we_answer(name: str) -> None:
+    (configuration,) = documents(name)
+    assert configuration["apiVersion"] == "kubescheduler.config.k8s.io/v1"
+    (extender,) = configuration["extenders"]
+    asked = {value for key, value in extender.items() if key.endswith("Verb")}
+    assert {"filter", "prioritize"} <= asked <= set(VERBS)
+    assert extender["nodeCacheCapable"] is (name == "scheduler-names.yaml")
+    assert Address.parse("urlPrefix", extender["urlPrefix"].split("//")[1]).is_loopback
+    assert extender["urlPrefix"].startswith("https:") is bool(extender.get("tlsConfig"))
+    assert isinstance(extender["ignorable"], bool)
+
+
+def test_the_deployment_fits_the_configuration_and_the_command() -> None:
+    deployment, service = documents("deployment.yaml")
+    (configuration,) = documents("scheduler-names.yaml")
+    template = deployment["spec"]["template"]
+    containers = {each["name"]: each for each in template["spec"]["containers"]}
+    arguments = dict(each.removeprefix("--").partition("=")[::2] for each in containers["extender"]["args"])
+    _, bound, unused, *_ = app.parse_known_args(["extender", *containers["extender"]["args"]])  # every flag exists
+    assert not unused
+    assert bound.arguments["cluster"] is True
+    port = Address.parse("urlPrefix", configuration["extenders"][0]["urlPrefix"].split("//")[1]).port
+    assert Address.parse("listen", arguments["listen"]).port == port
+    assert port in {each["containerPort"] for each in containers["extender"]["ports"]}
+    assert service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
+    for name, container in containers.items():
+        mounted = {each["mountPath"] for each in container["volumeMounts"]}
+        used = [value for value in arguments.values() if value.startswith("/")] if name == "extender" else []
+        used += list(configuration["extenders"][0]["tlsConfig"].values()) if name == "kube-scheduler" else []
+        assert used
+        assert all(str(Path(path).parent) in mounted for path in used)
+        assert {each["name"] for each in container["volumeMounts"]} <= {
+            each["name"] for each in template["spec"]["volumes"]
+        }
+
+
+def test_the_role_grants_what_is_used_and_no_more() -> None:
+    role = next(each for each in documents("rbac.yaml") if each["kind"] == "ClusterRole")
+    granted = {(resource, verb) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
+    assert granted == {
+        ("nodes", "list"), ("nodes", "watch"), ("pods", "list"), ("pods", "watch"), ("pods/binding", "create")
+    }  # fmt: skip
+    accounts = {
+        (subject["kind"], subject["name"], subject["namespace"])
+        for each in documents("rbac.yaml")
+        for subject in each.get("subjects", ())
+    }
+    assert accounts == {("ServiceAccount", "cotenant-extended", "kube-system")}
