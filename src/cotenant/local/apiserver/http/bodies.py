@@ -3,8 +3,7 @@
 Problem: a body is the one thing that a stranger writes. It may be huge, bottomless, not JSON, JSON that says a field twice, or YAML whose
 aliases blow up. Choice: everything is bounded before it is decoded; JSON is decoded by msgspec, and only where its re-encoding is
 not as long as the body (so something may have been dropped) is it read again to find doubled fields. YAML is read without aliases.
-Limits: 3 MiB (the server's own limit in Kubernetes), 256 levels (Kubernetes: 10,000). Protobuf is refused with 415, and clients that
-can speak JSON fall back to it.
+Limits: 3 MiB (the server's own limit in Kubernetes), 256 levels (Kubernetes: 10,000).
 """
 
 from __future__ import annotations
@@ -35,7 +34,8 @@ def unsupported_media_type() -> ApiError:
     return ApiError(
         415,
         "UnsupportedMediaType",
-        "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml",
+        "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, "
+        "application/vnd.kubernetes.protobuf",
     )
 
 
@@ -148,6 +148,10 @@ def decode_object(body: bytes, content_type: str, kind: str) -> Manifest:
         document = decode_json(body, kind)
     elif media in ("application/yaml", "application/x-yaml", "text/yaml"):
         document = decode_yaml(body, kind)
+    elif media == "application/vnd.kubernetes.protobuf":
+        from cotenant.local.apiserver.http import protobuf
+
+        document = protobuf.decode(body, kind)
     else:
         raise unsupported_media_type()
     if not isinstance(document, dict):

@@ -32,7 +32,6 @@ from cotenant.local.apiserver.http.bodies import (
     duplicate_fields,
     is_surely_single,
     media_type,
-    unsupported_media_type,
 )
 from cotenant.local.apiserver.http.exchange import Exchange, Header
 from cotenant.local.apiserver.http.faces import ApiFace
@@ -279,8 +278,6 @@ class Resources:
     async def _delete_body(self, exchange: Exchange, query: Query) -> DeleteOptions:
         body = await exchange.body()
         content_type = exchange.header(b"content-type")
-        if body and media_type(content_type) not in ("application/json", "application/yaml"):
-            raise unsupported_media_type()
         return delete_options(query, decode_object(body, content_type, "DeleteOptions") if body else None)
 
     async def _delete(self, exchange: Exchange, target: Target, query: Query, wanted: Wanted) -> None:
