@@ -46,7 +46,7 @@ class _Tables(NamedTuple):
     messages: dict[str, dict[int, _Field]]
 
 
-class Malformed(Exception):  # noqa: N818  (told as a 400)
+class Malformed(Exception):
     """Not the encoding of the message that it should be."""
 
 

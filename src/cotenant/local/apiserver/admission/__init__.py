@@ -1,0 +1,1 @@
+"""External admission: webhooks that change or refuse what is written."""
