@@ -160,9 +160,8 @@ def _event_source(obj: Manifest, now: float) -> str:
     return f"{component}, {host}" if host else str(component)
 
 
-def _event_count(obj: Manifest, now: float) -> str:
-    count = at(obj, "series", "count") or obj.get("count") or obj.get("deprecatedCount") or 1
-    return str(count)
+def _event_count(obj: Manifest, now: float) -> Any:
+    return at(obj, "series", "count") or obj.get("count") or obj.get("deprecatedCount") or 1
 
 
 def _class_name(obj: Manifest, now: float) -> str:
@@ -170,8 +169,8 @@ def _class_name(obj: Manifest, now: float) -> str:
     return f"{name} (default)" if mapping(obj, "metadata", "annotations").get(_DEFAULT_CLASS) == "true" else name
 
 
-def _data(obj: Manifest, now: float) -> str:
-    return str(len(mapping(obj, "data")) + len(mapping(obj, "binaryData")))
+def _data(obj: Manifest, now: float) -> int:
+    return len(mapping(obj, "data")) + len(mapping(obj, "binaryData"))
 
 
 NODE = (
@@ -188,8 +187,8 @@ NODE = (
 )
 NAMESPACE = (NAME, field("Status", "status", "phase"), AGE)
 CONFIG_MAP = (NAME, text("Data", _data), AGE)
-SECRET = (NAME, field("Type", "type"), text("Data", lambda obj, now: str(len(mapping(obj, "data")))), AGE)
-SERVICE_ACCOUNT = (NAME, text("Secrets", lambda obj, now: str(len(sequence(obj, "secrets")))), AGE)
+SECRET = (NAME, field("Type", "type"), text("Data", lambda obj, now: len(mapping(obj, "data"))), AGE)
+SERVICE_ACCOUNT = (NAME, text("Secrets", lambda obj, now: len(sequence(obj, "secrets"))), AGE)
 SERVICE = (
     NAME,
     field("Type", "spec", "type"),

@@ -24,6 +24,7 @@ from cotenant.local.apiserver.admission.configuration import GROUP, MUTATING, VA
 from cotenant.local.apiserver.admission.review import CallFailed, Verdict
 from cotenant.local.apiserver.contract import ApiError, Manifest, Target, WriteOptions
 from cotenant.local.apiserver.patching import json_patch
+from cotenant.local.apiserver.verbs import Api
 
 _encode = msgspec.json.Encoder().encode
 
@@ -207,3 +208,10 @@ def _task() -> asyncio.Task[Any]:
     task = asyncio.current_task()
     assert task is not None  # writes run in tasks
     return task
+
+
+def attach(api: Api) -> Webhooks:
+    """Have an API server ask its webhooks from now on. Close what is returned before the API."""
+    webhooks = Webhooks(api.context.store.table, api.context.lookup)
+    api.admission.append(webhooks)
+    return webhooks
