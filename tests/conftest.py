@@ -9,7 +9,11 @@ import pytest
 def pytest_report_header() -> str:
     """Which API servers the cases of tests/kube run on."""
     real = os.environ.get("COTENANT_TEST_KUBECONFIG")
-    return f"kube: local server, and the one of {real}" if real else "kube: local server only (COTENANT_TEST_KUBECONFIG is not set)"
+    return (
+        f"kube: local server, and the one of {real}"
+        if real
+        else "kube: local server only (COTENANT_TEST_KUBECONFIG is not set)"
+    )
 
 
 FAKES = Path(__file__).parent / "fakes"

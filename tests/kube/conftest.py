@@ -209,7 +209,7 @@ class Kube:
         end = time.monotonic() + timeout_s
         while True:
             answer = self.request("GET", path, **query)
-            document = answer.json
+            document = answer.json if answer.body.startswith(b"{") else {"code": answer.code}
             if holds(document):
                 return document
             assert time.monotonic() < end, f"{path} stays {answer.body[:800]!r}"
@@ -250,6 +250,7 @@ class _Local:
     async def _serve(self) -> None:
         from cotenant.local.apiserver.admission.webhooks import attach
         from cotenant.local.apiserver.assembly import assemble
+        from cotenant.local.apiserver.custom.serving import CustomKinds
         from cotenant.local.apiserver.http.app import Application
         from cotenant.local.apiserver.http.auth import Credentials, kubeconfig, new_token, write_private
         from cotenant.local.apiserver.http.server import HttpServer
@@ -257,8 +258,11 @@ class _Local:
         from cotenant.local.apiserver.store import Store
 
         self._stop = asyncio.Event()
-        api = assemble(Store())
+        api = assemble(Store(), taints_new_nodes=False)
         await api.bootstrap()
+        kinds = CustomKinds(api)
+        api.admission.append(kinds)
+        await kinds.start()
         webhooks = attach(api)
         token = new_token()
         now = datetime.datetime.now(datetime.UTC)
@@ -271,6 +275,7 @@ class _Local:
         self._started.set()
         await self._stop.wait()
         await server.stop()
+        await kinds.stop()
         await webhooks.close()
         await api.close()
 
@@ -318,7 +323,9 @@ def node(kube: Kube) -> Iterator[str]:
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
     capacity = {"cpu": "4", "memory": "8Gi", "pods": "110"}
     status = {"conditions": [ready], "capacity": capacity, "allocatable": capacity}
-    kube.create("/api/v1/nodes", {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}, "status": status})
+    kube.create(
+        "/api/v1/nodes", {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}, "status": status}
+    )
     yield name
     kube.request("DELETE", f"/api/v1/nodes/{name}")
 
@@ -341,7 +348,12 @@ class Kubectl:
     def __init__(self, binary: str, kubeconfig: Path, namespace: str, home: Path) -> None:
         self._binary = binary
         self._namespace = namespace
-        self._environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "HOME": str(home), "KUBECACHEDIR": str(home / "cache")}
+        self._environment = {
+            **os.environ,
+            "KUBECONFIG": str(kubeconfig),
+            "HOME": str(home),
+            "KUBECACHEDIR": str(home / "cache"),
+        }
 
     def run(
         self, *words: str, text: str | None = None, environment: dict[str, str] | None = None
@@ -358,7 +370,9 @@ class Kubectl:
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         command = [self._binary, "--namespace", self._namespace, *words]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self._environment)
+        return subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self._environment
+        )
 
 
 def binaries() -> list[str]:
@@ -368,7 +382,9 @@ def binaries() -> list[str]:
 
 
 @pytest.fixture(params=binaries(), ids=lambda binary: "kubectl" if "/tmp" not in binary else "other kubectl")
-def kubectl(request: pytest.FixtureRequest, kube: Kube, namespace: str, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
+def kubectl(
+    request: pytest.FixtureRequest, kube: Kube, namespace: str, tmp_path_factory: pytest.TempPathFactory
+) -> Kubectl:
     """kubectl in this case's namespace."""
     if not request.param:
         pytest.skip("kubectl is not installed (Debian: apt-get install kubernetes-client)")
@@ -398,7 +414,13 @@ class Hook:
                 hook.asked.append(review)
                 answer = hook.answer(review)
                 code = answer if isinstance(answer, int) else 200
-                body = answer if isinstance(answer, bytes) else b"" if isinstance(answer, int) else json.dumps(answer).encode()
+                body = (
+                    answer
+                    if isinstance(answer, bytes)
+                    else b""
+                    if isinstance(answer, int)
+                    else json.dumps(answer).encode()
+                )
                 self.send_response(code)
                 self.send_header("content-type", "application/json")
                 self.send_header("content-length", str(len(body)))

@@ -20,7 +20,9 @@ def binding(name: str, node: str, **metadata: Any) -> dict[str, Any]:
 def test_a_bind_sets_node_condition_annotations_and_labels_at_once(kube: Any, pods: str, make_pod: Any) -> None:
     made = kube.create(pods, make_pod())
     answer = kube.request(
-        "POST", f"{pods}/p/binding", binding("p", "n1", uid=made["metadata"]["uid"], annotations={"why": "there"}, labels={"l": "1"})
+        "POST",
+        f"{pods}/p/binding",
+        binding("p", "n1", uid=made["metadata"]["uid"], annotations={"why": "there"}, labels={"l": "1"}),
     )
     assert answer.code == 201
     assert answer.json["kind"] == "Status"
@@ -77,7 +79,11 @@ def test_a_slow_reader_is_cut_off_without_an_error_event(kube: Any, configs: str
     made = kube.create(configs, {"metadata": {"name": "big"}, "data": {"x": ""}})
     with kube.watch(configs, resourceVersion=made["metadata"]["resourceVersion"], timeoutSeconds="120") as watch:
         for turn in range(400):
-            kube.patch(f"{configs}/big", {"data": {"x": f"{turn}" * 150_000}}, headers={"accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"})
+            kube.patch(
+                f"{configs}/big",
+                {"data": {"x": f"{turn}" * 150_000}},
+                headers={"accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"},
+            )
         events = watch.rest()
     assert 0 < len(events) < 400
     assert {event["type"] for event in events} == {"MODIFIED"}
@@ -104,7 +110,9 @@ def test_initial_events_end_with_a_marked_bookmark(kube: Any, configs: str) -> N
         assert bookmark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
         kube.patch(f"{configs}/mine", {"data": {"a": "b"}})
         (changed,) = watch.until("MODIFIED")
-    assert int(changed["object"]["metadata"]["resourceVersion"]) > int(bookmark["object"]["metadata"]["resourceVersion"])
+    assert int(changed["object"]["metadata"]["resourceVersion"]) > int(
+        bookmark["object"]["metadata"]["resourceVersion"]
+    )
 
 
 def test_resources_are_resized_in_place(kube: Any, pods: str, node: str, make_pod: Any) -> None:
@@ -122,12 +130,16 @@ def eviction(name: str) -> dict[str, Any]:
     return {"kind": "Eviction", "apiVersion": "policy/v1", "metadata": {"name": name}}
 
 
-def test_eviction_under_an_unprocessed_budget_is_told_to_wait(kube: Any, pods: str, namespace: str, make_pod: Any) -> None:
+def test_eviction_under_an_unprocessed_budget_is_told_to_wait(
+    kube: Any, pods: str, namespace: str, make_pod: Any
+) -> None:
     budget = {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "p"}}}}
     kube.create(f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets", budget)
     kube.create(pods, make_pod())
     kube.create(f"{pods}/p/binding", binding("p", "n1"))
-    kube.patch(f"{pods}/p/status", {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}})
+    kube.patch(
+        f"{pods}/p/status", {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
+    )
     answer = kube.request("POST", f"{pods}/p/eviction", eviction("p"))
     assert (answer.code, answer.reason) == (429, "TooManyRequests")
     assert kube.get(f"{pods}/p")["metadata"].get("deletionTimestamp") is None
@@ -159,7 +171,9 @@ def test_an_event_may_not_generate_a_name_from_a_dot(kube: Any, namespace: str) 
 
 def test_scheduler_name_is_set_on_create_only(kube: Any, pods: str, make_pod: Any) -> None:
     kube.create(pods, make_pod())
-    answer = kube.request("PATCH", f"{pods}/p", {"spec": {"schedulerName": "other"}}, content_type="application/merge-patch+json")
+    answer = kube.request(
+        "PATCH", f"{pods}/p", {"spec": {"schedulerName": "other"}}, content_type="application/merge-patch+json"
+    )
     assert (answer.code, answer.reason) == (422, "Invalid")
 
 

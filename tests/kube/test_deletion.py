@@ -33,7 +33,11 @@ def test_a_deletion_says_what_it_deleted(kube: Any, configs: str) -> None:
 
 def test_a_precondition_that_does_not_hold_is_a_conflict(kube: Any, configs: str) -> None:
     kube.create(configs, {"metadata": {"name": "c"}})
-    options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": "11111111-2222-3333-4444-555555555555"}}
+    options = {
+        "kind": "DeleteOptions",
+        "apiVersion": "v1",
+        "preconditions": {"uid": "11111111-2222-3333-4444-555555555555"},
+    }
     answer = kube.request("DELETE", f"{configs}/c", options)
     assert (answer.code, answer.reason) == (409, "Conflict")
     assert kube.request("GET", f"{configs}/c").code == 200
@@ -58,7 +62,9 @@ def test_an_unbound_pod_is_gone_at_once(kube: Any, pods: str, make_pod: Any) -> 
 
 def test_an_unknown_propagation_is_refused(kube: Any, configs: str) -> None:
     kube.create(configs, {"metadata": {"name": "c"}})
-    answer = kube.request("DELETE", f"{configs}/c", {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Perhaps"})
+    answer = kube.request(
+        "DELETE", f"{configs}/c", {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Perhaps"}
+    )
     assert answer.code == 422
 
 

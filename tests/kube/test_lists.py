@@ -89,7 +89,9 @@ def test_metadata_only(kube: Any, filled: str) -> None:
     accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
     page = kube.ok("GET", filled, headers={"accept": accept}, labelSelector="n=1")
     assert page["kind"] == "PartialObjectMetadataList"
-    assert [(one["kind"], sorted(one)) for one in page["items"]] == [("PartialObjectMetadata", ["apiVersion", "kind", "metadata"])]
+    assert [(one["kind"], sorted(one)) for one in page["items"]] == [
+        ("PartialObjectMetadata", ["apiVersion", "kind", "metadata"])
+    ]
 
 
 def test_a_list_from_the_future_times_out(kube: Any, filled: str) -> None:

@@ -68,13 +68,17 @@ def test_an_update_needs_the_version_that_it_read(kube: Any, config: str) -> Non
     kube.patch(config, {"data": {"a": "other"}})
     answer = kube.request("PUT", config, {**read, "data": {"a": "mine"}})
     assert (answer.code, answer.reason) == (409, "Conflict")
-    assert "the object has been modified; please apply your changes to the latest version and try again" in answer.message
+    assert (
+        "the object has been modified; please apply your changes to the latest version and try again" in answer.message
+    )
 
 
 def test_a_patch_with_an_old_version_is_a_conflict(kube: Any, config: str) -> None:
     version = kube.get(config)["metadata"]["resourceVersion"]
     kube.patch(config, {"data": {"a": "other"}})
-    answer = kube.request("PATCH", config, {"metadata": {"resourceVersion": version}, "data": {"a": "m"}}, content_type=MERGE)
+    answer = kube.request(
+        "PATCH", config, {"metadata": {"resourceVersion": version}, "data": {"a": "m"}}, content_type=MERGE
+    )
     assert answer.code == 409
 
 

@@ -59,7 +59,9 @@ def test_methods_that_make_no_sense(kube: Any, configs: str) -> None:
         refused(kube.request(method, path, {}), 405, "MethodNotAllowed")
 
 
-@pytest.mark.parametrize("body", [b"", b"{bad", b"[]", b'"x"', b'{"kind":"Pod","apiVersion":"v1","metadata":{"name":"x"}}'])
+@pytest.mark.parametrize(
+    "body", [b"", b"{bad", b"[]", b'"x"', b'{"kind":"Pod","apiVersion":"v1","metadata":{"name":"x"}}']
+)
 def test_bodies_that_are_no_such_object(kube: Any, configs: str, body: bytes) -> None:
     refused(kube.request("POST", configs, body), 400, "BadRequest")
 
@@ -138,7 +140,9 @@ def test_list_options_are_checked(kube: Any, configs: str, query: dict[str, str]
 
 
 def test_apply_needs_a_manager(kube: Any, configs: str) -> None:
-    answer = kube.request("PATCH", f"{configs}/c", {"kind": "ConfigMap", "apiVersion": "v1"}, content_type="application/apply-patch+yaml")
+    answer = kube.request(
+        "PATCH", f"{configs}/c", {"kind": "ConfigMap", "apiVersion": "v1"}, content_type="application/apply-patch+yaml"
+    )
     assert "fieldManager" in refused(answer, 422, "Invalid")
 
 

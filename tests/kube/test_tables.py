@@ -60,8 +60,25 @@ def test_a_pods_row(kube: Any, pods: str, make_pod: Any) -> None:
     row = cells(kube, f"{pods}/p")
     assert row[:4] == ["p", "0/1", "Pending", "0"]
     assert row[5:] == ["<none>", "<none>", "<none>", "<none>"]
-    state = {"name": "c", "ready": False, "restartCount": 3, "image": "i", "imageID": "", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
-    kube.patch(f"{pods}/p/status", {"status": {"phase": "Running", "podIP": "10.1.2.3", "podIPs": [{"ip": "10.1.2.3"}], "containerStatuses": [state]}})
+    state = {
+        "name": "c",
+        "ready": False,
+        "restartCount": 3,
+        "image": "i",
+        "imageID": "",
+        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+    }
+    kube.patch(
+        f"{pods}/p/status",
+        {
+            "status": {
+                "phase": "Running",
+                "podIP": "10.1.2.3",
+                "podIPs": [{"ip": "10.1.2.3"}],
+                "containerStatuses": [state],
+            }
+        },
+    )
     row = cells(kube, f"{pods}/p")
     assert row[:4] == ["p", "0/1", "CrashLoopBackOff", "3"]
     assert row[5] == "10.1.2.3"
@@ -73,7 +90,10 @@ def test_a_gated_pods_row(kube: Any, pods: str, make_pod: Any) -> None:
 
 
 def test_a_nodes_row(kube: Any, node: str) -> None:
-    kube.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}, "metadata": {"labels": {"node-role.kubernetes.io/worker": ""}}})
+    kube.patch(
+        f"/api/v1/nodes/{node}",
+        {"spec": {"unschedulable": True}, "metadata": {"labels": {"node-role.kubernetes.io/worker": ""}}},
+    )
     assert cells(kube, f"/api/v1/nodes/{node}")[:3] == [node, "Ready,SchedulingDisabled", "worker"]
 
 
