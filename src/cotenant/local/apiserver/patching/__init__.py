@@ -1,7 +1,7 @@
 """The ways to change an object other than replacing it, and who owns its fields afterwards.
 
-A `body` is the request's bytes (JSON; YAML too where Kubernetes takes it) or what they decode to. No function changes the object it is given;
-what it returns shares nothing with it. Errors are `ApiError`s.
+A `body` is the request's bytes (JSON; YAML too where Kubernetes takes it) or what they decode to. The object that is given
+is used up: the result is made of its parts, so hand over a copy of what must stay. Errors are `ApiError`s.
 """
 
 from cotenant.local.apiserver.patching.document import read_document

@@ -1,7 +1,7 @@
 """JSON patches (RFC 6902), with Kubernetes' answers to those that do not apply.
 
 Problem: a patch that cannot be read is the client's mistake (400), one whose test or path fails is refused by the object's state (422), and
-the real server words them so. Choice: the jsonpatch library applies them, on a copy. Limits: `test` compares as Python does (1 equals true).
+the real server words them so. Choice: the jsonpatch library applies them. Limits: `test` compares as Python does (1 equals true).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from cotenant.local.apiserver.contract import ApiError, Cause, Manifest
-from cotenant.local.apiserver.patching.document import copied, read_document, refuse_deep
+from cotenant.local.apiserver.patching.document import read_document, refuse_deep
 
 MAX_OPERATIONS = 10_000
 _OPERATIONS = frozenset({"add", "remove", "replace", "move", "copy", "test"})
@@ -28,7 +28,7 @@ def json_patch(obj: Manifest, body: bytes | list[Manifest]) -> Manifest:
     for each in operations:
         _check(each)
     try:
-        result = JsonPatch(operations).apply(copied(obj), in_place=True)
+        result = JsonPatch(operations).apply(obj, in_place=True)
     except (
         JsonPatchException,
         JsonPointerException,
@@ -42,7 +42,7 @@ def json_patch(obj: Manifest, body: bytes | list[Manifest]) -> Manifest:
     if not isinstance(result, dict):
         raise _malformed("json: the patched document is no object")
     refuse_deep(result)
-    return copied(result)  # what `copy` and `add` placed twice is shared until here
+    return result
 
 
 def _check(operation: Manifest) -> None:

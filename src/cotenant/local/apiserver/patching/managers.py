@@ -51,8 +51,8 @@ class Entry:
 Managers = dict[Identity, Entry]
 
 
-def read(obj: Manifest | None) -> Managers:
-    """The writers of an object; none where its entries cannot be read."""
+def read(obj: Manifest | None, *, is_stored: bool = False) -> Managers:
+    """The writers of an object; none where its entries cannot be read. Those of a stored object were looked at when it was written."""
     found: Managers = {}
     metadata = obj.get("metadata") if obj else None
     entries: Any = metadata.get("managedFields") if isinstance(metadata, dict) else None
@@ -65,7 +65,7 @@ def read(obj: Manifest | None) -> Managers:
         if not isinstance(fields, dict) or raw.get("fieldsType", "FieldsV1") != "FieldsV1":
             return {}
         texts = [raw.get(key, "") for key in ("manager", "apiVersion", "time", "subresource")]
-        if not all(isinstance(each, str) for each in texts) or not well_formed(fields):
+        if not is_stored and not (all(isinstance(each, str) for each in texts) and well_formed(fields)):
             return {}
         entry = Entry(texts[0], raw["operation"], texts[1], texts[2], fields, texts[3])
         found[entry.identity] = entry

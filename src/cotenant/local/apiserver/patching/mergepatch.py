@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from cotenant.local.apiserver.contract import Manifest
-from cotenant.local.apiserver.patching.document import copied, copy_value, read_mapping, refuse_deep
+from cotenant.local.apiserver.patching.document import copy_value, read_mapping, refuse_deep
 
 
 def merge_patch(obj: Manifest, body: bytes | Manifest) -> Manifest:
     """The patched object; `ApiError` 400 for a body that is no object."""
     patch = read_mapping(body)
     refuse_deep(patch)
-    result = copied(obj)
-    _merge(result, patch)
-    return result
+    _merge(obj, patch)
+    return obj
 
 
 def _merge(target: Manifest, patch: Manifest) -> None:

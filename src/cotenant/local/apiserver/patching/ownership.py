@@ -47,8 +47,9 @@ def track(
         before: Managers = {}
         is_tracked = False
     else:
-        before = {} if subresource else entries.read(new)
-        before = before or entries.read(old)
+        is_untouched = new["metadata"].get("managedFields") == old["metadata"].get("managedFields")
+        before = {} if subresource or is_untouched else entries.read(new)
+        before = before or entries.read(old, is_stored=True)
         is_tracked = bool(before)
     if not is_tracked:
         entries.write(new, {})

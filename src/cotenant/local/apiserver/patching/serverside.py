@@ -80,11 +80,10 @@ def apply(
                 identity: entry if identity == mine.identity else replace(entry, fields=minus(entry.fields, gone))
                 for identity, entry in after.items()
             }
-    merged = copied(merged)
     if last is not None and last.fields == stated and last.api_version == api_version and merged == live:
         after = {**after, mine.identity: last}
     if after == before and merged == live:
-        return copied(obj)
+        return obj
     entries.write(merged, entries.capped(after))
     return merged
 
@@ -168,7 +167,7 @@ def _refuse_doubles(config: Manifest, root: Node, path: str, api_version: str) -
 
 
 def _managers_before(obj: Manifest, live: Manifest, root: Node, api_version: str, subresource: str) -> Managers:
-    found = entries.read(obj)
+    found = entries.read(obj, is_stored=True)
     if (
         not found
     ):  # nobody was recorded: whoever wrote it so far counts as one updater, that applying may have to take fields from

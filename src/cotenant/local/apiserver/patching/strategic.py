@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from cotenant.local.apiserver.contract import ApiError, Manifest, Schema
-from cotenant.local.apiserver.patching.document import copied, copy_value, read_mapping, refuse_deep
+from cotenant.local.apiserver.patching.document import copy_value, read_mapping, refuse_deep
 from cotenant.local.apiserver.patching.ordering import interleave
 from cotenant.local.apiserver.schema import tree
 from cotenant.local.apiserver.schema.tree import DEDUCED, Node
@@ -30,7 +30,7 @@ def strategic_merge(obj: Manifest, body: bytes | Manifest, schema: Schema | None
     """The patched object. `ApiError` 400 for a malformed patch, 422 for a list element without its merge key."""
     patch = read_mapping(body)
     refuse_deep(patch)
-    return _merge_map(copied(obj), patch, getattr(schema, "tree", DEDUCED))
+    return _merge_map(obj, patch, getattr(schema, "tree", DEDUCED))
 
 
 def _merge_map(target: Manifest, patch: Manifest, node: Node) -> Manifest:

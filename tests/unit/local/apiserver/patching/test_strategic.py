@@ -73,7 +73,7 @@ def test_primitive_lists_are_united_and_taken_from() -> None:
         "c",
     ]
     patch = {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}}
-    assert strategic_merge(live, patch, POD)["metadata"]["finalizers"] == ["b"]
+    assert strategic_merge(live, patch, POD)["metadata"]["finalizers"] == ["b", "c"]
 
 
 def test_the_order_asked_for_is_kept_around_what_it_does_not_name() -> None:
@@ -116,7 +116,8 @@ def test_malformed_patches_are_refused(patch: Manifest, code: int, words: str) -
     assert refused.value.code == code
 
 
-def test_the_live_object_is_left_alone() -> None:
-    live = {"spec": {"containers": named("a", image="1")}}
-    strategic_merge(live, {"spec": {"containers": named("a", image="2")}}, POD)
-    assert live == {"spec": {"containers": named("a", image="1")}}
+def test_the_patch_is_left_alone() -> None:
+    patch = {"spec": {"containers": named("a", args=["1"])}}
+    result = strategic_merge({"spec": {}}, patch, POD)
+    result["spec"]["containers"][0]["args"].append("2")
+    assert patch == {"spec": {"containers": named("a", args=["1"])}}
