@@ -339,9 +339,11 @@ class Cluster:
             return
         self._count("preemption failed")
         self._drop_nomination(entry)
-        if entry.state is State.QUEUED:
+        if entry.state is State.QUEUED:  # it rests, or the next try would follow at once
             self.queue.remove(uid)
-            self._enter(entry, now_s, "PreemptionFailed")
+            entry.failures += 1
+            entry.move(State.HELD, now_s)
+            self._held.append(entry)
 
     # ---- judgement
 
@@ -364,7 +366,7 @@ class Cluster:
         if self._pending:
             return -inf
         soonest = self.queue.next_s()
-        if self._happened or self._seating.changed:
+        if (self._happened or self._seating.changed) and self.queue.unschedulable_groups():
             soonest = min(soonest, self._wake_again_s())
         for entry in self._held:
             soonest = min(soonest, entry.since_s + self.settings.backoff.rest_s(entry.failures))

@@ -23,7 +23,7 @@ class State(IntEnum):
     GATED = 1  # its scheduling gates hold it
     BLOCKED = 2  # cannot be judged: something unsupported, or a claim that is not ready
     QUEUED = 3  # waits in the queue: active, backing off, or unschedulable
-    HELD = 4  # its bind failed; rests before it is queued again
+    HELD = 4  # its bind or its preemption failed; rests before it is queued again
     ASSUMED = 5  # decided and counted; its bind has not been sent
     BINDING = 6  # its bind is on the way
     BOUND = 7  # the API server has said that it sits on its node
@@ -45,6 +45,7 @@ LEGAL: dict[tuple[State, State], str] = {
     (State.QUEUED, State.BLOCKED): "changed, cannot be judged",
     (State.QUEUED, State.GATED): "changed",
     (State.QUEUED, State.ASSUMED): "decided",
+    (State.QUEUED, State.HELD): "its preemption failed",
     (State.HELD, State.QUEUED): "rested",
     (State.HELD, State.BLOCKED): "rested, cannot be judged",
     (State.HELD, State.GATED): "changed",

@@ -109,8 +109,15 @@ def obey(cluster: Cluster, truth: Truth, now_s: float, lose_answer: bool = False
             else:
                 cluster.bind_failed(each.uid, "conflict", now_s, retry=each.uid in truth.pods)
         elif isinstance(each, Preempt):
-            for victim in each.victims:
-                truth.delete(victim.uid)
+            if lose_answer:
+                cluster.preempt_failed(each.uid, now_s)
+                continue
+            for i, victim in enumerate(each.victims):
+                pod = truth.pods.get(victim.uid)
+                if pod is not None and i % 2:
+                    truth.say(replace(pod, ends_s=now_s + 30.0))  # takes its grace, and goes when somebody deletes it
+                else:
+                    truth.delete(victim.uid)
         else:
             assert isinstance(each, ClearNomination) or each.message
 
@@ -216,8 +223,12 @@ def test_nothing_is_lost(steps: list[tuple[object, ...]]) -> None:
         for event in truth.owed:
             deliver(cluster, event, now_s)
         truth.owed.clear()
+        for pod in list(truth.pods.values()):
+            if pod.terminating:
+                truth.delete(pod.uid)
         obey(cluster, truth, now_s)
     cluster.validate()
+    assert not cluster.reserved()
     for pod in truth.pods.values():
         if not pod.node:
             assert all(truth.used(name) + pod.pod.requests.get("cpu") > CAPACITY * 1000 for name in truth.nodes)

@@ -137,3 +137,4 @@ def _log_to_stderr(level: str) -> None:
     logging.basicConfig(
         level=names[level], stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", force=True
     )
+    logging.getLogger("uvicorn.error").setLevel(max(names[level], logging.WARNING))

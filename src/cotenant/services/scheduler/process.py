@@ -189,6 +189,7 @@ class SchedulerProcess:
         await self.feed.wait_synced()
         nodes, pods = self.cluster.size()
         _log.info("listed %d nodes and %d pods; %s", nodes, pods, self.cluster.pending_pods())
+        _log.info("metrics, health and reports on http://%s:%d", self.options.host, self.server.port)
         while True:
             await self.leadership.run(self._work)
 

@@ -313,3 +313,81 @@ def test_claims_are_settled_before_the_bind() -> None:
                 await api.until(lambda: api.bound() == {"x": "a"})
 
     asyncio.run(scenario())
+
+
+def test_preemption_nominates_marks_and_deletes_with_grace() -> None:
+    async def scenario() -> None:
+        async with FakeApi() as api:
+            api.node("a", "1")
+            api.pod("batch", on="a")
+            api.pod("vip", priority=10)
+            async with scheduling(api):
+                await api.until(lambda: api.bound() == {"vip": "a"} and bool(api.events("Preempted")))
+            path = "/api/v1/namespaces/default/pods"
+            writes = [(m, p) for m, p in api.requests if m in ("PATCH", "DELETE") or p.endswith("/binding")]
+            order = [("PATCH", f"{path}/vip/status"), ("PATCH", f"{path}/batch/status"), ("DELETE", f"{path}/batch")]
+            assert [writes.index(each) for each in order] == sorted(writes.index(each) for each in order)
+            history = [obj for _, plural, _, obj in api.history if plural == "pods"]
+            assert any(p["status"].get("nominatedNodeName") == "a" for p in history if p["metadata"]["name"] == "vip")
+            marks = [c for p in history if p["metadata"]["name"] == "batch" for c in p["status"].get("conditions", ())]
+            assert any((c["type"], c["reason"]) == ("DisruptionTarget", "PreemptionByScheduler") for c in marks)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.slow
+def test_a_preemption_that_is_forbidden_is_given_up_and_tried_again() -> None:
+    async def scenario() -> None:
+        async with FakeApi() as api:
+            forbidden = [True]
+            api.faults = Faults(refuse=lambda method, path: 403 if method == "DELETE" and forbidden[0] else 0)
+            api.node("a", "1")
+            api.pod("batch", on="a")
+            api.pod("vip", priority=10)
+            async with scheduling(api) as process:
+                await api.until(lambda: any(m == "DELETE" for m, _ in api.requests))
+                await api.until(lambda: "preemption failed" in process.cluster.counts)
+                assert process.cluster.reserved() == {}
+                forbidden[0] = False
+                await api.until(lambda: api.bound() == {"vip": "a"})
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.slow
+def test_two_schedulers_that_both_believe_to_lead_never_bind_twice() -> None:
+    async def scenario() -> None:
+        async with FakeApi() as api:
+            for name in "abcd":
+                api.node(name, "8")
+            async with scheduling(api, identity="one") as one, scheduling(api, identity="two") as two:
+                for i in range(24):
+                    api.pod(f"p{i}")
+                await api.until(lambda: len(api.bound()) == 24, 20.0)
+                one.cluster.validate()
+                two.cluster.validate()
+            assert all(len(nodes) == 1 for nodes in api.binds.values())
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.slow
+def test_a_throttling_server_is_obeyed() -> None:
+    async def scenario() -> None:
+        async with FakeApi() as api:
+            refusals = [3]
+
+            def throttle(method: str, path: str) -> int:
+                if path.endswith("/binding") and refusals[0]:
+                    refusals[0] -= 1
+                    return 429
+                return 0
+
+            api.faults = Faults(refuse=throttle)
+            api.node("a")
+            api.pod("x")
+            async with scheduling(api):
+                await api.until(lambda: api.bound() == {"x": "a"}, 20.0)
+            assert api.binds == {"uid-x": ["a"]}
+
+    asyncio.run(scenario())
