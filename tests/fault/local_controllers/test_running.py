@@ -1,0 +1,283 @@
+"""Controllers on a real API in memory: stale watches, refusals, a controller that raises, a restart."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+import msgspec
+import pytest
+
+from cotenant.local.apiserver.assembly import assemble
+from cotenant.local.apiserver.contract import MERGE, ApiError, DeleteOptions, ListOptions
+from cotenant.local.apiserver.store import Store
+from cotenant.local.apiserver.verbs import Api
+from cotenant.local.controllers.actions import DEPLOYMENTS, JOBS, NODES, PODS, REPLICA_SETS, Plan, ResourceName
+from cotenant.local.controllers.cache import Key
+from cotenant.local.controllers.informer import Informers
+from cotenant.local.controllers.roster import all_controllers, controller_manager
+from cotenant.local.controllers.runner import Controller, Runner
+from cotenant.local.controllers.workload_controllers import ReplicaSets
+from tests.fakes.plain_cluster import template
+
+
+class Cluster:
+    def __init__(self, api: Api, now: list[float]) -> None:
+        self.api, self.now = api, now
+        self.informers = Informers(api)
+        self.runner: Runner | None = None
+
+    async def run(self, controllers: Iterable[Controller] | None = None) -> None:
+        clock = lambda: self.now[0]  # noqa: E731
+        if controllers is None:
+            self.runner = controller_manager(self.informers, clock)
+        else:
+            self.runner = Runner(self.informers, list(controllers), clock)
+        await self.runner.start()
+
+    async def make(self, resource: ResourceName, obj: dict[str, Any]) -> Any:
+        answer = await self.api.create(self.api.target(*resource, obj["metadata"].get("namespace", "default")), obj)
+        return msgspec.json.decode(answer.raw)
+
+    async def all(self, resource: ResourceName, namespace: str = "default") -> list[Any]:
+        return [i.decode() for i in (await self.api.list(self.api.target(*resource, namespace), ListOptions())).items]
+
+    async def patch(self, resource: ResourceName, name: str, body: dict[str, Any], sub: str = "") -> None:
+        await self.api.patch(self.api.target(*resource, "default", name, sub), msgspec.json.encode(body), MERGE)
+
+    async def settle(self) -> None:
+        assert self.runner is not None
+        await self.runner.settle()
+
+    async def stop(self) -> None:
+        if self.runner is not None:
+            await self.runner.stop()
+        await self.informers.stop()
+
+
+def serve(case: Callable[[Cluster], Awaitable[None]]) -> None:
+    async def main() -> None:
+        now = [1_800_000_000.0]
+        api = assemble(Store(clock=lambda: now[0]), clock=lambda: now[0], rng=random.Random(1))
+        await api.bootstrap()
+        cluster = Cluster(api, now)
+        await case(cluster)
+        await cluster.stop()
+        await api.close()
+
+    asyncio.run(main())
+
+
+def deployment(replicas: int = 3) -> dict[str, Any]:
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template()}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"}, "spec": spec}
+
+
+def replica_set(replicas: int = 3) -> dict[str, Any]:
+    return {**deployment(replicas), "kind": "ReplicaSet"}
+
+
+def test_a_deployment_gets_its_pods_and_deleting_it_takes_them_along() -> None:
+    async def case(c: Cluster) -> None:
+        await c.run()
+        await c.make(DEPLOYMENTS, deployment())
+        await c.settle()
+        assert len(await c.all(PODS)) == 3
+        await c.api.delete(c.api.target(*DEPLOYMENTS, "default", "web"), DeleteOptions(propagation="Foreground"))
+        await c.settle()
+        assert await c.all(PODS) == []
+        assert await c.all(REPLICA_SETS) == []
+        assert await c.all(DEPLOYMENTS) == []
+
+    serve(case)
+
+
+def test_orphaned_pods_stay() -> None:
+    async def case(c: Cluster) -> None:
+        await c.run()
+        await c.make(REPLICA_SETS, replica_set(2))
+        await c.settle()
+        await c.api.delete(c.api.target(*REPLICA_SETS, "default", "web"), DeleteOptions(propagation="Orphan"))
+        await c.settle()
+        pods = await c.all(PODS)
+        assert len(pods) == 2
+        assert not any(p["metadata"].get("ownerReferences") for p in pods)
+
+    serve(case)
+
+
+def test_a_watch_that_lags_does_not_make_pods_twice() -> None:
+    async def case(c: Cluster) -> None:
+        pods = c.informers.of(PODS)
+        held: list[bytes] = []
+        pods._take = held.append  # type: ignore[method-assign]  # the pods' watch hangs
+        controller = ReplicaSets(c.informers)
+        await c.run([controller])
+        await c.make(REPLICA_SETS, replica_set(5))
+        await c.settle()
+        for _ in range(3):  # more looks while the watch still hangs
+            await c.patch(REPLICA_SETS, "web", {"metadata": {"annotations": {"look": str(_)}}})
+            await c.settle()
+        assert len(await c.all(PODS)) == 5
+        del pods._take  # type: ignore[attr-defined]
+        for line in held:
+            pods._take(line)
+        await c.settle()
+        assert len(await c.all(PODS)) == 5
+        assert len(pods.store) == 5
+
+    serve(case)
+
+
+class Raises:
+    name = "broken"
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def attach(self, enqueue: Callable[[Key], None]) -> None:
+        enqueue(("default", "x"))
+
+    def all_keys(self) -> Iterable[Key]:
+        return ()
+
+    async def plan(self, key: Key, now_s: float) -> Plan:
+        self.calls += 1
+        raise RuntimeError("a defect")
+
+
+def test_a_controller_that_raises_stops_no_other_and_is_counted() -> None:
+    async def case(c: Cluster) -> None:
+        broken = Raises()
+        await c.run([broken, *all_controllers(c.informers, lambda: c.now[0])])
+        await c.make(DEPLOYMENTS, deployment(2))
+        await c.settle()
+        assert len(await c.all(PODS)) == 2
+        assert c.runner is not None
+        assert c.runner.counters["broken"].errors == 1  # and not tried again in a loop
+        assert broken.calls == 1
+
+    serve(case)
+
+
+def test_a_refused_creation_is_told_and_tried_again() -> None:
+    async def case(c: Cluster) -> None:
+        class Refuses:
+            on = True
+
+            async def mutate(self, operation: str, target: Any, obj: Any, old: Any, options: Any) -> Any:
+                return obj
+
+            async def validate(self, operation: str, target: Any, obj: Any, old: Any, options: Any) -> list[str]:
+                if self.on and operation == "CREATE" and target.resource.plural == "pods":
+                    raise ApiError(403, "Forbidden", "exceeded quota")
+                return []
+
+        gate = Refuses()
+        c.api.admission.append(gate)
+        await c.run()
+        await c.make(REPLICA_SETS, replica_set(2))
+        await c.settle()
+        assert await c.all(PODS) == []
+        events = await c.all(("", "events"))
+        assert any(e["reason"] == "FailedCreate" and "exceeded quota" in e["message"] for e in events)
+        gate.on = False
+        await c.patch(REPLICA_SETS, "web", {"metadata": {"annotations": {"look": "again"}}})
+        await c.settle()
+        assert len(await c.all(PODS)) == 2
+
+    serve(case)
+
+
+def test_what_happened_while_nobody_ran_is_found_at_the_start() -> None:
+    async def case(c: Cluster) -> None:
+        await c.make(DEPLOYMENTS, deployment(2))
+        await c.run()
+        await c.settle()
+        assert len(await c.all(PODS)) == 2
+        await c.stop()
+        victim = (await c.all(PODS))[0]["metadata"]["name"]
+        await c.api.delete(c.api.target(*PODS, "default", victim), DeleteOptions(grace_s=0))
+        await c.patch(DEPLOYMENTS, "web", {"spec": {"replicas": 4}})
+        c.informers = Informers(c.api)
+        await c.run()
+        await c.settle()
+        assert len(await c.all(PODS)) == 4
+
+    serve(case)
+
+
+def test_a_namespace_is_emptied_before_it_goes() -> None:
+    async def case(c: Cluster) -> None:
+        await c.run()
+        await c.make(("", "namespaces"), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x", "namespace": ""}})
+        for i in range(3):
+            meta = {"name": f"c{i}", "namespace": "x"}
+            await c.make(("", "configmaps"), {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {}})
+        await c.api.delete(c.api.target("", "namespaces", "", "x"))
+        for _ in range(5):
+            await c.settle()
+            c.now[0] += 1
+            c.runner._loops[10]._wake.set()  # type: ignore[union-attr]  # the clock is ours: wake who sleeps by it
+        assert not [n for n in await c.all(("", "namespaces"), "") if n["metadata"]["name"] == "x"]
+
+    serve(case)
+
+
+def test_a_deleted_node_takes_its_pods_along() -> None:
+    async def case(c: Cluster) -> None:
+        await c.make(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "namespace": ""}})
+        await c.run()
+        pod = {"metadata": {"name": "p", "namespace": "default"}, "spec": {**template()["spec"], "nodeName": "n"}}
+        await c.make(PODS, {"apiVersion": "v1", "kind": "Pod", **pod})
+        await c.settle()
+        await c.api.delete(c.api.target("", "nodes", "", "n"))
+        await c.settle()
+        assert len(await c.all(PODS)) == 1  # not at once
+        c.now[0] += 10
+        assert c.runner is not None
+        for loop in c.runner._loops:
+            loop._wake.set()
+        await c.settle()
+        assert await c.all(PODS) == []
+
+    serve(case)
+
+
+@pytest.mark.parametrize("code", [410, 500])
+def test_an_informer_lists_again_after_an_error_and_tells_the_difference(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cotenant.local.controllers.informer.RETRY_S", 0.0)
+
+    async def case(c: Cluster) -> None:
+        await c.make(JOBS, {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a", "namespace": "default"}, "spec": {"template": template(restartPolicy="Never")}})
+        jobs = c.informers.of(JOBS)
+        real, fails = c.api.watch, [True]
+
+        def watch(target: Any, options: Any = None) -> Any:
+            if target.resource.plural == "jobs" and fails:
+                fails.clear()
+                raise ApiError(code, "Expired", "too old")
+            return real(target, options)
+
+        c.api.watch = watch  # type: ignore[method-assign]
+        seen: list[str] = []
+        jobs.subscribe(lambda old, new: seen.append(f"{old.metadata.name if old else '-'}>{new.metadata.name if new else '-'}"))
+        original = jobs._list
+        lists = [0]
+
+        async def counting() -> None:
+            if lists[0] == 1:  # before the second list
+                await c.api.delete(c.api.target(*JOBS, "default", "a"), DeleteOptions(propagation="Background"))
+            lists[0] += 1
+            await original()
+
+        jobs._list = counting  # type: ignore[method-assign]
+        await c.informers.start()
+        for _ in range(50):
+            await asyncio.sleep(0)
+            if lists[0] == 2 and "a>-" in seen:
+                break
+        assert seen == ["->a", "a>-"]
+        assert lists[0] == 2
+
+    serve(case)
