@@ -49,6 +49,15 @@ class Cluster:
         assert self.runner is not None
         await self.runner.settle()
 
+    async def later(self, seconds: float) -> None:
+        """Time passes in steps of half a second; whoever sleeps by the clock is woken."""
+        assert self.runner is not None
+        for _ in range(int(seconds * 2)):
+            self.now[0] += 0.5
+            for loop in self.runner._loops:
+                loop._wake.set()
+            await self.runner.settle()
+
     async def stop(self) -> None:
         if self.runner is not None:
             await self.runner.stop()
@@ -61,9 +70,11 @@ def serve(case: Callable[[Cluster], Awaitable[None]]) -> None:
         api = assemble(Store(clock=lambda: now[0]), clock=lambda: now[0], rng=random.Random(1))
         await api.bootstrap()
         cluster = Cluster(api, now)
-        await case(cluster)
-        await cluster.stop()
-        await api.close()
+        try:
+            await case(cluster)
+        finally:
+            await cluster.stop()
+            await api.close()
 
     asyncio.run(main())
 
@@ -85,6 +96,7 @@ def test_a_deployment_gets_its_pods_and_deleting_it_takes_them_along() -> None:
         assert len(await c.all(PODS)) == 3
         await c.api.delete(c.api.target(*DEPLOYMENTS, "default", "web"), DeleteOptions(propagation="Foreground"))
         await c.settle()
+        await c.later(2)  # conflicts are tried again
         assert await c.all(PODS) == []
         assert await c.all(REPLICA_SETS) == []
         assert await c.all(DEPLOYMENTS) == []
@@ -215,10 +227,8 @@ def test_a_namespace_is_emptied_before_it_goes() -> None:
             meta = {"name": f"c{i}", "namespace": "x"}
             await c.make(("", "configmaps"), {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {}})
         await c.api.delete(c.api.target("", "namespaces", "", "x"))
-        for _ in range(5):
-            await c.settle()
-            c.now[0] += 1
-            c.runner._loops[10]._wake.set()  # type: ignore[union-attr]  # the clock is ours: wake who sleeps by it
+        await c.settle()
+        await c.later(3)
         assert not [n for n in await c.all(("", "namespaces"), "") if n["metadata"]["name"] == "x"]
 
     serve(case)
@@ -234,11 +244,7 @@ def test_a_deleted_node_takes_its_pods_along() -> None:
         await c.api.delete(c.api.target("", "nodes", "", "n"))
         await c.settle()
         assert len(await c.all(PODS)) == 1  # not at once
-        c.now[0] += 10
-        assert c.runner is not None
-        for loop in c.runner._loops:
-            loop._wake.set()
-        await c.settle()
+        await c.later(10)
         assert await c.all(PODS) == []
 
     serve(case)

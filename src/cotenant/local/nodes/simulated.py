@@ -12,7 +12,6 @@ most 500 nodes a second, and no slower than the reports' lifetime allows.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -186,8 +185,11 @@ class SimulatedNodes:
             self._wake.clear()
             wait_s = self.kubelets.next_at() - self._clock()
             if wait_s > 0:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), min(wait_s, 60.0))
+                alarm = asyncio.get_running_loop().call_later(min(wait_s, 60.0), self._wake.set)
+                try:
+                    await self._wake.wait()
+                finally:
+                    alarm.cancel()
             await asyncio.sleep(0.01)  # what happens within a hundredth of a second is done at once
 
     async def _renew(self) -> None:

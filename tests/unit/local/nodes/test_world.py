@@ -1,0 +1,140 @@
+from math import inf
+
+import pytest
+
+from cotenant.lab.world.config import WorldConfig
+from cotenant.local.nodes.behaviour import Behaviour, Simulated
+from cotenant.local.nodes.world import World
+from cotenant.model.errors import InvalidInput
+
+GIB = 1 << 30
+
+
+def world(nodes: int = 2, speed: float = 60.0, **more: object) -> World:
+    config = WorldConfig(node_cores=16, node_memory_bytes=64 * GIB, pair_cores=8.0, replica_start_s=0.0, **more)  # type: ignore[arg-type]
+    made = World(config, speed, 0.0)
+    for i in range(nodes):
+        made.add_node(f"n{i}")
+    return made
+
+
+def batch(cores: float = 4.0, seconds: float = 600.0, memory: int = GIB, **more: float) -> Behaviour:
+    truth = Simulated(use_cores=cores, use_memory_bytes=memory, duration_s=seconds, **more)
+    return Behaviour(int(cores * 1000), memory, "batch", "", truth, 1e9, seconds, 0)
+
+
+def service(name: str = "s", objective: float = 8.0, replicas: int = 1, **more: float) -> Behaviour:
+    truth = Simulated(service=name, workers=4, peak_erlangs=2.0, replicas=replicas, use_memory_bytes=GIB, swing=0.5, **more)
+    return Behaviour(4000, GIB, "web", name, truth, objective, inf, 0)
+
+
+def test_work_alone_ends_after_its_duration() -> None:
+    w = world()
+    w.start("p", "n0", batch(seconds=600.0), 0.0)
+    assert w.advance(9.9).finished == ()
+    assert w.advance(10.1).finished == ("p",)
+    assert not w.knows("p")
+
+
+def test_a_neighbour_slows_work_down() -> None:
+    w = world()
+    w.start("a", "n0", batch(sensitivity=0.5, pressure=0.5), 0.0)
+    w.start("b", "n0", batch(sensitivity=0.5, pressure=0.5), 0.0)
+    w.start("alone", "n1", batch(sensitivity=0.5, pressure=0.5), 0.0)
+    assert w.advance(10.1).finished == ("alone",)
+    assert set(w.advance(14.0).finished) == {"a", "b"}
+
+
+def test_load_rises_from_the_trough_and_the_objective_is_judged() -> None:
+    w = world(speed=600.0)
+    w.start("s", "n0", service(), 0.0)
+    w.start("tight", "n1", service("tight", objective=3.0), 0.0)
+    seen = []
+    for second in range(1, 19):
+        w.advance(float(second))
+        usage = w.usage("s")
+        assert usage is not None
+        seen.append(usage.cpu_cores)
+    assert max(seen) > 1.5 * seen[0]
+    snapshot = w.snapshot()
+    assert [s.name for s in snapshot.services] == ["s", "tight"]
+    assert [v.uid for v in snapshot.victims] == ["tight"]
+    assert snapshot.violation == 0.5
+
+
+def test_replicas_that_are_missing_leave_their_load_to_the_others() -> None:
+    one, two = world(), world()
+    one.start("a", "n0", service(replicas=2), 0.0)
+    two.start("a", "n0", service(replicas=2), 0.0)
+    two.start("b", "n1", service(replicas=2), 0.0)
+    for w in (one, two):
+        w.advance(3.0)
+    alone, shared = one.usage("a"), two.usage("a")
+    assert alone is not None
+    assert shared is not None
+    assert alone.cpu_cores > 1.6 * shared.cpu_cores
+
+
+def test_a_node_over_its_memory_throws_batch_out_least_progress_first() -> None:
+    w = world(1)
+    w.start("first", "n0", batch(memory=40 * GIB, seconds=3600.0), 0.0)
+    w.advance(20.0)
+    w.start("second", "n0", batch(memory=40 * GIB, seconds=3600.0), 20.0)
+    assert w.advance(20.1).evicted == ("second",)
+    assert w.knows("first")
+
+
+def test_a_row_that_is_used_again_is_not_told_as_evicted() -> None:
+    w = world(1)
+    w.start("first", "n0", batch(memory=40 * GIB, seconds=3600.0), 0.0)
+    w.start("second", "n0", batch(memory=60 * GIB, seconds=3600.0), 0.0)  # one of them is thrown out at once
+    w.stop("first", 0.0)
+    w.stop("second", 0.0)
+    w.start("third", "n0", batch(), 0.0)
+    assert w.advance(0.1).evicted == ()
+    assert w.knows("third")
+
+
+def test_failed_nodes_do_nothing_and_report_nothing() -> None:
+    w = world()
+    w.start("p", "n0", batch(), 0.0)
+    w.advance(2.0)
+    assert {r.node for r in w.reports(2.0)} == {"n0", "n1"}
+    w.power_off("n0", 2.0)
+    assert not w.knows("p")
+    assert w.advance(100.0).finished == ()
+    assert {r.node for r in w.reports(100.0)} == {"n1"}
+    assert w.snapshot().nodes_up == 1
+
+
+def test_reports_have_the_founding_fields() -> None:
+    w = world(1)
+    w.start("p", "n0", batch(cores=8.0, memory=16 * GIB, seconds=6000.0), 0.0)
+    w.start("s", "n0", service(objective=1.0), 0.0)
+    w.advance(2.5)
+    (report,) = w.reports(77.0)
+    assert report.cpu_allocatable == 16.0
+    assert 5.0 < report.cpu_used < 13.0
+    assert report.violation == 1.0
+    assert report.latency_p99_ms > 5.0
+    assert 0.5 < report.fairness < 1.0
+    assert report.at_s == 77.0
+
+
+def test_it_grows() -> None:
+    w = world(0)
+    for i in range(600):
+        w.add_node(f"n{i}")
+        w.start(f"p{i}", f"n{i}", batch(seconds=60.0 + i), 0.0)
+        w.start(f"s{i}", f"n{i}", service(f"s{i}"), 0.0)
+    done: list[str] = []
+    for second in range(1, 13):
+        done += w.advance(float(second)).finished
+    assert sorted(done) == sorted(f"p{i}" for i in range(600))
+    assert w.snapshot().pods == 600
+
+
+@pytest.mark.parametrize("speed", [0.0, -1.0, inf])
+def test_speed_must_make_sense(speed: float) -> None:
+    with pytest.raises(InvalidInput, match="speed"):
+        world(speed=speed)
