@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.fakes.plain_cluster import template
 
 from cotenant.local.apiserver.assembly import assemble
 from cotenant.local.apiserver.contract import MERGE, ApiError, DeleteOptions, ListOptions
@@ -18,7 +19,6 @@ from cotenant.local.controllers.informer import Informers
 from cotenant.local.controllers.roster import all_controllers, controller_manager
 from cotenant.local.controllers.runner import Controller, Runner
 from cotenant.local.controllers.workload_controllers import ReplicaSets
-from tests.fakes.plain_cluster import template
 
 
 class Cluster:
@@ -81,7 +81,12 @@ def serve(case: Callable[[Cluster], Awaitable[None]]) -> None:
 
 def deployment(replicas: int = 3) -> dict[str, Any]:
     spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template()}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"}, "spec": spec}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": spec,
+    }
 
 
 def replica_set(replicas: int = 3) -> dict[str, Any]:
@@ -222,7 +227,9 @@ def test_what_happened_while_nobody_ran_is_found_at_the_start() -> None:
 def test_a_namespace_is_emptied_before_it_goes() -> None:
     async def case(c: Cluster) -> None:
         await c.run()
-        await c.make(("", "namespaces"), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x", "namespace": ""}})
+        await c.make(
+            ("", "namespaces"), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x", "namespace": ""}}
+        )
         for i in range(3):
             meta = {"name": f"c{i}", "namespace": "x"}
             await c.make(("", "configmaps"), {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {}})
@@ -251,11 +258,21 @@ def test_a_deleted_node_takes_its_pods_along() -> None:
 
 
 @pytest.mark.parametrize("code", [410, 500])
-def test_an_informer_lists_again_after_an_error_and_tells_the_difference(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_informer_lists_again_after_an_error_and_tells_the_difference(
+    code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("cotenant.local.controllers.informer.RETRY_S", 0.0)
 
     async def case(c: Cluster) -> None:
-        await c.make(JOBS, {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a", "namespace": "default"}, "spec": {"template": template(restartPolicy="Never")}})
+        await c.make(
+            JOBS,
+            {
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "metadata": {"name": "a", "namespace": "default"},
+                "spec": {"template": template(restartPolicy="Never")},
+            },
+        )
         jobs = c.informers.of(JOBS)
         real, fails = c.api.watch, [True]
 
@@ -267,7 +284,9 @@ def test_an_informer_lists_again_after_an_error_and_tells_the_difference(code: i
 
         c.api.watch = watch  # type: ignore[method-assign]
         seen: list[str] = []
-        jobs.subscribe(lambda old, new: seen.append(f"{old.metadata.name if old else '-'}>{new.metadata.name if new else '-'}"))
+        jobs.subscribe(
+            lambda old, new: seen.append(f"{old.metadata.name if old else '-'}>{new.metadata.name if new else '-'}")
+        )
         original = jobs._list
         lists = [0]
 

@@ -7,7 +7,13 @@ import pytest
 
 from cotenant.local.controllers import disruption, garbage, namespaces, pod_gc, volumes
 from cotenant.local.controllers.actions import CLAIMS, PODS, REPLICA_SETS, Create, Delete, Empty, Finalize, Patch, Plan
-from cotenant.local.controllers.cluster_views import Budget, Namespace, PersistentVolume, PersistentVolumeClaim, StorageClass
+from cotenant.local.controllers.cluster_views import (
+    Budget,
+    Namespace,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 from cotenant.local.controllers.garbage import FOREGROUND, ORPHAN, Dependent, Presence
 from cotenant.local.controllers.views import Object, OwnerReference, Pod, stamp
 
@@ -81,7 +87,9 @@ def test_no_selector_is_no_pod() -> None:
 
 
 def obj(name: str, owners: tuple[str, ...] = (), finalizers: tuple[str, ...] = (), ending: bool = False) -> Object:
-    references = [{"kind": "ReplicaSet", "name": o, "uid": o, "apiVersion": "apps/v1", "blockOwnerDeletion": True} for o in owners]
+    references = [
+        {"kind": "ReplicaSet", "name": o, "uid": o, "apiVersion": "apps/v1", "blockOwnerDeletion": True} for o in owners
+    ]
     meta: dict[str, Any] = {"name": name, "namespace": "default", "uid": name, "ownerReferences": references}
     meta["finalizers"] = finalizers
     if ending:
@@ -192,15 +200,26 @@ def volume(name: str, size: str, claim_uid: str = "", modes: tuple[str, ...] = (
 
 
 def kind(mode: str, provisioner: str = volumes.PROVISIONER) -> StorageClass:
-    return StorageClass(metadata=msgspec.convert({"name": "local"}, type(claim().metadata)), provisioner=provisioner, volume_binding_mode=mode)
+    return StorageClass(
+        metadata=msgspec.convert({"name": "local"}, type(claim().metadata)),
+        provisioner=provisioner,
+        volume_binding_mode=mode,
+    )
 
 
-def bind(wanted: PersistentVolumeClaim, have: list[PersistentVolume], mode: str, provisioner: str = volumes.PROVISIONER) -> Plan:
+def bind(
+    wanted: PersistentVolumeClaim, have: list[PersistentVolume], mode: str, provisioner: str = volumes.PROVISIONER
+) -> Plan:
     return volumes.bind_claim(wanted, have, lambda name: kind(mode, provisioner))
 
 
 def test_the_smallest_volume_that_fits_is_bound_and_both_sides_are_told() -> None:
-    have = [volume("small", "500Mi"), volume("large", "9Gi"), volume("fits", "2Gi"), volume("wrong", "2Gi", modes=("ReadOnlyMany",))]
+    have = [
+        volume("small", "500Mi"),
+        volume("large", "9Gi"),
+        volume("fits", "2Gi"),
+        volume("wrong", "2Gi", modes=("ReadOnlyMany",)),
+    ]
     plan = bind(claim(), have, "Immediate")
     patches = [a for a in plan.actions if isinstance(a, Patch)]
     assert [p.name for p in patches] == ["fits", "c", "c", "fits"]
@@ -209,7 +228,9 @@ def test_the_smallest_volume_that_fits_is_bound_and_both_sides_are_told() -> Non
 
 
 def test_a_claim_that_waits_for_its_consumer_waits_even_if_a_volume_fits() -> None:
-    assert not [a for a in bind(claim(), [volume("fits", "2Gi")], "WaitForFirstConsumer").actions if isinstance(a, Patch)]
+    assert not [
+        a for a in bind(claim(), [volume("fits", "2Gi")], "WaitForFirstConsumer").actions if isinstance(a, Patch)
+    ]
 
 
 def test_the_provisioner_makes_a_volume_on_the_selected_node() -> None:
@@ -218,7 +239,10 @@ def test_the_provisioner_makes_a_volume_on_the_selected_node() -> None:
     term = made["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"][0]["matchExpressions"][0]
     assert term["values"] == ["n3"]
     assert made["spec"]["claimRef"]["uid"] == "cu"
-    assert "nodeAffinity" not in next(a for a in bind(claim(), [], "Immediate").actions if isinstance(a, Create)).obj["spec"]
+    assert (
+        "nodeAffinity"
+        not in next(a for a in bind(claim(), [], "Immediate").actions if isinstance(a, Create)).obj["spec"]
+    )
 
 
 def test_a_foreign_provisioner_is_left_to_do_its_work() -> None:
@@ -231,7 +255,10 @@ def test_a_volume_whose_claim_is_gone_is_released_or_deleted() -> None:
     assert kept.actions[0].body["status"]["phase"] == "Released"
     ours = msgspec.structs.replace(
         volume("v", "1Gi", "cu"),
-        metadata=msgspec.convert({"name": "v", "uid": "v", "annotations": {volumes.PROVISIONED_BY: volumes.PROVISIONER}}, type(claim().metadata)),
+        metadata=msgspec.convert(
+            {"name": "v", "uid": "v", "annotations": {volumes.PROVISIONED_BY: volumes.PROVISIONER}},
+            type(claim().metadata),
+        ),
         spec=msgspec.structs.replace(volume("v", "1Gi", "cu").spec, persistent_volume_reclaim_policy="Delete"),
     )
     assert isinstance(volumes.settle_volume(ours, lambda namespace, name: None).actions[0], Delete)

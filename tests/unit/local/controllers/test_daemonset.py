@@ -1,9 +1,10 @@
 from typing import Any
 
+from tests.fakes.plain_cluster import PlainCluster, template
+
 from cotenant.local.controllers.actions import DAEMON_SETS, NODES, PODS, REVISIONS, Plan
 from cotenant.local.controllers.daemonset import reconcile
 from cotenant.local.controllers.scheduling import pinned_node
-from tests.fakes.plain_cluster import PlainCluster, template
 
 NOW = 1_800_000_000.0
 
@@ -41,7 +42,10 @@ class Daemons:
         return sorted(pinned_node(p.spec) for p in self.c.views(PODS) if p.active)
 
     def images(self) -> list[str]:
-        return sorted(self.c.objects[(PODS, "default", p.metadata.name)]["spec"]["containers"][0]["image"] for p in self.c.views(PODS))
+        return sorted(
+            self.c.objects[(PODS, "default", p.metadata.name)]["spec"]["containers"][0]["image"]
+            for p in self.c.views(PODS)
+        )
 
 
 def test_one_pod_a_node_pinned_by_affinity_not_by_name() -> None:
@@ -64,7 +68,9 @@ def test_a_selector_and_every_affinity_term_are_kept() -> None:
     agent.c.converge(agent.plan)
     assert agent.where() == ["n0"]
     pod = next(o for k, o in agent.c.objects.items() if k[0] == PODS)
-    written = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    written = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+        "nodeSelectorTerms"
+    ]
     assert [t["matchFields"][0]["values"] for t in written] == [["n0"], ["n0"]]
     assert written[0]["matchExpressions"] == terms[0]["matchExpressions"]
 

@@ -3,10 +3,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.fakes.plain_cluster import PlainCluster, template
 
 from cotenant.local.controllers.actions import JOBS, PODS, Create, Plan
 from cotenant.local.controllers.job import BACKOFF_S, INDEX, finished, reconcile
-from tests.fakes.plain_cluster import PlainCluster, template
 
 NOW = 1_800_000_000.0
 
@@ -165,6 +165,7 @@ def test_completed_indexes_are_read_as_they_are_written(text: str) -> None:
     assert job._ranges(job._indexes(text)) == text
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     parallelism=st.integers(0, 5),
@@ -172,7 +173,9 @@ def test_completed_indexes_are_read_as_they_are_written(text: str) -> None:
     luck=st.lists(st.booleans(), max_size=30),
     limit=st.integers(0, 4),
 )
-def test_never_more_pods_than_asked_for_and_it_ends(parallelism: int, completions: int, luck: list[bool], limit: int) -> None:
+def test_never_more_pods_than_asked_for_and_it_ends(
+    parallelism: int, completions: int, luck: list[bool], limit: int
+) -> None:
     work = Work(parallelism=parallelism, completions=completions, backoffLimit=limit)
     flips = iter(luck)
     for _ in range(60):

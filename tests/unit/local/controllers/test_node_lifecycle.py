@@ -26,7 +26,9 @@ def lease(renewed: float, duration: int = 40) -> Lease:
 def pod(*tolerations: dict[str, Any], ready: bool = True, name: str = "p") -> Pod:
     meta = {"name": name, "namespace": "default", "uid": name, "resourceVersion": "3"}
     status = {"phase": "Running", "conditions": [{"type": "Ready", "status": str(ready)}]}
-    return msgspec.convert({"metadata": meta, "spec": {"nodeName": "n", "tolerations": tolerations}, "status": status}, Pod)
+    return msgspec.convert(
+        {"metadata": meta, "spec": {"nodeName": "n", "tolerations": tolerations}, "status": status}, Pod
+    )
 
 
 def taints(plan: Plan) -> list[tuple[str, str]] | None:
@@ -67,7 +69,10 @@ def test_the_taint_of_a_new_node_goes_when_it_is_ready_and_a_users_own_stays() -
         ("not-ready", "NoSchedule"),
         ("not-ready", "NoExecute"),
     ]
-    assert taints(reconcile_node(node("False"), lease(NOW), NOW)) == [("not-ready", "NoSchedule"), ("not-ready", "NoExecute")]
+    assert taints(reconcile_node(node("False"), lease(NOW), NOW)) == [
+        ("not-ready", "NoSchedule"),
+        ("not-ready", "NoExecute"),
+    ]
 
 
 def test_a_cordoned_node_is_tainted_and_back() -> None:
@@ -94,7 +99,10 @@ TAINT = msgspec.convert(UNREACHABLE, TaintView)
     [
         ([], NOW + 50),  # at once
         ([{"key": UNREACHABLE["key"], "operator": "Exists", "effect": "NoExecute"}], None),  # never
-        ([{"key": UNREACHABLE["key"], "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}], NOW + 300),
+        (
+            [{"key": UNREACHABLE["key"], "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}],
+            NOW + 300,
+        ),
         (
             [
                 {"operator": "Exists", "tolerationSeconds": 900},

@@ -4,12 +4,12 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.fakes.plain_cluster import PlainCluster, template
 
 from cotenant.local.controllers.actions import PODS, REPLICA_SETS, Create, Delete, Patch, Plan
 from cotenant.local.controllers.pods import deletion_order
 from cotenant.local.controllers.replicaset import BURST, reconcile
 from cotenant.local.controllers.views import Pod, stamp
-from tests.fakes.plain_cluster import PlainCluster, template
 
 NOW = 1_800_000_000.0
 

@@ -1,11 +1,12 @@
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.fakes.plain_cluster import PlainCluster, template
 
 from cotenant.local.controllers.actions import CLAIMS, PODS, REVISIONS, STATEFUL_SETS, Create, Plan
 from cotenant.local.controllers.statefulset import reconcile
-from tests.fakes.plain_cluster import PlainCluster, template
 
 NOW = 1_800_000_000.0
 
@@ -165,6 +166,7 @@ def test_ordinals_may_start_elsewhere() -> None:
     assert db.names() == ["db-5", "db-6"]
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     present=st.sets(st.integers(0, 6)),

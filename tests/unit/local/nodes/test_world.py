@@ -24,7 +24,9 @@ def batch(cores: float = 4.0, seconds: float = 600.0, memory: int = GIB, **more:
 
 
 def service(name: str = "s", objective: float = 8.0, replicas: int = 1, **more: float) -> Behaviour:
-    truth = Simulated(service=name, workers=4, peak_erlangs=2.0, replicas=replicas, use_memory_bytes=GIB, swing=0.5, **more)
+    truth = Simulated(
+        service=name, workers=4, peak_erlangs=2.0, replicas=replicas, use_memory_bytes=GIB, swing=0.5, **more
+    )
     return Behaviour(4000, GIB, "web", name, truth, objective, inf, 0)
 
 
