@@ -92,7 +92,9 @@ class PlainCluster:
             del self.objects[key]
         return len(gone)
 
-    def _patch(self, resource: ResourceName, namespace: str, name: str, body: Manifest, subresource: str, version: str) -> None:
+    def _patch(
+        self, resource: ResourceName, namespace: str, name: str, body: Manifest, subresource: str, version: str
+    ) -> None:
         obj = self.objects[(resource, namespace, name)]
         assert not version or version == obj["metadata"]["resourceVersion"], "conflict"
         body = copy.deepcopy(body)

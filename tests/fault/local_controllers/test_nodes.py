@@ -1,0 +1,201 @@
+"""Simulated nodes and the controllers on one API in memory: a node that fails, is restored, or is deleted; a workload that begins."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from tests.fakes.plain_cluster import template
+
+from cotenant.local.apiserver.assembly import assemble
+from cotenant.local.apiserver.contract import MERGE, ListOptions
+from cotenant.local.apiserver.store import Store
+from cotenant.local.apiserver.verbs import Api
+from cotenant.local.controllers.actions import JOBS, NODES, PODS, REPLICA_SETS, ResourceName
+from cotenant.local.controllers.informer import Informers
+from cotenant.local.controllers.roster import controller_manager
+from cotenant.local.controllers.runner import Runner
+from cotenant.local.nodes.fleet import Fleet, Shape
+from cotenant.local.nodes.reporting import LastReports
+from cotenant.local.nodes.simulated import SimulatedNodes
+from cotenant.local.workloads.submitter import Submitter
+from cotenant.model.annotations import FAIL
+
+
+class Cluster:
+    """Time is ours: `later` moves it and wakes everybody who sleeps by it."""
+
+    def __init__(self, api: Api, now: list[float], nodes: int) -> None:
+        self.api, self.now = api, now
+        self.informers = Informers(api)
+        self.runner: Runner = controller_manager(self.informers, lambda: now[0])
+        self.reports = LastReports()
+        fleet = Fleet(nodes, Shape(cores=8, memory_bytes=32 << 30))
+        self.nodes = SimulatedNodes(self.informers, fleet, speed=60.0, reporter=self.reports, clock=lambda: now[0])
+
+    async def later(self, seconds: float, step: float = 1.0) -> None:
+        for _ in range(int(seconds / step)):
+            self.now[0] += step
+            for name in self.nodes._fleet.names():  # the renewals of a second, without sleeping for them
+                if self.nodes.kubelets.is_up(name) and int(self.now[0]) % 10 == 0:
+                    await self.nodes._renew_one(name)
+            await self.quiet()
+
+    async def quiet(self) -> None:
+        for _ in range(3):
+            self.nodes.kubelets.advance(self.now[0])
+            self.nodes._flush()
+            await self.nodes.delivery.idle()
+            for loop in self.runner._loops:
+                loop._wake.set()
+            await self.runner.settle()
+
+    async def all(self, resource: ResourceName, namespace: str = "default") -> list[Any]:
+        return [i.decode() for i in (await self.api.list(self.api.target(*resource, namespace), ListOptions())).items]
+
+    async def make(self, resource: ResourceName, obj: dict[str, Any]) -> None:
+        await self.api.create(self.api.target(*resource, "default"), obj)
+
+    async def annotate(self, node: str, value: str | None) -> None:
+        body = msgspec.json.encode({"metadata": {"annotations": {FAIL: value}}})
+        await self.api.patch(self.api.target("", "nodes", "", node), body, MERGE)
+        await self.quiet()
+
+    async def ready(self, node: str) -> str:
+        found = next(n for n in await self.all(NODES, "") if n["metadata"]["name"] == node)
+        return str(next(c["status"] for c in found["status"]["conditions"] if c["type"] == "Ready"))
+
+
+def serve(case: Callable[[Cluster], Awaitable[None]], nodes: int = 3) -> None:
+    async def main() -> None:
+        now = [1_800_000_000.0]
+        api = assemble(Store(clock=lambda: now[0]), clock=lambda: now[0], rng=random.Random(1))
+        await api.bootstrap()
+        cluster = Cluster(api, now, nodes)
+        try:
+            await cluster.runner.start()
+            await cluster.nodes.start()
+            await cluster.quiet()
+            await case(cluster)
+        finally:
+            await cluster.nodes.stop()
+            await cluster.runner.stop()
+            await cluster.informers.stop()
+            await api.close()
+
+    asyncio.run(main())
+
+
+def a_pod(name: str, node: str, **spec: Any) -> dict[str, Any]:
+    body = {**template()["spec"], "nodeName": node, **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": body}
+
+
+def test_nodes_register_ready_and_untainted_with_a_lease() -> None:
+    async def case(c: Cluster) -> None:
+        nodes = await c.all(NODES, "")
+        assert [n["metadata"]["name"] for n in nodes] == ["node-0000", "node-0001", "node-0002"]
+        assert all(not n["spec"].get("taints") for n in nodes)
+        assert nodes[0]["status"]["allocatable"]["cpu"] == "8"
+        leases = await c.all(("coordination.k8s.io", "leases"), "kube-node-lease")
+        assert len(leases) == 3
+        assert leases[0]["spec"]["leaseDurationSeconds"] == 40
+
+    serve(case)
+
+
+def test_a_node_that_falls_silent_is_tainted_and_its_pods_leave_after_their_toleration() -> None:
+    async def case(c: Cluster) -> None:
+        stays = [{"operator": "Exists"}]
+        soon = [
+            {
+                "key": "node.kubernetes.io/unreachable",
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": 20,
+            }
+        ]
+        await c.make(PODS, a_pod("soon", "node-0001", tolerations=soon))
+        await c.make(PODS, a_pod("stays", "node-0001", tolerations=stays))
+        await c.make(PODS, a_pod("elsewhere", "node-0002"))
+        await c.later(2)
+        assert {p["status"]["phase"] for p in await c.all(PODS)} == {"Running"}
+        await c.annotate("node-0001", "true")
+        await c.later(35)
+        assert await c.ready("node-0001") == "True"
+        await c.later(20)
+        assert await c.ready("node-0001") == "Unknown"
+        assert await c.ready("node-0002") == "True"
+        node = next(n for n in await c.all(NODES, "") if n["metadata"]["name"] == "node-0001")
+        assert {t["effect"] for t in node["spec"]["taints"]} == {"NoSchedule", "NoExecute"}
+        ending = {p["metadata"]["name"]: "deletionTimestamp" in p["metadata"] for p in await c.all(PODS)}
+        assert ending == {"soon": False, "stays": False, "elsewhere": False}
+        await c.later(30)
+        ending = {p["metadata"]["name"]: "deletionTimestamp" in p["metadata"] for p in await c.all(PODS)}
+        assert ending == {"soon": True, "stays": False, "elsewhere": False}  # nobody there to end it
+        await c.annotate("node-0001", None)
+        await c.later(5)
+        assert await c.ready("node-0001") == "True"
+        assert {p["metadata"]["name"] for p in await c.all(PODS)} == {"stays", "elsewhere"}
+        node = next(n for n in await c.all(NODES, "") if n["metadata"]["name"] == "node-0001")
+        assert not node["spec"].get("taints")
+
+    serve(case)
+
+
+def test_a_job_runs_to_its_end() -> None:
+    async def case(c: Cluster) -> None:
+        pod = template("w", nodeName="node-0000", restartPolicy="Never")
+        pod["metadata"]["annotations"] = {"cotenant.io/run-seconds": "120"}
+        spec = {"parallelism": 2, "completions": 3, "template": pod}
+        await c.make(
+            JOBS,
+            {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "default"}, "spec": spec},
+        )
+        await c.later(8)
+        (job,) = await c.all(JOBS)
+        assert job["status"]["succeeded"] == 3
+        assert [x["type"] for x in job["status"]["conditions"]][-1] == "Complete"
+
+    serve(case)
+
+
+def test_a_second_process_takes_over_the_nodes_and_their_pods() -> None:
+    async def case(c: Cluster) -> None:
+        work = a_pod("work", "node-0000", restartPolicy="Never")
+        work["metadata"]["annotations"] = {"cotenant.io/run-seconds": "1200"}  # twenty seconds at this speed
+        await c.make(PODS, work)
+        await c.later(10)
+        await c.nodes.stop()
+        again = SimulatedNodes(
+            c.informers, Fleet(3, Shape(cores=8, memory_bytes=32 << 30)), speed=60.0, clock=lambda: c.now[0]
+        )
+        c.nodes = again
+        await again.start()
+        await c.later(8)
+        assert (await c.all(PODS))[0]["status"]["phase"] == "Running"
+        await c.later(5)
+        assert (await c.all(PODS))[0]["status"]["phase"] == "Succeeded"
+        assert len(await c.all(NODES, "")) == 3
+
+    serve(case)
+
+
+def test_a_workload_submits_its_services_at_once_and_batch_over_time() -> None:
+    async def case(c: Cluster) -> None:
+        submitter = Submitter(
+            c.informers, "colocation", 10, Shape(), seed=1, speed=60.0, clock=lambda: c.now[0], days=1
+        )
+        await submitter.start()
+        await c.quiet()
+        sets = await c.all(REPLICA_SETS, "colocation")
+        assert len(sets) == submitter.progress.services > 0
+        pods = await c.all(PODS, "colocation")
+        assert len(pods) >= submitter.progress.replicas
+        assert all(p["spec"]["schedulerName"] == "cotenant" for p in pods)
+        assert {p["spec"]["priority"] for p in pods if p["metadata"]["name"].startswith("service")} == {9500}
+        assert submitter.progress.refused == 0
+        await submitter.stop()
+
+    serve(case)
