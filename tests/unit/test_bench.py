@@ -37,6 +37,7 @@ def test_make_bench_names_benchmarks_that_exist() -> None:
             ("--nodes", "5", "--pods", "50", "--watchers", "2"),
             {"pod_creates", "binds", "resident_mib", "reopen_s"},
         ),
+        ("extender", ("--cycles", "2", "--few", "20", "--many", "40"), {"cpu_ms_call", "p99_ms", "busy"}),
         ("coldstart", ("--repeats", "1"), {"wall_s", "peak_mib"}),
     ],
 )

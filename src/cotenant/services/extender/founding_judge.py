@@ -125,32 +125,38 @@ class FoundingJudge:
         """Compute the changed rows anew."""
         mirror = self._mirror
         mirror.settle()
-        if not mirror.changed:
+        if not (mirror.changed or mirror.reported):
             return
-        rows = np.fromiter(mirror.changed, dtype=np.int64, count=len(mirror.changed))
-        mirror.changed.clear()
         length = len(mirror.listed)
         if length > len(self._left):
             self._by_report = _wider(self._by_report, length)
             self._without = _wider(self._without, length)
             more = np.full((length - len(self._left), 2), np.inf)
             self._left, self._whole = np.concatenate([self._left, more]), np.concatenate([self._whole, more])
-        nodes = mirror.nodes
-        counted, listed = mirror.counted[rows, None], mirror.listed[rows, None]
+        if mirror.changed:
+            rows = np.array(list(mirror.changed), dtype=np.int64)
+            capacity, requested = mirror.nodes.capacity[rows], mirror.nodes.requested[rows]
+            used = np.where(mirror.counted[rows, None], requested, 0)
+            listed = mirror.listed[rows, None]
+            self._left[rows] = np.where(listed, capacity - used, np.inf)[:, : MEMORY + 1]
+            self._whole[rows] = np.where(listed, capacity, np.inf)[:, : MEMORY + 1]
+            self._without[:, rows] = self._founding(rows, fresh=False)
+        rows = np.array(list(mirror.reported | mirror.changed), dtype=np.int64)
+        self._by_report[:, rows] = self._founding(rows, fresh=True)
+        mirror.changed.clear()
+        mirror.reported.clear()
+
+    def _founding(self, rows: Int, fresh: bool) -> Float:
+        """The founding score of rows for every base, `float64[len(BASES), len(rows)]`, as if their reports were fresh, or not there."""
+        nodes, counted = self._mirror.nodes, self._mirror.counted[rows, None]
         capacity = nodes.capacity[rows]
-        requested = np.where(counted, nodes.requested[rows], capacity // 2)
-        used = np.where(counted, nodes.requested[rows], 0)
-        self._left[rows] = np.where(listed, capacity - used, np.inf)[:, : MEMORY + 1]
-        self._whole[rows] = np.where(listed, capacity, np.inf)[:, : MEMORY + 1]
-        report = nodes.report[rows].copy()
-        silent = np.isnan(report[:, _AT])
-        report[silent] = 0.0
+        report = np.nan_to_num(nodes.report[rows])  # a row that never reported is never looked up as fresh
         report[:, _AT] = 0.0
-        for table, at_s in ((self._by_report, 0.0), (self._without, 2.0 * REPORT_TTL_S)):
-            arrays = nodes._replace(capacity=capacity, requested=requested, report=report)
-            every = np.arange(len(rows))
-            for band in range(len(BASES)):
-                table[band, rows] = founding(arrays, self._shapes, band, every, at_s, self._from_ledger)
+        arrays = nodes._replace(
+            capacity=capacity, requested=np.where(counted, nodes.requested[rows], capacity // 2), report=report
+        )
+        now_s = 0.0 if fresh else 2.0 * REPORT_TTL_S
+        return founding(arrays, self._shapes, 0, np.arange(len(rows)), now_s, self._from_ledger)
 
 
 def _words(fresh: bool, counted: bool) -> str:
@@ -163,19 +169,18 @@ def _range(shown: Callable[[float], str], values: Float) -> str:
 
 
 def _bases() -> ShapeArrays:
-    """A shape for each base by priority; the founding score reads nothing else of a shape."""
-    count = len(BASES)
-    params = np.zeros((count, len(Param)))
-    params[:, Param.PRIORITY_BASE] = BASES
+    """One shape that has all bases by priority at once, as a column that broadcasts over the rows: the founding score reads only that of a shape."""
+    params = np.zeros((1, len(Param), len(BASES), 1))
+    params[0, Param.PRIORITY_BASE, :, 0] = BASES
     return ShapeArrays(
-        request=np.zeros((count, 3), dtype=np.int64),
-        sums=np.zeros((count, len(Sum)), dtype=np.int64),
+        request=np.zeros((1, 3), dtype=np.int64),
+        sums=np.zeros((1, len(Sum)), dtype=np.int64),
         params=params,
-        tolerated=np.zeros(count, dtype=np.uint64),
-        selector=np.zeros((count, 1), dtype=np.uint64),
-        tenant=np.zeros(count, dtype=np.int64),
-        group=np.full(count, -1, dtype=np.int64),
-        group_limit=np.zeros(count, dtype=np.int64),
+        tolerated=np.zeros(1, dtype=np.uint64),
+        selector=np.zeros((1, 1), dtype=np.uint64),
+        tenant=np.zeros(1, dtype=np.int64),
+        group=np.full(1, -1, dtype=np.int64),
+        group_limit=np.zeros(1, dtype=np.int64),
     )
 
 

@@ -45,7 +45,8 @@ class Mirror:
 
     def __init__(self, most_nodes: int = 20_000, most_shapes: int = 4_096, pressure_factor: float = 1.0) -> None:
         self.generation = 0
-        self.changed: set[int] = set()  # rows whose figures changed since the judge's last look
+        self.changed: set[int] = set()  # rows of which Kubernetes' figures changed since the judge's last look
+        self.reported: set[int] = set()  # rows of which the report did
         self.offered: Float = np.full((1, 2), np.nan)  # [N, 2] milli-CPU and bytes that the last report leaves unused
         self.whole: Float = np.full((1, 2), np.nan)  # [N, 2] the allocatable of that report
         self.at_s: Float = np.full(1, np.nan)  # [N] Unix time of the last report
@@ -267,7 +268,7 @@ class Mirror:
             round((report.cpu_allocatable - report.cpu_used) * 1000.0, 3),  # 8 - 7.6 cores are 400 milli-CPU
             report.memory_allocatable - report.memory_used,
         )
-        self.changed.add(row)
+        self.reported.add(row)
 
     def _remove(self, name: str) -> None:
         self._encoder.remove_node(name)
