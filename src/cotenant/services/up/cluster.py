@@ -18,7 +18,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from socket import gethostname
 
+from cotenant.local.apiserver.admission.webhooks import attach
 from cotenant.local.apiserver.assembly import assemble
+from cotenant.local.apiserver.custom.serving import CustomKinds
 from cotenant.local.apiserver.http.app import Application
 from cotenant.local.apiserver.http.auth import Credentials, kubeconfig, new_token, write_private
 from cotenant.local.apiserver.http.server import HttpServer, Listening
@@ -86,6 +88,12 @@ class LocalCluster:
         self._stack.push_async_callback(store.close)
         self.api = assemble(store, taints_new_nodes=not self.config.is_bare)
         await self.api.bootstrap()
+        kinds = CustomKinds(self.api)
+        self.api.admission.append(kinds)
+        await kinds.start()
+        self._stack.push_async_callback(kinds.stop)
+        webhooks = attach(self.api)
+        self._stack.push_async_callback(webhooks.close)
         token = _kept(directory / "token", new_token)
         server, ca_pem = self._server(token)
         await server.start()
