@@ -76,6 +76,7 @@ def serve(case: Callable[[Cluster], Awaitable[None]], nodes: int = 3) -> None:
         try:
             await cluster.runner.start()
             await cluster.nodes.start()
+            await cluster.nodes.living.wait()
             await cluster.quiet()
             await case(cluster)
         finally:
@@ -173,6 +174,7 @@ def test_a_second_process_takes_over_the_nodes_and_their_pods() -> None:
         )
         c.nodes = again
         await again.start()
+        await again.living.wait()
         await c.later(8)
         assert (await c.all(PODS))[0]["status"]["phase"] == "Running"
         await c.later(5)

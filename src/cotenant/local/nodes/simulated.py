@@ -73,6 +73,7 @@ class SimulatedNodes:
         )
         self.kubelets = Kubelets(World(config, speed, clock(), seed))
         self.delivery = Delivery(self._api)
+        self.living = asyncio.Event()  # the laws are compiled, and pods are taken in
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._options = WriteOptions(validation="Ignore", manager="kubelet", user="system:node")
@@ -93,16 +94,14 @@ class SimulatedNodes:
         return self.world.snapshot()
 
     async def start(self) -> None:
-        """Register the nodes and begin to live; returns when all are registered. The informers must have been started."""
+        """Register the nodes and begin to live; returns when all are registered, `living` follows. The informers must run."""
         for name in self._fleet.names():
             self.kubelets.add_node(name)
-        nodes, pods = self._informers.of(NODES), self._informers.of(PODS)
+        nodes = self._informers.of(NODES)
+        self._informers.of(PODS)
         await self._informers.wait_synced()
         nodes.subscribe(self._node_changed)
-        prepared = asyncio.create_task(asyncio.to_thread(self.world.prepare))
         await self._register()
-        await prepared
-        pods.subscribe(self._pod_changed)
         for run in (self._live, self._renew, self._report):
             self._tasks.append(asyncio.create_task(self._guarded(run), name=f"nodes {run.__name__}"))
 
@@ -179,6 +178,11 @@ class SimulatedNodes:
                 await asyncio.sleep(1.0)
 
     async def _live(self) -> None:
+        if not self.living.is_set():
+            if self._fleet.count:  # the first time on a machine this compiles for ten seconds: the nodes are there meanwhile
+                await asyncio.to_thread(self.world.prepare)
+            self._informers.of(PODS).subscribe(self._pod_changed)
+            self.living.set()
         while True:
             self.kubelets.advance(self._clock())
             self._flush()
