@@ -7,7 +7,9 @@ labels of the Binding are merged into the pod; PodScheduled becomes True; the no
 from __future__ import annotations
 
 from cotenant.local.apiserver.contract import Answer, ApiError, Cause, Manifest, Resource, Target, WriteOptions
+from cotenant.local.apiserver.kinds import shapes
 from cotenant.local.apiserver.kinds.pods import set_condition
+from cotenant.local.apiserver.lifecycle import metadata_of
 from cotenant.local.apiserver.stored import encode
 from cotenant.local.apiserver.verbs_context import Context
 from cotenant.local.apiserver.verbs_errors import bad_request, conflict, not_found
@@ -16,9 +18,9 @@ _SUCCESS = encode({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status
 
 
 def _check(binding: Manifest, name: str) -> None:
-    if binding.get("kind") not in (None, "", "Binding") or not isinstance(binding.get("target"), dict):
-        raise bad_request("not a Binding object: target: Required value")
-    if (binding.get("metadata") or {}).get("name") != name:
+    if binding.get("kind") not in (None, "", "Binding"):
+        raise bad_request(f"not a Binding object: {binding['kind']}")
+    if binding["metadata"].get("name") != name:
         raise bad_request("name in URL does not match name in Binding object")
     target = binding["target"]
     causes = []
@@ -66,7 +68,8 @@ def _assign(pod: Manifest, binding: Manifest, now: float) -> None:
 
 async def bind(context: Context, pods: Resource, target: Target, binding: Manifest, options: WriteOptions) -> Answer:
     """Bind the pod that the target (or, on /bindings, the object) names. Raises ApiError 400, 404, 409, 422."""
-    metadata = binding.setdefault("metadata", {})
+    shapes.check(binding, shapes.Binding)
+    metadata = metadata_of(binding)
     name = target.name or metadata.get("name") or ""
     _check(binding, name)
     warnings: list[str] = []
@@ -76,7 +79,8 @@ async def bind(context: Context, pods: Resource, target: Target, binding: Manife
             binding = await admission.mutate("CREATE", asked, binding, None, options) or binding
         for admission in context.admission:
             warnings += await admission.validate("CREATE", asked, binding, None, options)
-        metadata = binding["metadata"]
+        shapes.check(binding, shapes.Binding)
+        metadata = metadata_of(binding)
     table = context.table(pods)
     stored = table.get((target.namespace, name))
     if stored is None:

@@ -20,7 +20,10 @@ from cotenant.local.apiserver.contract import (
     Target,
     WriteOptions,
 )
+from cotenant.local.apiserver.deletion import check_options
+from cotenant.local.apiserver.kinds import shapes
 from cotenant.local.apiserver.kinds.pods import set_condition
+from cotenant.local.apiserver.lifecycle import metadata_of
 from cotenant.local.apiserver.selectors import label_selector
 from cotenant.local.apiserver.stored import Stored, encode
 from cotenant.local.apiserver.verbs_context import Context, timestamp
@@ -151,16 +154,19 @@ async def evict(
     context: Context, pods: Resource, budgets: Resource, target: Target, eviction: Manifest, options: WriteOptions
 ) -> Answer:
     """Evict the pod that the target names. Raises ApiError 400, 404, 409, 429, 500."""
+    shapes.check(eviction, shapes.Eviction)
     if eviction.get("kind") not in (None, "", "Eviction"):
         raise bad_request(f"not a Eviction object: {eviction.get('kind')}")
-    name = (eviction.setdefault("metadata", {})).setdefault("name", target.name)
+    name = metadata_of(eviction).setdefault("name", target.name)
     if name != target.name:
         raise bad_request("name in URL does not match name in Eviction object")
     for admission in context.admission:
         eviction = await admission.mutate("CREATE", target, eviction, None, options) or eviction
     for admission in context.admission:
         await admission.validate("CREATE", target, eviction, None, options)
+    shapes.check(eviction, shapes.Eviction)
     how = _options(eviction, options)
+    check_options(how)
     table = context.table(pods)
     stored = table.get((target.namespace, name))
     if stored is None:

@@ -6,6 +6,7 @@ Nothing is stored. Source: Kubernetes API reference, SelfSubjectAccessReview, Se
 from __future__ import annotations
 
 from cotenant.local.apiserver.contract import Answer, ApiError, Manifest, Resource, WriteOptions
+from cotenant.local.apiserver.kinds import shapes
 from cotenant.local.apiserver.stored import encode
 
 _WHY = "the holder of the cluster's token may do everything"
@@ -13,6 +14,7 @@ _WHY = "the holder of the cluster's token may do everything"
 
 def review(resource: Resource, obj: Manifest, options: WriteOptions) -> Answer:
     """The review with its status. Raises ApiError 422 where it asks nothing."""
+    shapes.check(obj, shapes.Review)
     answer: Manifest = {
         "kind": resource.kind,
         "apiVersion": resource.api_version,

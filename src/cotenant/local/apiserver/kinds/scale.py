@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from cotenant.local.apiserver.contract import ApiError, Cause, Manifest, Resource
+from cotenant.local.apiserver.kinds import shapes
 from cotenant.local.apiserver.lifecycle import metadata_of
 from cotenant.local.apiserver.verbs_errors import bad_request, conflict, shown
 
@@ -68,6 +69,7 @@ def with_scale(obj: Manifest, scale: Manifest, resource: Resource) -> Manifest:
     """The object with the replicas that a Scale wants, in place. Raises ApiError 400, 409, 422."""
     if not isinstance(scale, dict) or scale.get("kind") not in (None, "", "Scale"):
         raise bad_request("not a Scale object")
+    shapes.check(scale, shapes.Scale)
     metadata = metadata_of(scale)
     name = obj["metadata"]["name"]
     if metadata.get("name") not in (None, "", name):
@@ -75,7 +77,7 @@ def with_scale(obj: Manifest, scale: Manifest, resource: Resource) -> Manifest:
     version = metadata.get("resourceVersion")
     if version and version != obj["metadata"]["resourceVersion"]:
         raise conflict(resource, name)
-    replicas = (scale.get("spec") or {}).get("replicas", 0)
+    replicas = (scale.get("spec") or {}).get("replicas") or 0
     if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
         why = f"Invalid value: {shown(replicas)}: must be greater than or equal to 0"
         raise ApiError(
