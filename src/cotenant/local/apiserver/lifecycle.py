@@ -23,6 +23,7 @@ _STANDARD_FINALIZERS = (
     "customresourcecleanup.apiextensions.k8s.io",  # of a definition whose objects are being deleted
 )
 _ANNOTATIONS_BYTES = 256 * 1024
+_TEXTS = ("name", "generateName", "namespace", "uid", "resourceVersion")
 _SYSTEM = ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields")
 _KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 _NAME_MESSAGE = (
@@ -43,6 +44,9 @@ def metadata_of(obj: Manifest) -> dict[str, Any]:
         metadata = obj["metadata"] = {}
     if not isinstance(metadata, dict):
         raise bad_request("metadata: expected an object")
+    for name in _TEXTS:
+        if not isinstance(metadata.get(name, ""), str | None):
+            raise bad_request(f"metadata.{name}: expected a string, got {shown(metadata[name])}")
     return metadata
 
 

@@ -121,7 +121,8 @@ async def create(
     if behaviour.has_status and not behaviour.keeps_first_status:
         obj.pop("status", None)
     target = Target(resource, target.namespace, metadata.get("name") or "", "")
-    behaviour.prepare_create(obj, context)
+    if target.name:  # without one it is refused below
+        behaviour.prepare_create(obj, context)
     causes = names.check(target.name, prefix, names.form_of(resource.group, resource.plural))
     causes += lifecycle.check_metadata(metadata, None, is_core=_is_core(resource))
     if resource.schema is not None:
