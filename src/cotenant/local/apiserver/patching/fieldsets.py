@@ -9,7 +9,7 @@ Source: Kubernetes' description of FieldsV1; structured-merge-diff's notions of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +41,7 @@ _ALWAYS_THERE = frozenset(
 )
 
 _LEAF: FieldSet = {}  # a member with nothing below; shared, as sets are never changed in place
-_KNOWN_SETS = 512  # kept at once
+_KNOWN_SETS = 2048  # kept at once
 _KNOWN_BYTES = 16 * 1024  # longer values are not kept
 
 _encode = msgspec.json.Encoder().encode
@@ -111,19 +111,37 @@ def _inner(key: str, value: Any, node: Node) -> FieldSet:
 
 @dataclass(slots=True)
 class _Known:
-    """Sets of top-level values written before, by the value's encoding: pods of one template are written by the thousand."""
+    """Sets of values written before, by the value's encoding: pods of one template are written by the thousand, and most parts of
+    different ones are alike."""
 
-    sets: dict[tuple[Node, bytes], FieldSet]
+    sets: dict[tuple[Node, str, bytes], FieldSet]
 
-    def of(self, key: str, value: Any, node: Node) -> FieldSet:
-        encoded = (node, _encode(value))
-        found = self.sets.get(encoded)
+    def of_struct(self, key: str, value: Manifest, node: Node) -> FieldSet:
+        """The set of a struct: as a whole, or put together from its fields."""
+        return self._of(key, value, node, self._by_field)
+
+    def _by_field(self, key: str, value: Manifest, node: Node) -> FieldSet:
+        if not value or node.atomic:
+            return _LEAF
+        found: FieldSet = {".": _LEAF}
+        for name, each in value.items():
+            if each and (type(each) is dict or type(each) is list):
+                found["f:" + name] = self._of(name, each, node.fields.get(name, DEDUCED), _inner)
+            else:
+                found["f:" + name] = _LEAF
+        if key in _ALWAYS_THERE and len(found) > 1:
+            del found["."]
+        return found
+
+    def _of(self, key: str, value: Any, node: Node, compute: Callable[[str, Any, Node], FieldSet]) -> FieldSet:
+        identity = (node, key, _encode(value))
+        found = self.sets.get(identity)
         if found is None:
-            found = _inner(key, value, node)
+            found = compute(key, value, node)
             if len(self.sets) >= _KNOWN_SETS:
                 self.sets.pop(next(iter(self.sets)))  # the oldest
-            if len(encoded[1]) <= _KNOWN_BYTES:
-                self.sets[encoded] = found
+            if len(identity[2]) <= _KNOWN_BYTES:
+                self.sets[identity] = found
         return found
 
 
@@ -145,7 +163,7 @@ def written_object(obj: Manifest, root: Node, skipped: frozenset[str]) -> FieldS
             value = kept
             found["f:metadata"] = _inner(key, value, node)
         elif node.kind == tree.STRUCT and type(value) is dict:
-            found["f:" + key] = _known.of(key, value, node)
+            found["f:" + key] = _known.of_struct(key, value, node)
         else:
             found["f:" + key] = _inner(key, value, node)
     return found

@@ -2,21 +2,25 @@
 
 Problem: pods are created by the thousand from one template, and each of their status updates brings the whole spec along again; looking at every
 value each time is most of a write's cost. Choice: remember, by their encoding, the specs that decoding left as they were and that broke no
-rule; the same spec again costs one encoding. The name of the node, which differs from pod to pod, is left out and checked by itself. Limits: `MAX_SPECS`
+rule; the same spec again costs one encoding. The names of the node and of the host, which differ from pod to pod, are left out and checked by themselves. Limits: `MAX_SPECS`
 are kept, the oldest goes first; longer ones than `MAX_BYTES` are looked at each time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from cotenant.local.apiserver.contract import Manifest
-from cotenant.local.apiserver.schema.kinds.words import subdomain_problem
+from cotenant.local.apiserver.schema.kinds.words import label_problem, subdomain_problem
 
 MAX_SPECS = 1024
 MAX_BYTES = 16 * 1024
+
+# Texts that differ from pod to pod of one template, and what keeps one from being right.
+_VARYING: dict[str, Callable[[str], str]] = {"nodeName": subdomain_problem, "hostname": label_problem}
 
 _encode = msgspec.json.Encoder().encode
 
@@ -34,11 +38,13 @@ class KnownSpecs:
         spec: Any = obj.get("spec")
         if type(spec) is not dict:
             return None
-        node = spec.get("nodeName")
-        if node is not None:
-            if type(node) is not str or not node or subdomain_problem(node):
-                return None
-            spec = {name: value for name, value in spec.items() if name != "nodeName"}
+        varying = spec.keys() & _VARYING.keys()
+        if varying:
+            for name in varying:
+                value = spec[name]
+                if type(value) is not str or not value or _VARYING[name](value):
+                    return None
+            spec = {name: value for name, value in spec.items() if name not in varying}
         try:
             key = _encode(spec)
         except (RecursionError, TypeError, ValueError):
