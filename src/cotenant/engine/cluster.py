@@ -39,6 +39,7 @@ from cotenant.policy.placement.profiles import Profile
 UNANSWERED_S = 300.0  # a decision whose bind nobody has answered for so long is taken back
 _REMEMBERED = 20_000
 _MOST_COUNTS = 200
+_MOST_PENDING = 50_000
 _PREEMPTIONS_A_ROUND = 4
 _MANY_GROUPS = 256
 _WAKE_EVERY_S = 0.25
@@ -547,6 +548,8 @@ class Cluster:
     def _tell(self, entry: Entry, message: str, record: DecisionRecord) -> None:
         if entry.told != message:
             entry.told = message
+            if len(self._pending) > _MOST_PENDING:  # nobody takes them: a replica that does not lead
+                del self._pending[: _MOST_PENDING // 2]
             self._pending.append(Unschedulable(entry.seen.uid, entry.seen.pod.key, "Unschedulable", message, record))
 
     def _record(self, entry: Entry, why: str, now_s: float) -> DecisionRecord:

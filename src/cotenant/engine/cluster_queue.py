@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 
 from cotenant.engine.backoff import Backoff
 from cotenant.model.decision import DecisionRecord
 from cotenant.model.errors import Permanent
+
+_SLACK = 1024
 
 FLUSH_S = 300.0  # an unschedulable group is tried again after this long, whatever happened
 
@@ -180,6 +182,9 @@ class ClusterQueue:
             group.standing = Standing.BACKOFF
             group.stamp = next(self._stamps)
             heappush(self._resting, (group.until_s, group.stamp, group))
+            if len(self._resting) > 2 * len(self._groups) + _SLACK:
+                self._resting = [each for each in self._resting if each[1] == each[2].stamp]
+                heapify(self._resting)
         self._count(event, group.standing, len(group.pods))
         return True
 
@@ -250,6 +255,9 @@ class ClusterQueue:
     def _push(self, group: Group) -> None:
         group.stamp = next(self._stamps)
         heappush(self._active, (group.rank(), group.stamp, group))
+        if len(self._active) > 2 * len(self._groups) + _SLACK:  # most are of groups that have left or moved
+            self._active = [each for each in self._active if each[1] == each[2].stamp]
+            heapify(self._active)
 
     def _count(self, event: str, standing: Standing, pods: int) -> None:
         key = (event, standing.value)

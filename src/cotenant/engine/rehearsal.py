@@ -20,7 +20,7 @@ from cotenant.policy.placement.profiles import Profile
 
 
 def rehearse(profile: Profile) -> None:
-    """Judge a few pods of a cluster that does not exist, so that what compiles on first use is compiled before anything waits for it."""
+    """Judge a few pods of a cluster that does not exist, so that nothing waits for what compiles on first use."""
     cluster = Cluster(profile, np.random.default_rng(0))
     size = Amounts.of({"cpu": 1000, "memory": 1 << 30})
     node = Node("rehearsal", size, taints=(Taint("rehearsal", effect=Effect.PREFER_NO_SCHEDULE),))

@@ -23,6 +23,7 @@ from cotenant.model.node import Node
 from cotenant.model.observed import ObservedPod
 
 _RECLAIM_AFTER = 20_000  # pods gone
+_MOST_CLOSING = 1024
 
 
 class Seating:
@@ -116,6 +117,8 @@ class Seating:
         self.encoder.remove_pod(entry.seen.pod.key)
         if entry.row >= 0:
             self._closing.append(entry)
+            if len(self._closing) > _MOST_CLOSING:
+                self.write()  # nobody judges here: a replica that does not lead
         else:
             self._forget(entry)
 
@@ -183,7 +186,7 @@ class Seating:
         self._moved[id(entry)] = entry
 
     def placed(self, entry: Entry, row: int) -> None:
-        """The compiled placement has put the pod there, and the ledger and the narrowing know."""
+        """The placement has put the pod there, and the ledger and the narrowing know."""
         entry.node = self.names[row]
         entry.row = entry.wanted = row
         self.residents.setdefault(entry.node, {})[entry.seen.uid] = entry

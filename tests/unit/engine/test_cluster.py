@@ -477,6 +477,19 @@ def test_everything_derived_can_be_built_anew() -> None:
     assert c._seating.ledger.nodes.requested.sum() == requested
 
 
+def test_a_replica_that_never_judges_does_not_grow() -> None:
+    c = cluster(node("a", 64_000))
+    for i in range(6000):
+        waiting = pod(f"p{i}", 1)
+        c.pod_seen(waiting, 0.0)
+        c.pod_seen(pod(f"p{i}", 1, on="a"), 0.0)
+        c.pod_gone(waiting.uid, 0.0)
+    assert len(c.queue._active) < 2000
+    assert len(c._seating._closing) < 2000
+    assert len(c._seating.ledger.row) < 8192
+    c.validate()
+
+
 def test_bad_backoff_is_refused() -> None:
     with pytest.raises(InvalidInput, match="back-off"):
         Backoff(5.0, 1.0)
