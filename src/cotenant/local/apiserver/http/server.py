@@ -27,6 +27,8 @@ KEEP_ALIVE_S = 75
 MAX_CONNECTIONS = 4_000
 BACKLOG = 1_024
 
+_HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
 
 class BoundedProtocol(HttpToolsProtocol):
     """uvicorn's protocol, with bounded heads and the transport in the scope."""
@@ -46,22 +48,20 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes of a head or a body."""
-        if self._head_timer is not None:
-            self._head_bytes += len(data)
-            if self._head_bytes > MAX_HEAD_BYTES and self.headers is not None:
-                self.transport.write(
-                    b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-                )
-                self.transport.close()
-                self._head_done()
-                return
         super().data_received(data)
+        if self._head_timer is None:
+            self._head_bytes = 0
+            return
+        self._head_bytes += len(data)
+        if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+            self._head_done()
+            self.transport.write(_HEAD_TOO_LARGE)
+            self.transport.close()
 
     def on_message_begin(self) -> None:
         """A request begins."""
         super().on_message_begin()
         if self._head_timer is None:
-            self._head_bytes = 0
             self._head_timer = self.loop.call_later(HEAD_TIMEOUT_S, self.transport.abort)
 
     def on_headers_complete(self) -> None:
