@@ -89,6 +89,7 @@ def test_a_slow_reader_is_cut_off_without_an_error_event(kube: Any, configs: str
     assert {event["type"] for event in events} == {"MODIFIED"}
 
 
+@pytest.mark.slow
 def test_a_watch_from_the_future_is_silent(kube: Any, configs: str) -> None:
     version = int(kube.get(configs)["metadata"]["resourceVersion"])
     with kube.watch(configs, resourceVersion=str(version + 1_000_000), timeoutSeconds="1") as watch:
@@ -177,6 +178,7 @@ def test_scheduler_name_is_set_on_create_only(kube: Any, pods: str, make_pod: An
     assert (answer.code, answer.reason) == (422, "Invalid")
 
 
+@pytest.mark.slow
 def test_watches_end_when_their_time_is_up(kube: Any, configs: str) -> None:
     began = time.monotonic()
     with kube.watch(configs, timeoutSeconds="1") as watch:

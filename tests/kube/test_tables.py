@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 _ACCEPT = {"accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
 
 # The heads of every kind's columns, wide ones in brackets, as Kubernetes has them.
@@ -38,6 +40,7 @@ _HEADS = {
 }
 
 
+@pytest.mark.slow
 def test_every_kinds_columns(kube: Any) -> None:
     found = {}
     for path in _HEADS:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 _TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 
 
@@ -80,6 +82,7 @@ def test_metadata_only(kube: Any, configs: str) -> None:
     assert sorted(added["object"]) == ["apiVersion", "kind", "metadata"]
 
 
+@pytest.mark.slow
 def test_one_object_is_watched_by_its_name(kube: Any, configs: str) -> None:
     kube.create(configs, {"metadata": {"name": "a"}})
     kube.create(configs, {"metadata": {"name": "b"}})
