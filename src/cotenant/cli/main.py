@@ -14,6 +14,7 @@ from cyclopts import App, CycloptsError
 
 from cotenant import __version__
 from cotenant.cli import lab
+from cotenant.cli.demo import demo
 from cotenant.cli.extender import extender
 from cotenant.cli.scheduler import scheduler
 from cotenant.cli.up import up
@@ -31,6 +32,7 @@ app = App(
     help_format="plaintext",
 )
 app.command(lab.app)
+app.command(demo)
 app.command(extender)
 app.command(scheduler)
 app.command(up)

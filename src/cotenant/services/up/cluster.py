@@ -144,7 +144,8 @@ class LocalCluster:
         fleet = Fleet(config.nodes)
         if config.workload and config.workload not in script.names():
             raise InvalidInput("--workload", config.workload, "one of " + ", ".join(script.names()))
-        reporter = HttpReporter((self.endpoints.scheduler_port, self.endpoints.extender_port))
+        ports = (self.endpoints.scheduler_port, self.endpoints.extender_port)
+        reporter = HttpReporter([port for port in ports if port])
         self._stack.push_async_callback(reporter.close)
         self.nodes = SimulatedNodes(self._informers, fleet, speed=config.speed, reporter=reporter, seed=config.seed)
         await self.nodes.start()
@@ -161,28 +162,21 @@ class LocalCluster:
             self._stack.push_async_callback(self.submitter.stop)
 
     async def _start_children(self) -> None:
-        logs = self.config.directory / "logs"
-        logs.mkdir(exist_ok=True)
-        scheduler, extender = free_port(), free_port()
-        config = str(self.endpoints.kubeconfig)
-        common = ("--kubeconfig", config, "--listen")
-        self.children = [
-            Child(
-                ChildSpec(
-                    "scheduler",
-                    ("scheduler", *common, f"127.0.0.1:{scheduler}", "--profile", self.config.profile),
-                    logs / "scheduler.log",
-                    scheduler,
-                )
-            ),
-            Child(
-                ChildSpec("extender", ("extender", *common, f"127.0.0.1:{extender}"), logs / "extender.log", extender)
-            ),
-        ]
+        (self.config.directory / "logs").mkdir(exist_ok=True)
+        scheduler = free_port()
+        self.children = [self._child("scheduler", scheduler, "--profile", self.config.profile)]
+        extender = 0
+        if self.config.has_extender:
+            extender = free_port()
+            self.children.append(self._child("extender", extender))
         self._stack.push_async_callback(stop_all, self.children)
         for child in self.children:
             await child.start()
         self.endpoints = Endpoints(self.endpoints.url, self.endpoints.kubeconfig, scheduler, extender)
+
+    def _child(self, name: str, port: int, *more: str) -> Child:
+        arguments = (name, "--kubeconfig", str(self.endpoints.kubeconfig), "--listen", f"127.0.0.1:{port}", *more)
+        return Child(ChildSpec(name, arguments, self.config.directory / "logs" / f"{name}.log", port))
 
 
 def _reachable(listening: Listening) -> str:

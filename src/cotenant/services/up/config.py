@@ -22,6 +22,7 @@ class UpConfig:
     port: int = 0  # 0 = the last one used in the directory, or any that is free
     is_ephemeral: bool = False  # nothing is kept on disk but the kubeconfig
     is_bare: bool = False  # the API server alone
+    has_extender: bool = True
     profile: str = "cotenant-requests"
     speed: float = 60.0  # simulated seconds a second
     seed: int = 0

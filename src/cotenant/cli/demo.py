@@ -1,0 +1,93 @@
+"""`cotenant demo`: the loop without a cluster, in a few minutes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+
+def demo(
+    *,
+    profile: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
+    nodes: int = 40,
+    workload: str = "colocation",
+    seconds: float = 35.0,
+    seed: int = 1,
+    out: Path = Path("runs/demo"),
+    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+) -> int:
+    """The whole loop on this machine: a local cluster, services and batch as manifests, placed by our scheduler while the load rises.
+
+    Parameters
+    ----------
+    profile
+        Judgements to show, one after another. Default: kube-default, founding, cotenant-requests.
+    nodes
+        Simulated nodes.
+    workload
+        colocation or founding.
+    seconds
+        Wall time for each profile.
+    seed
+        Of the workload.
+    out
+        Where the report goes.
+    as_json
+        One JSON object instead of a table.
+    """
+    from cotenant.services.demo import page
+    from cotenant.services.demo.run import PROFILES_SHOWN, DemoConfig, run
+
+    config = DemoConfig(profiles=profile or PROFILES_SHOWN, nodes=nodes, workload=workload, seconds=seconds, seed=seed)
+    outcomes = run(config, _ticker())
+    report = out / "report.html"
+    page.write(report, config, outcomes)
+    if as_json:
+        rows = [dict(zip(page.COLUMNS, page.row(outcome), strict=True)) for outcome in outcomes]
+        print(json.dumps({"rows": rows, "meaning": page.meaning(config), "report": str(report)}))
+        return 0
+    _print(page.COLUMNS, [page.row(outcome) for outcome in outcomes])
+    print(f"\n{page.meaning(config)}\n")
+    print(f"report: {report}")
+    print("look further: cotenant up --nodes 200 --workload colocation    (a cluster that stays, for kubectl)")
+    print("              cotenant lab compare --workload founding         (policies compared, with intervals)")
+    return 0
+
+
+def _print(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for i, name in enumerate(columns):
+        table.add_column(name, justify="left" if i == 0 else "right", no_wrap=i == 0)
+    for row in rows:
+        table.add_row(*row)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=100)
+    console.print(table)
+
+
+def _ticker() -> Callable[[str, float], None]:
+    """A progress line on standard error: redrawn on a terminal, a line a profile elsewhere."""
+    is_terminal = sys.stderr.isatty()
+    said: set[str] = set()
+
+    def tick(profile: str, share: float) -> None:
+        if is_terminal:
+            print(
+                f"\r{profile:<24} {'#' * round(share * 30):<30} {share:4.0%}",
+                end="\n" if share >= 1.0 else "",
+                file=sys.stderr,
+            )
+        elif profile not in said:
+            said.add(profile)
+            print(f"{profile}: a cluster of its own is up, the day begins", file=sys.stderr)
+
+    return tick

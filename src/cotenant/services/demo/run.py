@@ -1,0 +1,189 @@
+"""The same day on the same simulated nodes, once for each scheduling profile, through the whole loop.
+
+Problem: a newcomer wants to see the loop close without a cluster: manifests in, pods placed by a real scheduler process, load rising, objectives
+held or missed. Choice: for each profile a local cluster of its own, one after another, with equal nodes, seed and speed; the workload is
+submitted as ordinary Deployments and Jobs; the cluster is looked at twice a second. Limits: it runs in real time on a busy machine, so two
+runs are alike, not equal, and one day of one seed is a demonstration; comparisons with intervals are the lab's (`cotenant lab compare`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+
+import aiohttp
+
+from cotenant.local.workloads.script import DAY_S
+from cotenant.model.errors import InvalidInput
+from cotenant.policy.placement.compiled import Fit
+from cotenant.policy.placement.profiles import PROFILES
+from cotenant.services.up.cluster import LocalCluster
+from cotenant.services.up.config import UpConfig
+
+PROFILES_SHOWN = ("kube-default", "founding", "cotenant-requests")
+SAMPLE_S = 0.5
+LOOK_S = 0.05
+
+Say = Callable[[str], None]
+Tick = Callable[[str, float], None]  # profile, share of its run that is over
+
+
+@dataclass(frozen=True, slots=True)
+class DemoConfig:
+    """What to show. Raises `InvalidInput` with the option's name."""
+
+    profiles: tuple[str, ...] = PROFILES_SHOWN
+    nodes: int = 40
+    workload: str = "colocation"
+    seconds: float = 35.0  # of wall time, a profile
+    days: float = 0.6  # simulated, from midnight: the load rises to its noon peak
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        fitting = [profile.name for profile in PROFILES if profile.fit is Fit.REQUESTS]
+        for name in self.profiles:
+            if name not in fitting:
+                raise InvalidInput("--profile", name, "one of " + ", ".join(fitting), "pods must fit by requests")
+        if not self.profiles:
+            raise InvalidInput("--profile", "", "at least one profile")
+        if not 5 <= self.seconds <= 3600:
+            raise InvalidInput("--seconds", self.seconds, "5 to 3600")
+        if self.nodes < 1:
+            raise InvalidInput("--nodes", self.nodes, "1 or more")
+
+    @property
+    def speed(self) -> float:
+        """Simulated seconds a second."""
+        return self.days * DAY_S / self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The cluster at one instant. Shares are fractions."""
+
+    hours: float  # simulated, of a 24-hour day
+    cpu_requested: float
+    cpu_used: float
+    violation: float  # share of the replicas that miss their objective now
+    pods: int
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one profile's day gave."""
+
+    profile: str
+    samples: list[Sample] = field(default_factory=list)
+    placed: int = 0
+    placed_per_s: float = 0.0  # while the services came up, all at once
+    wait_p99_ms: float = 0.0  # from created to bound, as the scheduler tells it
+    stages_done: int = 0
+    stages: int = 0
+    ready_s: float = 0.0
+
+    def mean(self, name: str) -> float:
+        """Mean of a sample's field over the day."""
+        return sum(getattr(sample, name) for sample in self.samples) / max(1, len(self.samples))
+
+    @property
+    def worst_violation(self) -> float:
+        """The largest share of replicas that missed their objective at once."""
+        return max((sample.violation for sample in self.samples), default=0.0)
+
+
+def run(config: DemoConfig, tick: Tick) -> list[Outcome]:
+    """One outcome a profile, in the order asked for. Errors of a start are raised; nothing is left behind."""
+    import uvloop
+
+    return [uvloop.run(_one(config, profile, tick)) for profile in config.profiles]
+
+
+async def _one(config: DemoConfig, profile: str, tick: Tick) -> Outcome:
+    outcome = Outcome(profile)
+    with tempfile.TemporaryDirectory(prefix="cotenant-demo-") as folder:
+        up = UpConfig(
+            directory=Path(folder),
+            nodes=config.nodes,
+            workload=config.workload,
+            is_ephemeral=True,
+            has_extender=False,
+            profile=profile,
+            speed=config.speed,
+            seed=config.seed,
+        )
+        began = perf_counter()
+        async with LocalCluster(up) as cluster:
+            await cluster.ready()
+            outcome.ready_s = perf_counter() - began
+            await _day(config, cluster, outcome, tick)
+    return outcome
+
+
+async def _day(config: DemoConfig, cluster: LocalCluster, outcome: Outcome, tick: Tick) -> None:
+    async with aiohttp.ClientSession() as http:
+        began = perf_counter()
+        submitting = asyncio.create_task(_services_placed(cluster, http, outcome, began + config.seconds))
+        await cluster.submit()
+        while (elapsed := perf_counter() - began) < config.seconds:
+            await asyncio.sleep(SAMPLE_S)
+            seen = cluster.nodes.snapshot()
+            outcome.samples.append(
+                Sample(seen.day * 24.0, seen.cpu_requested, seen.cpu_used, seen.violation, seen.pods)
+            )
+            tick(outcome.profile, min(1.0, elapsed / config.seconds))
+        await submitting
+        told = await _metrics(http, cluster.endpoints.scheduler_port)
+        outcome.placed = round(_placed(told))
+        outcome.wait_p99_ms = quantile_ms(told, "scheduler_pod_scheduling_sli_duration_seconds_bucket", 0.99)
+        if cluster.submitter is not None:
+            outcome.stages_done = cluster.submitter.progress.completed_stages
+            outcome.stages = cluster.submitter.progress.stages
+
+
+async def _services_placed(cluster: LocalCluster, http: aiohttp.ClientSession, outcome: Outcome, until: float) -> None:
+    """How fast the first burst went: from the first pod placed until as many are as the services have replicas."""
+    first = 0.0
+    while (now := perf_counter()) < until:
+        count = _placed(await _metrics(http, cluster.endpoints.scheduler_port))
+        if count and not first:
+            first = now - LOOK_S  # the first was placed since the look before
+        replicas = cluster.submitter.progress.replicas if cluster.submitter is not None else 0
+        if replicas and count >= replicas:
+            outcome.placed_per_s = count / (now - first)
+            return
+        await asyncio.sleep(LOOK_S)
+
+
+async def _metrics(http: aiohttp.ClientSession, port: int) -> str:
+    async with http.get(f"http://127.0.0.1:{port}/metrics") as answer:
+        return await answer.text()
+
+
+def _placed(told: str) -> float:
+    lines = (line for line in told.splitlines() if line.startswith("scheduler_schedule_attempts_total{"))
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if 'result="scheduled"' in line)
+
+
+def quantile_ms(told: str, name: str, q: float) -> float:
+    """A quantile of a Prometheus histogram (all its label sets together), interpolated within its bucket as PromQL does."""
+    buckets: dict[float, float] = {}
+    for line in told.splitlines():
+        if line.startswith(name + "{"):
+            labels, value = line[len(name) + 1 :].rsplit("} ", 1)
+            le = labels.split('le="', 1)[1].split('"', 1)[0]
+            bound = float("inf") if le == "+Inf" else float(le)
+            buckets[bound] = buckets.get(bound, 0.0) + float(value)
+    bounds: Sequence[float] = sorted(buckets)
+    total = buckets[bounds[-1]] if bounds else 0.0
+    below, lower = 0.0, 0.0
+    for bound in bounds:
+        if buckets[bound] >= q * total and total:
+            if bound == float("inf"):
+                return lower * 1000
+            return (lower + (bound - lower) * (q * total - below) / max(1e-9, buckets[bound] - below)) * 1000
+        below, lower = buckets[bound], bound
+    return 0.0
