@@ -18,6 +18,7 @@ from cotenant.cli.demo import demo
 from cotenant.cli.extender import extender
 from cotenant.cli.scheduler import scheduler
 from cotenant.cli.up import up
+from cotenant.cli.warm import warm
 from cotenant.model.errors import CotenantError, InvalidInput
 
 BAD_INPUT = 2
@@ -36,6 +37,7 @@ app.command(demo)
 app.command(extender)
 app.command(scheduler)
 app.command(up)
+app.command(warm)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -23,6 +23,7 @@ from cotenant.policy.placement.compiled import Fit
 from cotenant.policy.placement.profiles import PROFILES
 from cotenant.services.up.cluster import LocalCluster
 from cotenant.services.up.config import UpConfig
+from cotenant.services.up.warming import is_warm, warm_apart
 
 PROFILES_SHOWN = ("kube-default", "founding", "cotenant-requests")
 SAMPLE_S = 0.5
@@ -104,6 +105,8 @@ def run(config: DemoConfig, tick: Tick) -> list[Outcome]:
 
 async def _one(config: DemoConfig, profile: str, tick: Tick) -> Outcome:
     outcome = Outcome(profile)
+    if not is_warm(profile):
+        await warm_apart(profile)
     with tempfile.TemporaryDirectory(prefix="cotenant-demo-") as folder:
         up = UpConfig(
             directory=Path(folder),

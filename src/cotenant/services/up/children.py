@@ -71,7 +71,8 @@ class Child:
             return
         process.send_signal(signal.SIGTERM)
         try:
-            await asyncio.wait_for(process.wait(), STOP_S)
+            async with asyncio.timeout(STOP_S):
+                await process.wait()
         except TimeoutError:
             process.kill()
             await process.wait()
@@ -132,7 +133,8 @@ async def _answers(port: int) -> bool:
         return False
     try:
         writer.write(b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
-        line = await asyncio.wait_for(reader.readline(), 1.0)
+        async with asyncio.timeout(1.0):
+            line = await reader.readline()
         return b" 200 " in line
     except (OSError, TimeoutError):
         return False

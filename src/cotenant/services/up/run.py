@@ -10,6 +10,7 @@ from time import perf_counter
 
 from cotenant.services.up.cluster import LocalCluster
 from cotenant.services.up.config import UpConfig
+from cotenant.services.up.warming import is_warm, warm_apart
 
 Say = Callable[[str], None]
 TELL_S = 10.0
@@ -29,6 +30,15 @@ async def _run(config: UpConfig, say: Say) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    if not config.is_bare and not is_warm(config.profile):
+        say("compiling, once for this version: about half a minute")
+        compiling, stopping = asyncio.create_task(warm_apart(config.profile)), asyncio.create_task(stop.wait())
+        await asyncio.wait({compiling, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not compiling.done():
+            compiling.cancel()
+            return 0
+        compiling.result()
+        began = perf_counter()
     async with LocalCluster(config) as cluster:
         starting = asyncio.create_task(cluster.ready())
         stopping = asyncio.create_task(stop.wait())

@@ -1,0 +1,56 @@
+"""Compiles on the first run what would otherwise compile in the middle of it.
+
+Problem: the kernels of placement and of the simulated world take some ten seconds each to compile, once for each version of the sources, and
+compiling stops the event loop it happens in: Leases run out, watches stall. Choice: before a cluster starts, a process of its own
+compiles into the shared cache and leaves a mark there; with the mark nothing is started. Limits: another profile than the marked ones
+still compiles in its scheduler, before that says it is ready.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from cotenant.model.compiled import cache_directory
+from cotenant.model.errors import Permanent
+
+
+def mark(profile: str) -> Path:
+    """The file that says this version's kernels are compiled for a profile."""
+    return cache_directory() / f"compiled-for-{profile}"
+
+
+def is_warm(profile: str) -> bool:
+    """Whether nothing is left to compile."""
+    return mark(profile).exists()
+
+
+def warm(profile: str) -> None:
+    """Compile here and now: 20 to 40 s of CPU, once. Raises KeyError for an unknown profile."""
+    from cotenant.engine.rehearsal import rehearse
+    from cotenant.lab.world.config import WorldConfig
+    from cotenant.local.nodes.world import World
+    from cotenant.policy.placement.profiles import profile as profile_named
+
+    rehearse(profile_named(profile))
+    World(WorldConfig(), 1.0, 0.0).prepare()
+    mark(profile).parent.mkdir(parents=True, exist_ok=True)
+    mark(profile).touch()
+
+
+async def warm_apart(profile: str) -> None:
+    """The same in a process of its own. Raises `Permanent` with what it said where it fails."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "cotenant", "warm", "--profile", profile),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        _, said = await process.communicate()
+    except asyncio.CancelledError:
+        process.kill()
+        raise
+    if process.returncode:
+        raise Permanent(f"compiling failed: {said.decode(errors='replace')[-500:]}")
