@@ -257,6 +257,23 @@ def test_a_deleted_node_takes_its_pods_along() -> None:
     serve(case)
 
 
+def test_events_go_after_an_hour() -> None:
+    async def case(c: Cluster) -> None:
+        await c.run()
+        await c.make(DEPLOYMENTS, deployment(1))
+        await c.settle()
+        before = len(await c.all(("", "events")))
+        assert before > 0
+        c.now[0] += 3_000
+        await c.later(1)
+        assert len(await c.all(("", "events"))) == before
+        c.now[0] += 1_000
+        await c.later(1)
+        assert await c.all(("", "events")) == []
+
+    serve(case)
+
+
 @pytest.mark.parametrize("code", [410, 500])
 def test_an_informer_lists_again_after_an_error_and_tells_the_difference(
     code: int, monkeypatch: pytest.MonkeyPatch

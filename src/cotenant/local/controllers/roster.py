@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from cotenant.local.controllers import cluster_controllers as cluster
 from cotenant.local.controllers import workload_controllers as workload
+from cotenant.local.controllers.event_expiry import EventExpiry
 from cotenant.local.controllers.garbage_controller import GarbageCollector
 from cotenant.local.controllers.informer import Informers
 from cotenant.local.controllers.runner import Controller, Runner
@@ -29,6 +30,7 @@ def all_controllers(informers: Informers, clock: Callable[[], float] = time.time
         cluster.Claims(informers, clock),
         cluster.Volumes(informers, clock),
         GarbageCollector(informers, clock),
+        EventExpiry(informers, clock),
     )
 
 

@@ -179,7 +179,9 @@ class SimulatedNodes:
 
     async def _live(self) -> None:
         if not self.living.is_set():
-            if self._fleet.count:  # the first time on a machine this compiles for ten seconds: the nodes are there meanwhile
+            if (
+                self._fleet.count
+            ):  # the first time on a machine this compiles for ten seconds: the nodes are there meanwhile
                 await asyncio.to_thread(self.world.prepare)
             self._informers.of(PODS).subscribe(self._pod_changed)
             self.living.set()
