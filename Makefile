@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-BENCHES ?= placement gang rebuild replay coldstart
+BENCHES ?= placement gang rebuild replay coldstart extender kube
 
-.PHONY: help setup demo test check lint types floors bench docs clean
+.PHONY: help setup demo compare test check lint types floors bench docs clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -16,10 +16,14 @@ setup: $(STAMP) ## make .venv with everything the lab and the tests need
 $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[lab,cluster,local,dev]'
+	$(BIN)/cotenant warm
 	@touch $@
 
-demo: setup ## the founding comparison: policies on one co-located workload, a table and a report
-	$(BIN)/cotenant lab compare --workload founding --seeds 3 --out runs/demo
+demo: setup ## the whole loop on this machine: a local cluster a profile, a rising load, a table and a report
+	$(BIN)/cotenant demo --out runs/demo
+
+compare: setup ## the founding comparison in the lab: policies on one co-located workload, a table and a report
+	$(BIN)/cotenant lab compare --workload founding --seeds 3 --out runs/compare
 
 test: setup ## every test; prints what was skipped and why
 	$(BIN)/python -m pytest -n 2 --dist loadscope -rs

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,16 @@ ROOT = Path(__file__).parents[2]
 def test_make_bench_names_benchmarks_that_exist() -> None:
     named = re.search(r"^BENCHES \?= (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert named is not None
-    assert set(named.group(1).split()) == {"placement", "gang", "rebuild", "replay", "coldstart"}
-    assert all((ROOT / "bench" / f"{name}.py").is_file() for name in named.group(1).split())
+    assert set(named.group(1).split()) == {
+        "placement",
+        "gang",
+        "rebuild",
+        "replay",
+        "coldstart",
+        "extender",
+        "kube",
+    }
+    assert all(find_spec(f"bench.{name}") for name in named.group(1).split())
 
 
 @pytest.mark.slow
@@ -39,6 +48,7 @@ def test_make_bench_names_benchmarks_that_exist() -> None:
         ),
         ("extender", ("--cycles", "2", "--few", "20", "--many", "40"), {"cpu_ms_call", "p99_ms", "busy"}),
         ("coldstart", ("--repeats", "1"), {"wall_s", "peak_mib"}),
+        ("kube", ("creates", "--pods", "50"), {"creates_per_s", "apiserver_rss_mib"}),
     ],
 )
 def test_a_benchmark_prints_one_object_on_one_line(name: str, arguments: tuple[str, ...], columns: set[str]) -> None:
