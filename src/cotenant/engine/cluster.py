@@ -11,14 +11,14 @@ pod (a UID that was seen on a node is never believed to be off it again, except 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
-from math import inf, isfinite
+from math import inf
 
 import numpy as np
 
 from cotenant.engine.backoff import Backoff
-from cotenant.engine.cluster_queue import ClusterQueue, Group, Rank, Standing, Verdict
+from cotenant.engine.cluster_queue import ClusterQueue, Group, Standing, Verdict
 from cotenant.engine.events import EVERYTHING, Event, helping
 from cotenant.engine.instructions import Bind, ClaimChoice, ClearNomination, Instruction, Preempt, Unschedulable
 from cotenant.engine.nominations import Nominations
@@ -28,12 +28,11 @@ from cotenant.engine.preempting import Preempting
 from cotenant.engine.preemption import Budgets
 from cotenant.engine.seating import Seating, half_of_a_node
 from cotenant.engine.told import Memory
-from cotenant.model.arrays import PendingArrays
+from cotenant.engine.turns import check_states, in_order, obstacle, rank
 from cotenant.model.decision import DecisionRecord
 from cotenant.model.errors import Permanent
 from cotenant.model.node import Node
 from cotenant.model.observed import DisruptionBudget, NamespaceFacts, ObservedPod
-from cotenant.policy.placement.order import Order, keys
 from cotenant.policy.placement.profiles import Profile
 
 UNANSWERED_S = 300.0  # a decision whose bind nobody has answered for so long is taken back
@@ -269,13 +268,15 @@ class Cluster:
         if seen.gates:
             entry.move(State.GATED, now_s)
             return
-        obstacle = _obstacle(seen)
-        if obstacle:
+        why = obstacle(seen)
+        if why:
             entry.move(State.BLOCKED, now_s)
-            self._tell(entry, obstacle, self._record(entry, obstacle, now_s))
+            self._tell(entry, why, self._record(entry, why, now_s))
             return
         entry.move(State.QUEUED, now_s)
-        group = self.queue.add(seen.uid, self._kind(entry), seen.pod.priority, entry.shape, self._rank(entry), event)
+        group = self.queue.add(
+            seen.uid, self._kind(entry), seen.pod.priority, entry.shape, rank(entry.seen, self.profile), event
+        )
         if group.verdict is not None and group.standing is not Standing.ACTIVE:
             self._tell(entry, group.verdict.message, group.verdict.record)  # one judgement speaks for all
 
@@ -286,11 +287,6 @@ class Cluster:
             return seen.uid
         kind = self._seating.narrowing.kind_of(entry.number)
         return (entry.shape, seen.pod.priority, seen.preempts, kind, seen.volumes)
-
-    def _rank(self, entry: Entry) -> Rank:
-        pod = entry.seen.pod
-        by = pod.deadline_s if self.profile.order is not Order.ARRIVAL else 0.0
-        return (0.0 if pod.is_service else 1.0, 0.0 if pod.is_service else by, entry.seen.created_s)
 
     def _leave_queue(self, entry: Entry) -> None:
         self.queue.remove(entry.seen.uid)
@@ -415,7 +411,11 @@ class Cluster:
     def _judge(self, taken: list[tuple[str, Group]], now_s: float) -> dict[int, tuple[Entry, Group]]:
         """Place what can be placed; the groups that were refused, each with its first pod that was."""
         refused: dict[int, tuple[Entry, Group]] = {}
-        for segment in self.nominations.segments(self._in_order(taken, now_s)):
+        for segment in self.nominations.segments(
+            in_order(
+                [(self._pods[uid], group) for uid, group in taken], self.profile, self._seating.ledger.shapes, now_s
+            )
+        ):
             left = [(entry, group) for entry, group in segment.pods if id(group) not in refused]
             if not left:
                 continue
@@ -427,36 +427,6 @@ class Cluster:
                 elif segment.last:
                     refused.setdefault(id(group), (entry, group))
         return refused
-
-    def _in_order(self, taken: list[tuple[str, Group]], now_s: float) -> list[tuple[Entry, Group]]:
-        """The pods taken, inside equal priority in the profile's own order where that looks at more than age and deadline."""
-        pods = [(self._pods[uid], group) for uid, group in taken]
-        if self.profile.order is not Order.SLACK or len(pods) < 2:
-            return pods
-        shape = np.array([entry.shape for entry, _ in pods])
-        values = [entry.seen.pod for entry, _ in pods]
-        least = np.full(len(pods), -1, dtype=np.int64)
-        ready_s = np.array([entry.seen.created_s for entry, _ in pods])
-        pending = PendingArrays(
-            pod=np.array([entry.number for entry, _ in pods]),
-            shape=shape,
-            tenant=self._seating.ledger.shapes.tenant[shape],
-            job=least,
-            stage=shape,
-            is_service=np.array([pod.is_service for pod in values]),
-            ready_s=ready_s,
-            deadline_s=np.array([pod.deadline_s for pod in values]),
-            path_s=np.array(
-                [
-                    pod.estimate.duration_s if pod.estimate and isfinite(pod.estimate.duration_s) else 0.0
-                    for pod in values
-                ]
-            ),
-            work=np.zeros(len(pods)),
-        )
-        key = keys(self.profile.order, pending, self._seating.ledger.shapes, now_s, self.profile.knobs)
-        order = np.lexsort((ready_s, key, np.array([-pod.priority for pod in values])))
-        return [pods[i] for i in order.tolist()]
 
     def _assume(self, entry: Entry, group: Group, judgement: Judgement, now_s: float) -> None:
         uid = entry.seen.uid
@@ -521,7 +491,9 @@ class Cluster:
         for other in self.nominations.add(entry, found.node, victims):
             self._drop_nomination(self._pods[other])
             self._requeue(self._pods[other], now_s)
-        group = self.queue.add(uid, uid, entry.seen.pod.priority, entry.shape, self._rank(entry), "Preempted")
+        group = self.queue.add(
+            uid, uid, entry.seen.pod.priority, entry.shape, rank(entry.seen, self.profile), "Preempted"
+        )
         self.queue.refuse(group, verdict, now_s)
         self._pending.append(found)
 
@@ -627,7 +599,9 @@ class Cluster:
             self.nominations.add(entry, name, victims)
         for uid, _ in waiting:
             entry = self._pods[uid]
-            self.queue.add(uid, self._kind(entry), entry.seen.pod.priority, entry.shape, self._rank(entry), "Rebuild")
+            self.queue.add(
+                uid, self._kind(entry), entry.seen.pod.priority, entry.shape, rank(entry.seen, self.profile), "Rebuild"
+            )
         self.queue.incoming = queue.incoming
         self._count("rebuilt")
 
@@ -643,31 +617,10 @@ class Cluster:
         for name, node in self._nodes.items():
             if self._seating.encoder.node(rows[name]) != node:
                 raise Permanent(f"node {name} is not encoded as it was last seen")
-        for uid, entry in self._pods.items():
-            where = f"pod {entry.seen.pod.key}, {entry.state.name.lower()}:"
-            if (entry.state in SEATED) != bool(entry.node):
-                raise Permanent(f"{where} it sits on {entry.node or 'nothing'}")
-            if (entry.state is State.QUEUED) != (uid in self.queue):
-                raise Permanent(f"{where} it is {'' if uid in self.queue else 'not '}in the queue")
-            if (entry.state in (State.ASSUMED, State.BINDING)) != (uid in self._answers):
-                raise Permanent(f"{where} an answer is {'' if uid in self._answers else 'not '}awaited")
-            if (entry.state is State.HELD) != (entry in self._held):
-                raise Permanent(f"{where} it is {'' if entry in self._held else 'not '}held")
+        check_states(self._pods, self.queue, self._answers, self._held)
         if set(self._by_key.values()) != set(self._pods):
             raise Permanent("names and UIDs disagree")
 
     def over_capacity(self) -> tuple[str, ...]:
         """Nodes on which pods request more than there is, room kept for nominated pods aside."""
-        self._seating.write()
-        ledger = self._seating.ledger
-        requested = ledger.nodes.requested.copy()
-        for entry in self._seating.reserved.values():
-            requested[entry.row] -= ledger.shapes.request[entry.shape]
-        over = np.flatnonzero((requested > ledger.nodes.capacity).any(axis=1))
-        return tuple(self._seating.names[row] for row in over)
-
-
-def _obstacle(seen: ObservedPod) -> str:
-    """Why the pod cannot be judged at all, empty if it can."""
-    reasons: Iterable[str] = (*seen.unsupported, *(need.waits_for for need in seen.volumes if need.waits_for))
-    return "; ".join(dict.fromkeys(reasons))
+        return self._seating.over_capacity()

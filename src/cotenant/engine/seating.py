@@ -294,6 +294,15 @@ class Seating:
         if found != seated:
             raise Permanent(f"{len(found)} pods sit in the ledger, {len(seated)} by name, or elsewhere")
 
+    def over_capacity(self) -> tuple[str, ...]:
+        """Nodes on which pods request more than there is, room kept for nominated pods aside."""
+        self.write()
+        requested = self.ledger.nodes.requested.copy()
+        for entry in self.reserved.values():
+            requested[entry.row] -= self.ledger.shapes.request[entry.shape]
+        over = np.flatnonzero((requested > self.ledger.nodes.capacity).any(axis=1))
+        return tuple(self.names[row] for row in over)
+
 
 def half_of_a_node(nodes: Mapping[str, Node]) -> float:
     """Half of the median node's cores, the unit of own pressure; 8 where there is no node yet."""
