@@ -15,6 +15,7 @@ from cotenant.model.report import NodeReport
 from cotenant.services.reporting.payload import Payload
 
 ABREAST = 8
+_JSON = {"Content-Type": "application/json"}
 _encode = msgspec.json.Encoder().encode
 
 
@@ -41,7 +42,7 @@ class HttpReporter:
     async def _deliver(self, session: aiohttp.ClientSession, queue: Iterator[tuple[str, NodeReport]]) -> None:
         for url, report in queue:
             try:
-                async with session.post(url, data=_body(report)) as answer:
+                async with session.post(url, data=_body(report), headers=_JSON) as answer:
                     self.lost += answer.status >= 300
             except (aiohttp.ClientError, TimeoutError):
                 self.lost += 1
