@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cotenant.engine.cluster import Cluster, Settings
+from cotenant.engine.cluster import Cluster
+from cotenant.engine.cluster_settings import Settings
 from cotenant.engine.instructions import Bind, ClearNomination, Preempt
 from cotenant.model.labels import HOSTNAME, Labels
 from cotenant.model.node import Node
@@ -188,7 +189,7 @@ def test_in_any_order_the_engine_stays_whole_and_comes_to_the_truth(steps: list[
     cluster, truth = play(steps, ordered=False)
     assert all(times == 1 for times in truth.binds.values())
     # a relist: what is there is seen, what is not is gone
-    for uid in set(cluster._pods) - set(truth.pods):
+    for uid in set(cluster._lives.pods) - set(truth.pods):
         cluster.pod_gone(uid, 1e3)
     for name in set(cluster._nodes) - set(truth.nodes):
         cluster.node_gone(name, 1e3)
@@ -206,8 +207,8 @@ def test_in_any_order_the_engine_stays_whole_and_comes_to_the_truth(steps: list[
         afresh.pod_seen(pod, 1e3)
     afresh.validate()
     assert afresh.seats() == seats
-    assert {u for u in cluster._pods if not cluster._pods[u].node} == {
-        u for u in afresh._pods if not afresh._pods[u].node
+    assert {u for u in cluster._lives.pods if not cluster._lives.pods[u].node} == {
+        u for u in afresh._lives.pods if not afresh._lives.pods[u].node
     }
 
 

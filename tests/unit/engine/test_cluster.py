@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from cotenant.engine.backoff import Backoff
-from cotenant.engine.cluster import Cluster, Settings
+from cotenant.engine.cluster import Cluster
+from cotenant.engine.cluster_settings import Settings
 from cotenant.engine.instructions import Bind, Instruction, Unschedulable
 from cotenant.engine.podstate import State
 from cotenant.model.affinity import NodeSelector, NodeSelectorTerm, PodTerm
@@ -469,12 +470,12 @@ def test_everything_derived_can_be_built_anew() -> None:
     for i in range(6):
         c.pod_seen(pod(f"p{i}"), 0.0)
     carry_out(c, c.decide(0.0), 0.0)
-    before, requested = c.seats(), c._seating.ledger.nodes.requested.sum()
+    before, requested = c.seats(), c._parts.seating.ledger.nodes.requested.sum()
     c.rebuild(1.0)
     c.decide(1.0)
     c.validate()
     assert c.seats() == before
-    assert c._seating.ledger.nodes.requested.sum() == requested
+    assert c._parts.seating.ledger.nodes.requested.sum() == requested
 
 
 def test_a_replica_that_never_judges_does_not_grow() -> None:
@@ -485,8 +486,8 @@ def test_a_replica_that_never_judges_does_not_grow() -> None:
         c.pod_seen(pod(f"p{i}", 1, on="a"), 0.0)
         c.pod_gone(waiting.uid, 0.0)
     assert len(c.queue._active) < 2000
-    assert len(c._seating._closing) < 2000
-    assert len(c._seating.ledger.row) < 8192
+    assert len(c._parts.seating._closing) < 2000
+    assert len(c._parts.seating.ledger.row) < 8192
     c.validate()
 
 

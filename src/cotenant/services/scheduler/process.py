@@ -25,7 +25,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from cotenant.drivers.kube.access import Access
 from cotenant.drivers.kube.client import Client
 from cotenant.drivers.kube.reading import ObjectReader
-from cotenant.engine.cluster import Cluster, Settings
+from cotenant.engine.cluster import Cluster
+from cotenant.engine.cluster_settings import Settings
 from cotenant.engine.instructions import Bind, ClearNomination, Instruction, Preempt, Unschedulable
 from cotenant.engine.reports import Reports
 from cotenant.model.report import NodeReport

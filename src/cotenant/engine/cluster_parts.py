@@ -1,0 +1,48 @@
+"""What a cluster's engine derives from its facts: seats, queue, nominations, and who judges over them.
+
+Problem: everything derived must be able to be built anew from the facts while others go on pointing to it. Choice: one holder; whoever needs a
+part asks the holder each time, and `start_empty` replaces them all together. Limits: the parts themselves do not know the holder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from cotenant.engine.cluster_queue import ClusterQueue
+from cotenant.engine.cluster_settings import Settings
+from cotenant.engine.nominations import Nominations
+from cotenant.engine.placing import Placing
+from cotenant.engine.preempting import Preempting
+from cotenant.engine.preemption import Budgets
+from cotenant.engine.seating import Seating, half_of_a_node
+from cotenant.engine.told import Memory
+from cotenant.model.node import Node
+from cotenant.policy.placement.profiles import Profile
+
+
+class Parts:
+    """The derived parts of one cluster."""
+
+    seating: Seating
+    queue: ClusterQueue
+    nominations: Nominations
+    placing: Placing
+    preempting: Preempting
+
+    def __init__(self, profile: Profile, rng: np.random.Generator, settings: Settings, budgets: Budgets) -> None:
+        self._profile = profile
+        self._rng = rng
+        self._settings = settings
+        self._budgets = budgets
+        self.start_empty({})
+
+    def start_empty(self, nodes: Mapping[str, Node]) -> None:
+        """Forget everything derived. These nodes only say how large half a node is."""
+        profile = self._profile
+        self.seating = Seating(half_of_a_node(nodes), profile.knobs.pressure_factor, Memory(profile.score))
+        self.queue = ClusterQueue(self._settings.backoff, self._settings.flush_s)
+        self.nominations = Nominations(self.seating)
+        self.placing = Placing(self.seating, profile, self._rng)
+        self.preempting = Preempting(self.seating, self.nominations, self._budgets, profile)

@@ -1,0 +1,172 @@
+"""A round of judgement over a cluster's queue: who is looked at again, who is placed, who is refused, and who may have others evicted.
+
+Problem: thousands of pods wait for the same few reasons, and a judgement is only worth its time where something has changed. Choice: groups are
+woken exactly by what may help them, pods are placed in runs, and one verdict speaks for a refused group; a few of the refused may preempt.
+Source: kube-scheduler's scheduling cycle and queueing hints. Limits: at most so many preemptions a round; the rest follow in the next.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from cotenant.engine.cluster_parts import Parts
+from cotenant.engine.cluster_queue import Group, Verdict
+from cotenant.engine.events import EVERYTHING, Event, helping
+from cotenant.engine.instructions import Bind, ClaimChoice, Preempt
+from cotenant.engine.placing import ROW_LOCAL, Judgement
+from cotenant.engine.pod_lives import PodLives
+from cotenant.engine.podstate import Entry, State
+from cotenant.engine.telling import Telling
+from cotenant.engine.turns import in_order, rank
+from cotenant.policy.placement.profiles import Profile
+
+_PREEMPTIONS_A_ROUND = 4
+_MANY_GROUPS = 256
+_WAKE_EVERY_S = 0.25
+
+
+class Judging:
+    """Judges one cluster's waiting pods."""
+
+    def __init__(self, parts: Parts, lives: PodLives, profile: Profile, telling: Telling) -> None:
+        self._parts = parts
+        self._lives = lives
+        self._profile = profile
+        self._telling = telling
+        self._woken_s = 0.0
+
+    def round(self, most_pods: int, now_s: float) -> None:
+        """Wake whom it may help, then judge up to `most_pods` waiting pods; the arrays are up to date."""
+        queue = self._parts.queue
+        self._wake(now_s)
+        queue.release(now_s)
+        taken = queue.take(most_pods)
+        if taken:
+            refused = self._judge(taken, now_s)
+            self._refuse(refused, now_s)
+            queue.settle(taken)
+
+    def next_s(self) -> float:
+        """When `round` would next have something to do; -inf at once, inf never."""
+        soonest = self._parts.queue.next_s()
+        if (self._lives.happened or self._parts.seating.changed) and self._parts.queue.unschedulable_groups():
+            soonest = min(soonest, self._wake_again_s())
+        return soonest
+
+    def _wake(self, now_s: float) -> None:
+        """Let the groups try again that what has happened may help: exactly those where the row's own filters decide."""
+        happened, rows = self._lives.happened, self._parts.seating.changed
+        if not (happened or rows) or now_s < self._wake_again_s():
+            return
+        self._woken_s = now_s
+        if self._parts.queue.unschedulable_groups():
+            event = min(happened, default=Event.NODE_CHANGED)
+            by_row: list[Group] = []
+            for group in self._parts.queue.unschedulable():
+                filters = group.verdict.filters if group.verdict is not None else frozenset({EVERYTHING})
+                if any(helping(name) & happened for name in filters - ROW_LOCAL):
+                    self._parts.queue.wake(group, now_s, event.value)
+                elif filters & ROW_LOCAL or not filters:
+                    by_row.append(group)
+            if by_row and rows:
+                for group, helps in zip(
+                    by_row, self._parts.placing.helped([g.shape for g in by_row], sorted(rows)), strict=True
+                ):
+                    if helps:
+                        self._parts.queue.wake(group, now_s, event.value)
+        happened.clear()
+        rows.clear()
+
+    def _wake_again_s(self) -> float:
+        """When to look again for groups to wake: at once, unless there are so many that looking is work."""
+        return self._woken_s + _WAKE_EVERY_S if self._parts.queue.unschedulable_groups() > _MANY_GROUPS else -inf
+
+    def _judge(self, taken: list[tuple[str, Group]], now_s: float) -> dict[int, tuple[Entry, Group]]:
+        """Place what can be placed; the groups that were refused, each with its first pod that was."""
+        refused: dict[int, tuple[Entry, Group]] = {}
+        for segment in self._parts.nominations.segments(
+            in_order(
+                [(self._lives.pods[uid], group) for uid, group in taken],
+                self._profile,
+                self._parts.seating.ledger.shapes,
+                now_s,
+            )
+        ):
+            left = [(entry, group) for entry, group in segment.pods if id(group) not in refused]
+            if not left:
+                continue
+            judged = self._parts.placing.place([entry for entry, _ in left], now_s, segment.only)
+            for (entry, group), judgement in zip(left, judged, strict=True):
+                entry.attempts += int(judgement.row >= 0 or judgement.account.counts[judgement.at, 0] >= 0)
+                if judgement.row >= 0:
+                    self._assume(entry, group, judgement, now_s)
+                elif segment.last:
+                    refused.setdefault(id(group), (entry, group))
+        return refused
+
+    def _assume(self, entry: Entry, group: Group, judgement: Judgement, now_s: float) -> None:
+        uid = entry.seen.uid
+        record = self._parts.placing.told(entry, judgement, now_s)
+        self._parts.nominations.drop(uid)
+        self._parts.queue.remove(uid)
+        self._parts.queue.placed(group)
+        self._parts.seating.placed(entry, judgement.row)
+        entry.move(State.ASSUMED, now_s)
+        entry.told = ""
+        self._lives.answers[uid] = entry
+        self._lives.happened.add(Event.POD_SEATED)
+        claims = self._choices(entry) if entry.seen.volumes else ()
+        self._telling.say(
+            Bind(uid, entry.seen.pod.key, entry.node, record, claims, now_s - entry.queued_s, entry.attempts)
+        )
+
+    def _choices(self, entry: Entry) -> tuple[ClaimChoice, ...]:
+        bindings = {need.claim: need.binding for need in entry.seen.volumes}
+        chosen = self._parts.seating.narrowing.choices(entry.number, entry.row)
+        return tuple(ClaimChoice(choice.claim, bindings[choice.claim], choice.volume) for choice in chosen)
+
+    def _refuse(self, refused: dict[int, tuple[Entry, Group]], now_s: float) -> None:
+        allowance = _PREEMPTIONS_A_ROUND
+        for first, group in refused.values():
+            verdict = self._parts.placing.verdict(first, now_s)
+            words, done = "", False
+            for uid in list(group.pods):
+                entry = self._lives.pods[uid]
+                words = self._parts.preempting.obstacle(entry)
+                if words or not self._parts.preempting.could_help(entry):
+                    done = True
+                    break
+                if allowance == 0:
+                    break
+                allowance -= 1
+                attempt = self._parts.preempting.attempt(entry)
+                if attempt.preempt is None:
+                    words, done = attempt.words, True
+                    break
+                self._nominate(entry, attempt.preempt, set(attempt.waits_for), verdict, now_s)
+            if not group.pods or not done:
+                continue  # all of them preempt, or more of them may, next time: the group stays active
+            if words:
+                verdict = Verdict(verdict.record, f"{verdict.message} {words.rstrip('.')}.", verdict.filters)
+            self._parts.queue.refuse(group, verdict, now_s)
+            for uid in group.pods:
+                self._telling.waits(self._lives.pods[uid], verdict.message, verdict.record)
+            if first.seen.uid in self._parts.nominations and not self._parts.nominations.wait_for(
+                first.seen.uid, self._parts.preempting.ending(first)
+            ):
+                self._lives.drop_nomination(first)  # nobody is going any more, and it did not fit all the same
+                self._lives.requeue(first, now_s)
+
+    def _nominate(self, entry: Entry, found: Preempt, victims: set[str], verdict: Verdict, now_s: float) -> None:
+        uid = entry.seen.uid
+        self._telling.waits(entry, verdict.message, verdict.record)
+        self._parts.queue.remove(uid)
+        self._parts.nominations.drop(uid)
+        for other in self._parts.nominations.add(entry, found.node, victims):
+            self._lives.drop_nomination(self._lives.pods[other])
+            self._lives.requeue(self._lives.pods[other], now_s)
+        group = self._parts.queue.add(
+            uid, uid, entry.seen.pod.priority, entry.shape, rank(entry.seen, self._profile), "Preempted"
+        )
+        self._parts.queue.refuse(group, verdict, now_s)
+        self._telling.say(found)
