@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from socket import gethostname
+from socket import gaierror, gethostname
 
 from cotenant.local.apiserver.admission.webhooks import attach
 from cotenant.local.apiserver.assembly import assemble
@@ -25,14 +25,13 @@ from cotenant.local.apiserver.http.app import Application
 from cotenant.local.apiserver.http.auth import Credentials, kubeconfig, new_token, write_private
 from cotenant.local.apiserver.http.server import HttpServer, Listening
 from cotenant.local.apiserver.http.tls import Certificates, ensure
-from cotenant.local.apiserver.sqlite import Database
+from cotenant.local.apiserver.sqlite import Database, Hold
 from cotenant.local.apiserver.store import Store
 from cotenant.local.apiserver.verbs import Api
 from cotenant.local.controllers.informer import Informers
 from cotenant.local.controllers.roster import controller_manager
 from cotenant.local.nodes.fleet import Fleet
 from cotenant.local.nodes.simulated import SimulatedNodes
-from cotenant.local.workloads import script
 from cotenant.local.workloads.submitter import Submitter
 from cotenant.model.errors import InvalidInput
 from cotenant.services.up.children import Child, ChildSpec, free_port, stop_all
@@ -82,8 +81,7 @@ class LocalCluster:
 
     async def _start(self) -> None:
         directory = self.config.directory
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        database = self._database()
+        database = self._occupy()
         store = Store(database)
         self._stack.push_async_callback(store.close)
         self.api = assemble(store, taints_new_nodes=not self.config.is_bare)
@@ -109,8 +107,20 @@ class LocalCluster:
             await self._start_controllers()
             await self._start_nodes()
 
-    def _database(self) -> Database | None:
-        return None if self.config.is_ephemeral else Database(self.config.directory)
+    def _occupy(self) -> Database | None:
+        """Make the directory ours alone. Raises `InvalidInput` where it cannot be, `Permanent` where what is in it cannot be read."""
+        directory = self.config.directory
+        try:
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if not self.config.is_ephemeral:
+                return Database(directory)
+            self._stack.callback(Hold(directory).release)  # the kubeconfig and the port are written all the same
+            return None
+        except InvalidInput as error:
+            raise InvalidInput("--dir", error.value, error.expected, error.hint) from None
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise InvalidInput("--dir", str(directory), "a directory that can be written to", why) from None
 
     def _server(self, token: str) -> tuple[HttpServer, bytes]:
         app = Application(self.api, Credentials(token))
@@ -122,9 +132,12 @@ class LocalCluster:
         try:
             return self._listen(app, self.config.port or last, certificates), certificates.authority_pem
         except OSError as error:
+            why = error.strerror or str(error)
+            if isinstance(error, gaierror) or error.errno == errno.EADDRNOTAVAIL:
+                raise InvalidInput("--host", host, "an address of this machine", why) from None
             if self.config.port:
-                why = "a port that nobody uses" if error.errno == errno.EADDRINUSE else "a port that may be used"
-                raise InvalidInput("--port", self.config.port, why, str(error)) from None
+                wanted = "a port that nobody uses" if error.errno == errno.EADDRINUSE else "a port that may be used"
+                raise InvalidInput("--port", self.config.port, wanted, why) from None
             return self._listen(app, 0, certificates), certificates.authority_pem
 
     def _listen(self, app: Application, port: int, certificates: Certificates) -> HttpServer:
@@ -142,8 +155,6 @@ class LocalCluster:
     async def _start_nodes(self) -> None:
         config = self.config
         fleet = Fleet(config.nodes)
-        if config.workload and config.workload not in script.names():
-            raise InvalidInput("--workload", config.workload, "one of " + ", ".join(script.names()))
         ports = (self.endpoints.scheduler_port, self.endpoints.extender_port)
         reporter = HttpReporter([port for port in ports if port])
         self._stack.push_async_callback(reporter.close)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from cotenant.local.workloads import script
 from cotenant.model.errors import InvalidInput
+from cotenant.policy.placement.profiles import PROFILES
 
 MOST_NODES = 20_000
 FASTEST = 3600.0
@@ -34,6 +36,13 @@ class UpConfig:
             raise InvalidInput("--port", self.port, "0 to 65535", "0 takes any free port")
         if not 0 < self.speed <= FASTEST:
             raise InvalidInput("--speed", self.speed, f"more than 0, at most {FASTEST:g} simulated seconds a second")
+        if self.seed < 0:
+            raise InvalidInput("--seed", self.seed, "0 or more")
+        profiles = [each.name for each in PROFILES]
+        if self.profile not in profiles:
+            raise InvalidInput("--profile", self.profile, "one of " + ", ".join(profiles))
+        if self.workload and self.workload not in script.names():
+            raise InvalidInput("--workload", self.workload, "one of " + ", ".join(script.names()))
         if self.workload and not self.nodes:
             raise InvalidInput("--workload", self.workload, "nodes to run it on", "say --nodes 200")
         if self.is_bare and (self.nodes or self.workload):
