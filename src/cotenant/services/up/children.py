@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import logging
 import signal
 import sys
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ LONGEST_PAUSE_S = 30.0
 STEADY_S = 60.0  # a child that lived this long starts afresh with the first pause
 STOP_S = 10.0  # what a child gets to end by itself
 _PR_SET_PDEATHSIG = 1
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class Child:
         self.pid = 0
         self._process: asyncio.subprocess.Process | None = None
         self._keeper: asyncio.Task[None] | None = None
+        self._spawning: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Run it and keep it running."""
@@ -66,6 +69,8 @@ class Child:
         """End it: SIGTERM, and SIGKILL for one that does not listen."""
         if self._keeper is not None:
             self._keeper.cancel()
+        if self._spawning is not None:  # a process that is just being made must be ended too
+            await asyncio.wait((self._spawning,))
         process = self._process
         if process is None or process.returncode is not None:
             return
@@ -103,13 +108,18 @@ class Child:
         pause_s = FIRST_PAUSE_S
         while self._process is not None:
             started = monotonic()
-            await self._process.wait()
+            status = await self._process.wait()
             if monotonic() - started > STEADY_S:
                 pause_s = FIRST_PAUSE_S
+            _log.warning("%s ended with status %d, is started again in %g s", self.spec.name, status, pause_s)
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             self.restarts += 1
-            await self._spawn()
+            self._spawning = asyncio.create_task(self._spawn(), name=f"start {self.spec.name}")
+            try:
+                await asyncio.shield(self._spawning)
+            except OSError as error:  # no memory or no process to be had now
+                _log.warning("%s cannot be started: %s", self.spec.name, error)
 
 
 async def stop_all(children: Sequence[Child]) -> None:
