@@ -1,0 +1,58 @@
+"""One cluster for the cases of this folder, one of whose nodes has just died."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from tests.e2e.manifests import deployment, is_running
+from tests.e2e.running import Client, Up, eventually
+
+NODES = 20
+
+
+@dataclass(frozen=True)
+class Dead:
+    """A node that lost its power, and the pod that was on it."""
+
+    node: str
+    pod: Any
+    pods: str
+    since: float
+
+
+@pytest.fixture(scope="session")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    with Up(tmp_path_factory.mktemp("cluster") / "up", "--nodes", NODES) as running:
+        running.ready()
+        yield running
+
+
+@pytest.fixture(scope="session")
+def api(up: Up) -> Client:
+    return Client(up.kubeconfig)
+
+
+@pytest.fixture(scope="session")
+def dead(api: Client) -> Dead:
+    """A node fails at the start, so that its silence is long enough by the time somebody asks. Cordoned: others' pods stay away."""
+    pods = api.namespace("dead")
+    now = [{"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}
+           for key in ("unreachable", "not-ready")]  # fmt: skip
+    api.create("/apis/apps/v1/namespaces/dead/deployments", deployment("doomed", 1, tolerations=now))
+    victim = eventually("the pod runs", lambda: [p for p in api.items(pods) if is_running(p)])[0]
+    name = victim["spec"]["nodeName"]
+    api.patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": True}})
+    api.patch(f"/api/v1/nodes/{name}", {"metadata": {"annotations": {"cotenant.io/fail": "true"}}})
+    return Dead(name, victim, pods, time.monotonic())
+
+
+@pytest.fixture
+def namespace(api: Client, dead: Dead, request: pytest.FixtureRequest) -> str:
+    """A namespace of the case's own, once the dead node is out of the way."""
+    name = request.node.name.replace("_", "-").partition("[")[0][:50].rstrip("-")
+    api.namespace(name)
+    return name

@@ -1,0 +1,64 @@
+"""The scheduler and the extender die: `cotenant up` starts them again, and the cluster goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+from tests.e2e.manifests import bound_once, deployment, is_running
+from tests.e2e.running import Client, Up, eventually, metric
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    with Up(tmp_path_factory.mktemp("children") / "up", "--nodes", 10) as running:
+        running.ready()
+        yield running
+
+
+@pytest.fixture(scope="module")
+def api(up: Up) -> Client:
+    return Client(up.kubeconfig)
+
+
+def replaced(up: Up, name: str, pid: int) -> bool:
+    return up.children().get(name, pid) != pid
+
+
+def test_the_scheduler_killed_while_it_places(up: Up, api: Client) -> None:
+    pods = api.namespace("place")
+    since = api.get(pods)["metadata"]["resourceVersion"]
+    wanted = 300
+    scheduler = up.children()["scheduler"]
+    api.create("/apis/apps/v1/namespaces/place/deployments", deployment("web", wanted))
+
+    def bound() -> int:
+        return sum("nodeName" in each["spec"] for each in api.items(pods))
+
+    eventually("some are placed", lambda: bound() > 0)
+    os.kill(scheduler, signal.SIGKILL)
+    eventually("another is started", lambda: replaced(up, "scheduler", scheduler))
+    eventually("all run", lambda: sum(map(is_running, api.items(pods))) == wanted, 60)
+    found = api.items(pods)
+    assert len(found) == wanted  # none had to be replaced, so no node was given more than it holds
+    where = bound_once(api.changes(pods, since))
+    assert where == {each["metadata"]["uid"]: each["spec"]["nodeName"] for each in found}
+    assert "scheduler ended with status -9" in up.said
+    told = [each for each in api.items("/api/v1/namespaces/place/events") if each["reason"] == "Scheduled"]
+    assert len({each["involvedObject"]["uid"] for each in told}) == len(told)
+    eventually(
+        "it is ready, and counts", lambda: metric(up.page("scheduler"), "cotenant_scheduler_leading") == 1, away=True
+    )
+
+
+def test_the_extender_killed(up: Up) -> None:
+    extender = up.children()["extender"]
+    os.kill(extender, signal.SIGKILL)
+    eventually("another is started", lambda: replaced(up, "extender", extender))
+    taken = 'cotenant_extender_reports_total{outcome="taken"}'
+    eventually("nodes report to it", lambda: metric(up.page("extender"), taken) >= 10, 40, away=True)
+    assert "extender ended with status -9" in up.said

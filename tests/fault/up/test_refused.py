@@ -1,0 +1,144 @@
+"""What `cotenant up` cannot do is one line that names the option, and nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.e2e.running import Client, Up, run
+
+from cotenant.cli.main import main
+
+BAD_INPUT, FAILED = 2, 1
+
+
+@pytest.fixture(scope="module")
+def held(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    with Up(tmp_path_factory.mktemp("held") / "up", "--bare") as up:
+        up.ready()
+        yield up
+
+
+def line(done: subprocess.CompletedProcess[str]) -> str:
+    """Standard error's only line."""
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith("cotenant: ")
+    return done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [(), ("--ephemeral",)])
+def test_a_held_directory(held: Up, more: tuple[str, ...]) -> None:
+    before = {name: (held.directory / name).read_bytes() for name in ("kubeconfig", "port", "token", "holder.json")}
+    done = run("up", "--dir", held.directory, "--bare", *more)
+    assert done.returncode == BAD_INPUT
+    said = line(done)
+    since = json.loads(before["holder.json"])["since"]
+    assert f"process {held.pid} since {since}" in said
+    assert said.startswith(f"cotenant: --dir: {held.directory}")
+    assert {name: (held.directory / name).read_bytes() for name in before} == before
+    assert Client(held.kubeconfig).get("/api/v1/namespaces")["items"]
+
+
+@pytest.mark.slow
+def test_a_busy_port(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = run("up", "--dir", tmp_path / "up", "--bare", "--port", port)
+    assert done.returncode == BAD_INPUT
+    assert line(done) == f"cotenant: --port: {port}: expected a port that nobody uses; Address already in use\n"
+
+
+@pytest.mark.slow
+def test_the_last_port_is_used_again_unless_another_has_it(tmp_path: Path) -> None:
+    with Up(tmp_path / "up", "--bare") as up:
+        first = up.ready().url
+    with Up(tmp_path / "up", "--bare") as up:
+        assert up.ready().url == first
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", int(first.rpartition(":")[2])))
+        taken.listen()
+        with Up(tmp_path / "up", "--bare") as up:
+            api = up.ready()
+            assert api.url != first
+            assert api.get("/api/v1/namespaces")["items"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "more"),
+    [
+        ("--nodes", "-1", ()),
+        ("--nodes", "20001", ()),
+        ("--nodes", "many", ()),
+        ("--port", "65536", ()),
+        ("--speed", "0", ()),
+        ("--speed", "nan", ()),
+        ("--seed", "-1", ()),
+        ("--profile", "nobody", ()),
+        ("--workload", "nobody", ("--nodes", "3")),
+        ("--workload", "colocation", ()),
+        ("--host", "nobody.invalid", ("--bare",)),
+        ("--host", "192.0.2.1", ("--bare",)),
+        ("--bare", "", ("--nodes", "3")),
+    ],
+)
+def test_a_bad_option(
+    option: str, value: str, more: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = main(["up", "--dir", str(tmp_path / "up"), option, *([value] if value else []), *more])
+    captured = capsys.readouterr()
+    assert status == BAD_INPUT
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert option in captured.err
+    assert value in captured.err
+
+
+def test_a_file_in_the_directory_s_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine")
+    for where in (file, file / "below"):
+        assert main(["up", "--dir", str(where), "--bare"]) == BAD_INPUT
+        said = capsys.readouterr().err
+        assert said.startswith(f"cotenant: --dir: {where}: expected a directory that can be written to")
+        assert said.count("\n") == 1
+    assert file.read_text() == "mine"
+
+
+def test_a_read_only_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if os.geteuid() == 0:  # may write everywhere but where the kernel itself keeps the names
+        where = Path("/sys/cotenant")
+    else:
+        where = tmp_path / "up"
+        where.mkdir(mode=0o500)
+    assert main(["up", "--dir", str(where), "--bare"]) == BAD_INPUT
+    said = capsys.readouterr().err
+    assert said.startswith(f"cotenant: --dir: {where}: expected a directory that can be written to")
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("damage", ["not a database", "cut short"])
+def test_a_damaged_database(tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from cotenant.local.apiserver.sqlite import Database
+
+    database = Database(tmp_path / "up")
+    database.commit([(i, "/configmaps", "n", f"c{i}", i, b"x" * 5000) for i in range(1, 50)], [], 50)
+    database.close()
+    file = tmp_path / "up" / "cluster.db"
+    whole = file.read_bytes()
+    file.write_bytes(b"nothing of use" * 1000 if damage == "not a database" else whole[: len(whole) // 3])
+    broken = file.read_bytes()
+    assert main(["up", "--dir", str(tmp_path / "up"), "--bare"]) == FAILED
+    said = capsys.readouterr().err
+    assert str(file) in said
+    assert "restore it from a copy" in said
+    assert said.count("\n") == 1
+    assert file.read_bytes() == broken  # what can perhaps be rescued is left alone

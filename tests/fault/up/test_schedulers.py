@@ -1,0 +1,165 @@
+"""Schedulers of their own on one cluster: who leads, how leadership goes over, and what they do while the server is away."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.e2e.manifests import bound_once, node, pod
+from tests.e2e.running import AWAY, ENVIRONMENT, Client, Up, eventually
+
+pytestmark = pytest.mark.slow
+
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/default/leases/cotenant-scheduler"
+AWAY_S = 10.0
+
+
+class Scheduler:
+    """One `cotenant scheduler`."""
+
+    def __init__(self, kubeconfig: Path, log: Path) -> None:
+        self.log = log
+        words = ("scheduler", "--kubeconfig", str(kubeconfig), "--listen", "127.0.0.1:0")
+        with log.open("wb") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "cotenant", *words], stdout=out, stderr=out, env=ENVIRONMENT
+            )
+
+    def listed(self) -> None:
+        """Wait until it knows the cluster."""
+        eventually("it has listed", lambda: re.search(r"listed \d+ nodes", self.log.read_text()), 180)
+
+    def holds(self, lease: Any) -> bool:
+        return f"-{self.process.pid}-" in lease["spec"].get("holderIdentity", "")
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path) -> Iterator[Callable[[], Scheduler]]:
+    """Starts schedulers on the cluster of this case."""
+    started: list[Scheduler] = []
+
+    def start() -> Scheduler:
+        started.append(Scheduler(tmp_path / "up" / "kubeconfig", tmp_path / f"scheduler-{len(started)}.log"))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.stop()
+
+
+def new_cluster(tmp_path: Path) -> tuple[Up, Client]:
+    up = Up(tmp_path / "up", "--bare")
+    api = up.ready()
+    for i in range(4):
+        api.create("/api/v1/nodes", node(f"n{i}", 16))
+    return up, api
+
+
+def submit(api: Client, pods: str, names: list[str]) -> None:
+    for name in names:
+        api.create(pods, pod(name))
+
+
+def placed(api: Client, pods: str) -> int:
+    return sum("nodeName" in each["spec"] for each in api.items(pods))
+
+
+def told_once(api: Client, namespace: str) -> None:
+    told = [e for e in api.items(f"/api/v1/namespaces/{namespace}/events") if e["reason"] == "Scheduled"]
+    assert len({each["involvedObject"]["uid"] for each in told}) == len(told)
+    assert all(each.get("count", 1) == 1 for each in told)
+
+
+def leader(api: Client, among: list[Scheduler]) -> Scheduler | None:
+    status, lease = api.exchange("GET", LEASE)
+    return next((each for each in among if status == 200 and each.holds(lease)), None)
+
+
+def test_leadership_goes_over(tmp_path: Path, scheduler: Callable[[], Scheduler]) -> None:
+    up, api = new_cluster(tmp_path)
+    with up:
+        pods = api.namespace("work")
+        since = api.get(pods)["metadata"]["resourceVersion"]
+        both = [scheduler(), scheduler()]
+        for each in both:
+            each.listed()
+        first = eventually("one leads", lambda: leader(api, both))
+        second = both[1 - both.index(first)]
+        submit(api, pods, [f"a{i}" for i in range(30)])
+        eventually("it places", lambda: placed(api, pods) == 30)
+        assert " leads" not in second.log.read_text()
+
+        # Asked to end in the middle of its work: it gives the lease up, which another takes long before it would run out.
+        submit(api, pods, [f"b{i}" for i in range(30)])
+        began = time.monotonic()
+        first.process.send_signal(signal.SIGTERM)
+        assert first.process.wait(10) == 0
+        eventually("the other leads", lambda: leader(api, both) is second, 10)
+        assert time.monotonic() - began < 12  # a lease that is not given up lasts 15 s
+        eventually("it places what was left", lambda: placed(api, pods) == 60)
+        assert "gave up the lease" in first.log.read_text()
+
+        # Killed: another waits until the lease has run out.
+        third = scheduler()
+        third.listed()
+        second.process.send_signal(signal.SIGKILL)
+        second.process.wait()
+        submit(api, pods, [f"c{i}" for i in range(30)])
+        assert leader(api, [third]) is None
+        eventually("the third leads", lambda: leader(api, [third]), 30)
+        eventually("it places what was left", lambda: placed(api, pods) == 90)
+        assert len(bound_once(api.changes(pods, since))) == 90
+        told_once(api, "work")
+
+
+def test_the_server_is_away(tmp_path: Path, scheduler: Callable[[], Scheduler]) -> None:
+    up, api = new_cluster(tmp_path)
+    try:
+        pods = api.namespace("work")
+        mine = scheduler()
+        mine.listed()
+        submit(api, pods, [f"a{i}" for i in range(10)])
+        eventually("it places", lambda: placed(api, pods) == 10)
+        since = api.get(pods)["metadata"]["resourceVersion"]
+
+        # It hangs: connections stay open and nothing is answered.
+        submit(api, pods, [f"b{i}" for i in range(30)])
+        up.process.send_signal(signal.SIGSTOP)
+        time.sleep(AWAY_S)  # the fault itself
+        up.process.send_signal(signal.SIGCONT)
+        eventually("it goes on", lambda: placed(api, pods) == 40, 40)
+        submit(api, pods, [f"c{i}" for i in range(10)])
+        eventually("new ones too", lambda: placed(api, pods) == 50)
+        assert len(bound_once(api.changes(pods, since))) >= 40
+        where = {each["metadata"]["uid"]: each["spec"]["nodeName"] for each in api.items(pods)}
+
+        # It dies and comes back at the same address, with the same objects.
+        port = api.url.rpartition(":")[2]
+        up.kill()
+        with pytest.raises(AWAY):
+            api.get(pods)
+        up = Up(tmp_path / "up", "--bare", "--port", port)
+        up.ready()
+        submit(api, pods, [f"d{i}" for i in range(10)])
+        eventually("it goes on after the restart", lambda: placed(api, pods) == 60, 40)
+        now = {each["metadata"]["uid"]: each["spec"]["nodeName"] for each in api.items(pods)}
+        assert now.items() >= where.items()
+        assert mine.process.poll() is None
+        told_once(api, "work")
+        mine.process.send_signal(signal.SIGTERM)
+        assert mine.process.wait(10) == 0
+        assert "Traceback" not in mine.log.read_text()
+    finally:
+        up.kill()
