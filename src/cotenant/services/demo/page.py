@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from cotenant.services.demo.run import DemoConfig, Outcome
+from cotenant.services.demo.run import SETTLING_HOURS, DemoConfig, Outcome
 
 _COLOURS = ("#8a8f98", "#c2703d", "#2f6fde", "#3d8f5f", "#8d5bbf")
 _CURVES = (
@@ -16,11 +16,11 @@ _CURVES = (
 )
 COLUMNS = (
     "profile",
-    "pods placed",
+    "placed",
     "placed/s",
     "wait p99 ms",
-    "CPU requested %",
-    "CPU used %",
+    "CPU req. %",
+    "used %",
     "missed %",
     "worst %",
     "stages done",
@@ -46,8 +46,8 @@ def meaning(config: DemoConfig) -> str:
     """What the figures are, in a sentence each."""
     return (
         f"{config.workload} on {config.nodes} simulated nodes of 32 cores, {config.days:g} of a day in {config.seconds:g} s a profile, seed "
-        f"{config.seed}. missed: replicas above their p99 objective, mean over the run; worst: at one instant. placed/s: while all services came up "
-        "at once. wait: from created to bound. stages: batch jobs' stages completed of those begun."
+        f"{config.seed}. Means from hour {SETTLING_HOURS:g} on. missed: replicas above their p99 objective; worst: at one instant. placed/s: while all "
+        "services came up at once. wait: from created to bound. stages: batch jobs' stages completed of those begun."
     )
 
 

@@ -28,6 +28,7 @@ from cotenant.services.up.warming import is_warm, warm_apart
 PROFILES_SHOWN = ("kube-default", "founding", "cotenant-requests")
 SAMPLE_S = 0.5
 LOOK_S = 0.05
+SETTLING_HOURS = 3.0
 
 Say = Callable[[str], None]
 Tick = Callable[[str, float], None]  # profile, share of its run that is over
@@ -86,14 +87,19 @@ class Outcome:
     stages: int = 0
     ready_s: float = 0.0
 
+    @property
+    def settled(self) -> list[Sample]:
+        """The samples of the day proper: replicas that only just started miss the windows before their start."""
+        return [sample for sample in self.samples if sample.hours >= SETTLING_HOURS]
+
     def mean(self, name: str) -> float:
-        """Mean of a sample's field over the day."""
-        return sum(getattr(sample, name) for sample in self.samples) / max(1, len(self.samples))
+        """Mean of a sample's field over the settled part of the day."""
+        return sum(getattr(sample, name) for sample in self.settled) / max(1, len(self.settled))
 
     @property
     def worst_violation(self) -> float:
-        """The largest share of replicas that missed their objective at once."""
-        return max((sample.violation for sample in self.samples), default=0.0)
+        """The largest share of replicas that missed their objective at once, once settled."""
+        return max((sample.violation for sample in self.settled), default=0.0)
 
 
 def run(config: DemoConfig, tick: Tick) -> list[Outcome]:
@@ -128,14 +134,14 @@ async def _one(config: DemoConfig, profile: str, tick: Tick) -> Outcome:
 
 async def _day(config: DemoConfig, cluster: LocalCluster, outcome: Outcome, tick: Tick) -> None:
     async with aiohttp.ClientSession() as http:
-        began = perf_counter()
+        began, first_day = perf_counter(), cluster.nodes.snapshot().day
         submitting = asyncio.create_task(_services_placed(cluster, http, outcome, began + config.seconds))
         await cluster.submit()
         while (elapsed := perf_counter() - began) < config.seconds:
             await asyncio.sleep(SAMPLE_S)
             seen = cluster.nodes.snapshot()
             outcome.samples.append(
-                Sample(seen.day * 24.0, seen.cpu_requested, seen.cpu_used, seen.violation, seen.pods)
+                Sample((seen.day - first_day) * 24.0, seen.cpu_requested, seen.cpu_used, seen.violation, seen.pods)
             )
             tick(outcome.profile, min(1.0, elapsed / config.seconds))
         await submitting
