@@ -14,8 +14,8 @@ from cyclopts import Parameter
 def demo(
     *,
     profile: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
-    nodes: int = 40,
-    workload: str = "colocation",
+    nodes: int = 100,
+    workload: str = "founding",
     seconds: float = 35.0,
     seed: int = 1,
     out: Path = Path("runs/demo"),
@@ -30,7 +30,7 @@ def demo(
     nodes
         Simulated nodes.
     workload
-        colocation or founding.
+        founding (77 % of the CPU requested over the day) or colocation (85 %).
     seconds
         Wall time for each profile.
     seed

@@ -39,8 +39,8 @@ class DemoConfig:
     """What to show. Raises `InvalidInput` with the option's name."""
 
     profiles: tuple[str, ...] = PROFILES_SHOWN
-    nodes: int = 40
-    workload: str = "colocation"
+    nodes: int = 100
+    workload: str = "founding"
     seconds: float = 35.0  # of wall time, a profile
     days: float = 0.6  # simulated, from midnight: the load rises to its noon peak
     seed: int = 1
