@@ -41,6 +41,7 @@ class Verdict:
     record: DecisionRecord
     message: str
     filters: frozenset[str]  # plugins that turned nodes down
+    missing: str = ""  # how much of a resource the nodes lack that came nearest
 
 
 @dataclass(slots=True, eq=False)

@@ -7,6 +7,7 @@ Source: kube-scheduler's scheduling cycle and queueing hints. Limits: at most so
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 from cotenant.engine.cluster_parts import Parts
@@ -147,10 +148,10 @@ class Judging:
             if not group.pods or not done:
                 continue  # all of them preempt, or more of them may, next time: the group stays active
             if words:
-                verdict = Verdict(verdict.record, f"{verdict.message} {words.rstrip('.')}.", verdict.filters)
+                verdict = replace(verdict, message=f"{verdict.message} {words.rstrip('.')}.")
             self._parts.queue.refuse(group, verdict, now_s)
             for uid in group.pods:
-                self._telling.waits(self._lives.pods[uid], verdict.message, verdict.record)
+                self._telling.waits(self._lives.pods[uid], verdict.message, verdict.record, verdict.missing)
             if first.seen.uid in self._parts.nominations and not self._parts.nominations.wait_for(
                 first.seen.uid, self._parts.preempting.ending(first)
             ):
@@ -159,7 +160,7 @@ class Judging:
 
     def _nominate(self, entry: Entry, found: Preempt, victims: set[str], verdict: Verdict, now_s: float) -> None:
         uid = entry.seen.uid
-        self._telling.waits(entry, verdict.message, verdict.record)
+        self._telling.waits(entry, verdict.message, verdict.record, verdict.missing)
         self._parts.queue.remove(uid)
         self._parts.nominations.drop(uid)
         for other in self._parts.nominations.add(entry, found.node, victims):

@@ -27,7 +27,6 @@ from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.errors import Permanent
 from cotenant.model.observed import NamespaceFacts, VolumeNeed
 from cotenant.model.pod import Pod
-from cotenant.model.reasons import Rejection
 from cotenant.policy.placement import affinity_pods, antiaffinity_pods, node_affinity, preference, spread, taints
 
 EVERYWHERE: Mask = np.empty(0, dtype=np.bool_)  # what the compiled placement takes for "no narrowing"
@@ -164,17 +163,6 @@ class Narrowing:
         if len(without) == 0 or len(beside) == 0:
             return beside if len(without) == 0 else without
         return beside & without
-
-    def rejections(self, number: int) -> tuple[Rejection, ...]:
-        """How many rows each rule turned down, each row counted once under the first rule that did."""
-        found: dict[tuple[str, str], int] = {}
-        before = self.regions.here()
-        for rule in self.rules(number):
-            turned_down = int((before & ~rule.left).sum())
-            before = before & rule.left
-            if turned_down:
-                found[rule.plugin, rule.reason] = found.get((rule.plugin, rule.reason), 0) + turned_down
-        return tuple(Rejection(name, reason, count) for (name, reason), count in found.items())
 
     def choices(self, number: int, row: int) -> tuple[VolumeChoice, ...]:
         """Which volume each claim that is not bound yet takes on a row; what must be bound before the pod is."""

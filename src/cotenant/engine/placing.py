@@ -16,7 +16,7 @@ import numpy as np
 from cotenant.engine.cluster_queue import Verdict
 from cotenant.engine.narrowing import EVERYWHERE
 from cotenant.engine.podstate import Entry
-from cotenant.engine.rejections import rejections
+from cotenant.engine.rejections import Rejector
 from cotenant.engine.seating import Seating
 from cotenant.engine.told import Account, blank, helped, place_told
 from cotenant.model.arrays import Float, Int, Mask
@@ -64,6 +64,8 @@ class Placing:
         self._rng = rng
         self._knobs = profile.knobs.array()
         self._cursor = np.zeros(1, dtype=np.int64)  # where node sampling goes on
+        self._rejector = Rejector(seating.encoder, seating.narrowing, profile)
+        self._calls = 0  # of `place`; nothing is seen between one and the verdicts that follow it
 
     def place(self, pods: Sequence[Entry], now_s: float, only: Mask = EVERYWHERE) -> list[Judgement]:
         """Place these pods in this order, the arrays being up to date; those placed are in the ledger and the narrowing.
@@ -71,6 +73,7 @@ class Placing:
         `only` narrows the rows of all of them.
         """
         seating = self._seating
+        self._calls += 1
         numbers = np.fromiter((entry.number for entry in pods), dtype=np.int64, count=len(pods))
         shapes = np.fromiter((entry.shape for entry in pods), dtype=np.int64, count=len(pods))
         found: list[Judgement] = [_CLOSED] * len(pods)
@@ -203,25 +206,22 @@ class Placing:
         )
 
     def verdict(self, entry: Entry, now_s: float) -> Verdict:
-        """Why a pod that was not placed waits, as the arrays stand."""
-        seating = self._seating
-        encoder, narrowing = seating.encoder, seating.narrowing
-        rows: Int | None = None
-        narrowed: tuple[Rejection, ...] = ()
-        if narrowing.is_narrowed(entry.number):
-            narrowed = narrowing.rejections(entry.number)
-            allowed = narrowing.allowed(entry.number)
-            rows = np.flatnonzero(allowed & narrowing.regions.here()) if len(allowed) else None
-        turned_down = (*narrowed, *rejections(encoder, entry.shape, rows))
+        """Why a pod that was not placed waits, as the arrays stand. Pods that are refused alike share the work until `place` or a changed row."""
+        explanation = self._rejector.explain(entry.number, (self._calls, int(self._seating.memory.version.sum())))
+        nearest = explanation.nearest
         record = DecisionRecord(
             pod=entry.seen.pod.key,
             at_s=now_s,
-            nodes=len(encoder.node_rows),
+            nodes=explanation.nodes,
             node=None,
-            rejections=turned_down,
+            rejections=explanation.rejections,
             policy=self.profile.name,
+            nearest=str(nearest or ""),
         )
-        return Verdict(record, record.headline(), frozenset(rejection.filter for rejection in turned_down))
+        filters = frozenset(rejection.filter for rejection in explanation.rejections)
+        # a reason without an amount is in the headline already
+        missing = record.nearest if nearest is not None and nearest.resource else ""
+        return Verdict(record, record.headline(), filters, missing)
 
 
 def _both(left: Mask, right: Mask) -> Mask:

@@ -182,7 +182,9 @@ class PodLives:
             seen.uid, self.kind_of(entry), seen.pod.priority, entry.shape, rank(entry.seen, self._profile), event
         )
         if group.verdict is not None and group.standing is not Standing.ACTIVE:
-            self._telling.waits(entry, group.verdict.message, group.verdict.record)  # one judgement speaks for all
+            self._telling.waits(
+                entry, group.verdict.message, group.verdict.record, group.verdict.missing
+            )  # one judgement speaks for all
 
     def kind_of(self, entry: Entry) -> Hashable:
         """What makes pods in the queue interchangeable."""

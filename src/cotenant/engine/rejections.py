@@ -34,9 +34,6 @@ FIT = "NodeResourcesFit"
 _ORDER = ("NodeReady", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", FIT)
 
 
-_BY_REQUESTS = Profile("by requests", "fit by requests, no score")
-
-
 @dataclass(frozen=True, slots=True)
 class NearestMiss:
     """So many nodes fit but for one thing: `amount` more of a resource (in its unit), or else a reason."""
@@ -84,16 +81,17 @@ class Rejector:
         self._narrowing = narrowing
         self._profile = profile
         self._state: Hashable = None
-        self._known: dict[tuple[Kind, int], Explanation] = {}
+        self._known: dict[tuple[Kind | None, int], Explanation] = {}
 
     def explain(self, number: int, state: Hashable = None) -> Explanation:
         """Why nodes refuse a watched pod. `state` changes whenever the cluster does; None = do not keep the answer."""
         narrowing = self._narrowing
         if narrowing is None:
             return self.explain_shape(self._encoder.shape_of(number))
-        kind, k = narrowing.kind_of(number), self._encoder.shape_of(number)
+        k = self._encoder.shape_of(number)
         if state is None or number in narrowing.volumes:
             return self._explain(k, number)
+        kind = narrowing.kind_of(number) if narrowing.is_narrowed(number) else None  # else its labels do not matter
         if state != self._state:
             self._known.clear()
             self._state = state
@@ -168,11 +166,6 @@ class Rejector:
                 yield "NodeUnschedulable", UNSCHEDULABLE, numbers == number
             else:
                 yield "TaintToleration", taints.reason(taint), numbers == number
-
-
-def rejections(encoder: Encoder, k: int, rows: Int | None = None) -> tuple[Rejection, ...]:
-    """Nodes per filter and reason for shape k, over `rows` (those that narrowing left), or every node; fit is by requests."""
-    return Rejector(encoder, None, _BY_REQUESTS).explain_shape(k, rows).rejections
 
 
 def _nearest(checks: list[_Check], near: Mask) -> NearestMiss | None:

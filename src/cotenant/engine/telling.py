@@ -2,7 +2,9 @@
 
 Problem: a replica that does not lead judges nothing and is asked for nothing, and yet its pods' stories go on; and a pod that waits must not be
 told the same thing after every judgement. Choice: instructions stand in line until the next `take`, an unchanged message is not repeated, and
-the line of what nobody fetches is cut by half when it is long. Limits: cut instructions are gone; the pods are judged anew by whoever leads.
+the line of what nobody fetches is cut by half when it is long. The nearest miss changes with every pod
+that comes or goes, so it alone is no reason to tell ten thousand pods anew. Limits: cut instructions are gone; the pods are judged anew by
+whoever leads; a nearest miss that was told is that of the moment when the message last changed.
 """
 
 from __future__ import annotations
@@ -30,13 +32,14 @@ class Telling:
         """Something is to be done."""
         self._pending.append(instruction)
 
-    def waits(self, entry: Entry, message: str, record: DecisionRecord) -> None:
-        """The pod waits, and why; nothing where it was told so before."""
+    def waits(self, entry: Entry, message: str, record: DecisionRecord, missing: str = "") -> None:
+        """The pod waits, and why; nothing where it was told so before. `missing`, of a nearest miss, stands behind the message."""
         if entry.told != message:
             entry.told = message
             if len(self._pending) > _MOST_PENDING:  # nobody takes them: a replica that does not lead
                 del self._pending[: _MOST_PENDING // 2]
-            self.say(Unschedulable(entry.seen.uid, entry.seen.pod.key, "Unschedulable", message, record))
+            told = f"{message} {missing}." if missing else message
+            self.say(Unschedulable(entry.seen.uid, entry.seen.pod.key, "Unschedulable", told, record))
 
     def take(self) -> tuple[Instruction, ...]:
         """Everything that was said since the last time, oldest first."""

@@ -6,14 +6,14 @@ import numpy as np
 
 from cotenant.engine.encoding import Encoder
 from cotenant.engine.narrowing import Narrowing
-from cotenant.engine.rejections import Explanation, Rejector, rejections
+from cotenant.engine.rejections import Explanation, Rejector
 from cotenant.model.affinity import PodTerm
-from cotenant.model.arrays import Sum
+from cotenant.model.arrays import Int, Sum
 from cotenant.model.labels import HOSTNAME, Labels, LabelSelector
 from cotenant.model.node import Node
 from cotenant.model.pod import Estimate, HostPort, Pod
 from cotenant.model.qos import QoSClass
-from cotenant.model.reasons import no_node_line
+from cotenant.model.reasons import Rejection, no_node_line
 from cotenant.model.resources import Amounts
 from cotenant.model.taints import Match, Taint, Toleration
 from cotenant.policy.placement.profiles import profile
@@ -35,6 +35,10 @@ def cluster() -> Encoder:
     encoder.add_node(Node("hot", LARGE, SSD))
     encoder.add_node(Node("good", LARGE, SSD))
     return encoder
+
+
+def rejections(encoder: Encoder, k: int, rows: Int | None = None) -> tuple[Rejection, ...]:
+    return Rejector(encoder, None, profile("first-fit")).explain_shape(k, rows).rejections
 
 
 def test_each_node_is_counted_under_the_filter_that_refused_it() -> None:

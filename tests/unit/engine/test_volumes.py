@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cotenant.engine.encoding import Encoder
 from cotenant.engine.narrowing import Narrowing
+from cotenant.engine.rejections import Rejector
 from cotenant.engine.volumes import REASON_CONFLICT, REASON_EXCLUSIVE, REASON_NONE, VolumeChoice
 from cotenant.model.affinity import NodeSelector, NodeSelectorTerm
 from cotenant.model.labels import HOSTNAME, ZONE, Labels, Operator, Requirement
@@ -11,6 +12,7 @@ from cotenant.model.node import Node
 from cotenant.model.observed import Binding, VolumeNeed, VolumeOption
 from cotenant.model.pod import Pod
 from cotenant.model.resources import Amounts
+from cotenant.policy.placement.profiles import profile
 
 SIZE = Amounts.of({"cpu": 1000, "memory": 1000})
 
@@ -37,7 +39,8 @@ class Cluster:
         return self.narrowing.allowed(number).tolist()
 
     def reason(self, number: int) -> list[str]:
-        return [rejection.reason for rejection in self.narrowing.rejections(number)]
+        told = Rejector(self.encoder, self.narrowing, profile("first-fit")).explain(number)
+        return [rejection.reason for rejection in told.rejections]
 
 
 def static(claim: str, *options: VolumeOption) -> VolumeNeed:

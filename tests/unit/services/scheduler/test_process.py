@@ -79,7 +79,7 @@ def test_why_a_pod_waits_is_said_in_its_condition_and_an_event() -> None:
                 )
                 told = api.condition("big", "PodScheduled")
                 assert (told["status"], told["reason"]) == ("False", "Unschedulable")
-                assert told["message"] == "0/1 nodes are available: 1 Insufficient cpu."
+                assert told["message"] == "0/1 nodes are available: 1 Insufficient cpu. 1 node fits but for 3 cpu."
                 api.node("b", "8")
                 await api.until(lambda: api.bound() == {"big": "b"})
 
