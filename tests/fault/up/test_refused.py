@@ -108,7 +108,8 @@ def test_a_file_in_the_directory_s_place(tmp_path: Path, capsys: pytest.CaptureF
     for where in (file, file / "below"):
         assert main(["up", "--dir", str(where), "--bare"]) == BAD_INPUT
         said = capsys.readouterr().err
-        assert said.startswith(f"cotenant: --dir: {where}: expected a directory that can be written to")
+        assert said.startswith("cotenant: --dir: ")  # a long path is shortened
+            assert "expected a directory that can be written to" in said
         assert said.count("\n") == 1
     assert file.read_text() == "mine"
 
@@ -121,7 +122,8 @@ def test_a_read_only_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str
         where.mkdir(mode=0o500)
     assert main(["up", "--dir", str(where), "--bare"]) == BAD_INPUT
     said = capsys.readouterr().err
-    assert said.startswith(f"cotenant: --dir: {where}: expected a directory that can be written to")
+    assert said.startswith("cotenant: --dir: ")  # a long path is shortened
+            assert "expected a directory that can be written to" in said
     assert said.count("\n") == 1
 
 
