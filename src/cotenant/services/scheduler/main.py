@@ -24,6 +24,7 @@ from cotenant.drivers.kube.client import Client
 from cotenant.drivers.kube.leases import LeaderElector
 from cotenant.engine.rehearsal import rehearse
 from cotenant.model.errors import InvalidInput
+from cotenant.policy.placement.compiled import Fit
 from cotenant.policy.placement.profiles import PROFILES, Profile
 from cotenant.services.scheduler.process import Alone, Leadership, Options, SchedulerProcess
 
@@ -117,10 +118,12 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def _profile(name: str) -> Profile:
-    for candidate in PROFILES:
+    fitting = [profile for profile in PROFILES if profile.fit is Fit.REQUESTS]  # docs/adr/0012
+    for candidate in fitting:
         if candidate.name == name:
             return candidate
-    raise InvalidInput("--profile", name, "a placement profile", f"one of {', '.join(p.name for p in PROFILES)}")
+    known = ", ".join(profile.name for profile in fitting)
+    raise InvalidInput("--profile", name, "a placement profile by which requests fit", f"one of {known}")
 
 
 def _address(listen: str) -> tuple[str, int]:

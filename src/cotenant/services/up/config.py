@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cotenant.local.workloads import script
 from cotenant.model.errors import InvalidInput
+from cotenant.policy.placement.compiled import Fit
 from cotenant.policy.placement.profiles import PROFILES
 
 MOST_NODES = 20_000
@@ -38,7 +39,7 @@ class UpConfig:
             raise InvalidInput("--speed", self.speed, f"more than 0, at most {FASTEST:g} simulated seconds a second")
         if self.seed < 0:
             raise InvalidInput("--seed", self.seed, "0 or more")
-        profiles = [each.name for each in PROFILES]
+        profiles = [each.name for each in PROFILES if each.fit is Fit.REQUESTS]  # docs/adr/0012
         if self.profile not in profiles:
             raise InvalidInput("--profile", self.profile, "one of " + ", ".join(profiles))
         if self.workload and self.workload not in script.names():

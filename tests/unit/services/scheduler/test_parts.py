@@ -36,6 +36,7 @@ REQUEST = main.Request(
     ("wrong", "said"),
     [
         ({"profile": "best"}, "--profile: best: expected a placement profile"),
+        ({"profile": "cotenant"}, "--profile: cotenant: expected a placement profile by which requests fit"),
         ({"listen": "here"}, "--listen: here: expected HOST:PORT"),
         ({"listen": "h:99999"}, "--listen"),
         ({"scheduler_name": ""}, "--scheduler-name"),
