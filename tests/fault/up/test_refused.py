@@ -123,7 +123,7 @@ def test_a_read_only_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert main(["up", "--dir", str(where), "--bare"]) == BAD_INPUT
     said = capsys.readouterr().err
     assert said.startswith("cotenant: --dir: ")  # a long path is shortened
-        assert "expected a directory that can be written to" in said
+    assert "expected a directory that can be written to" in said
     assert said.count("\n") == 1
 
 
