@@ -97,6 +97,7 @@ class Encoder:
         self._row_shapes: list[Shape | None] = []  # None = a row that was reclaimed
         self._free_shapes: list[int] = []
         self._shape_users: list[int] = []
+        self._unused_shapes = 0
         self._shape_demands: list[list[_Demand]] = []  # what each shape uses of `_demands`
         self._shape_preferred: list[tuple[Int, Int]] = []  # bits and weights
         self._taints: Bits[Taint] = Bits()
@@ -258,8 +259,7 @@ class Encoder:
         """The new pod's number and its shape's row. `InvalidInput` for a pod that is already there."""
         if pod.key in self.pod_numbers:
             raise InvalidInput("pod", pod.key, "a namespace and name that no other pod has")
-        shape = self._shape_row(pod.shape())
-        self._shape_users[shape] += 1
+        shape = self._use_shape(pod.shape())
         if self._free_pods:
             number = self._free_pods.pop()
         else:
@@ -284,6 +284,7 @@ class Encoder:
         if held is None or held[0]:
             raise InvalidInput("pod number", number, "the number of a pod that was removed and not released")
         self._shape_users[held[1]] -= 1
+        self._unused_shapes += self._shape_users[held[1]] == 0
         self._pods[number] = None
         self._free_pods.append(number)
 
@@ -296,16 +297,17 @@ class Encoder:
 
     def intern(self, shape: Shape) -> int:
         """The row of a shape, a new one if it was not seen before. It is kept for good; a pod's shape only while there are such pods."""
-        row = self._shape_row(shape)
-        self._shape_users[row] += 1
-        return row
+        return self._use_shape(shape)
+
+    @property
+    def shape_rows(self) -> int:
+        """Rows of shapes: in use, reclaimable, and free."""
+        return len(self._row_shapes)
 
     @property
     def reclaimable(self) -> int:
         """How many shapes no pod has."""
-        return sum(
-            users == 0 and shape is not None for users, shape in zip(self._shape_users, self._row_shapes, strict=True)
-        )
+        return self._unused_shapes
 
     def reclaim(self) -> Int:
         """Forget the shapes that no pod has; their rows, which the next new shapes get. Bits that nobody asks for become free."""
@@ -318,6 +320,7 @@ class Encoder:
             self._shape_demands[k] = []
             self._shape_preferred[k] = _NO_TERMS
         self._free_shapes.extend(reversed(rows))
+        self._unused_shapes = 0
         in_use = {node.effective_taints for node in self._row_nodes if node is not None} | {()}
         if len(self._taint_lists) > 2 * len(in_use):
             self._taint_lists = {taints: i for i, taints in enumerate(sorted(in_use, key=lambda taints: taints != ()))}
@@ -325,10 +328,16 @@ class Encoder:
                 self._taint_list[row] = self._taint_lists[node.effective_taints] if node is not None else 0
         return np.array(rows, dtype=np.int64)
 
-    def _shape_row(self, shape: Shape) -> int:
+    def _use_shape(self, shape: Shape) -> int:
         row = self._shape_rows.get(shape)
-        if row is not None:
-            return row
+        if row is None:
+            row = self._new_shape(shape)
+        elif self._shape_users[row] == 0:
+            self._unused_shapes -= 1
+        self._shape_users[row] += 1
+        return row
+
+    def _new_shape(self, shape: Shape) -> int:
         self._extend_axis(shape.requests.names())
         if self._free_shapes:
             row = self._free_shapes.pop()

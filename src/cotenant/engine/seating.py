@@ -23,6 +23,7 @@ from cotenant.model.node import Node
 from cotenant.model.observed import ObservedPod
 
 _RECLAIM_AFTER = 20_000  # pods gone
+_MOST_UNUSED = 512  # shapes that no pod has, beyond as many as have one: each may cost a bit of every node
 _MOST_CLOSING = 1024
 
 
@@ -121,6 +122,7 @@ class Seating:
                 self.write()  # nobody judges here: a replica that does not lead
         else:
             self._forget(entry)
+            self._reclaim()
 
     def reopen(self, entry: Entry, before: str) -> None:
         """What placement sees of the pod has changed; it keeps its seat. `before` is its namespace/name until now."""
@@ -141,6 +143,16 @@ class Seating:
         self.encoder.release_pod(entry.number)
         self._released += 1
         entry.number = entry.shape = -1
+
+    def _reclaim(self) -> None:
+        """Give back the rows and bits of shapes that no pod has, where they have become many."""
+        unused = self.encoder.reclaimable
+        if self._released < _RECLAIM_AFTER and 2 * unused <= self.encoder.shape_rows + _MOST_UNUSED:
+            return
+        self._released = 0
+        self.encoder.reclaim()
+        self.memory.forget()  # a row that is given to another shape must not be judged by what is remembered of it
+        self._grown = True
 
     def _note(self, entry: Entry) -> None:
         number = entry.number
@@ -240,6 +252,7 @@ class Seating:
 
     def write(self) -> None:
         """Bring the arrays up to date with who sits where."""
+        self._reclaim()
         self._adopt()
         if not self._moved:
             return
@@ -256,12 +269,8 @@ class Seating:
             for entry in self._closing:
                 self._forget(entry)
             self._closing.clear()
-        if self._released >= _RECLAIM_AFTER:
-            self._released = 0
-            self.encoder.reclaim()
-            self.memory.forget()
-            self._grown = True
-            self._adopt()
+        self._reclaim()
+        self._adopt()
         coming = [entry for entry in moved if entry.wanted >= 0]
         if coming:
             self.ledger.place(
