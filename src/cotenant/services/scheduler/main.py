@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import secrets
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable
@@ -26,6 +24,7 @@ from cotenant.engine.rehearsal import rehearse
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.compiled import Fit
 from cotenant.policy.placement.profiles import PROFILES, Profile
+from cotenant.services.scheduler.identity import lease_name, new_identity
 from cotenant.services.scheduler.process import Alone, Leadership, Options, SchedulerProcess
 
 _log = logging.getLogger(__name__)
@@ -76,13 +75,13 @@ def run(request: Request) -> int:
         port=port,
         report_token=request.report_token_file,
     )
-    identity = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+    identity = new_identity()
     namespace = request.lease_namespace or access.namespace
 
     def leadership(client: Client) -> Leadership:
         if not request.leader_elect:
             return Alone()
-        return LeaderElector(client, namespace, f"{request.scheduler_name}-scheduler", identity)
+        return LeaderElector(client, namespace, lease_name(request.scheduler_name), identity)
 
     began_s = time.perf_counter()
     rehearse(profile)

@@ -13,12 +13,12 @@ import ctypes
 import logging
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from cotenant.model.errors import Permanent, Transient
+from cotenant.model.errors import CotenantError, Permanent, Transient
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
@@ -30,12 +30,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
-    """What to run: `python -m cotenant ARGUMENTS`, its log, and the port whose `/readyz` tells that it is ready."""
+    """What to run: `python -m cotenant ARGUMENTS`, its log, and the port whose `/readyz` tells that it is ready.
+
+    `before` is awaited before it is run again.
+    """
 
     name: str
     arguments: tuple[str, ...]
     log: Path
     port: int
+    before: Callable[[], Awaitable[object]] | None = None
 
 
 class Child:
@@ -115,10 +119,12 @@ class Child:
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             self.restarts += 1
-            self._spawning = asyncio.create_task(self._spawn(), name=f"start {self.spec.name}")
             try:
+                if self.spec.before is not None:
+                    await self.spec.before()
+                self._spawning = asyncio.create_task(self._spawn(), name=f"start {self.spec.name}")
                 await asyncio.shield(self._spawning)
-            except OSError as error:  # no memory or no process to be had now
+            except (OSError, CotenantError) as error:  # no memory or no process to be had now
                 _log.warning("%s cannot be started: %s", self.spec.name, error)
 
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from socket import gaierror, gethostname
 
@@ -37,6 +38,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.services.up.children import Child, ChildSpec, free_port, stop_all
 from cotenant.services.up.config import UpConfig
 from cotenant.services.up.reporter import HttpReporter
+from cotenant.services.up.succession import succeed
 
 READY_S = 60.0  # the first start of a fresh installation compiles the scheduler's kernels
 _log = logging.getLogger(__name__)
@@ -78,6 +80,8 @@ class LocalCluster:
     async def ready(self) -> None:
         """Return when everything answers. `Transient` with the last words of what does not."""
         await asyncio.gather(*(child.ready(READY_S) for child in self.children))
+        if self.children:  # now those of a killed cluster are gone too: they outlive it for a moment
+            await succeed(self.api)
 
     async def _start(self) -> None:
         directory = self.config.directory
@@ -175,7 +179,8 @@ class LocalCluster:
     async def _start_children(self) -> None:
         (self.config.directory / "logs").mkdir(exist_ok=True)
         scheduler = free_port()
-        self.children = [self._child("scheduler", scheduler, "--profile", self.config.profile)]
+        again = partial(succeed, self.api)
+        self.children = [self._child("scheduler", scheduler, "--profile", self.config.profile, before=again)]
         extender = 0
         if self.config.has_extender:
             extender = free_port()
@@ -185,9 +190,9 @@ class LocalCluster:
             await child.start()
         self.endpoints = Endpoints(self.endpoints.url, self.endpoints.kubeconfig, scheduler, extender)
 
-    def _child(self, name: str, port: int, *more: str) -> Child:
+    def _child(self, name: str, port: int, *more: str, before: Callable[[], Awaitable[object]] | None = None) -> Child:
         arguments = (name, "--kubeconfig", str(self.endpoints.kubeconfig), "--listen", f"127.0.0.1:{port}", *more)
-        return Child(ChildSpec(name, arguments, self.config.directory / "logs" / f"{name}.log", port))
+        return Child(ChildSpec(name, arguments, self.config.directory / "logs" / f"{name}.log", port, before))
 
 
 def _reachable(listening: Listening) -> str:
