@@ -145,6 +145,23 @@ def test_a_node_that_falls_silent_is_tainted_and_its_pods_leave_after_their_tole
     serve(case)
 
 
+def test_nodes_are_ready_again_after_the_whole_process_was_paused() -> None:
+    async def case(c: Cluster) -> None:
+        await c.make(PODS, a_pod("p", "node-0001"))
+        await c.later(2)
+        c.now[0] += 60  # longer than a Lease lasts, and nobody renewed
+        await c.quiet()
+        assert {await c.ready(f"node-000{i}") for i in range(3)} == {"Unknown"}
+        await c.later(12)
+        assert {await c.ready(f"node-000{i}") for i in range(3)} == {"True"}
+        assert not any(n["spec"].get("taints") for n in await c.all(NODES, ""))
+        (pod,) = await c.all(PODS)
+        assert pod["status"]["phase"] == "Running"
+        assert "deletionTimestamp" not in pod["metadata"]
+
+    serve(case)
+
+
 def test_a_job_runs_to_its_end() -> None:
     async def case(c: Cluster) -> None:
         pod = template("w", nodeName="node-0000", restartPolicy="Never")

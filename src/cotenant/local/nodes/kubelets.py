@@ -93,6 +93,12 @@ class Kubelets:
         node = self._nodes.get(name)
         return node is not None and node.up
 
+    def counts_as_ready(self, name: str) -> bool:
+        """Whether the API's version of a node, where there is one, says that it is ready."""
+        view = self._nodes[name].view
+        ready = view.condition("Ready") if view is not None else None
+        return ready is None or ready.status == "True"
+
     def up(self) -> list[str]:
         """The nodes that work."""
         return [name for name, node in self._nodes.items() if node.up]

@@ -215,6 +215,12 @@ class SimulatedNodes:
             await self._abreast([self._renew_one(name) for name in due if self.kubelets.is_up(name)])
 
     async def _renew_one(self, name: str) -> None:
+        """What a kubelet does every ten seconds: renew the Lease, and say again that the node is ready where somebody found otherwise."""
+        await self._renew_lease(name)
+        if not self.kubelets.counts_as_ready(name):  # silent for too long, as after a pause of this whole process
+            await self._patch_status(name, {"conditions": ready_conditions(self._clock())})
+
+    async def _renew_lease(self, name: str) -> None:
         obj = lease_manifest(self._fleet, name, self._uids.get(name, ""), self._clock())
         target = Target(self._resource[LEASES], LEASE_NAMESPACE, name)
         try:
