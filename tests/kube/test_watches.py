@@ -54,9 +54,11 @@ def test_an_object_that_leaves_the_selection_is_deleted_from_it(kube: Any, confi
 
 def test_a_forgotten_version_is_gone(kube: Any, configs: str) -> None:
     if kube.is_local:
-        return  # the local server's history begins with its first write; the unit tests of the history cover it
+        pytest.skip("the local server's history begins with its first write; the unit tests of the history cover it")
     with kube.watch(configs, resourceVersion="1", timeoutSeconds="2") as watch:
         event = watch.next()
+    if watch.code == 200 and event is None:
+        pytest.skip("this server is so young that it still remembers its first version")
     assert watch.code == 410 or (event is not None and event["type"] == "ERROR" and event["object"]["code"] == 410)
 
 
