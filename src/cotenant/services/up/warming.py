@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 from cotenant.model.compiled import cache_directory
@@ -17,8 +18,9 @@ from cotenant.model.errors import Permanent
 
 
 def mark(profile: str) -> Path:
-    """The file that says this version's kernels are compiled for a profile."""
-    return cache_directory() / f"compiled-for-{profile}"
+    """The file that says this version's kernels are compiled for a profile. The cache knows a source by its path, so the mark does too."""
+    where = sha256(str(Path(__file__).parent).encode()).hexdigest()[:12]
+    return cache_directory() / f"compiled-for-{profile}-{where}"
 
 
 def is_warm(profile: str) -> bool:
