@@ -122,3 +122,14 @@ def test_a_signal_while_it_starts(tmp_path: Path) -> None:
     assert up.end(signal.SIGTERM) == 0, up.said
     assert "Traceback" not in up.said
     Database(tmp_path / "up").close()
+
+
+def test_kill_9_while_it_starts(tmp_path: Path) -> None:
+    directory = tmp_path / "up"
+    up = Up(directory, "--nodes", 5)
+    eventually("a child begins", lambda: up.children() or up.process.poll() is not None, 180)
+    children = up.kill()
+    assert children
+    eventually("the children die with it", lambda: not any(map(is_alive, children.values())), 15)
+    with Up(directory, "--nodes", 5) as second:
+        assert len(second.ready().items("/api/v1/nodes")) == 5

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import logging
+import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -103,7 +104,7 @@ class Child:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent(),
                 start_new_session=True,  # the terminal's Ctrl-C is for the parent, which stops them in order
             )
         self.pid = self._process.pid
@@ -158,7 +159,16 @@ async def _answers(port: int) -> bool:
         writer.close()
 
 
-def _die_with_parent() -> None:
-    """Runs in the child before it becomes the program: ask the kernel for SIGTERM when the parent dies."""
-    if sys.platform == "linux" and ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM) != 0:
-        raise Permanent("prctl(PR_SET_PDEATHSIG) failed")
+def die_with_parent() -> Callable[[], None]:
+    """For `preexec_fn`: ask the kernel for SIGTERM when this process, which will be the parent, dies."""
+    parent = os.getpid()
+
+    def ask() -> None:
+        if sys.platform != "linux":
+            return
+        if ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM) != 0:
+            raise Permanent("prctl(PR_SET_PDEATHSIG) failed")
+        if os.getppid() != parent:  # it died before we asked
+            os._exit(1)
+
+    return ask

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from cotenant.model.compiled import cache_directory
 from cotenant.model.errors import Permanent
+from cotenant.services.up.children import die_with_parent
 
 
 def mark(profile: str) -> Path:
@@ -48,6 +49,7 @@ async def warm_apart(profile: str) -> None:
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
+        preexec_fn=die_with_parent(),
     )
     try:
         _, said = await process.communicate()
