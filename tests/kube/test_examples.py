@@ -1,0 +1,44 @@
+"""Every manifest of examples/ and of deploy/scheduler/ is one that an API server takes, with no field that it does not know."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+MANIFESTS = sorted([*ROOT.glob("examples/*.yaml"), ROOT / "deploy/scheduler/deployment.yaml"])
+NEEDS_ITS_DEFINITION = ROOT / "examples/08-custom-object.yaml"
+CASES = [
+    pytest.param(document, id=f"{path.name}-{document['kind']}-{document['metadata']['name']}")
+    for path in MANIFESTS
+    if path != NEEDS_ITS_DEFINITION
+    for document in yaml.safe_load_all(path.read_text())
+]
+
+
+def collection(kube: Any, obj: dict[str, Any], namespace: str) -> str:
+    """Where objects of this kind are created, by discovery."""
+    group_version = obj["apiVersion"]
+    base = f"/apis/{group_version}" if "/" in group_version else f"/api/{group_version}"
+    found = next(r for r in kube.get(base)["resources"] if r["kind"] == obj["kind"] and "/" not in r["name"])
+    return f"{base}/namespaces/{namespace}/{found['name']}" if found["namespaced"] else f"{base}/{found['name']}"
+
+
+@pytest.mark.parametrize("document", CASES)
+def test_the_manifest_is_taken(kube: Any, namespace: str, document: dict[str, Any]) -> None:
+    document["metadata"].pop("namespace", None)  # the case's own
+    if document["kind"] == "Pod":
+        document["spec"].pop("priorityClassName", None)  # made by another manifest
+    created = kube.create(collection(kube, document, namespace), document, dryRun="All", fieldValidation="Strict")
+    assert created["metadata"]["name"] == document["metadata"]["name"]
+
+
+def test_the_object_is_one_of_the_definition() -> None:
+    (definition,) = yaml.safe_load_all((ROOT / "examples/08-custom-kind.yaml").read_text())
+    (obj,) = yaml.safe_load_all(NEEDS_ITS_DEFINITION.read_text())
+    spec = definition["spec"]
+    assert obj["apiVersion"] == f"{spec['group']}/{spec['versions'][0]['name']}"
+    assert obj["kind"] == spec["names"]["kind"]
+    known = spec["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    assert set(known["required"]) <= set(obj["spec"]) <= set(known["properties"])
