@@ -47,12 +47,6 @@ _BUFFER = 2**20  # bytes read ahead of a slow consumer of a stream
 _CONNECT_S = 10.0
 
 
-class _ObjectRef(msgspec.Struct, omit_defaults=True, rename="camel"):
-    kind: str = "Node"
-    api_version: str = "v1"
-    name: str = ""
-
-
 class _BindingMeta(msgspec.Struct, omit_defaults=True):
     name: str
     namespace: str

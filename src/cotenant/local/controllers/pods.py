@@ -13,7 +13,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from random import Random
 
 import msgspec
 
@@ -164,11 +163,6 @@ def _cost(pod: Pod) -> int:
         return int(text)
     except ValueError:
         return 0
-
-
-def random_suffix(rng: Random, length: int = 5) -> str:
-    """A suffix as the API server makes them."""
-    return "".join(rng.choice(SAFE) for _ in range(length))
 
 
 def conditions_with(

@@ -41,13 +41,6 @@ class FilterAnswer(msgspec.Struct, frozen=True, rename="pascal"):
     error: str = ""
 
 
-class HostPriority(msgspec.Struct, frozen=True, rename="pascal"):
-    """One node's score, 0 to `LARGEST_SCORE` unless the user asked for another scale."""
-
-    host: str
-    score: int
-
-
 class BindingArgs(msgspec.Struct, frozen=True):
     """`ExtenderBindingArgs`; its UID is written in capitals."""
 

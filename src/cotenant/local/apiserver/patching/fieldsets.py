@@ -64,11 +64,6 @@ def element_key(item: Any, node: Node) -> str:
     return "k:" + _encode(named).decode()
 
 
-def is_granular_list(node: Node) -> bool:
-    """Whether elements have owners of their own."""
-    return node.list_type != tree.ATOMIC
-
-
 # -- sets of values -------------------------------------------------------------------------------------------------------
 
 
