@@ -17,7 +17,7 @@ RACK = "topology.cotenant.io/rack"
 SIMULATED_LABEL = "cotenant.io/simulated"
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 LEASE_NAMESPACE = "kube-node-lease"
-VERSION = "v1.36.0"
+VERSION = "v1.34.0"  # as the API server says of itself
 LEASE_WRITES_A_SECOND = 250.0
 _GIB = 1 << 30
 
