@@ -15,7 +15,7 @@ from cotenant.local.apiserver.sqlite import Database
 
 pytestmark = pytest.mark.slow
 
-CONFIGS = "/api/v1/namespaces/work/configmaps"
+CONFIGS = "/api/v1/namespaces/busy/configmaps"
 
 
 class Writers:
@@ -56,10 +56,10 @@ def test_kill_9_in_the_middle_of_writes(tmp_path: Path) -> None:
     directory = tmp_path / "up"
     up = Up(directory, "--nodes", 5)
     api = up.ready()
-    pods = api.namespace("work")
-    deployments = "/apis/apps/v1/namespaces/work/deployments"
+    pods = api.namespace("busy")
+    deployments = "/apis/apps/v1/namespaces/busy/deployments"
     api.create(deployments, deployment("web", 4))
-    api.create("/apis/batch/v1/namespaces/work/jobs", job("long", 1, 86_400))
+    api.create("/apis/batch/v1/namespaces/busy/jobs", job("long", 1, 86_400))
     before = eventually(
         "all run", lambda: found if len(found := [p for p in api.items(pods) if is_running(p)]) == 5 else None
     )
@@ -98,7 +98,7 @@ def test_a_signal_ends_it_in_order(tmp_path: Path, number: signal.Signals) -> No
     directory = tmp_path / "up"
     with Up(directory, "--nodes", 5) as up:
         api = up.ready()
-        api.namespace("work")
+        api.namespace("busy")
         writers = Writers(api)
         eventually("writes are under way", lambda: len(writers.acknowledged) > 20)
         assert len(up.children()) == 2
