@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 def demo(
     *,
-    profile: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
+    profile: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=())] = (),
     nodes: int = 100,
     workload: str = "founding",
     seconds: float = 35.0,

@@ -18,7 +18,10 @@ def extender(
         str, Parameter(help="A second HOST:PORT, in clear, for /healthz, /readyz and /metrics alone.")
     ] = "",
     profile: Annotated[
-        str, Parameter(help="founding, founding-ledger, or one of `cotenant lab policies` with --cluster.")
+        str,
+        Parameter(
+            help="founding, founding-ledger, or, with --cluster, any placement profile; an unknown name lists them."
+        ),
     ] = "founding",
     score_max: Annotated[
         int, Parameter(help="Best score sent: 10 is the protocol's; 100 sends the founding score unscaled.")

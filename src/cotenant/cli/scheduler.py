@@ -20,7 +20,9 @@ def scheduler(
     ] = None,
     context: Annotated[str, Parameter(help="Default: the file's current context.")] = "",
     scheduler_name: Annotated[str, Parameter(help="Pods with this spec.schedulerName are ours.")] = "cotenant",
-    profile: Annotated[str, Parameter(help="Placement profile; `cotenant lab policies` lists them.")] = DEFAULT_PROFILE,
+    profile: Annotated[
+        str, Parameter(help="Placement profile by which requests fit; an unknown name lists them.")
+    ] = DEFAULT_PROFILE,
     leader_elect: Annotated[bool, Parameter(help="Compete with other replicas for a Lease before binding.")] = True,
     lease_namespace: Annotated[str, Parameter(help="Where the Lease is; default: the kubeconfig's namespace.")] = "",
     qps: Annotated[float, Parameter(help="Requests a second to the API server, at most; inf: no limit.")] = float(

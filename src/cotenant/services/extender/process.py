@@ -112,10 +112,11 @@ def check(settings: Settings) -> tuple[Address, Address | None, Tls | None]:
             "a loopback address, or --tls-cert, --tls-key and --client-ca",
             "whoever reaches the extender can ask it anything; --insecure says that the network is trusted",
         )
-    needs_cluster = [f"--profile {settings.profile}"] if settings.profile not in (FOUNDING, FOUNDING_LEDGER) else []
+    profile = _profile(settings.profile).name
+    needs_cluster = [f"--profile {profile}"] if profile not in (FOUNDING, FOUNDING_LEDGER) else []
     needs_cluster += ["--bind"] if settings.bind else []
     if needs_cluster and not settings.cluster:
-        raise InvalidInput(needs_cluster[0], "", "--cluster or --kubeconfig", "it needs access to the API server")
+        raise InvalidInput(needs_cluster[0], "alone", "--cluster or --kubeconfig", "it needs access to the API server")
     return address, health, tls
 
 
