@@ -15,7 +15,7 @@ import numpy as np
 
 from cotenant.model.arrays import Float, Int, Mask, NodeArrays, ShapeArrays
 from cotenant.model.compiled import njit
-from cotenant.policy.placement.compiled import Reject, Score, commit, rejection
+from cotenant.policy.placement.compiled import Reject, Score, commit, rejection, winner
 from cotenant.policy.placement.scores.founding import founding_at
 from cotenant.policy.placement.scores.interference import interference_at, paragon_like_at
 from cotenant.policy.placement.scores.kube import kube_default_at
@@ -148,28 +148,7 @@ def _pick(
             at -= 1
         best[at] = n
         best_scores[at] = scores[n]
-    start = cursor[0] if sample > 0 else 0
-    chosen, chosen_score, ties, passed, examined = -1, -np.inf, 0, 0, 0
-    if counts[0] > 0:
-        for i in range(size):
-            n = start + i
-            if n >= size:
-                n -= size
-            examined += 1
-            if verdicts[n] != 0 or (narrowed and not allowed[n]):
-                continue
-            passed += 1
-            if scores[n] > chosen_score:
-                chosen, chosen_score, ties = n, scores[n], 1
-            elif random_ties and scores[n] == chosen_score:
-                ties += 1
-                if rng.random() * ties < 1.0:
-                    chosen = n
-            if sample > 0 and passed >= sample:
-                break
-    if sample > 0:
-        cursor[0] = (start + examined) % size
-    return chosen
+    return winner(verdicts, scores, allowed, random_ties, sample, cursor, rng)
 
 
 @njit

@@ -194,6 +194,36 @@ def score_rows(
 
 
 @njit
+def winner(
+    verdicts: Int, scores: Float, allowed: Mask, random_ties: bool, sample: int, cursor: Int, rng: np.random.Generator
+) -> int:
+    """The best of the rows that pass (`verdicts` 0, and `allowed` where it is not empty), -1 if none does; the rest as in `choose`."""
+    size = verdicts.shape[0]
+    narrowed = allowed.shape[0] > 0
+    start = cursor[0] if sample > 0 else 0
+    best, best_score, ties, passed, examined = -1, -np.inf, 0, 0, 0
+    for i in range(size):
+        n = start + i
+        if n >= size:
+            n -= size
+        examined += 1
+        if verdicts[n] != 0 or (narrowed and not allowed[n]):
+            continue
+        passed += 1
+        if scores[n] > best_score:
+            best, best_score, ties = n, scores[n], 1
+        elif random_ties and scores[n] == best_score:
+            ties += 1
+            if rng.random() * ties < 1.0:
+                best = n
+        if sample > 0 and passed >= sample:
+            break
+    if sample > 0:
+        cursor[0] = (start + examined) % size
+    return best
+
+
+@njit
 def choose(
     nodes: NodeArrays,
     shapes: ShapeArrays,
@@ -224,29 +254,9 @@ def choose(
     passes = False
     for n in range(size):
         passes |= verdicts[n] == 0
-    start = cursor[0] if sample > 0 else 0
-    best, best_score, ties, passed, examined = -1, -np.inf, 0, 0, 0
     if passes:
         score_rows(score, nodes, shapes, k, now_s, knobs, scores)
-        for i in range(size):
-            n = start + i
-            if n >= size:
-                n -= size
-            examined += 1
-            if verdicts[n] != 0:
-                continue
-            passed += 1
-            if scores[n] > best_score:
-                best, best_score, ties = n, scores[n], 1
-            elif random_ties and scores[n] == best_score:
-                ties += 1
-                if rng.random() * ties < 1.0:
-                    best = n
-            if sample > 0 and passed >= sample:
-                break
-    if sample > 0:
-        cursor[0] = (start + examined) % size
-    return best
+    return winner(verdicts, scores, allowed, random_ties, sample, cursor, rng)
 
 
 @inlined
