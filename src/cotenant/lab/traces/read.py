@@ -113,7 +113,11 @@ class TableReader:
             if layout is None:
                 line = block.data[: block.data.index(b"\n")].decode("utf-8")
                 self._separator = self._separator or ("\t" if "\t" in line and "," not in line else ",")
-                layout = self._find_layout(tuple(next(csv.reader([line], delimiter=self._separator), [])), False)
+                try:
+                    first = next(csv.reader([line], delimiter=self._separator), [])
+                except csv.Error as error:
+                    raise InvalidInput(f"{self.path}: line 1", line, "separated values", str(error)) from None
+                layout = self._find_layout(tuple(first), False)
             body = block
             if layout.has_header and block.first_line == 1:
                 end = block.data.index(b"\n") + 1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cotenant.lab.traces.catalogue import find_format, find_table
@@ -69,6 +69,7 @@ def test_every_row_is_kept_or_counted_once(lines: list[str], block_bytes: int, c
 
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None)
+@example(data=b"\r\x01")
 @given(data=st.binary(max_size=200))
 def test_any_bytes_are_refused_in_one_line(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
