@@ -1,0 +1,99 @@
+"""An elastic quota: what a group of pods is owed, what it may grow to, and the names users already write it with.
+
+Problem: organisations divide a cluster by a tree of quotas, each with a guaranteed `minimum` and a `maximum`, and users have such objects already.
+Choice: a frozen value for a quota and one for a pod as a quota sees it; amounts in each resource's unit (model/resources.py). What one value cannot
+say about itself (its parent, its children, the pods it holds) is judged by policy/quota/admission.py. Limits: nothing reads a manifest into these values
+yet, so no quota object takes effect anywhere; the annotations that upstream writes back as results (`runtime`, `request`, `guaranteed` ...) are
+not part of the value: read as input they would ratchet.
+
+Source: Koordinator's ElasticQuota labels and annotations (apis/extension/elastic_quota.go).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from cotenant.model.errors import InvalidInput
+from cotenant.model.resources import NOTHING, Amounts
+
+PREFIX = "quota.scheduling.koordinator.sh/"
+
+# --- labels of a quota
+IS_PARENT = PREFIX + "is-parent"
+PARENT = PREFIX + "parent"  # absent = the root
+ALLOW_LENT_RESOURCE = PREFIX + "allow-lent-resource"  # only "false" forbids lending
+TREE_ID = PREFIX + "tree-id"
+IS_ROOT = PREFIX + "is-root"
+IGNORE_DEFAULT_TREE = PREFIX + "ignore-default-tree"
+ALLOW_FORCE_UPDATE = PREFIX + "allow-force-update"
+PROFILE = PREFIX + "profile"
+# --- labels of a pod
+NAME = PREFIX + "name"
+PREEMPTIBLE = PREFIX + "preemptible"  # only "false" forbids it
+# --- annotations of a quota that people write
+SHARED_WEIGHT = PREFIX + "shared-weight"  # JSON of amounts; absent or all zero = the maximum
+NAMESPACES = PREFIX + "namespaces"  # JSON list
+TOTAL_RESOURCE = PREFIX + "total-resource"  # of a tree's root
+RESOURCE_KEYS = PREFIX + "resource-keys"
+# --- annotations of a quota that a scheduler writes
+RUNTIME = PREFIX + "runtime"
+REQUEST = PREFIX + "request"
+CHILD_REQUEST = PREFIX + "child-request"
+ALLOCATED = PREFIX + "allocated"
+GUARANTEED = PREFIX + "guaranteed"
+
+ROOT_QUOTA = "koordinator-root-quota"
+SYSTEM_QUOTA = "koordinator-system-quota"
+DEFAULT_QUOTA = "koordinator-default-quota"
+BUILT_IN = (ROOT_QUOTA, SYSTEM_QUOTA, DEFAULT_QUOTA)
+
+# Like `Amounts.items`, but a level may be negative, and sums of many may pass the largest amount. A resource that is not mentioned is not limited.
+Levels: TypeAlias = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """One quota of a tree. A resource that `maximum` does not mention is not limited by this quota."""
+
+    name: str
+    maximum: Amounts = NOTHING
+    minimum: Amounts = NOTHING
+    parent: str = ROOT_QUOTA
+    is_parent: bool = False  # holds quotas, and then no pods
+    shared_weight: Amounts = NOTHING  # its claim on what is lent and left over; nothing = the maximum
+    lends: bool = True  # False: its minimum stays reserved while nobody there asks for it
+    tree_id: str = ""  # trees share nothing; "" = the default tree
+    is_tree_root: bool = False  # its children's minima may exceed its own, as the root's may
+    allows_force_update: bool = False  # not held to the sums of minima
+    namespaces: tuple[str, ...] = ()  # whose pods it takes, beside the namespace of its own name
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise InvalidInput("quota.name", self.name, "a name")
+        if not self.parent:
+            object.__setattr__(self, "parent", ROOT_QUOTA)
+        if len(set(self.namespaces)) < len(self.namespaces):
+            raise InvalidInput("quota.namespaces", ", ".join(self.namespaces), "each namespace once")
+
+    @property
+    def weight(self) -> Amounts:
+        """The weight that counts: the shared weight, or the maximum where that is absent or all zero."""
+        return self.shared_weight if any(amount for _, amount in self.shared_weight) else self.maximum
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaPod:
+    """A pod as its quota sees it."""
+
+    uid: str
+    request: Amounts
+    priority: int = 0
+    started_us: int = 0  # of two pods of one priority, the one that started first is the more important
+    preemptible: bool = True
+    breaks_budget: bool = False  # its eviction would break a disruption budget
+
+    @property
+    def importance(self) -> tuple[int, int, str]:
+        """Sorts the most important pod first."""
+        return (-self.priority, self.started_us, self.uid)

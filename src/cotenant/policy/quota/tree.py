@@ -1,0 +1,434 @@
+"""One tree of quotas: what is asked for and used at each, and from that each one's runtime, kept up to date as pods come and go.
+
+Problem: a change at one leaf moves the demand of all its ancestors and, where something is short, the runtime of everybody beside and below them; a
+thousand quotas cannot be computed anew for every pod. Choice: demand goes up at once, to the first ancestor whose limited demand does not change. Runtime
+comes down when it is asked for: each quota remembers for which resources, and for which children, the division among its children is out
+of date. Where a division satisfies all children and still does, only the changed ones are touched; a child that was short and asks for even more changes
+nothing; otherwise it is made anew from the plain arithmetic of
+runtime.py, and goes on only below children whose runtime changed. `runtime` of one quota refreshes its path, `refresh` everything.
+Limits: a new, changed or removed quota rebuilds the tree from what its quotas hold (`put`, `remove`); the tree takes any quotas whose parents
+exist, and admission.py judges the rest. A parent that does not mention a resource has none of it to divide. Resources that no maximum
+mentions are counted and never limited. With `guarantee_use`, what is guaranteed may exceed the total when that shrinks.
+
+Source: Koordinator's group_quota_manager.go (propagation of requests, scaled minima, usage guarantees).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cotenant.model.errors import InvalidInput
+from cotenant.model.quota import ROOT_QUOTA, Levels, Quota
+from cotenant.model.resources import Amounts
+from cotenant.policy.quota.nodes import Column, Node, Standing
+from cotenant.policy.quota.runtime import Member, apportion, scaled_minima, share, start
+
+
+class QuotaTree:
+    """The quotas of one tree under a total. Amounts that are added are taken away again with the same amounts."""
+
+    def __init__(
+        self, quotas: Iterable[Quota], total: Amounts, scale_minima: bool = True, guarantee_use: bool = False
+    ) -> None:
+        given = tuple(quotas)
+        self._quotas = {quota.name: quota for quota in given}
+        if len(self._quotas) < len(given):
+            raise InvalidInput("quotas", ", ".join(sorted(quota.name for quota in given)), "each name once")
+        self._scale = scale_minima
+        self._guarantee = guarantee_use
+        self._total = total
+        self._names: dict[str, int] = {}
+        self._build()
+
+    # --- what stands
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._quotas
+
+    def quotas(self) -> tuple[Quota, ...]:
+        """Every quota, by name."""
+        return tuple(self._quotas[name] for name in sorted(self._quotas))
+
+    def quota(self, name: str) -> Quota:
+        """One quota; `InvalidInput` where there is none of that name."""
+        return self._node(name).quota
+
+    def path(self, name: str) -> tuple[str, ...]:
+        """The quota and its ancestors below the root, the quota first."""
+        return tuple(node.quota.name for node in self._node(name).upwards() if node.parent is not None)
+
+    def children(self, name: str = ROOT_QUOTA) -> tuple[str, ...]:
+        """The quotas right below this one, by name."""
+        return tuple(child.quota.name for child in self._node(name).children)
+
+    def resources(self) -> tuple[str, ...]:
+        """Every resource that was ever mentioned here."""
+        return tuple(self._names)
+
+    def total(self) -> Amounts:
+        """What the tree divides."""
+        return self._total
+
+    def runtime(self, name: str) -> Levels:
+        """What a quota may use now, of each resource that its maximum mentions."""
+        node = self._node(name)
+        self._refresh_path(node)
+        return tuple((resource, node.columns[self._names[resource]].runtime) for resource, _ in node.quota.maximum)
+
+    def used(self, name: str = ROOT_QUOTA) -> Levels:
+        """What pods of a quota and of those below use."""
+        return tuple((resource, self._node(name).columns[i].used) for resource, i in self._names.items())
+
+    def nonpreemptible_used(self, name: str) -> Levels:
+        """The part of `used` that may not be preempted."""
+        return tuple((resource, self._node(name).columns[i].held) for resource, i in self._names.items())
+
+    def standing(self, name: str, resource: str) -> Standing:
+        """The terms of a quota's runtime in one resource."""
+        node = self._node(name)
+        if resource not in self._names or node.parent is None:
+            raise InvalidInput("resource", resource, f"one of {', '.join(self._names)} at a quota below the root")
+        self._refresh_path(node)
+        i = self._names[resource]
+        column = node.columns[i]
+        request = column.asked if node.lends else max(column.asked, column.minimum)
+        return Standing(
+            resource,
+            column.own,
+            column.asked,
+            request,
+            column.limited,
+            column.used,
+            column.minimum,
+            self._scaled(node.parent, i)[node.parent.children.index(node)],
+            column.used_own + column.children_guaranteed if self._guarantee else 0,
+            column.guaranteed,
+            column.maximum if resource in node.quota.maximum else None,
+            column.weight,
+            node.parent.columns[i].runtime,
+            column.start,
+            column.runtime,
+        )
+
+    # --- what happens
+
+    def ask(self, name: str, amounts: Amounts) -> None:
+        """A pod with these requests belongs to the quota from now on, placed or not."""
+        self._request(name, amounts, 1)
+
+    def ask_no_more(self, name: str, amounts: Amounts) -> None:
+        """A pod that asked is gone."""
+        self._request(name, amounts, -1)
+
+    def use(self, name: str, amounts: Amounts, preemptible: bool = True) -> None:
+        """A pod that asked has been placed."""
+        self._use(name, amounts, 1, preemptible)
+
+    def use_no_more(self, name: str, amounts: Amounts, preemptible: bool = True) -> None:
+        """A placed pod has left its place."""
+        self._use(name, amounts, -1, preemptible)
+
+    def set_total(self, total: Amounts) -> None:
+        """The cluster grew or shrank."""
+        self._total = total
+        for resource, _ in total:
+            self._column(resource)
+        for resource, i in self._names.items():
+            amount = total.get(resource)
+            if amount != self._root.columns[i].runtime:
+                self._root.columns[i].runtime = amount
+                self._mark(self._root, i)
+
+    def put(self, quota: Quota) -> None:
+        """A new quota, or a new form of one; `InvalidInput` where the tree would not hold together, and then nothing has changed."""
+        self._rebuild({**self._quotas, quota.name: quota})
+
+    def remove(self, name: str) -> None:
+        """A quota without children is gone, and with it what its pods ask for and use."""
+        if self._node(name).children:
+            raise InvalidInput("quota", name, "a quota without children", "remove the children first")
+        self._rebuild({other: quota for other, quota in self._quotas.items() if other != name})
+
+    def refresh(self) -> None:
+        """Bring every runtime up to date."""
+        for level in self._stale_nodes:  # a division marks only nodes of the next level
+            while level:
+                node, _ = level.popitem()
+                self._divide(node)
+
+    def validate(self) -> None:
+        """Compare everything with a tree computed from nothing but the pods' own amounts, and every division with the plain arithmetic.
+
+        AssertionError names the first difference.
+        """
+        self.refresh()
+        fresh = QuotaTree(self._quotas.values(), self._total, self._scale, self._guarantee)
+        fresh._take_over(self._nodes, self._names)
+        fresh.refresh()
+        for name, node in self._nodes.items():
+            for resource, i in self._names.items():
+                mine, other = node.columns[i], fresh._nodes[name].columns[fresh._names[resource]]
+                for field in ("asked", "limited", "used", "held", "guaranteed", "floor", "start", "runtime", "wish"):
+                    kept, computed = getattr(mine, field), getattr(other, field)
+                    if kept != computed:
+                        raise AssertionError(f"quota {name}: {field} of {resource} is {kept}, computed anew {computed}")
+                if min(mine.own, mine.used_own, mine.held_own) < 0:
+                    raise AssertionError(f"quota {name}: more {resource} was taken away than was added")
+                if i < self._divided:
+                    self._validate_division(node, i, resource)
+
+    def _validate_division(self, node: Node, i: int, resource: str) -> None:
+        members = [
+            Member(
+                child.columns[i].limited,
+                max(minimum, child.columns[i].guaranteed),
+                child.columns[i].weight,
+                child.lends and not self._guarantee,
+            )
+            for child, minimum in zip(node.children, self._scaled(node, i), strict=True)
+        ]
+        for child, runtime in zip(node.children, share(node.columns[i].runtime, members), strict=True):
+            kept = child.columns[i].runtime
+            if kept != runtime:
+                raise AssertionError(
+                    f"quota {child.quota.name}: runtime of {resource} is {kept}, by division {runtime}"
+                )
+
+    # --- demand and use, upwards
+
+    def _request(self, name: str, amounts: Amounts, sign: int) -> None:
+        node = self._node(name)
+        for resource, amount in amounts.items:
+            i = self._names.get(resource, -1)
+            if i < 0:
+                i = self._column(resource)
+            node.columns[i].own += sign * amount
+            self._ask(node, i, sign * amount)
+
+    def _ask(self, node: Node, i: int, change: int) -> None:
+        at: Node | None = node
+        while at is not None and change:
+            column = at.columns[i]
+            column.asked += change
+            request = column.asked if at.lends or column.asked > column.minimum else column.minimum
+            limited = request if request < column.maximum else column.maximum
+            change = limited - column.limited
+            column.limited = limited
+            if at.parent is not None and change:
+                self._wish(at, at.parent, i, limited - change)
+            at = at.parent
+
+    def _use(self, name: str, amounts: Amounts, sign: int, preemptible: bool) -> None:
+        node = self._node(name)
+        for resource, amount in amounts.items:
+            i = self._names.get(resource, -1)
+            if i < 0:
+                i = self._column(resource)
+            change = sign * amount
+            column = node.columns[i]
+            column.used_own += change
+            if not preemptible:
+                column.held_own += change
+            at: Node | None = node
+            while at is not None:
+                column = at.columns[i]
+                column.used += change
+                if not preemptible:
+                    column.held += change
+                at = at.parent
+            if self._guarantee:
+                self._guaranteed(node, i)
+
+    def _guaranteed(self, node: Node, i: int) -> None:
+        at = node
+        while at.parent is not None:
+            column = at.columns[i]
+            guaranteed = max(column.used_own + column.children_guaranteed, column.minimum)
+            if guaranteed == column.guaranteed:
+                return
+            at.parent.columns[i].children_guaranteed += guaranteed - column.guaranteed
+            column.guaranteed = guaranteed
+            self._wish(at, at.parent, i)
+            at = at.parent
+
+    def _wish(self, node: Node, parent: Node, i: int, limited_before: int = 0) -> None:
+        """What this quota would have if nothing were short has changed: its parent's division is out of date for it.
+
+        Not so where it was short and is short still: how much more than it has it asks for does not matter to a division.
+        """
+        column = node.columns[i]
+        floor = column.minimum if column.minimum > column.guaranteed else column.guaranteed
+        kept = floor > column.limited and (self._guarantee or not node.lends)
+        wish = floor if kept else column.limited
+        starves = column.weight == 0 and column.limited > floor
+        above = parent.columns[i]
+        above.wished += wish - column.wish
+        above.starving += starves - column.starves
+        column.wish = wish
+        column.starves = starves
+        had = column.runtime if column.runtime > column.floor else column.floor
+        if above.all_satisfied or i in parent.stale or limited_before <= had or column.limited <= had:
+            self._mark(parent, i, node)
+
+    def _mark(self, parent: Node, i: int, child: Node | None = None) -> None:
+        if not parent.children or i >= self._divided:
+            return
+        changed = parent.stale.setdefault(i, {})
+        if child is not None:
+            changed[child] = None
+        self._stale_nodes[parent.depth][parent] = None
+
+    # --- division, downwards
+
+    def _refresh_path(self, node: Node) -> None:
+        for at in reversed(list(node.upwards())):
+            if at.stale:
+                del self._stale_nodes[at.depth][at]
+                self._divide(at)
+
+    def _divide(self, node: Node) -> None:
+        stale, node.stale = node.stale, {}
+        for i, changed in stale.items():
+            column = node.columns[i]
+            satisfied_before = column.all_satisfied
+            minima_fit = not self._scale or column.children_minimum <= column.runtime
+            column.all_satisfied = minima_fit and not column.starving and column.wished <= column.runtime
+            if not column.all_satisfied:
+                self._divide_anew(node, i)
+                continue
+            for child in changed if satisfied_before else node.children:
+                mine = child.columns[i]
+                mine.floor = max(mine.minimum, mine.guaranteed)
+                mine.start = mine.wish if mine.limited <= mine.floor else mine.floor
+                self._set_runtime(child, i, mine.wish)
+
+    def _divide_anew(self, node: Node, i: int) -> None:
+        total = node.columns[i].runtime
+        minima = self._scaled(node, i)
+        wants, weights, left = [], [], total
+        for child, minimum in zip(node.children, minima):
+            column = child.columns[i]
+            column.floor = max(minimum, column.guaranteed)
+            column.start = start(column.limited, column.floor, child.lends and not self._guarantee)
+            left -= column.start
+            wants.append(max(0, column.limited - column.floor))
+            weights.append(column.weight)
+        for child, gained in zip(node.children, apportion(left, wants, weights)):
+            self._set_runtime(child, i, child.columns[i].start + gained)
+
+    def _set_runtime(self, node: Node, i: int, runtime: int) -> None:
+        column = node.columns[i]
+        if column.runtime != runtime:
+            column.runtime = runtime
+            self._mark(node, i)
+
+    def _scaled(self, node: Node, i: int) -> list[int]:
+        minima = [child.columns[i].minimum for child in node.children]
+        if not self._scale:
+            return minima
+        return scaled_minima(node.columns[i].runtime, minima, [True] * len(minima))
+
+    # --- structure
+
+    def _build(self) -> None:
+        for quota in self._quotas.values():
+            if quota.name == ROOT_QUOTA:
+                raise InvalidInput("quota", quota.name, "a quota below the root")
+            if quota.parent != ROOT_QUOTA and quota.parent not in self._quotas:
+                raise InvalidInput(f"quota {quota.name}", quota.parent, "the name of a quota as its parent")
+            for amounts in (quota.maximum, quota.minimum):
+                for resource, _ in amounts:
+                    self._names.setdefault(resource, len(self._names))
+        self._divided = len(self._names)  # columns from here on limit nobody
+        for resource, _ in self._total:
+            self._names.setdefault(resource, len(self._names))
+        below: dict[str, list[Quota]] = {}
+        for name in sorted(self._quotas):
+            below.setdefault(self._quotas[name].parent, []).append(self._quotas[name])
+        self._root = Node(Quota(ROOT_QUOTA, is_parent=True), None, len(self._names))
+        self._nodes = {ROOT_QUOTA: self._root}
+        self._stale_nodes: list[dict[Node, None]] = [{}]
+        coming = [self._root]
+        for node in coming:  # grows while it is walked, so parents come before their children
+            for quota in below.get(node.quota.name, ()):
+                child = Node(quota, node, len(self._names))
+                node.children.append(child)
+                self._nodes[quota.name] = child
+                coming.append(child)
+        if len(self._nodes) <= len(self._quotas):
+            lost = min(name for name in self._quotas if name not in self._nodes)
+            raise InvalidInput(f"quota {lost}", self._quotas[lost].parent, "a chain of parents that ends at the root")
+        self._stale_nodes = [{} for _ in range(coming[-1].depth + 1)]
+        for resource, i in self._names.items():
+            self._root.columns[i].runtime = self._total.get(resource)
+        for node in coming:
+            self._read_columns(node)
+            for i in range(self._divided):
+                self._mark(node, i)
+        for node in reversed(coming):  # what is not lent is asked for, and minima are guaranteed, before any pod comes
+            for i in range(len(self._names)):
+                self._first_request(node, i)
+
+    def _read_columns(self, node: Node) -> None:
+        weight = node.quota.weight
+        for resource, i in self._names.items():
+            column = node.columns[i]
+            column.minimum = node.quota.minimum.get(resource)
+            column.weight = weight.get(resource)
+            if resource in node.quota.maximum:
+                column.maximum = node.quota.maximum.get(resource)
+
+    def _first_request(self, node: Node, i: int) -> None:
+        column = node.columns[i]
+        request = column.asked if node.lends else max(column.asked, column.minimum)
+        column.limited = min(request, column.maximum)
+        if node.parent is None:
+            return
+        node.parent.columns[i].asked += column.limited
+        node.parent.columns[i].children_minimum += column.minimum
+        if self._guarantee:
+            column.guaranteed = max(column.children_guaranteed, column.minimum)
+            node.parent.columns[i].children_guaranteed += column.guaranteed
+        self._wish(node, node.parent, i)
+
+    def _rebuild(self, quotas: dict[str, Quota]) -> None:
+        old = self._nodes, self._names
+        fresh = QuotaTree(quotas.values(), self._total, self._scale, self._guarantee)
+        fresh._take_over(*old)
+        self._quotas, self._names, self._divided = fresh._quotas, fresh._names, fresh._divided
+        self._root = fresh._root
+        self._nodes, self._stale_nodes = fresh._nodes, fresh._stale_nodes
+
+    def _take_over(self, nodes: dict[str, Node], names: dict[str, int]) -> None:
+        """Ask for and use what pods of the same quotas ask for and use in another tree."""
+        for name, node in nodes.items():
+            if name not in self._nodes or node.parent is None:
+                continue
+            for resource, i in names.items():
+                self._column(resource)
+                column = node.columns[i]
+                mine = self._nodes[name]
+                mine_at = self._names[resource]
+                mine.columns[mine_at].own += column.own
+                self._ask(mine, mine_at, column.own)
+                for at in mine.upwards():
+                    at.columns[mine_at].used += column.used_own
+                    at.columns[mine_at].held += column.held_own
+                mine.columns[mine_at].used_own += column.used_own
+                mine.columns[mine_at].held_own += column.held_own
+                if self._guarantee:
+                    self._guaranteed(mine, mine_at)
+
+    def _column(self, resource: str) -> int:
+        """The column of a resource, a new one where it was never mentioned: nobody has a maximum, a weight or a share in it."""
+        i = self._names.setdefault(resource, len(self._names))
+        if i == len(self._root.columns):
+            for node in self._nodes.values():
+                node.columns.append(Column())
+        return i
+
+    def _node(self, name: str) -> Node:
+        try:
+            return self._nodes[name]
+        except KeyError:
+            raise InvalidInput("quota", name, "the name of a quota of this tree") from None

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.policy.quota.shapes import cpu, quota
+
+from cotenant.model.quota import DEFAULT_QUOTA, ROOT_QUOTA, Quota
+from cotenant.model.resources import Amounts
+from cotenant.policy.quota.admission import Rules, check, check_delete, sort_out
+
+P = quota("p", 50, 100, is_parent=True)
+A = quota("a", 30, 60, "p")
+MEMORY = Amounts.of({"cpu": 60, "memory": 1})
+
+
+def rules_broken(of: Quota, *others: Quota, **more: object) -> list[str]:
+    return [violation.rule for violation in check(of, others, **more)]  # type: ignore[arg-type]
+
+
+def test_a_good_tree_breaks_no_rule() -> None:
+    assert rules_broken(P, A) == []
+    assert rules_broken(A, P, A, old=A, with_pods=["a"], used=(("cpu", 1000),)) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "rule"),
+    [
+        (quota(ROOT_QUOTA), "built-in"),
+        (quota(DEFAULT_QUOTA, parent="p"), "built-in"),
+        (quota("x", 70, 60), "min-over-max"),
+        (Quota("x", cpu(5), Amounts.of({"memory": 1})), "min-keys"),
+        (quota("x", 0, 9, "nowhere"), "unknown-parent"),
+        (quota("x", 0, 9, "x"), "cycle"),
+        (quota("p", 50, 100, "a", is_parent=True), "cycle"),
+        (quota("x", 0, 9, "a"), "parent-is-leaf"),
+        (quota("x", 0, 9, "p", tree_id="gpu"), "tree-id"),
+        (quota("p", 50, 100, is_parent=True, tree_id="gpu"), "tree-id"),
+        (quota("p", 50, 100), "is-parent"),
+        (quota("x", 21, 60, "p"), "min-sum"),
+        (quota("p", 29, 100, is_parent=True), "min-sum"),
+        (Quota("x", MEMORY, cpu(1), "p"), "max-keys"),
+        (Quota("x", MEMORY, Amounts.of({"memory": 1}), "p"), "parent-min-keys"),
+    ],
+)
+def test_each_rule_of_the_tree(wrong: Quota, rule: str) -> None:
+    assert rule in rules_broken(wrong, P, A)
+
+
+def test_only_leaves_hold_pods() -> None:
+    assert rules_broken(P, A, with_pods=["p"]) == ["parent-has-pods"]
+    assert rules_broken(A, P, with_pods=["p"]) == ["parent-has-pods"]
+
+
+def test_a_namespace_belongs_to_one_quota() -> None:
+    assert rules_broken(quota("x", namespaces=("n", "m")), quota("y", namespaces=("m",))) == ["namespace"]
+
+
+@pytest.mark.parametrize(
+    ("new", "rule"),
+    [
+        (replace(A, parent=ROOT_QUOTA), "parent-changed"),
+        (replace(A, is_parent=True), "is-parent"),
+        (replace(A, tree_id="gpu"), "tree-id"),
+    ],
+)
+def test_what_may_not_change_while_there_are_pods(new: Quota, rule: str) -> None:
+    assert rule in rules_broken(new, P, old=A, with_pods=["a"])
+
+
+def test_without_pods_and_children_a_quota_may_move() -> None:
+    assert rules_broken(replace(A, parent=ROOT_QUOTA), P, old=A) == []
+
+
+def test_what_an_installation_may_relax_or_demand() -> None:
+    narrow = quota("x", 1, 2, "m")
+    parent = Quota("m", MEMORY, MEMORY, is_parent=True)
+    assert rules_broken(narrow, parent) == ["max-keys"]
+    assert rules_broken(narrow, parent, rules=Rules(key_subset=True)) == []
+    assert rules_broken(quota("x", 0, 5), used=(("cpu", 6),), rules=Rules(strict_used=("cpu",))) == ["max-under-used"]
+    assert rules_broken(quota("x", 21, 60, "p", allows_force_update=True), P, A) == []
+    assert rules_broken(replace(A, minimum=cpu(60)), replace(P, is_tree_root=True)) == []
+
+
+def test_a_violation_reads_as_a_sentence_with_amounts() -> None:
+    (violation,) = check(quota("x", 21_000, 60_000, "p"), [replace(P, minimum=cpu(20_000))])
+    assert violation.text == "the children of p are owed 21 of cpu, it is owed 20"
+
+
+def test_only_an_empty_quota_can_be_deleted() -> None:
+    assert [violation.rule for violation in check_delete(P, [P, A], ["p"])] == ["has-children", "has-pods"]
+    assert [violation.rule for violation in check_delete(quota(DEFAULT_QUOTA), [])] == ["built-in"]
+    assert check_delete(A, [P, A]) == ()
+
+
+def test_a_heap_of_quotas_is_sorted_out_with_what_hangs_below_the_bad_ones() -> None:
+    heap = [P, A, quota("a"), quota("x", parent="y"), quota("y", parent="x"), quota("z", parent="x"), quota("w", 9, 1)]
+    kept, refused = sort_out(heap)
+    assert [good.name for good in kept] == ["a", "p"]
+    assert [(violation.quota, violation.rule) for violation in refused] == [
+        ("a", "name"),
+        ("w", "min-over-max"),
+        ("x", "cycle"),
+        ("y", "cycle"),
+        ("z", "unknown-parent"),
+    ]
+
+
+def test_a_namespace_that_two_claim_stays_with_the_first() -> None:
+    kept, refused = sort_out([quota("b", namespaces=("n", "m")), quota("a", namespaces=("n",))])
+    assert [(good.name, good.namespaces) for good in kept] == [("a", ("n",)), ("b", ("m",))]
+    assert [(violation.quota, violation.rule) for violation in refused] == [("b", "namespace")]
