@@ -1,0 +1,1 @@
+"""Which CPUs and NUMA nodes of one node: taking, keeping count, aligning."""

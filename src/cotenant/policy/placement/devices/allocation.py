@@ -1,0 +1,239 @@
+"""Which devices of one node a pod gets, or why none.
+
+Problem: a request for devices is a request for parts, for numbers, for nearness, for partitions, and for cards beside the GPUs, all at once.
+Choice, for each type of device: who is healthy, selected and has room (`fitting`); for whole GPUs a partition, where the node has a table
+(refused without one only where the table is to be honoured); else the nearest group (`nearness`). Types that go together: the first decides,
+restricted to switches under which the others have room where the same switch is required; then a device of the others under each switch
+that it uses. All or nothing; nothing is changed here.
+
+Limits: types that go together are chosen one after another, so a better place for the first may be missed that would have suited both.
+
+Source: Koordinator, DeviceShare (device_allocator, allocator_gpu). There a required common switch is only checked afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from cotenant.model.cpu_topology import mask_of, numbers_in
+from cotenant.model.device import DeviceType
+from cotenant.model.device_allocation import DeviceAllocation
+from cotenant.model.device_hints import CountBy, DeviceHint, JointAllocation, PartitionWish, Scope
+from cotenant.model.device_partition import Partition
+from cotenant.model.device_request import WHOLE, DeviceRequest
+from cotenant.model.resources import Amounts
+from cotenant.policy.placement.devices.fitting import Fitting, fitting, shortage
+from cotenant.policy.placement.devices.functions import free_function, with_free_function
+from cotenant.policy.placement.devices.ledger import DeviceLedger, Pool
+from cotenant.policy.placement.devices.nearness import near, near_groups
+from cotenant.policy.placement.devices.partitions import ANY, choose_partition
+from cotenant.policy.placement.devices.strategy import Rank, Strategy, UsualPod, rank
+from cotenant.policy.placement.refusal import Refusal
+
+_Serving = tuple[Pool, DeviceRequest, Fitting]
+TypedMinors = tuple[tuple[DeviceType, int], ...]  # a mask of minors for each type
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceAsk:
+    """What one pod asks of one node's devices: one request a type."""
+
+    requests: tuple[DeviceRequest, ...]
+    hints: tuple[DeviceHint, ...] = ()
+    joint: JointAllocation | None = None
+    partition: PartitionWish | None = None  # given: only a partition will do
+    strategy: Strategy = Strategy.DEFAULT
+    usual: tuple[UsualPod, ...] = ()  # for the fragmentation strategy
+    numa: int | None = None  # mask of NUMA ids; None = any
+    required: TypedMinors = ()  # only these, e.g. a reservation's
+    preferred: TypedMinors = ()  # these first
+    preemptible: tuple[DeviceAllocation, ...] = ()  # counts as free
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceChoice:
+    """What to give, by type in the order of the requests, then by minor."""
+
+    allocations: tuple[DeviceAllocation, ...]
+
+
+def allocate(ledger: DeviceLedger, ask: DeviceAsk) -> DeviceChoice | Refusal:
+    """All that is asked for, or why not. The ledger is left as it is; `ledger.given` takes the choice."""
+    work = _Work(ledger.without(ask.preemptible), ask)
+    joint = _asked_types(ask)
+    for type_ in joint[:1]:
+        refusal = work.choose_first(type_, joint[1:])
+        if refusal is not None:
+            return refusal
+    for type_ in joint[1:]:
+        refusal = work.choose_beside(type_, joint[0])
+        if refusal is not None:
+            return refusal
+    for request in ask.requests:
+        if request.type not in joint:
+            refusal = work.choose_first(request.type, ())
+            if refusal is not None:
+                return refusal
+    return DeviceChoice(tuple(each for request in ask.requests for each in work.chosen[request.type]))
+
+
+def _asked_types(ask: DeviceAsk) -> tuple[DeviceType, ...]:
+    """The types that go together and are asked for; () where the one that decides is not."""
+    asked = {request.type for request in ask.requests}
+    if ask.joint is None or len(asked) < 2 or ask.joint.types[0] not in asked:
+        return ()
+    return tuple(type_ for type_ in ask.joint.types if type_ in asked)
+
+
+class _Work:
+    """One allocation: what was chosen so far."""
+
+    __slots__ = ("ask", "chosen", "hints", "known", "ledger", "requests")
+
+    def __init__(self, ledger: DeviceLedger, ask: DeviceAsk) -> None:
+        self.ledger = ledger
+        self.ask = ask
+        self.requests = {request.type: request for request in ask.requests}
+        self.hints = {hint.type: hint for hint in ask.hints}
+        self.known: dict[DeviceType, _Serving | Refusal] = {}
+        self.chosen: dict[DeviceType, tuple[DeviceAllocation, ...]] = {}
+
+    def choose_first(self, type_: DeviceType, followers: Sequence[DeviceType]) -> Refusal | None:
+        """Choose the devices of one type by themselves, with room for the followers beside them where that is required."""
+        found = self._fitting(type_)
+        if isinstance(found, Refusal):
+            return found
+        pool, request, room = found
+        if self.ask.joint is not None and self.ask.joint.same_pcie:
+            for follower in followers:
+                beside = self._fitting(follower)
+                if isinstance(beside, Refusal):
+                    return beside
+                under = set(beside[0].inventory.pcie_of(beside[2].fits))
+                served = 0
+                for pcie, mask in pool.inventory.by_pcie:
+                    if pcie in under:
+                        served |= mask
+                room = room.narrowed(served)
+        if room.fits.bit_count() < request.count:
+            return Refusal(f"not enough {type_.value} devices", shortage(pool, room, request.count))
+        minors = self._minors(pool, request, room)
+        if isinstance(minors, Refusal):
+            return minors
+        self.chosen[type_] = self._allocations(pool, room, minors)
+        return None
+
+    def choose_beside(self, type_: DeviceType, leader: DeviceType) -> Refusal | None:
+        """Choose devices under the switches of those chosen already: one under each, then more if more are asked for."""
+        found = self._fitting(type_)
+        if isinstance(found, Refusal):
+            return found
+        pool, request, room = found
+        first = self.ledger.pool(leader)
+        assert first is not None
+        switches = first.inventory.pcie_of(mask_of(each.minor for each in self.chosen[leader]))
+        order = sorted(numbers_in(room.fits), key=self._rank(pool, request, room))
+        under = [(pcie, mask) for pcie, mask in pool.inventory.by_pcie if pcie in switches]
+        beside = 0
+        taken: list[int] = []
+        for _, mask in under:
+            beside |= mask
+            taken += [minor for minor in order if mask >> minor & 1][:1]
+        same = self.ask.joint is not None and self.ask.joint.same_pcie
+        if same and len(taken) < len(switches):
+            bare = [pcie for pcie in switches if not any(pcie == other and mask & room.fits for other, mask in under)]
+            return Refusal(f"no {type_.value} device under the same PCIe switch", f"none with room under {bare}")
+        others = [minor for minor in order if minor not in taken and (beside >> minor & 1 or not same)]
+        others.sort(key=lambda minor: not beside >> minor & 1)
+        taken += others[: max(0, max(request.count, len(switches)) - len(taken))]
+        if len(taken) < request.count and same:
+            nearest = f"{len(taken)} of {request.count} under {', '.join(switches)}"
+            return Refusal(f"not enough {type_.value} devices under the same PCIe switch", nearest)
+        if len(taken) < request.count:
+            return Refusal(f"not enough {type_.value} devices", shortage(pool, room, request.count))
+        self.chosen[type_] = self._allocations(pool, room, sorted(taken))
+        return None
+
+    def _fitting(self, type_: DeviceType) -> _Serving | Refusal:
+        """Who may serve one type, and the request with its count settled; found out once."""
+        if type_ not in self.known:
+            self.known[type_] = self._found(type_)
+        return self.known[type_]
+
+    def _found(self, type_: DeviceType) -> _Serving | Refusal:
+        pool = self.ledger.pool(type_)
+        if pool is None:
+            return Refusal(f"no {type_.value} devices", "the node has none")
+        inventory, hint = pool.inventory, self.hints.get(type_)
+        among = inventory.minors
+        if self.ask.numa is not None:
+            among &= inventory.minors_on(self.ask.numa)
+        if self.ask.required:
+            among &= _of_type(self.ask.required, type_, among)
+        if hint is not None and hint.selector is not None:
+            selector = hint.selector
+            among &= mask_of(
+                each.minor for each in inventory.devices if each is not None and selector.matches(each.labels)
+            )
+        request = _counted(self.requests[type_], hint, (among & inventory.healthy).bit_count())
+        room = fitting(pool, request.amounts, among)
+        if hint is not None and hint.function_selector is not None:
+            serving = with_free_function(pool, room.fits, hint.function_selector)
+            if serving.bit_count() < request.count <= room.fits.bit_count():
+                nearest = f"{serving.bit_count()} of {request.count} devices with room have a free one that is selected"
+                return Refusal(f"not enough {type_.value} virtual functions", nearest)
+            room = Fitting(room.asked, serving, room.need, room.parts, room.partial)
+        return pool, request, room
+
+    def _minors(self, pool: Pool, request: DeviceRequest, room: Fitting) -> tuple[int, ...] | Refusal:
+        hint = self.hints.get(request.type)
+        scope = hint.scope if hint else Scope.NODE
+        if request.type is DeviceType.GPU and not request.shared:
+            wish = self.ask.partition
+            honor = self.ledger.honor or wish is not None
+            if honor or self.ledger.table is not None:
+                free = room.fits & ~pool.busy
+                within = None if scope is Scope.NODE else near_groups(pool, scope)
+                partition = choose_partition(self.ledger.table, request.count, free, wish or ANY, within)
+                if isinstance(partition, Partition):
+                    return numbers_in(partition.minors)
+                if honor:
+                    return partition
+        apart = self.ask.strategy is Strategy.SPREAD
+        order = sorted(numbers_in(room.fits), key=self._rank(pool, request, room)) if room.partial else ()
+        preferred = _of_type(self.ask.preferred, request.type, 0)
+        return near(pool, room.fits, request.count, scope, preferred, order, apart)
+
+    def _rank(self, pool: Pool, request: DeviceRequest, room: Fitting) -> Rank:
+        preferred = _of_type(self.ask.preferred, request.type, 0)
+        order = rank(self.ask.strategy, pool, room.need, self.ask.usual)
+        return (lambda minor: (not preferred >> minor & 1, *order(minor))) if preferred else order
+
+    def _allocations(self, pool: Pool, room: Fitting, minors: Iterable[int]) -> tuple[DeviceAllocation, ...]:
+        type_ = pool.inventory.type
+        hint = self.hints.get(type_)
+        found = []
+        for minor in minors:
+            part, device = room.parts[minor], pool.inventory.devices[minor]
+            assert part is not None
+            assert device is not None
+            function = None
+            if hint is not None and hint.function_selector is not None:
+                function = free_function(pool, minor, hint.function_selector)
+            found.append(DeviceAllocation(type_, minor, part, (function,) if function else (), device.id))
+        return tuple(found)
+
+
+def _of_type(typed: TypedMinors, type_: DeviceType, absent: int) -> int:
+    return next((minors for other, minors in typed if other is type_), absent)
+
+
+def _counted(request: DeviceRequest, hint: DeviceHint | None, selected: int) -> DeviceRequest:
+    """With the count that the hint means: every selected card, or as many as the amount says. Whole devices asked for stay what they are."""
+    if hint is None or hint.count_by is CountBy.AMOUNT or request.type is DeviceType.GPU or request.count > 1:
+        return request
+    if hint.count_by is CountBy.ALL:
+        return replace(request, count=max(1, selected))
+    ((name, amount),) = request.amounts.items
+    return replace(request, amounts=Amounts.of({name: WHOLE if hint.whole_device else 1}), count=amount)

@@ -1,0 +1,99 @@
+"""Which devices of a pool have enough left for one part, and what the others lack.
+
+Problem: the first is asked for every node and pod, the second only where the answer is no. Choice: the part is made an integer row once for
+each size of device and compared as tuples; words are made afterwards, from the same rows. Limits: none of the wishes for nearness are here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import le, sub
+
+from cotenant.model.cpu_topology import numbers_in
+from cotenant.model.resources import Amounts, format_amount
+from cotenant.policy.placement.devices.inventory import Row, part_of
+from cotenant.policy.placement.devices.ledger import Pool
+
+PPM = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """`fits` are the devices among `asked` (masks of minors) that have room; `need` and `parts` are indexed by minor."""
+
+    asked: int
+    fits: int
+    need: tuple[Row | None, ...]  # over the inventory's resources; None where the device cannot serve at all
+    parts: tuple[Amounts | None, ...]  # the same with names
+    partial: bool  # something is left of a device that serves
+
+    def narrowed(self, minors: int) -> Fitting:
+        """Only these of the devices."""
+        return Fitting(self.asked & minors, self.fits & minors, self.need, self.parts, self.partial)
+
+
+def fitting(pool: Pool, part: Amounts, among: int) -> Fitting:
+    """Compare one part with what each healthy device of `among` has left."""
+    inventory = pool.inventory
+    among &= inventory.healthy
+    # for devices of one size: the part, and whether an idle one has room
+    known: dict[Row, tuple[Row | None, Amounts, bool]] = {}
+    need: list[Row | None] = []
+    parts: list[Amounts | None] = []
+    fits = 0
+    partial = False
+    for minor, total in enumerate(inventory.totals):
+        if total is None or not among >> minor & 1:
+            need.append(None)
+            parts.append(None)
+            continue
+        if total not in known:
+            device = inventory.devices[minor]
+            assert device is not None
+            row, amounts = part_of(part, device.total, inventory.resources)
+            known[total] = (row, amounts, row is not None and all(map(le, row, total)))
+        row, amounts, room = known[total]
+        need.append(row)
+        parts.append(amounts)
+        if room and row is not None and pool.busy >> minor & 1:
+            room = all(map(le, row, map(sub, total, pool.used[minor])))
+        if room:
+            fits |= 1 << minor
+            partial = partial or row != total
+    return Fitting(among, fits, tuple(need), tuple(parts), partial)
+
+
+def shortage(pool: Pool, found: Fitting, count: int) -> str:
+    """What is missing to `count` devices with room: the nearest of those without, and who is left out for being ill."""
+    told = [f"{found.fits.bit_count()} of {count} devices have room"]
+    nearest = _nearest(pool, found)
+    if nearest:
+        told.append(nearest)
+    ill = pool.inventory.minors & ~pool.inventory.healthy
+    if ill:
+        told.append(f"unhealthy: {', '.join(map(str, numbers_in(ill)))}")
+    other = pool.inventory.healthy & ~found.asked
+    if other:
+        told.append(f"left out by what is wished: {', '.join(map(str, numbers_in(other)))}")
+    return "; ".join(told)
+
+
+def _nearest(pool: Pool, found: Fitting) -> str:
+    best: tuple[int, int, str] | None = None
+    name = pool.inventory.type.value
+    for minor in numbers_in(found.asked & ~found.fits):
+        row, total = found.need[minor], pool.inventory.totals[minor]
+        if row is None or total is None:
+            continue
+        missing = [
+            (resource, part + have - most, most)
+            for resource, part, have, most in zip(pool.inventory.resources, row, pool.used[minor], total, strict=True)
+            if part + have > most
+        ]
+        size = sum(lack * PPM // max(most, 1) for _, lack, most in missing)
+        if missing and (best is None or size < best[0]):
+            words = ", ".join(f"{format_amount(resource, lack)} {resource}" for resource, lack, _ in missing)
+            best = (size, minor, f"{name} {minor} lacks {words}")
+    if found.asked and all(found.need[minor] is None for minor in numbers_in(found.asked)):
+        return f"the {name} devices here do not have these resources"
+    return best[2] if best else ""

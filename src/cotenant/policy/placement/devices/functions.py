@@ -1,0 +1,39 @@
+"""Virtual functions of network cards.
+
+Problem: a pod gets a function of a card, not the card. Choice: of the groups that the pod's selector takes, the free function with the least
+PCI address. Limits: a card has room only where one is free.
+
+Source: Koordinator, DeviceShare (allocateVF).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cotenant.model.cpu_topology import numbers_in
+from cotenant.model.device import VirtualFunction
+from cotenant.model.labels import LabelSelector
+from cotenant.policy.placement.devices.ledger import Pool
+
+
+def free_function(pool: Pool, minor: int, selector: LabelSelector) -> VirtualFunction | None:
+    """The function to give, or None where none of those selected is free."""
+    return min(_free(pool, minor, selector), key=lambda function: function.bus, default=None)
+
+
+def with_free_function(pool: Pool, minors: int, selector: LabelSelector) -> int:
+    """Those of `minors` that have one."""
+    found = 0
+    for minor in numbers_in(minors):
+        if next(_free(pool, minor, selector), None) is not None:
+            found |= 1 << minor
+    return found
+
+
+def _free(pool: Pool, minor: int, selector: LabelSelector) -> Iterator[VirtualFunction]:
+    device = pool.inventory.devices[minor]
+    for group in device.function_groups if device is not None else ():
+        if selector.matches(group.labels):
+            for function in group.functions:
+                if function.bus not in pool.functions:
+                    yield function

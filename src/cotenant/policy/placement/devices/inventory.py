@@ -1,0 +1,139 @@
+"""One node's devices of one type, prepared for choosing.
+
+Problem: choosing compares a few integers for each device and asks which devices share a switch; reading that from descriptions each time is
+slow. Choice: made once when a node's devices change: totals as tuples over the resources that occur, every group of near devices as a mask of
+minors. Limits: a device whose place is not known is in no group but the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeVar
+
+from cotenant.model.device import Device, DeviceType
+from cotenant.model.device_hints import Scope
+from cotenant.model.device_request import filled
+from cotenant.model.errors import InvalidInput
+from cotenant.model.resources import Amounts
+
+Key = TypeVar("Key", str, int)
+Row = tuple[int, ...]  # one amount for each of an inventory's resources
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Devices near each other. `around`: the masks of the group itself and of those that hold it, the widest first."""
+
+    minors: int
+    scope: Scope
+    linked: bool  # all within one link domain
+    around: tuple[int, ...]
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Tuples are indexed by minor; None where there is no such device."""
+
+    type: DeviceType
+    resources: tuple[str, ...]
+    devices: tuple[Device | None, ...]
+    totals: tuple[Row | None, ...]
+    minors: int
+    healthy: int
+    groups: tuple[Group, ...]  # the nearest first
+    linked_first: tuple[Group, ...]  # the same, those within one link domain before all others
+    by_pcie: tuple[tuple[str, int], ...]
+    by_numa: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, type_: DeviceType, devices: Iterable[Device]) -> Inventory:
+        """Those of `devices` that have this type. Raises `InvalidInput` where a minor comes twice."""
+        own = sorted((device for device in devices if device.type is type_), key=lambda device: device.minor)
+        resources = tuple(sorted({name for device in own for name in device.total.names()}))
+        by_minor: dict[int, Device] = {}
+        for device in own:
+            if device.minor in by_minor:
+                raise InvalidInput(f"{type_.value} minor", device.minor, "each minor once")
+            by_minor[device.minor] = device
+        size = max(by_minor, default=-1) + 1
+        groups = tuple(sorted(_groups(own), key=lambda group: -group.scope))
+        listed = tuple(by_minor.get(minor) for minor in range(size))
+        return cls(
+            type_,
+            resources,
+            listed,
+            tuple(_row(device, resources) for device in listed),
+            _mask(own),
+            _mask(device for device in own if device.healthy and any(amount for _, amount in device.total)),
+            groups,
+            tuple(sorted(groups, key=lambda group: not group.linked)),
+            _masks((device.pcie, device) for device in own),
+            _masks((device.numa, device) for device in own),
+        )
+
+    def minors_on(self, numa: int) -> int:
+        """Devices on these NUMA nodes (mask of ids), and those of which it is not known."""
+        found = self.minors
+        for node, minors in self.by_numa:
+            if not numa >> node & 1:
+                found &= ~minors
+        return found
+
+    def pcie_of(self, minors: int) -> tuple[str, ...]:
+        """The switches that these devices are under, in the order of their first device."""
+        return tuple(pcie for pcie, mask in self.by_pcie if mask & minors)
+
+
+@lru_cache(maxsize=4096)  # few sizes of devices, few sizes of parts
+def part_of(part: Amounts, total: Amounts, resources: tuple[str, ...]) -> tuple[Row | None, Amounts]:
+    """A part of such a device with both forms of memory, over these resources and by name; no row where it asks for others."""
+    amounts = filled(part, total)
+    if any(amount and name not in resources for name, amount in amounts):
+        return None, amounts
+    return tuple(amounts.get(name) for name in resources), amounts
+
+
+def _row(device: Device | None, resources: tuple[str, ...]) -> Row | None:
+    return None if device is None else tuple(device.total.get(name) for name in resources)
+
+
+def _groups(devices: list[Device]) -> list[Group]:
+    """Node, NUMA nodes and switches; within each also what one link domain holds of it, where that is more than one device and not all."""
+    every = _mask(devices)
+    links = [mask for _, mask in _masks((device.link, device) for device in devices)]
+    found: list[Group] = []
+
+    def add(minors: int, scope: Scope, around: tuple[int, ...], name: str) -> None:
+        linked = any(not minors & ~mask for mask in links)
+        found.append(Group(minors, scope, linked, around, name))
+        for mask in links:
+            part = minors & mask
+            if not linked and part.bit_count() > 1:
+                found.append(Group(part, scope, True, around, name))
+
+    add(every, Scope.NODE, (every,), "the node")
+    for numa, in_numa in _masks((device.numa, device) for device in devices):
+        add(in_numa, Scope.NUMA, (every, in_numa), f"NUMA {numa}")
+        for pcie, under in _masks((device.pcie, device) for device in devices if device.numa == numa):
+            add(under, Scope.PCIE, (every, in_numa, under), f"PCIe {pcie}")
+    for pcie, under in _masks((device.pcie, device) for device in devices if device.numa is None):
+        add(under, Scope.PCIE, (every, under), f"PCIe {pcie}")
+    return found
+
+
+def _masks(placed: Iterable[tuple[Key | None, Device]]) -> tuple[tuple[Key, int], ...]:
+    masks: dict[Key, int] = {}
+    for key, device in placed:
+        if key is not None:
+            masks[key] = masks.get(key, 0) | 1 << device.minor
+    return tuple(masks.items())
+
+
+def _mask(devices: Iterable[Device]) -> int:
+    mask = 0
+    for device in devices:
+        mask |= 1 << device.minor
+    return mask

@@ -1,0 +1,168 @@
+"""Who has which part of which device of one node.
+
+Problem: devices come, go and fall ill while pods hold parts of them. Choice: a frozen value: for each type what is used of each device, as sums
+of the holdings, and every holding by its pod, from which all can be made again; a device that vanished keeps its holders. Giving and giving
+back touch the devices concerned. Limits: what others gave (`observed`) is counted even where it is too much; then nothing is left, never less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from operator import add, le
+
+from cotenant.model.device import Device, DeviceType
+from cotenant.model.device_allocation import DeviceAllocation
+from cotenant.model.device_partition import PartitionTable
+from cotenant.model.errors import InvalidInput
+from cotenant.policy.placement.devices.inventory import Inventory, Row, part_of
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceHolding:
+    """All that one pod was given."""
+
+    uid: str
+    allocations: tuple[DeviceAllocation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The devices of one type. `used` is indexed by minor, as the inventory's tuples are."""
+
+    inventory: Inventory
+    used: tuple[Row, ...]
+    busy: int  # devices of which anything is used
+    functions: frozenset[str] = frozenset()  # PCI addresses of the virtual functions that are given
+
+    @classmethod
+    def empty(cls, inventory: Inventory) -> Pool:
+        """Nothing is used."""
+        return cls(inventory, ((0,) * len(inventory.resources),) * len(inventory.devices), 0)
+
+    def changed(self, allocations: Iterable[DeviceAllocation], sign: int) -> Pool:
+        """With these allocations more (1) or less (-1); less than nothing is nothing. Of devices that are not here nothing changes."""
+        used = list(self.used)
+        busy = self.busy
+        functions = set(self.functions)
+        for each in allocations:
+            for one in each.functions:
+                functions.add(one.bus) if sign > 0 else functions.discard(one.bus)
+            if each.minor < len(used) and self.inventory.totals[each.minor] is not None:
+                amounts = self.row(each)
+                have = used[each.minor]
+                row = tuple(
+                    map(add, have, amounts) if sign > 0 else [max(0, a - b) for a, b in zip(have, amounts, strict=True)]
+                )
+                used[each.minor] = row
+                busy = busy | 1 << each.minor if any(row) else busy & ~(1 << each.minor)
+        return Pool(self.inventory, tuple(used), busy, frozenset(functions))
+
+    def row(self, allocation: DeviceAllocation) -> Row:
+        """An allocation's amounts over the inventory's resources, with both forms of memory; of other resources nothing is kept."""
+        device = self.inventory.devices[allocation.minor]
+        assert device is not None
+        row, amounts = part_of(allocation.amounts, device.total, self.inventory.resources)
+        return row if row is not None else tuple(amounts.get(name) for name in self.inventory.resources)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLedger:
+    """One node's devices and their holders. `table`: the sets of GPUs it can give together, and whether only those (`honor`)."""
+
+    pools: tuple[Pool, ...]
+    holdings: tuple[DeviceHolding, ...] = ()
+    table: PartitionTable | None = None
+    honor: bool = False
+
+    @classmethod
+    def of(cls, devices: Sequence[Device], table: PartitionTable | None = None, honor: bool = False) -> DeviceLedger:
+        """Nobody has anything. Raises `InvalidInput` where a minor comes twice."""
+        types = [type_ for type_ in DeviceType if any(device.type is type_ for device in devices)]
+        return cls(tuple(Pool.empty(Inventory.of(type_, devices)) for type_ in types), (), table, honor)
+
+    def pool(self, type_: DeviceType) -> Pool | None:
+        """The devices of one type; None where the node has none."""
+        for pool in self.pools:
+            if pool.inventory.type is type_:
+                return pool
+        return None
+
+    def with_devices(self, devices: Sequence[Device]) -> DeviceLedger:
+        """The same holders over another state of the devices: ill, well again, gone, new."""
+        ledger = DeviceLedger.of(devices, self.table, self.honor)
+        for holding in self.holdings:
+            ledger = ledger.observed(holding)
+        return ledger
+
+    def given(self, holding: DeviceHolding) -> DeviceLedger:
+        """With this holding. Raises `InvalidInput` where a device is not healthy or has not so much left, or a function is given already."""
+        self._check(holding)
+        return self.observed(holding)
+
+    def observed(self, holding: DeviceHolding) -> DeviceLedger:
+        """With a holding that is a fact already. Raises `InvalidInput` only where the pod holds devices by another holding."""
+        if any(other.uid == holding.uid for other in self.holdings):
+            raise InvalidInput("uid", holding.uid, "a pod without devices of its own")
+        return replace(self, pools=self._changed(holding.allocations, 1), holdings=(*self.holdings, holding))
+
+    def returned(self, uid: str) -> DeviceLedger:
+        """Without what this pod held; unchanged where it held nothing."""
+        left = tuple(other for other in self.holdings if other.uid != uid)
+        if len(left) == len(self.holdings):
+            return self
+        gone = next(other for other in self.holdings if other.uid == uid)
+        pools = self._changed(gone.allocations, -1)
+        if any(each.functions for each in gone.allocations):
+            pools = tuple(replace(pool, functions=_functions(pool.inventory.type, left)) for pool in pools)
+        return replace(self, pools=pools, holdings=left)
+
+    def without(self, allocations: Sequence[DeviceAllocation]) -> DeviceLedger:
+        """For judging only: as if these parts were free, e.g. those of pods that may be preempted. The holdings stay."""
+        return replace(self, pools=self._changed(allocations, -1)) if allocations else self
+
+    def validate(self) -> None:
+        """Sum the holdings up again; `InvalidInput` at a difference."""
+        fresh = DeviceLedger(tuple(Pool.empty(pool.inventory) for pool in self.pools), (), self.table, self.honor)
+        for holding in self.holdings:
+            fresh = fresh.observed(holding)
+        for told, summed in zip(self.pools, fresh.pools, strict=True):
+            if told != summed:
+                raise InvalidInput(
+                    f"ledger of {told.inventory.type.value}", told.used, f"the holdings' sums {summed.used}"
+                )
+
+    def _changed(self, allocations: Sequence[DeviceAllocation], sign: int) -> tuple[Pool, ...]:
+        changed = []
+        for pool in self.pools:
+            own = [each for each in allocations if each.type is pool.inventory.type]
+            changed.append(pool.changed(own, sign) if own else pool)
+        return tuple(changed)
+
+    def _check(self, holding: DeviceHolding) -> None:
+        seen: dict[tuple[DeviceType, int], Row] = {}
+        for each in holding.allocations:
+            field = f"{each.type.value} {each.minor}"
+            pool = self.pool(each.type)
+            if pool is None or not pool.inventory.healthy >> each.minor & 1:
+                raise InvalidInput(field, holding.uid, "a healthy device of the node")
+            resources = pool.inventory.resources
+            unknown = [name for name, amount in each.amounts if amount and name not in resources]
+            if unknown:
+                raise InvalidInput(field, ", ".join(unknown), f"only {', '.join(resources)}")
+            total = pool.inventory.totals[each.minor] or ()
+            used = seen.get((each.type, each.minor), pool.used[each.minor])
+            row = tuple(map(add, used, pool.row(each)))
+            if not all(map(le, row, total)):
+                raise InvalidInput(field, row, f"at most {total} ({', '.join(resources)})")
+            seen[each.type, each.minor] = row
+            twice = [one.bus for one in each.functions if one.bus in pool.functions]
+            if twice:
+                raise InvalidInput(field, ", ".join(twice), "virtual functions that are free")
+
+
+def _functions(type_: DeviceType, holdings: Iterable[DeviceHolding]) -> frozenset[str]:
+    """PCI addresses that are held. Not kept by subtraction: of two holders of one function, which only others can have given, one may leave."""
+    return frozenset(
+        one.bus for holding in holdings for each in holding.allocations if each.type is type_ for one in each.functions
+    )

@@ -1,0 +1,77 @@
+"""Which devices go together: under one switch, on one NUMA node, within one link domain.
+
+Problem: several GPUs of one pod talk to one another, and what is taken from a group spoils it for who needs a whole one. Choice: of all groups
+with enough devices, the one within a link domain, then the nearest (switch, NUMA node, node), then the one with the most of its surroundings in
+use already (or the least, to spread), then the one with the best device, then the first. Within it the best devices, of equal ones the first.
+Limits: one group; where a pod needs more than any near group has, which of the wider group's devices are nearer to one another is not weighed.
+
+Source: Koordinator, DeviceShare (topology scopes), with link domains added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cotenant.model.cpu_topology import lowest, numbers_in
+from cotenant.model.device_hints import SCOPE_WORDS, Scope
+from cotenant.policy.placement.devices.inventory import Group
+from cotenant.policy.placement.devices.ledger import Pool
+from cotenant.policy.placement.refusal import Refusal
+
+_LINKED = max(Scope) + 1  # more than any nearness
+
+
+def near(
+    pool: Pool, fits: int, count: int, scope: Scope, preferred: int, order: Sequence[int], apart: bool
+) -> tuple[int, ...] | Refusal:
+    """`count` minors of `fits`, which has at least so many, no wider than `scope`. `order`: all of them, the best first, or () where all are equal; `apart`: away from use."""
+    if scope is Scope.DEVICE and count > 1:
+        return Refusal(f"several {pool.inventory.type.value} devices within one device", f"{count} were asked for")
+    widest = Scope.NODE if scope is Scope.DEVICE else scope  # one device is near itself wherever it is
+    best = (-1, -1, 0)
+    equal: list[Group] = []
+    for group in pool.inventory.groups if count == 1 else pool.inventory.linked_first:
+        level = group.scope + (_LINKED if group.linked and count > 1 else 0)
+        if equal and level < best[1] and not preferred:
+            break  # the groups come with falling levels
+        inside = group.minors & fits
+        if group.scope < widest or inside.bit_count() < count:
+            continue
+        used = 0
+        for mask in group.around:
+            if mask & pool.busy:
+                used += 1
+        key = (min(count, (inside & preferred).bit_count()) if preferred else 0, level, -used if apart else used)
+        if key > best:
+            best, equal = key, [group]
+        elif key == best:
+            equal.append(group)
+    if not equal:
+        return _too_far(pool, fits, count, widest)
+    chosen = next((group for minor in order for group in equal if group.minors >> minor & 1), equal[0])
+    inside = chosen.minors & fits
+    if not order and not inside & preferred:
+        return numbers_in(lowest(inside, count))
+    minors = [minor for minor in order or numbers_in(inside) if inside >> minor & 1]
+    minors.sort(key=lambda minor: not preferred >> minor & 1)
+    return tuple(sorted(minors[:count]))
+
+
+def near_groups(pool: Pool, scope: Scope) -> tuple[int, ...]:
+    """Masks of the groups that are no wider than a scope; of one device, each by itself."""
+    if scope is Scope.DEVICE:
+        return tuple(1 << minor for minor in numbers_in(pool.inventory.minors))
+    return tuple(group.minors for group in pool.inventory.groups if group.scope >= scope)
+
+
+def _too_far(pool: Pool, fits: int, count: int, scope: Scope) -> Refusal:
+    """Nothing is wide enough, or no group of the scope has enough: name the one that has most."""
+    type_ = pool.inventory.type.value
+    reason = f"not enough {type_} devices within one {SCOPE_WORDS[scope]}"
+    groups = [group for group in pool.inventory.groups if group.scope == scope]
+    if not groups:
+        return Refusal(reason, f"where the {type_} devices are is not known")
+    most = max(groups, key=lambda group: (group.minors & fits).bit_count())
+    return Refusal(
+        reason, f"{(most.minors & fits).bit_count()} of {count} in {most.name}, {fits.bit_count()} on the node"
+    )

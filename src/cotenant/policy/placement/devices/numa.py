@@ -1,0 +1,41 @@
+"""On which NUMA nodes the devices that a pod asks for could be had together.
+
+Problem: the hint of devices for NUMA alignment must promise what choosing then keeps. Choice: choosing itself is asked, once for each set of NUMA
+nodes, small sets first; preferred are sets as small as an idle node would allow. Limits: a device whose NUMA node is not known fits every set;
+the number of questions doubles with each NUMA node, at most eight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cotenant.model.errors import InvalidInput
+from cotenant.policy.placement.cpus.numa_hints import MOST_NUMA_NODES, Hint
+from cotenant.policy.placement.devices.allocation import DeviceAsk, DeviceChoice, allocate
+from cotenant.policy.placement.devices.ledger import DeviceLedger, Pool
+
+
+def device_hints(ledger: DeviceLedger, ask: DeviceAsk, numa_nodes: Sequence[int]) -> tuple[Hint, ...]:
+    """Every set of these NUMA nodes (ids) on which all of it could be allocated, the narrow ones first; () where none could serve."""
+    if len(numa_nodes) > MOST_NUMA_NODES:
+        raise InvalidInput("NUMA nodes", len(numa_nodes), f"at most {MOST_NUMA_NODES}")
+    idle = replace(ledger, pools=tuple(Pool.empty(pool.inventory) for pool in ledger.pools), holdings=())
+    sets = sorted(
+        (_mask(numa_nodes, subset) for subset in range(1, 1 << len(numa_nodes))),
+        key=lambda each: (each.bit_count(), each),
+    )
+    narrowest = next((each.bit_count() for each in sets if _serves(idle, ask, each)), len(numa_nodes))
+    return tuple(Hint(each, each.bit_count() == narrowest) for each in sets if _serves(ledger, ask, each))
+
+
+def _serves(ledger: DeviceLedger, ask: DeviceAsk, numa: int) -> bool:
+    return isinstance(allocate(ledger, replace(ask, numa=numa)), DeviceChoice)
+
+
+def _mask(numa_nodes: Sequence[int], subset: int) -> int:
+    mask = 0
+    for place, node in enumerate(numa_nodes):
+        if subset >> place & 1:
+            mask |= 1 << node
+    return mask

@@ -1,0 +1,74 @@
+"""Which partition of a table a pod's GPUs come from.
+
+Problem: only certain sets of GPUs work together, and taking a wrong one spoils larger ones. Choice: of the free sets of the size asked for,
+those with the best score; of these the one that leaves the most (by score) of the largest sets free, then of the next smaller, down to the
+size itself; then the first of the table. Limits: a GPU of which any part is used blocks every set it is in.
+
+Source: Koordinator, DeviceShare (allocateByPartition). There larger sets weigh 10000, 100 and 1 and only sizes 8, 4 and 2 count; here any
+sizes, compared one after another, which is the same for those. The order of scores is as documented there ("the most allocationScore first").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cotenant.model.cpu_topology import numbers_in
+from cotenant.model.device_hints import PartitionWish
+from cotenant.model.device_partition import Partition, PartitionTable
+from cotenant.policy.placement.refusal import Refusal
+
+ANY = PartitionWish()
+
+
+def choose_partition(
+    table: PartitionTable | None, count: int, free: int, wish: PartitionWish = ANY, within: Sequence[int] | None = None
+) -> Partition | Refusal:
+    """A set of `count` GPUs within `free` (mask of healthy GPUs of which nothing is used) and one of `within`, or why there is none."""
+    if table is None:
+        return Refusal("no GPU partition table", "the node tells of none, and none is known for its model")
+    listed = table.sets(count)
+    if not listed:
+        return Refusal(
+            "no GPU partition of the size asked for",
+            f"{count} asked, the table has {', '.join(map(str, table.sizes()))}",
+        )
+    fast = [each for each in listed if wish.bandwidth is None or (each.bandwidth or -1) >= wish.bandwidth]
+    if not fast:
+        best = max((each.bandwidth or 0 for each in listed), default=0)
+        return Refusal("no GPU partition with the bandwidth asked for", f"{wish.bandwidth} asked, at best {best}")
+    near = [each for each in fast if within is None or any(not each.minors & ~mask for mask in within)]
+    if not near:
+        return Refusal("no GPU partition within the scope asked for", f"none of {len(fast)} with {count} GPUs is")
+    good = [each for each in near if not wish.best_only or each.score == listed[0].score]
+    possible = [each for each in good if not each.minors & ~free]
+    if not possible:
+        return Refusal("no free GPU partition", _nearest(good, free))
+    equal = [each for each in possible if each.score == possible[0].score]
+    return equal[0] if len(equal) == 1 else _least_spoiling(table, count, free, equal)
+
+
+def _least_spoiling(table: PartitionTable, count: int, free: int, equal: Sequence[Partition]) -> Partition:
+    """The one that leaves the most score of free sets: of the largest, then of the next smaller ones. For each size its best sets count, and at least 1 each: a table may tell no scores."""
+    sizes = [listed for size, listed in table.by_size if size >= count]
+    whole = [
+        (place, each.minors, max(each.score, 1))
+        for place, listed in enumerate(sizes)
+        for each in listed
+        if each.score == listed[0].score and not each.minors & ~free
+    ]
+    best, best_lost = equal[0], [0]
+    for each in equal:
+        lost = [0] * len(sizes)
+        for place, minors, score in whole:
+            if minors & each.minors:
+                lost[place] += score
+        if each is best or lost < best_lost:
+            best, best_lost = each, lost
+    return best
+
+
+def _nearest(partitions: list[Partition], free: int) -> str:
+    if not partitions:
+        return "none has the best score and the bandwidth"
+    near = min(partitions, key=lambda each: (each.minors & ~free).bit_count())
+    return f"of {list(numbers_in(near.minors))} not free: {list(numbers_in(near.minors & ~free))}"

@@ -1,0 +1,111 @@
+"""Which of the devices with room is taken.
+
+Problem: part of a GPU can go to many, and what is right depends on what comes next. Choice, by strategy:
+
+- default: near the devices in use, there the one with most left (upstream's default).
+- binpack: near the devices in use, there the one with least left, so that whole ones remain.
+- spread: far from the devices in use, there the one with most left.
+- fragmentation: near the devices in use, there the one after which the least idle GPU is of no use to the pods that usually come
+  (FGD's F of this node: for every usual pod, all idle GPU where too few devices have enough for it, else the idle GPU of those with less).
+
+Limits: one node, GPU only; that the CPU may run out before the GPU is judged where nodes are compared (gpu_fragmentation.py).
+
+Source: Koordinator, DeviceShare scoring (memory and its ratio weigh alike); Weng et al., USENIX ATC 2023, section 4.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cotenant.model.resources import GPU_CORE, GPU_MEMORY_RATIO
+from cotenant.policy.placement.devices.inventory import Row
+from cotenant.policy.placement.devices.ledger import Pool
+
+PPM = 1_000_000
+
+
+class Strategy(StrEnum):
+    """By what a device is chosen among those with room."""
+
+    DEFAULT = "default"
+    BINPACK = "binpack"
+    SPREAD = "spread"
+    FRAGMENTATION = "fragmentation"
+
+
+@dataclass(frozen=True, slots=True)
+class UsualPod:
+    """Pods that usually come: so many percent of each of so many GPUs, and how often relative to others."""
+
+    percent: int
+    gpus: int
+    weight: int
+
+
+Rank = Callable[[int], tuple[int, ...]]
+
+
+def rank(strategy: Strategy, pool: Pool, need: Sequence[Row | None], usual: Sequence[UsualPod]) -> Rank:
+    """A function of a minor; the device with the least rank is the one to take. `need` is indexed by minor."""
+    if strategy is Strategy.FRAGMENTATION and usual:
+        return _fragmentation(pool, need, usual)
+    resources = pool.inventory.resources
+    columns = [place for place, name in enumerate(resources) if name != GPU_CORE]
+    core = resources.index(GPU_CORE) if GPU_CORE in resources else 0
+    sign = -1 if strategy in (Strategy.DEFAULT, Strategy.SPREAD) else 1
+    totals, used = pool.inventory.totals, pool.used
+    known: dict[tuple[Row | None, Row], tuple[int, int]] = {}  # devices in the same state rank alike
+
+    def left(minor: int) -> tuple[int, ...]:
+        total, have, part = totals[minor], used[minor], need[minor]
+        found = known.get((total, have))
+        if found is None:
+            assert total is not None
+            assert part is not None
+            memory = sum((total[c] - have[c] - part[c]) * PPM // total[c] for c in columns if total[c])
+            found = known[total, have] = (sign * memory, sign * (total[core] - have[core] - part[core]))
+        return (*found, minor)
+
+    return left
+
+
+def _fragmentation(pool: Pool, need: Sequence[Row | None], usual: Sequence[UsualPod]) -> Rank:
+    columns = [column for column, name in enumerate(pool.inventory.resources) if name in (GPU_CORE, GPU_MEMORY_RATIO)]
+    idle = _idle_percent(pool, columns)
+    known: dict[tuple[int, int], int] = {}  # by idle percent and percent taken: equal changes leave equal fragments
+
+    def fragments_after(minor: int) -> tuple[int, ...]:
+        part = need[minor]
+        assert part is not None
+        before = idle[minor]
+        taken = min(before, max([part[column] for column in columns], default=0))
+        found = known.get((before, taken))
+        if found is None:
+            idle[minor] = before - taken
+            found = known[before, taken] = fragments(tuple(idle.values()), usual)
+            idle[minor] = before
+        return found, before - taken, minor
+
+    return fragments_after
+
+
+def fragments(idle: Sequence[int], usual: Sequence[UsualPod]) -> int:
+    """F: percent of GPU that are idle and of no use, summed over the usual pods by weight. `idle`: percent left of each device."""
+    every = sum(idle)
+    total = 0
+    for pod in usual:
+        usable = [left for left in idle if left >= pod.percent]
+        total += pod.weight * (every - sum(usable) if len(usable) >= pod.gpus else every)
+    return total
+
+
+def _idle_percent(pool: Pool, columns: Sequence[int]) -> dict[int, int]:
+    """The smaller of core and memory that is left of each healthy device, percent."""
+    idle = {}
+    for minor, total in enumerate(pool.inventory.totals):
+        if total is not None and pool.inventory.healthy >> minor & 1:
+            used = pool.used[minor]
+            idle[minor] = max(0, min([total[column] - used[column] for column in columns], default=0))
+    return idle

@@ -1,0 +1,56 @@
+"""Kinds of cpu_accumulator: which logical CPUs are taken, and in what order a spread takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from cotenant.model.counters import LogicalCpu
+from cotenant.model.cpu_topology import CpuTopology, mask_of, numbers_in
+from cotenant.model.cpu_topology_spec import BindPolicy, ExclusivePolicy, NumaStrategy
+from cotenant.policy.placement.cpus.accumulator import CpuAsk, CpuChoice, spread_order, take
+from cotenant.policy.placement.cpus.ledger import CpuHolding, CpuLedger
+
+
+def topology(told: dict[str, int]) -> CpuTopology:
+    threads, cores, nodes = told["threads_per_core"], told["cores_per_numa"], told["numa_per_socket"]
+    every = told["sockets"] * nodes * cores * threads
+    return CpuTopology.of(
+        LogicalCpu(cpu, cpu // threads, cpu // (threads * cores * nodes), cpu // (threads * cores))
+        for cpu in range(every)
+    )
+
+
+def taken(case: Any) -> Iterator[tuple[str, Any, Any]]:
+    given = case.given
+    machine = topology(given["topology"])
+    ledger = CpuLedger.empty(machine, given["max_ref_count"])
+    for number, each in enumerate(given["allocated"]):
+        policy = ExclusivePolicy(each.get("exclusive_policy", "None"))
+        for user in range(each.get("ref_count", 1)):
+            ledger = ledger.given(CpuHolding(f"{number}-{user}", 1 << each["cpu"], policy))
+    ledger.validate()
+    available = given.get("available")
+    ask = CpuAsk(
+        given["request_cpus"],
+        BindPolicy(given["bind_policy"]),
+        exclusive=ExclusivePolicy(given["exclusive_policy"]),
+        strategy=NumaStrategy(given["numa_strategy"]),
+        preferred=mask_of(given.get("preferred", ())),
+        within=None if available is None else mask_of(available),
+    )
+    got = take(ledger, ask)
+    if case.expect.get("error"):
+        yield "error", True, not isinstance(got, CpuChoice)
+        return
+    assert isinstance(got, CpuChoice), got
+    yield "cpus", case.expect["cpus"], list(numbers_in(got.cpus))
+
+
+def order(case: Any) -> Iterator[tuple[str, Any, Any]]:
+    ledger = CpuLedger.empty(topology(case.given["topology"]))
+    got = spread_order(ledger, NumaStrategy(case.given["numa_strategy"]))
+    yield "ordered_cpus", case.expect["ordered_cpus"], list(got)
+
+
+KINDS = {"take": taken, "spread_order": order}

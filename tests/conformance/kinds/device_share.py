@@ -1,0 +1,167 @@
+"""Kinds of device_share: the grammar of device requests, and which devices are chosen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from cotenant.model import device_request as grammar
+from cotenant.model.device import Device, DeviceType, FunctionGroup, VirtualFunction
+from cotenant.model.device_allocation import DeviceAllocation
+from cotenant.model.device_hints import CountBy, DeviceHint, JointAllocation, Scope
+from cotenant.model.device_partition import table_of_model
+from cotenant.model.errors import InvalidInput
+from cotenant.model.labels import Labels, LabelSelector, Operator, Requirement
+from cotenant.model.resources import Amounts
+from cotenant.policy.placement.devices.allocation import DeviceAsk, DeviceChoice, allocate
+from cotenant.policy.placement.devices.ledger import DeviceHolding, DeviceLedger
+from cotenant.policy.placement.devices.strategy import Strategy
+
+PREFIX = {"npu-core": "huawei.com/npu-core", "npu-cpu": "huawei.com/npu-cpu", "npu-dvpp": "huawei.com/npu-dvpp"}
+SCORING = {None: Strategy.DEFAULT, "LeastAllocated": Strategy.DEFAULT, "MostAllocated": Strategy.BINPACK}
+SCOPES = {None: Scope.NODE, "Node": Scope.NODE, "NUMANode": Scope.NUMA, "PCIe": Scope.PCIE, "Device": Scope.DEVICE}
+
+
+def full(name: str) -> str:
+    return PREFIX.get(name) or (name if "/" in name else f"koordinator.sh/{name}")
+
+
+def amounts(told: Mapping[str, int]) -> Amounts:
+    return Amounts.of({full(name): amount for name, amount in told.items()})
+
+
+def validate(case: Any) -> Iterator[tuple[str, Any, Any]]:
+    try:
+        grammar.check_request(amounts(case.given["request"]))
+        valid = True
+    except InvalidInput:
+        valid = False
+    yield "valid", case.expect["valid"], valid
+
+
+def normalize(case: Any) -> Iterator[tuple[str, Any, Any]]:
+    yield "normalized", amounts(case.expect["normalized"]), grammar.canonical(amounts(case.given["request"]))
+
+
+def per_gpu(case: Any) -> Iterator[tuple[str, Any, Any]]:
+    got = grammar.per_device(amounts(case.given["normalized"]))
+    yield "count", case.expect["count"], got.count
+    yield "per_gpu", amounts(case.expect["per_gpu"]), got.amounts
+    if "shared" in case.expect:
+        yield "shared", case.expect["shared"], got.shared
+
+
+def fill_memory(case: Any) -> Iterator[tuple[str, Any, Any]]:
+    got = grammar.filled(amounts(case.given["allocation"]), amounts(case.given["device_total"]))
+    yield "allocation", amounts(case.expect["allocation"]), got
+
+
+def allocated(case: Any) -> Iterator[tuple[str, Any, Any]]:
+    given = case.given
+    kind = DeviceType(given["type"])
+    devices = [Device(kind, each["minor"], amounts(each["total"])) for each in given["devices"]]
+    ledger = DeviceLedger.of(devices)
+    for number, each in enumerate(given["used"]):
+        ledger = ledger.given(DeviceHolding(str(number), (_part(kind, each),)))
+    ledger.validate()
+    request = grammar.per_device(amounts(given["request"]))
+    if len(given["request"]) == 3:  # both forms of memory, as upstream's allocator is called within
+        request = grammar.DeviceRequest(kind, amounts(given["request"]), 1, True)
+    ask = DeviceAsk(
+        (request,),
+        strategy=SCORING[given["scoring"]],
+        preemptible=tuple(_part(kind, each) for each in given.get("preemptible", ())),
+    )
+    got = allocate(ledger, ask)
+    if case.expect.get("error"):
+        yield "error", True, not isinstance(got, DeviceChoice)
+        return
+    assert isinstance(got, DeviceChoice), got
+    wanted = [_part(kind, each) for each in case.expect["allocations"]]
+    yield "allocations", wanted, list(got.allocations)
+
+
+def chosen(case: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Both kinds on a whole machine: with a partition table, and with near groups."""
+    given = case.given
+    shared = json.loads((case.folder / "device_inventories.json").read_text())
+    devices = [_device(each) for each in shared["inventories"][given["inventory"]]]
+    honor = given.get("partition_policy") == "Honor"
+    ledger = DeviceLedger.of(devices, table_of_model(given.get("model")), honor)
+    for number, each in enumerate(given["assigned"]):
+        kind = DeviceType(each["type"])
+        holding = DeviceHolding(str(number), (_allocation(kind, each, devices, shared["gpu_whole"]),))
+        ledger = ledger.observed(holding)
+    ledger.validate()
+    got = allocate(ledger, _ask(given))
+    if case.expect.get("error"):
+        yield "error", True, not isinstance(got, DeviceChoice)
+        return
+    assert isinstance(got, DeviceChoice), got
+    wanted = [
+        _allocation(DeviceType(each["type"]), each, devices, shared["gpu_whole"]) for each in case.expect["allocations"]
+    ]
+    yield "allocations", wanted, list(got.allocations)
+
+
+def _ask(given: dict[str, Any]) -> DeviceAsk:
+    requests, joint = [], None
+    if given["gpu_count"]:
+        requests.append(grammar.per_device(amounts(_gpu_amounts(given))))
+    hints = [DeviceHint(DeviceType.GPU, scope=SCOPES[given.get("required_scope")])]
+    if given.get("rdma_per_nic"):
+        requests.append(grammar.per_device(amounts({"rdma": given["rdma_per_nic"]})))
+        selector = LabelSelector((Requirement("type", Operator.IN, tuple(given["vf_types"])),))
+        hints.append(DeviceHint(DeviceType.RDMA, function_selector=selector, count_by=CountBy.AMOUNT))
+    if given.get("joint_allocate"):
+        types = tuple(DeviceType(name) for name in given["joint_allocate"])
+        joint = JointAllocation(types, given.get("joint_required_scope") == "SamePCIe")
+    return DeviceAsk(tuple(requests), tuple(hints), joint)
+
+
+def _gpu_amounts(given: dict[str, Any]) -> dict[str, int]:
+    percent = 100 * given["gpu_count"]
+    return {"gpu-core": percent, "gpu-memory-ratio": percent}
+
+
+def _device(told: dict[str, Any]) -> Device:
+    groups = tuple(
+        FunctionGroup(tuple(VirtualFunction(*one) for one in group["vfs"]), Labels.of({"type": group["type"]}))
+        for group in told.get("vf_groups", ())
+    )
+    kind = DeviceType(told["type"])
+    total = told.get("resources") or {"rdma": 100}
+    return Device(
+        kind, told["minor"], amounts(total), told["health"], told["numa"], told["pcie"], function_groups=groups
+    )
+
+
+def _part(kind: DeviceType, told: Mapping[str, int]) -> DeviceAllocation:
+    part = amounts({name: amount for name, amount in told.items() if name != "minor"})
+    return DeviceAllocation(kind, told["minor"], part)
+
+
+def _allocation(
+    kind: DeviceType, told: dict[str, Any], devices: list[Device], whole: dict[str, int]
+) -> DeviceAllocation:
+    """Upstream's cases say parts of GPUs without their memory in bytes; ours always come with it."""
+    resources = told["resources"]
+    if resources == "whole":
+        resources = whole
+    elif resources == "shared-half":
+        resources = {name: amount // 2 for name, amount in whole.items()}
+    device = next(each for each in devices if each.type is kind and each.minor == told["minor"])
+    part = grammar.filled(amounts(resources), device.total)
+    return DeviceAllocation(kind, told["minor"], part, tuple(VirtualFunction(*one) for one in told.get("vfs", ())))
+
+
+KINDS = {
+    "validate": validate,
+    "normalize": normalize,
+    "per_gpu": per_gpu,
+    "fill_memory": fill_memory,
+    "allocate": allocated,
+    "partition": chosen,
+    "topology": chosen,
+}

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import pytest
+
+from cotenant.model.counters import LogicalCpu
+from cotenant.model.cpu_topology import CpuTopology
+from cotenant.model.cpu_topology_spec import BindPolicy, ExclusivePolicy, NodeBindPolicy, ResourceSpec, TopologyPolicy
+from cotenant.policy.placement.cpus.accumulator import CpuAsk
+from cotenant.policy.placement.cpus.amplification import amplified_fit, amplified_m
+from cotenant.policy.placement.cpus.ledger import CpuHolding, CpuLedger
+from cotenant.policy.placement.cpus.numa_hints import Alignment, Hint, NumaRoom, align, cpu_rooms, hints
+from cotenant.policy.placement.cpus.wishes import cpu_ask, kubelet_policy, topology_policy
+from cotenant.policy.placement.refusal import Refusal
+
+TWO = (0, 1)
+
+
+def test_hints_prefer_as_few_nodes_as_an_idle_machine_would_need() -> None:
+    rooms = (NumaRoom(0, 8, 2), NumaRoom(1, 8, 8))
+    assert hints(4, rooms) == (Hint(0b10, True), Hint(0b11, False))
+    assert hints(10, rooms) == (Hint(0b11, True),)
+    assert hints(12, rooms) == ()
+
+
+@pytest.mark.parametrize(
+    ("policy", "nodes", "preferred"),
+    [
+        (TopologyPolicy.NONE, None, True),
+        (TopologyPolicy.BEST_EFFORT, 0b10, True),
+        (TopologyPolicy.RESTRICTED, 0b10, True),
+        (TopologyPolicy.SINGLE_NUMA_NODE, 0b10, True),
+    ],
+)
+def test_resources_meet_where_all_prefer_it(policy: TopologyPolicy, nodes: int | None, preferred: bool) -> None:
+    asked = {"cpu": (Hint(0b01, True), Hint(0b10, True), Hint(0b11, False)), "gpu": (Hint(0b10, True),), "memory": None}
+    got = align(policy, asked, TWO)
+    assert isinstance(got, Alignment)
+    assert (got.nodes, got.preferred) == (nodes, preferred)
+
+
+def test_two_resources_on_different_nodes_pass_only_by_best_effort() -> None:
+    asked = {"cpu": (Hint(0b01, True),), "gpu": (Hint(0b10, True),)}
+    lenient = align(TopologyPolicy.BEST_EFFORT, asked, TWO)
+    assert isinstance(lenient, Alignment)
+    assert lenient.nodes is None
+    strict = align(TopologyPolicy.RESTRICTED, asked, TWO)
+    assert isinstance(strict, Refusal)
+    assert strict.reason == "the NUMA topology policy Restricted cannot be kept"
+    assert strict.nearest == "cpu fits NUMA (0); gpu fits NUMA (1); together 0, 1"
+
+
+def test_restricted_lets_a_pod_span_nodes_that_needs_them_and_a_single_node_does_not() -> None:
+    asked = {"cpu": (Hint(0b11, True),)}
+    got = align(TopologyPolicy.RESTRICTED, asked, TWO)
+    assert isinstance(got, Alignment)
+    assert got.nodes == 0b11
+    refused = align(TopologyPolicy.SINGLE_NUMA_NODE, asked, TWO)
+    assert isinstance(refused, Refusal)
+    assert refused.nearest == "cpu at best fits NUMA (0, 1); together 0, 1"
+
+
+def test_what_no_set_of_nodes_can_serve_is_named() -> None:
+    refused = align(TopologyPolicy.RESTRICTED, {"cpu": (Hint(0b01, True),), "gpu": ()}, TWO)
+    assert isinstance(refused, Refusal)
+    assert refused.nearest == "no set of NUMA nodes has enough gpu"
+
+
+def test_bound_cpu_counts_times_the_ratio_on_both_sides() -> None:
+    assert amplified_m(1001, 1_500_000) == 1502
+    assert amplified_m(1000, 900_000) == 1000
+    assert amplified_fit(4000, False, 15_000, 10_000, 0, 1_500_000) is None
+    refused = amplified_fit(4000, True, 15_000, 10_000, 2000, 1_500_000)
+    assert refused is not None
+    assert refused.nearest == "2000m short: 6000m asked, 4000m of 15000m left"
+
+
+def test_the_cpus_of_each_numa_node() -> None:
+    topology = CpuTopology.of(LogicalCpu(cpu, cpu // 2, 0, cpu // 4) for cpu in range(8))
+    ledger = CpuLedger.empty(topology, reserved=0b1).given(CpuHolding("a", 0b110))
+    assert cpu_rooms(ledger) == (NumaRoom(0, 3, 1), NumaRoom(1, 4, 4))
+
+
+@pytest.mark.parametrize(
+    ("spec", "node", "bind", "required"),
+    [
+        (ResourceSpec(), NodeBindPolicy.NONE, BindPolicy.FULL_CORES, False),
+        (ResourceSpec(preferred=BindPolicy.SPREAD), NodeBindPolicy.NONE, BindPolicy.SPREAD, False),
+        (ResourceSpec(BindPolicy.SPREAD), NodeBindPolicy.NONE, BindPolicy.SPREAD, True),
+        (ResourceSpec(preferred=BindPolicy.SPREAD), NodeBindPolicy.FULL_CORES_ONLY, BindPolicy.FULL_CORES, True),
+        (ResourceSpec(BindPolicy.SPREAD), NodeBindPolicy.SPREAD, BindPolicy.SPREAD, True),
+    ],
+)
+def test_what_pod_and_node_demand_together(
+    spec: ResourceSpec, node: NodeBindPolicy, bind: BindPolicy, required: bool
+) -> None:
+    got = cpu_ask(4000, spec, node)
+    assert isinstance(got, CpuAsk)
+    assert (got.count, got.bind, got.bind_required) == (4, bind, required)
+
+
+def test_contradictions_of_pod_and_node_are_told() -> None:
+    got = cpu_ask(2000, ResourceSpec(BindPolicy.SPREAD), NodeBindPolicy.FULL_CORES_ONLY)
+    assert isinstance(got, Refusal)
+    assert got.nearest == "node FullPCPUsOnly, pod SpreadByPCPUs"
+    odd = cpu_ask(1500, ResourceSpec(exclusive=ExclusivePolicy.CORE))
+    assert isinstance(odd, Refusal)
+    assert odd.nearest == "1500m asked; 2000m would be"
+    clash = topology_policy(TopologyPolicy.RESTRICTED, TopologyPolicy.BEST_EFFORT)
+    assert isinstance(clash, Refusal)
+    assert topology_policy(TopologyPolicy.NONE, TopologyPolicy.BEST_EFFORT) is TopologyPolicy.BEST_EFFORT
+    assert topology_policy(TopologyPolicy.RESTRICTED, TopologyPolicy.NONE) is TopologyPolicy.RESTRICTED
+    assert kubelet_policy("single-numa-node") is TopologyPolicy.SINGLE_NUMA_NODE
+    assert kubelet_policy("other") is None
