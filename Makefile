@@ -3,9 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-BENCHES ?= placement gang rebuild replay coldstart extender kube
+CLANG ?= $(shell for name in clang clang-21 clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14; do command -v $$name && break; done)
+BPF_OBJECTS := $(patsubst bpf/%.bpf.c,src/cotenant/drivers/ebpf/objects/%.bpf.o,$(wildcard bpf/*.bpf.c))
+BENCHES ?= placement gang rebuild replay coldstart extender kube nodetick keeper quota devices
 
-.PHONY: help setup demo compare test check lint types floors bench docs clean
+.PHONY: help setup demo compare test check lint types floors bench bpf docs clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -15,18 +17,18 @@ setup: $(STAMP) ## make .venv with everything the lab and the tests need
 
 $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[lab,cluster,local,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[lab,cluster,local,node,dev]'
 	$(BIN)/cotenant warm
 	@touch $@
 
-demo: setup ## the whole loop on this machine: a local cluster a profile, a rising load, a table and a report
+demo: setup ## the whole loop on this machine: a local cluster a profile, a rising load; then a service and batch work on one core, where root
 	$(BIN)/cotenant demo --out runs/demo
 
 compare: setup ## the founding comparison in the lab: policies on one co-located workload, a table and a report
 	$(BIN)/cotenant lab compare --workload founding --seeds 3 --out runs/compare
 
 test: setup ## every test; prints what was skipped and why
-	$(BIN)/python -m pytest -n 2 --dist loadscope -rs
+	$(BIN)/python -m pytest -n 2 --dist loadscope -rsR
 
 check: setup lint types floors ## lint, strict types, floors and the fast tests
 	$(BIN)/python -m pytest -n 2 --dist loadscope -m 'not slow'
@@ -44,8 +46,15 @@ floors: setup
 bench: setup ## speed: a JSON object a line on standard output, one for each of BENCHES
 	@for name in $(BENCHES); do $(BIN)/python -m bench.$$name --json || exit 1; done
 
+bpf: $(BPF_OBJECTS) ## build the eBPF objects: needs clang and libbpf's headers, nothing of the running kernel
+
+src/cotenant/drivers/ebpf/objects/%.bpf.o: bpf/%.bpf.c
+	@test -n "$(CLANG)" || { echo "make bpf needs clang and libbpf's headers, on Debian: apt-get install clang libbpf-dev" >&2; exit 1; }
+	@mkdir -p $(@D)
+	$(CLANG) --target=bpf -mcpu=v3 -g -O2 -Wall -Werror -idirafter /usr/include/$(shell uname -m)-linux-gnu -c $< -o $@
+
 docs: setup ## regenerate the pages that are derived from code
 	$(BIN)/python -m cotenant lab metrics --markdown > docs/metrics.md
 
 clean: ## remove what can be made again
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build dist
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build dist $(BPF_OBJECTS)

@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isfinite
 
-from cotenant.model.arrays import Report
 from cotenant.model.errors import InvalidInput
 
 REPORT_TTL_S = 120.0  # an older report counts as none
@@ -59,6 +58,8 @@ class NodeReport:
 
     def row(self) -> tuple[float, ...]:
         """Its values in the order of `arrays.Report`; use as a fraction of allocatable."""
+        from cotenant.model.arrays import Report  # a node's agent makes reports too, and has no room for NumPy
+
         values = {
             Report.CPU_USED: self.cpu_used / self.cpu_allocatable,
             Report.MEMORY_USED: self.memory_used / self.memory_allocatable,

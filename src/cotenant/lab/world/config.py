@@ -42,10 +42,11 @@ class WorldConfig:
 
     # --- contention of CPU time
     node_qos: bool = True  # whether nodes hold batch back (Koordinator's CPU suppression and cache partition)
-    batch_budget: float = (
-        0.65  # of the node, less what services use, is left to batch; Koordinator's suppress threshold
+    batch_budget: float = 0.65  # of the node, in whole percent, less what services use, is left to batch: the threshold of policy/nodeqos/suppress
+    least_batch_cores: float = 2.0  # batch is never squeezed below this: least_cpus there
+    node_guard: bool = (
+        False  # whether nodes also cut batch when a replica comes close to its objective, as policy/nodeqos/guard does
     )
-    least_batch_cores: float = 2.0  # batch is never squeezed below this; Koordinator
     smt_loss: float = 0.35  # a thread with a busy sibling runs at 1 - this; 0.6-0.7 of full speed is customary for SMT
     replica_start_s: float = 60.0  # a replica that was (re)placed misses the windows of its first minute; assumption
     wakeup_delay_s: float = 0.003  # without QoS a request waits this long for a CPU on a full node; assumption, swept
@@ -195,6 +196,8 @@ class WorldConfig:
             if not 0 <= getattr(self, name) < self.horizon_s:
                 expected = f"more than {name} ({getattr(self, name):g} s), from where the metrics count"
                 raise InvalidInput("horizon_s", self.horizon_s, expected)
+        if abs(100.0 * self.batch_budget - round(100.0 * self.batch_budget)) > 1e-9 or not 0 <= self.batch_budget <= 1:
+            raise InvalidInput("batch_budget", self.batch_budget, "a share of the node from 0 to 1 in whole percent")
         if self.run_out_horizons < 1:
             raise InvalidInput("run_out_horizons", self.run_out_horizons, "1 or more")
         if self.pressure_law not in PRESSURE_LAWS:

@@ -4,7 +4,7 @@ Problem: slowdowns must be asymmetric and mostly small with a long tail, as meas
 Choice, per node:
 
     services want  D_s = sum of busy workers;  batch wants D_b
-    QoS on :  batch runs at phi = min(1, max(least, budget - D_s) / D_b); services get what they ask
+    QoS on :  batch runs at phi = min(1, budget / D_b), budget as policy/nodeqos reckons it; services get what they ask
     QoS off:  all run at phi = min(1, C / (D_s + D_b)), and a request waits for a CPU as the node fills
     u = (D_s + D_b, as granted) / C;  threads share cores once u > 1/2:  smt = 1 / (1 - loss (2u - 1) / u)
     B = sum of b x cores in use / K (batch x cache partition);  K = half a node, the measured pair
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from math import inf
 
+from cotenant.lab.world.node_qos import batch_budget_m
 from cotenant.lab.world.residents import cpu_wanted, expel, memory_now, set_completion
 from cotenant.lab.world.state import MEMORY, Law, State
 from cotenant.model.compiled import njit
@@ -97,7 +98,7 @@ def settle(s: State, w: Law, node: int, t: float) -> None:
 
     batch_speed, service_speed = 1.0, 1.0
     if w.node_qos:
-        budget = max(w.least_batch_cores, w.batch_cores - services)
+        budget = batch_budget_m(s, w, node, int(services * 1000.0)) / 1000.0
         if batch > budget:
             batch_speed = budget / batch
     elif services + batch > w.cores:

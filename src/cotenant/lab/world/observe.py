@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cotenant.lab.world.contention import offered, settle
+from cotenant.lab.world.guarding import guard
 from cotenant.lab.world.latency import TAIL, p99_lookup, tail
 from cotenant.lab.world.residents import memory_now, progress
 from cotenant.lab.world.state import READY, RUNNING, UNTOLD, Law, State
@@ -114,6 +115,8 @@ def tick(s: State, w: Law, t: float) -> None:
         if s.nodes[node].up:
             progress(s, node, t)
             settle(s, w, node, t)
+            if w.node_guard:
+                guard(s, w, node, t)
     s.run[0].last_tick_s = t
     if row >= s.ticks.shape[0]:
         return  # beyond the run's limit nothing is recorded

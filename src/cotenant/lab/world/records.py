@@ -93,6 +93,12 @@ NODE = np.dtype(
         ("used_share", "f8"),  # of CPU
         ("memory_share", "f8"),
         ("up", "?"),
+        # the guard's memory, where nodes have one
+        ("guard_mode", "i8"),
+        ("ceiling_m", "i8"),  # milli-CPU that batch may use at most
+        ("restless_us", "i8"),  # when a replica was last close to its objective, -1 = never
+        ("missed_us", "i8"),  # since when one has been missed, -1 = none is
+        ("cool_until_us", "i8"),
     ],
     align=True,
 )

@@ -45,8 +45,10 @@ class Law(NamedTuple):
     queueing_ceiling: float
     smt_loss: float
     node_qos: bool
-    batch_cores: float
-    least_batch_cores: float
+    capacity_m: int  # milli-CPU, as the arithmetic of policy/nodeqos counts
+    threshold_pct: int
+    least_m: int
+    node_guard: bool
     cache_partition: float  # 1 without QoS
     replica_start_s: float
     wakeup_delay_s: float
@@ -78,8 +80,10 @@ def law(config: WorldConfig) -> Law:
         queueing_ceiling=config.queueing_ceiling,
         smt_loss=config.smt_loss,
         node_qos=config.node_qos,
-        batch_cores=config.batch_budget * config.node_cores,
-        least_batch_cores=config.least_batch_cores,
+        capacity_m=config.node_cores * 1000,
+        threshold_pct=round(100.0 * config.batch_budget),
+        least_m=round(config.least_batch_cores * 1000.0),
+        node_guard=config.node_qos and config.node_guard,
         cache_partition=config.cache_partition if config.node_qos else 1.0,
         replica_start_s=config.replica_start_s,
         wakeup_delay_s=config.wakeup_delay_s,
@@ -174,6 +178,9 @@ def build(truth: Truth, config: WorldConfig, seed: int) -> State:
     nodes = records(config.nodes, NODE)
     nodes.first = -1
     nodes.up = True
+    nodes.ceiling_m = config.node_cores * 1000
+    nodes.restless_us = -1
+    nodes.missed_us = -1
 
     tenants = records(truth.tenants, TENANT)
     np.add.at(tenants.queued_milli, truth.tenant[replica_pods], truth.cpu_milli[replica_pods])

@@ -1,0 +1,420 @@
+"""Knobs of cgroups, v1 and v2 alike: read, turn, and put back exactly what stood.
+
+Problem: a knob is one file on v2 and up to four on v1, whose kernels refuse for reasons of their own (a burst above its quota, a quota above the
+parent's, an idle group's weight), and a restore must give back even what the canonical form cannot say. Choice: the canonical text is translated
+for reads and writes (translation.py); `raw` is a JSON object of the files' own texts, and `restore` writes those and no other files. What the
+kernel refuses is told with its likely cause (refusals.py). Limits: `memory.reclaim` blocks while the kernel reclaims, and reclaims what it can;
+a new period passes through "no limit" for some microseconds, because no order of v1's two files suits both parent and children.
+
+Traps that are handled here: setting cpu.idle makes the kernel forget the weight, so `raw` of cpu.idle keeps it and `restore` clears idle first. A
+cpuset that was empty cannot be emptied again while tasks are in it: on v2 it gets every CPU there may be, which is cut to the parent's and so means
+the same; on v1, where an empty one could hold no tasks, a copy of the parent's.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+from cotenant.drivers.cgroup.files import Tree, parts_of
+from cotenant.drivers.cgroup.layout import Hierarchy, Layout
+from cotenant.drivers.cgroup.refusals import asked_why
+from cotenant.drivers.cgroup.translation import (
+    FILES,
+    KnobFiles,
+    cpu_max_of,
+    device_limits_of,
+    io_weight_of,
+    io_weight_text,
+    memory_max_of,
+    shares_of,
+    shares_told,
+    throttle_lines,
+    weight_of_shares,
+)
+from cotenant.model.counters import Gap
+from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient, Unsupported
+from cotenant.model.knob import Knob, Scope, Target, Vanished
+from cotenant.model.knob_values import DeviceLimits, canonical, parse_cpu_max, parse_io_max, parse_io_weight
+
+_OF_SEVERAL_FILES = (Knob.IO_WEIGHT, Knob.IO_MAX)  # cpu.max on v1 minds itself
+_LOOK_AT = 64  # groups that `supported` looks at before it gives up
+_MOST_RAW = 64 * 1024
+_AGAIN = frozenset((errno.EBUSY, errno.EINTR, errno.ENOMEM, errno.EAGAIN))
+_FORBIDDEN = frozenset((errno.EPERM, errno.EROFS, errno.ELOOP))
+_REFUSED = frozenset((errno.EINVAL, errno.ERANGE, errno.ENOSPC, errno.EDOM, errno.E2BIG, errno.EOVERFLOW, errno.ENXIO))
+
+
+class CgroupKnobs:
+    """Meets engine/node_ports.KnobPort for `Scope.CGROUP`. Holds a descriptor a tree until `close`. `enter` opens a tree by its path."""
+
+    def __init__(
+        self, layout: Layout, enter: Callable[[str], Tree] = Tree, possible: str = "/sys/devices/system/cpu/possible"
+    ) -> None:
+        self.layout = layout
+        self._possible = possible
+        self._enter = enter
+        self._trees: dict[str, Tree] = {}
+        self._known: dict[Knob, Gap | None] = {}
+
+    def close(self) -> None:
+        """Let go of the trees; they are opened again when needed."""
+        for tree in self._trees.values():
+            tree.close()
+        self._trees.clear()
+
+    def __enter__(self) -> CgroupKnobs:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # the port
+
+    def supported(self, knob: Knob) -> Gap | None:
+        """None where this machine has the knob, or where no group exists yet by which to tell."""
+        if knob in self._known:
+            return self._known[knob]
+        known, gap = self._look_for(knob)
+        if known:
+            self._known[knob] = gap
+        return gap
+
+    def read(self, target: Target) -> str:
+        """The value that stands, in canonical form. io.max has a line a device that is limited."""
+        if not target.knob.undoable:
+            raise Unsupported(f"reading {target.knob}", "a knob that keeps a value")
+        hierarchy, names = self._files(target)
+        texts = self._texts(target, hierarchy, names)
+        try:
+            return self._canonical(target.knob, hierarchy.version, names, texts)
+        except InvalidInput as error:
+            raise Permanent(f"{target} cannot be read: {error}") from error
+
+    def raw(self, target: Target) -> str:
+        """The texts of the knob's files, as JSON."""
+        hierarchy, names = self._files(target)
+        if not target.knob.undoable:
+            if not self._tree(hierarchy).exists(target.group):
+                raise Vanished(f"{target}: no such group")
+            return "{}"
+        texts = dict(zip(names, self._texts(target, hierarchy, names), strict=True))
+        if target.knob is Knob.CPU_IDLE and texts[names[0]] == "0":
+            weight = _weight_file(hierarchy.version)
+            texts.update(zip((weight,), self._texts(target, hierarchy, (weight,)), strict=True))
+        return json.dumps(texts)
+
+    def write(self, target: Target, value: str) -> None:
+        """Turn the knob to a canonical value. What is refused leaves the knob as it stood."""
+        value = _checked(target, value)
+        hierarchy, names = self._files(target)
+        tree, group, version = self._tree(hierarchy), target.group, hierarchy.version
+        stood = self.raw(target) if target.knob in _OF_SEVERAL_FILES else ""
+        try:
+            match target.knob:
+                case Knob.CPU_MAX if version == 1:
+                    asked = parse_cpu_max(value)
+                    self._set_bandwidth(tree, group, -1 if asked.quota_us is None else asked.quota_us, asked.period_us)
+                case Knob.CPU_WEIGHT:
+                    self._refuse_while_idle(tree, target, value)
+                    tree.write(group, names[0], str(shares_of(int(value))) if version == 1 else value)
+                case Knob.CPUSET_CPUS:
+                    self._set_cpus(tree, target, version, names[0], value)
+                case Knob.MEMORY_MAX if version == 1:
+                    tree.write(group, names[0], "-1" if value == "max" else value)
+                case Knob.MEMORY_RECLAIM:
+                    self._reclaim(tree, group, names[0], value)
+                case Knob.IO_WEIGHT:
+                    for name in names:
+                        tree.write(group, name, io_weight_text(name, parse_io_weight(value)))
+                case Knob.IO_MAX:
+                    for limits in parse_io_max(value):
+                        self._limit_device(tree, group, names, limits)
+                case _:
+                    tree.write(group, names[0], value)
+        except OSError as error:
+            if stood:
+                with suppress(CotenantError):
+                    self.restore(target, stood)
+            raise self._meaning(target, hierarchy, error, value) from error
+
+    def restore(self, target: Target, raw: str) -> None:
+        """Put back what `raw` gave. `Transient` where another knob of the group has to be restored first."""
+        hierarchy, names = self._files(target)
+        texts = _opened(target, raw, names, hierarchy.version)
+        tree, group = self._tree(hierarchy), target.group
+        try:
+            match target.knob:
+                case Knob.MEMORY_RECLAIM:
+                    if not tree.exists(group):
+                        raise Vanished(f"{target}: no such group")
+                case Knob.CPU_MAX if hierarchy.version == 1:
+                    self._set_bandwidth(tree, group, int(texts[names[0]]), int(texts[names[1]]))
+                case Knob.CPU_IDLE:
+                    tree.write(group, names[0], texts[names[0]])
+                    weight = _weight_file(hierarchy.version)
+                    if weight in texts:
+                        tree.write(group, weight, texts[weight])
+                case Knob.CPU_WEIGHT:
+                    self._refuse_while_idle(tree, target, texts[names[0]])
+                    tree.write(group, names[0], texts[names[0]])
+                case Knob.CPUSET_CPUS:
+                    self._set_cpus(tree, target, hierarchy.version, names[0], texts[names[0]], as_it_was=True)
+                case Knob.IO_WEIGHT:
+                    for name, text in texts.items():
+                        tree.write(group, name, text.splitlines()[0])
+                case Knob.IO_MAX:
+                    self._restore_limits(tree, group, hierarchy.version, names, texts)
+                case _:
+                    tree.write(group, names[0], texts[names[0]])
+        except OSError as error:
+            told = self._meaning(target, hierarchy, error, raw)
+            # what stood before is no wrong value; something that stands now is in its way
+            raise (Transient(str(told)) if isinstance(told, InvalidInput) else told) from error
+        except InvalidInput as error:
+            raise Transient(str(error)) from error
+
+    def identity(self, target: Target) -> str:
+        """The inode of the group's folder, which no later group of the name has (engine/node_ports.KnobIdentity)."""
+        _, hierarchy, _ = self._place(target.knob)
+        try:
+            with self._tree(hierarchy).folder(parts_of(target.group)) as at:
+                return str(os.fstat(at).st_ino)
+        except OSError as error:
+            raise self._meaning(target, hierarchy, error, "") from error
+
+    # where things stand
+
+    def _tree(self, hierarchy: Hierarchy) -> Tree:
+        tree = self._trees.get(hierarchy.path)
+        if tree is None:
+            try:
+                tree = self._enter(hierarchy.path)
+            except OSError as error:
+                raise Unsupported(
+                    f"cgroups at {hierarchy.path}", f"a tree that can be opened: {error.strerror}"
+                ) from error
+            self._trees[hierarchy.path] = tree
+        return tree
+
+    def _place(self, knob: Knob) -> tuple[KnobFiles, Hierarchy, tuple[str, ...]]:
+        """Where the knob would stand. Raises `Unsupported` where this layout cannot have it."""
+        if knob.scope is not Scope.CGROUP:
+            raise InvalidInput("knob", str(knob), "one of a cgroup")
+        spec = FILES[knob]
+        hierarchy = self.layout.by_controller.get(spec.controller)
+        if hierarchy is None:
+            raise Unsupported(str(knob), f"the {spec.controller} controller")
+        names = spec.files(hierarchy.version)
+        if not names:
+            raise Unsupported(str(knob), spec.needs)
+        return spec, hierarchy, names
+
+    def _files(self, target: Target) -> tuple[Hierarchy, tuple[str, ...]]:
+        """The files that the knob is in this group."""
+        spec, hierarchy, names = self._place(target.knob)
+        if not spec.any_of:
+            return hierarchy, names
+        tree = self._tree(hierarchy)
+        there = tuple(name for name in names if tree.has(target.group, name))
+        if not there:
+            raise self._absent(target, hierarchy)
+        return hierarchy, there
+
+    def _look_for(self, knob: Knob) -> tuple[bool, Gap | None]:
+        """Whether that is known, and what is missing."""
+        try:
+            spec, hierarchy, names = self._place(knob)
+            tree = self._tree(hierarchy)
+        except Unsupported as error:
+            return True, Gap(str(knob), error.needs)
+        witness = spec.witness[hierarchy.version - 1]
+        waiting = [""]
+        for _ in range(_LOOK_AT):
+            if not waiting:
+                break
+            group = waiting.pop(0)
+            try:
+                below = tree.children(group)
+            except OSError:
+                continue
+            waiting.extend(f"{group}/{name}" if group else name for name in below[:_LOOK_AT])
+            # the root has fewer files than its children
+            if group and tree.has(group, witness):
+                there = [tree.has(group, name) for name in names]
+                enough = any(there) if spec.any_of else all(there)
+                return True, None if enough else Gap(str(knob), spec.needs)
+        return False, None
+
+    # reading
+
+    def _texts(self, target: Target, hierarchy: Hierarchy, names: tuple[str, ...]) -> tuple[str, ...]:
+        tree = self._tree(hierarchy)
+        try:
+            return tuple(tree.read(target.group, name) for name in names)
+        except OSError as error:
+            raise self._meaning(target, hierarchy, error, "") from error
+
+    def _canonical(self, knob: Knob, version: int, names: tuple[str, ...], texts: tuple[str, ...]) -> str:
+        match knob:
+            case Knob.CPU_MAX if version == 1:
+                return str(cpu_max_of(*texts))
+            case Knob.CPU_WEIGHT if version == 1:
+                return str(weight_of_shares(shares_told(texts[0])))
+            case Knob.CPU_WEIGHT:
+                # an idle group's weight is told as 0 and counts as the least
+                return canonical(knob, "1" if texts[0] == "0" else texts[0])
+            case Knob.MEMORY_MAX if version == 1:
+                return memory_max_of(texts[0])
+            case Knob.IO_WEIGHT:
+                return f"default {io_weight_of(names[0], texts[0])}"
+            case Knob.IO_MAX if version == 1:
+                return canonical(knob, "\n".join(str(limits) for limits in device_limits_of(texts)))
+            case _:
+                return canonical(knob, texts[0])
+
+    # turning
+
+    @staticmethod
+    def _set_bandwidth(tree: Tree, group: str, quota_us: int, period_us: int) -> None:
+        """v1's quota and period. On a refusal both stand as before."""
+        quota_file, period_file = FILES[Knob.CPU_MAX].v1
+        stood = tree.read(group, quota_file), tree.read(group, period_file)
+        if int(stood[1]) == period_us:
+            tree.write(group, quota_file, str(quota_us))
+            return
+        try:
+            tree.write(group, quota_file, "-1")
+            tree.write(group, period_file, str(period_us))
+            tree.write(group, quota_file, str(quota_us))
+        except OSError:
+            tree.write(group, quota_file, "-1")
+            tree.write(group, period_file, stood[1])
+            tree.write(group, quota_file, stood[0])
+            raise
+
+    @staticmethod
+    def _refuse_while_idle(tree: Tree, target: Target, value: str) -> None:
+        idle_file = FILES[Knob.CPU_IDLE].v2[0]
+        if tree.has(target.group, idle_file) and tree.read(target.group, idle_file) == "1":
+            raise InvalidInput(str(target), value, "cpu.idle to be 0 first", "an idle group has no weight of its own")
+
+    def _set_cpus(
+        self, tree: Tree, target: Target, version: int, name: str, text: str, as_it_was: bool = False
+    ) -> None:
+        if text or version == 2 or as_it_was:
+            try:
+                tree.write(target.group, name, text)
+                return
+            except OSError as error:
+                # no kernel takes a set's last CPU away while tasks are in it, also where empty is what it was made with
+                if text or error.errno != errno.ENOSPC:
+                    raise
+        if version == 2:
+            tree.write(target.group, name, self._every_cpu(tree))
+        else:
+            tree.write(target.group, name, tree.read(target.group.rpartition("/")[0], name))
+
+    def _every_cpu(self, tree: Tree) -> str:
+        """All that this machine may ever have: v2 cuts them to the parent's, as it does with none."""
+        try:
+            return Path(self._possible).read_text(encoding="ascii").strip()
+        except OSError:
+            return tree.read("", "cpuset.cpus.effective")
+
+    @staticmethod
+    def _reclaim(tree: Tree, group: str, name: str, value: str) -> None:
+        try:
+            tree.write(group, name, value)
+        except OSError as error:
+            # EAGAIN: less was reclaimed than asked for, which is all there is
+            if error.errno != errno.EAGAIN:
+                raise
+
+    @staticmethod
+    def _limit_device(tree: Tree, group: str, names: tuple[str, ...], limits: DeviceLimits) -> None:
+        if len(names) == 1:
+            tree.write(group, names[0], str(limits))
+            return
+        for name, line in zip(names, throttle_lines(limits), strict=True):
+            tree.write(group, name, line)
+
+    def _restore_limits(
+        self, tree: Tree, group: str, version: int, names: tuple[str, ...], texts: Mapping[str, str]
+    ) -> None:
+        stands = canonical_limits(version, tuple(tree.read(group, name) for name in names))
+        wanted = canonical_limits(version, tuple(texts[name] for name in names))
+        for limits in (*(DeviceLimits(device) for device in stands if device not in wanted), *wanted.values()):
+            if stands.get(limits.device) != limits:
+                self._limit_device(tree, group, names, limits)
+
+    # meanings of errors
+
+    def _absent(self, target: Target, hierarchy: Hierarchy) -> Exception:
+        """Of a file that is not there: has the group gone, or was the knob never there?"""
+        if not self._tree(hierarchy).exists(target.group):
+            return Vanished(f"{target}: no such group")
+        spec = FILES[target.knob]
+        witness = spec.witness[hierarchy.version - 1]
+        if not target.group:
+            return Unsupported(str(target), "a group below the root")
+        if hierarchy.version == 2 and not self._tree(hierarchy).has(target.group, witness):
+            return Unsupported(str(target), f"{spec.controller} in cgroup.subtree_control of the group's parent")
+        return Unsupported(str(target), spec.needs)
+
+    def _meaning(self, target: Target, hierarchy: Hierarchy, error: OSError, value: str) -> Exception:
+        tree, code = self._tree(hierarchy), error.errno
+        there = tree.exists(target.group)
+        if code in (errno.ENOENT, errno.ENOTDIR):
+            return self._absent(target, hierarchy)
+        if not there:
+            return Vanished(f"{target}: no such group")
+        # EACCES from an open is about rights; the kernel's own, from a write, about the value (a v1 cpuset beyond its parent's)
+        if code in _FORBIDDEN or (code == errno.EACCES and error.filename is not None):
+            return Permanent(f"{target} may not be written: {error.strerror}")
+        if code in _AGAIN:
+            return Transient(f"{target}: {error.strerror}")
+        if code in _REFUSED or code in (errno.EACCES, errno.ENODEV):
+            expected, hint = asked_why(tree, target, hierarchy.version, error)
+            return InvalidInput(str(target), value, expected, hint)
+        return Permanent(f"{target}: {error.strerror}")
+
+
+def canonical_limits(version: int, texts: tuple[str, ...]) -> dict[str, DeviceLimits]:
+    """The limits that the files of io.max say, by device."""
+    limits = device_limits_of(texts) if version == 1 else parse_io_max(texts[0])
+    return {entry.device: entry for entry in limits}
+
+
+def _checked(target: Target, value: str) -> str:
+    try:
+        return canonical(target.knob, value)
+    except InvalidInput as error:
+        raise InvalidInput(str(target), value, error.expected, error.hint) from None
+
+
+def _weight_file(version: int) -> str:
+    return FILES[Knob.CPU_WEIGHT].files(version)[0]
+
+
+def _opened(target: Target, raw: str, names: tuple[str, ...], version: int) -> dict[str, str]:
+    """The texts that `raw` kept. Raises `InvalidInput` where they are not this knob's."""
+    expected = "what raw() gave for this knob on this machine"
+    try:
+        texts = json.loads(raw) if len(raw) <= _MOST_RAW else None
+    except ValueError:
+        texts = None
+    allowed = {*names, _weight_file(version)} if target.knob is Knob.CPU_IDLE else set(names)
+    wanted = set(names) if target.knob.undoable else set()
+    if not isinstance(texts, dict) or not wanted <= set(texts) <= allowed:
+        raise InvalidInput(f"raw value of {target}", raw, expected)
+    if not all(isinstance(text, str) for text in texts.values()):
+        raise InvalidInput(f"raw value of {target}", raw, expected)
+    return texts

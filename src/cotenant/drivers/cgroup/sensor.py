@@ -1,0 +1,146 @@
+"""One reading of the node: machine, groups, and what further sources know of them.
+
+Problem: the engine wants one value a tick, whatever this machine can tell. Choice: `NodeSensor` joins the readers; run delay, cycles and
+accelerators come from sources that may be left out or exchanged (schedstat or eBPF). Limits: readings of one tick are made one after another, some
+milliseconds apart; `at_us` is when the first began. A source that fails is a `Gap` for this tick and does not cost the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol, runtime_checkable
+
+from cotenant.drivers.cgroup.counters import CgroupReader
+from cotenant.drivers.proc.host import HostReader
+from cotenant.model.counters import Gap, GpuCounters, NodeSample
+from cotenant.model.errors import CotenantError
+from cotenant.model.run_queue import RunQueueReading
+
+
+class RunDelays(Protocol):
+    """Time that groups waited for a CPU, microseconds that only grow. Groups that are gone are left out."""
+
+    def read(self, groups: Sequence[str], now_us: int) -> Mapping[str, int]:
+        """Now."""
+        ...
+
+    def gaps(self) -> tuple[Gap, ...]:
+        """What it could not tell so far."""
+        ...
+
+
+@runtime_checkable
+class KnowsWho(Protocol):
+    """A source of run delays that also tells who ran meanwhile."""
+
+    @property
+    def reading(self) -> RunQueueReading | None:
+        """As of its last `read`."""
+        ...
+
+
+class Cycles(Protocol):
+    """Cycles and instructions of groups since each was first asked for. Groups that are gone are left out."""
+
+    def read(self, groups: Sequence[str]) -> Mapping[str, tuple[int, int]]:
+        """Now."""
+        ...
+
+    def gaps(self) -> tuple[Gap, ...]:
+        """What it could not tell so far."""
+        ...
+
+
+class Accelerators(Protocol):
+    """The accelerators of this machine."""
+
+    def read(self) -> tuple[GpuCounters, ...]:
+        """Now."""
+        ...
+
+    def gaps(self) -> tuple[Gap, ...]:
+        """What it could not tell so far."""
+        ...
+
+
+class Traffic(Protocol):
+    """The uplink, where best effort's traffic has a class of its own."""
+
+    def best_effort_sent_bytes(self) -> int | None:
+        """A counter; None where no class stands."""
+        ...
+
+
+class NodeSensor:
+    """Meets engine/node_ports.Sensor. `monotonic_us` and `wall_s` are clocks. Whoever made the readers closes them."""
+
+    def __init__(
+        self,
+        groups: CgroupReader,
+        host: HostReader,
+        monotonic_us: Callable[[], int],
+        wall_s: Callable[[], float],
+        run_delays: RunDelays | None = None,
+        cycles: Cycles | None = None,
+        accelerators: Accelerators | None = None,
+        traffic: Traffic | None = None,
+    ) -> None:
+        self._groups = groups
+        self._host = host
+        self._monotonic_us = monotonic_us
+        self._wall_s = wall_s
+        self._run_delays = run_delays
+        self._cycles = cycles
+        self._accelerators = accelerators
+        self._traffic = traffic
+
+    def sample(self, groups: Sequence[str]) -> NodeSample:
+        """The machine and these groups now. Raises `Permanent` only where not even the machine's CPU time can be read."""
+        at_us, wall_s = self._monotonic_us(), self._wall_s()
+        failed: list[Gap] = []
+        host = self._host.read()
+        found = self._groups.read(groups)
+        delays: Mapping[str, int] = {}
+        counted: Mapping[str, tuple[int, int]] = {}
+        gpus: tuple[GpuCounters, ...] = ()
+        run_queue: RunQueueReading | None = None
+        sent: int | None = None
+        if self._run_delays is not None:
+            try:
+                delays = self._run_delays.read(groups, at_us)
+                if isinstance(self._run_delays, KnowsWho):
+                    run_queue = self._run_delays.reading
+            except CotenantError as error:
+                failed.append(Gap("run delay", str(error)))
+        if self._cycles is not None:
+            try:
+                counted = self._cycles.read(groups)
+            except CotenantError as error:
+                failed.append(Gap("cycles", str(error)))
+        if self._accelerators is not None:
+            try:
+                gpus = self._accelerators.read()
+            except CotenantError as error:
+                failed.append(Gap("accelerators", str(error)))
+        if self._traffic is not None:
+            try:
+                sent = self._traffic.best_effort_sent_bytes()
+            except CotenantError as error:
+                failed.append(Gap("what best effort sends", str(error)))
+        if delays or counted:
+            nothing = (None, None)
+            found = tuple(
+                replace(
+                    entry,
+                    run_delay_us=delays.get(entry.group),
+                    cycles=counted.get(entry.group, nothing)[0],
+                    instructions=counted.get(entry.group, nothing)[1],
+                )
+                for entry in found
+            )
+        return NodeSample(at_us, wall_s, host, found, gpus, (*self._gaps(), *failed), run_queue, sent)
+
+    def _gaps(self) -> tuple[Gap, ...]:
+        sources = (self._groups, self._host, self._run_delays, self._cycles, self._accelerators)
+        return tuple(gap for source in sources if source is not None for gap in source.gaps())

@@ -1,0 +1,241 @@
+"""Groups as folders and what runs in them: list, make, fill, kill, remove.
+
+Problem: beside v1 controllers a group is one folder a hierarchy, and only together are they the group: pressure is told in one tree, the quota held in
+another. Choice: `Groups` acts on all trees that matter at once; a v1 cpuset gets its parent's CPUs and memory nodes, without which no process may
+enter; on v2 the parents pass their controllers on. Limits: trees that a container may not see, or that hold no controller we use (devices, net_cls),
+are left alone; who makes a group removes it.
+
+Source: cgroups(7); cgroup-v2.rst, "Organizing Processes and Threads" and "Controlling Controllers".
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+
+from cotenant.drivers.cgroup.files import Tree
+from cotenant.drivers.cgroup.layout import Hierarchy, Layout
+from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupported
+from cotenant.model.knob import Vanished
+
+_USED = frozenset(["cpu", "cpuacct", "cpuset", "memory", "blkio", "io", "pids", "freezer", "perf_event"])
+_PASSED_ON = ("cpuset", "cpu", "io", "memory", "pids")
+_PAUSE_S = 0.005
+DEEPEST = 32  # levels: who may make groups may nest them without end, and each costs its whole path
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """Groups below one, parents before children. `cut` says that there are more."""
+
+    groups: tuple[str, ...]
+    cut: bool
+
+
+class Groups:
+    """Meets all hierarchies of a layout. Holds a descriptor each until `close`."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        used = [tree for tree in layout.hierarchies if tree.version == 2 or tree.controllers & _USED]
+        first = layout.by_controller.get("cpu") or layout.by_controller.get("memory") or used[0]
+        # the one with the CPU's knobs answers who runs here; the pressure tree comes last, so that a group seen there is whole
+        used.sort(key=lambda tree: (tree is not first, tree.version))
+        self._trees: dict[str, tuple[Hierarchy, Tree]] = {}
+        try:
+            for hierarchy in used:
+                self._trees[hierarchy.path] = (hierarchy, Tree(hierarchy.path))
+        except OSError as error:
+            self.close()
+            raise Unsupported(f"cgroups at {hierarchy.path}", f"a tree that can be opened: {error.strerror}") from error
+        self._first = self._trees[first.path][1]
+
+    def close(self) -> None:
+        """Let go of the trees."""
+        for _, tree in self._trees.values():
+            tree.close()
+        self._trees.clear()
+
+    def __enter__(self) -> Groups:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # what is there
+
+    def exists(self, group: str) -> bool:
+        """Whether the group is there in the tree that holds the CPU's knobs."""
+        return self._first.exists(group)
+
+    def missing(self, group: str) -> tuple[str, ...]:
+        """The hierarchies, by path, in which this group is not. () for a group that is whole."""
+        return tuple(path for path, (_, tree) in self._trees.items() if not tree.exists(group))
+
+    def children(self, group: str) -> tuple[str, ...]:
+        """The groups directly below, as paths. Raises `Vanished`."""
+        try:
+            names = self._first.children(group)
+        except OSError as error:
+            raise _meaning(group, error) from error
+        return tuple(f"{group}/{name}" if group else name for name in names)
+
+    def walk(self, group: str = "", most: int = 10_000) -> Walk:
+        """The groups below this one, breadth first, at most `most` and `DEEPEST` levels. Those that vanish meanwhile are left out."""
+        found: list[str] = []
+        waiting = deque((group,))
+        deepest = group.count("/") + DEEPEST + (1 if group else 0)
+        while waiting:
+            parent = waiting.popleft()
+            try:
+                below = self.children(parent)
+            except Vanished:
+                continue
+            if below and parent and parent.count("/") + 1 >= deepest:
+                return Walk(tuple(found), cut=True)
+            if len(found) + len(below) > most:
+                return Walk((*found, *below[: most - len(found)]), cut=True)
+            found += below
+            waiting.extend(below)
+        return Walk(tuple(found), cut=False)
+
+    def pids(self, group: str) -> tuple[int, ...]:
+        """The processes in the group itself. Raises `Vanished`."""
+        return self._numbers(group, "cgroup.procs")
+
+    def threads(self, group: str) -> tuple[int, ...]:
+        """The threads in the group itself. Raises `Vanished`."""
+        with suppress(FileNotFoundError):
+            return self._numbers(group, "tasks" if self._trees[self._first.path][0].version == 1 else "cgroup.threads")
+        return self._numbers(group, "cgroup.procs")
+
+    def _numbers(self, group: str, name: str) -> tuple[int, ...]:
+        try:
+            return tuple(int(word) for word in self._first.read_all(group, name).split() if word.isdigit())
+        except FileNotFoundError as error:
+            if self._first.exists(group):
+                raise
+            raise _meaning(group, error) from error
+        except OSError as error:
+            raise _meaning(group, error) from error
+
+    # acts
+
+    def make(self, group: str) -> None:
+        """Make the group, and its parents where they are missing, in every hierarchy. One that is there already is completed.
+
+        Raises `InvalidInput` for a name that the kernel refuses, `Permanent` where it may not be made; then nothing new is left.
+        """
+        _refuse_root(group)
+        made: list[tuple[Tree, str]] = []
+        parts = group.split("/")
+        try:
+            for hierarchy, tree in self._trees.values():
+                for depth in range(len(parts)):
+                    path, above = "/".join(parts[: depth + 1]), "/".join(parts[:depth])
+                    if hierarchy.version == 2:
+                        _pass_on(tree, above, hierarchy.controllers)
+                    if not tree.exists(path):
+                        tree.make(path)
+                        made.append((tree, path))
+                    if hierarchy.version == 1 and "cpuset" in hierarchy.controllers:
+                        _fill_cpuset(tree, path, above)
+        except OSError as error:
+            for tree, path in reversed(made):
+                with suppress(OSError):
+                    tree.remove(path)
+            if error.errno in (errno.EINVAL, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR):
+                raise InvalidInput("group", group, "a path that cgroups can have", error.strerror or "") from error
+            raise _meaning(group, error) from error
+
+    def move(self, pid: int, group: str) -> None:
+        """Put a process with all its threads into the group, in every hierarchy. 0 is the calling process. Raises `Vanished`."""
+        for _, tree in self._trees.values():
+            try:
+                tree.write(group, "cgroup.procs", str(pid))
+            except ProcessLookupError as error:
+                raise Permanent(f"process {pid} is over") from error
+            except OSError as error:
+                raise _meaning(group, error) from error
+
+    def kill(self, group: str) -> None:
+        """Kill every process in the group and below it. Returns when the kernel has been told."""
+        _refuse_root(group)
+        inside = (group, *self.walk(group).groups)
+        for hierarchy, tree in self._trees.values():
+            if hierarchy.version == 2 and tree.has(group, "cgroup.kill"):
+                with suppress(OSError):
+                    tree.write(group, "cgroup.kill", "1")
+        # those that are in a v1 tree alone, or on kernels before 5.14
+        for path in inside:
+            with suppress(Vanished):
+                for pid in self.pids(path):
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+
+    def remove(self, group: str, patience_s: float = 2.0) -> None:
+        """Remove the group and those below it from every hierarchy. Kills nothing; waits up to `patience_s` for dying processes to be gone.
+
+        Raises `Transient` where something still runs in it. A group that is not there is removed already.
+        """
+        _refuse_root(group)
+        until = time.monotonic() + patience_s
+        for _, tree in self._trees.values():
+            while True:
+                try:
+                    _remove_below(tree, group)
+                    break
+                except OSError as error:
+                    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+                        break
+                    if error.errno != errno.EBUSY:
+                        raise _meaning(group, error) from error
+                    if time.monotonic() >= until:
+                        raise Transient(f"/{group} in {tree.path} is still in use") from error
+                    time.sleep(_PAUSE_S)
+
+
+def _refuse_root(group: str) -> None:
+    if not group:
+        raise InvalidInput("group", group, "a group below the root", "the root is everybody's")
+
+
+def _remove_below(tree: Tree, group: str) -> None:
+    for name in tree.children(group):
+        _remove_below(tree, f"{group}/{name}")
+    tree.remove(group)
+
+
+def _pass_on(tree: Tree, above: str, controllers: frozenset[str]) -> None:
+    """Let the children of `above` have these controllers. One that cannot be passed on is missed by who needs it, with its name."""
+    try:
+        passed = tree.read(above, "cgroup.subtree_control").split()
+        offered = tree.read(above, "cgroup.controllers").split()
+    except OSError:
+        return
+    for controller in _PASSED_ON:
+        if controller in controllers and controller in offered and controller not in passed:
+            with suppress(OSError):
+                tree.write(above, "cgroup.subtree_control", f"+{controller}")
+
+
+def _fill_cpuset(tree: Tree, group: str, above: str) -> None:
+    for name in ("cpuset.cpus", "cpuset.mems"):
+        if not tree.read(group, name):
+            tree.write(group, name, tree.read(above, name))
+
+
+def _meaning(group: str, error: OSError) -> Permanent | Transient:
+    if error.errno in (errno.ENOENT, errno.ENODEV, errno.ENOTDIR):
+        return Vanished(f"/{group}: no such group")
+    if error.errno in (errno.EBUSY, errno.EINTR, errno.ENOMEM, errno.EAGAIN):
+        return Transient(f"/{group}: {error.strerror}")
+    return Permanent(f"/{group}: {error.strerror}")

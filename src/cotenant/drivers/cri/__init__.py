@@ -1,0 +1,1 @@
+"""The container runtime of one node, by Kubernetes' runtime interface (CRI)."""

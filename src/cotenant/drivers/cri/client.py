@@ -1,0 +1,187 @@
+"""Asks a container runtime over its socket.
+
+Problem: which pods and containers there are, and what their labels say, only the runtime knows without the API server. Choice: plain blocking calls
+with a deadline, over one channel that is made anew after the runtime was away; answers become values of our own. The library is loaded
+when first asked. Limits: CRI v1 (containerd from 1.6, CRI-O from 1.23); nothing is changed.
+
+Source: Kubernetes cri-api, pkg/apis/runtime/v1/api.proto; containerd's and CRI-O's verbose container status (`info`).
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from cotenant.drivers.cri.messages import CONTAINER_RUNNING, NETWORK_OF_NODE, SANDBOX_READY, SERVICE, messages
+from cotenant.model.errors import Permanent, Transient, Unsupported
+from cotenant.model.knob import Vanished
+from cotenant.model.labels import Labels
+
+NEEDS = "a container runtime that speaks CRI v1, and grpcio with protobuf"
+_MOST_BYTES = 16 << 20  # of one answer, as kubelet has it
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """A pod as the runtime has it."""
+
+    id: str
+    uid: str
+    namespace: str
+    name: str
+    ready: bool
+    created_at_ns: int
+    labels: Labels
+    annotations: Labels
+
+
+@dataclass(frozen=True, slots=True)
+class RunningContainer:
+    """A container that runs."""
+
+    id: str
+    sandbox_id: str
+    name: str
+    created_at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxNetwork:
+    """Where a pod's packets come from. On the node's own network there are no addresses of its own."""
+
+    addresses: tuple[str, ...]
+    of_node: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerLimits:
+    """What a container was started with, and its first process; None = not told."""
+
+    pid: int | None
+    cpu_request_m: int | None
+    cpu_limit_m: int | None
+    memory_limit_bytes: int | None
+
+
+class CriClient:
+    """One runtime at `socket`. All methods raise `Transient` where it does not answer, `Unsupported` where it does not speak CRI v1."""
+
+    def __init__(self, socket: str, timeout_s: float = 5.0) -> None:
+        self.socket = socket
+        self._timeout_s = timeout_s
+        self._channel: Any = None
+        self._grpc: Any = None
+        self._calls: dict[str, Any] = {}
+
+    def close(self) -> None:
+        """Let go of the socket; a later call connects again."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+            self._calls.clear()
+
+    def version(self) -> str:
+        """The runtime's name and version."""
+        answer = self._ask("Version")
+        return f"{answer.runtime_name} {answer.runtime_version}"
+
+    def sandboxes(self) -> tuple[Sandbox, ...]:
+        """All pods, also those that are over."""
+        return tuple(
+            Sandbox(
+                id=item.id,
+                uid=item.metadata.uid,
+                namespace=item.metadata.namespace,
+                name=item.metadata.name,
+                ready=item.state == SANDBOX_READY,
+                created_at_ns=item.created_at,
+                labels=Labels.of(dict(item.labels)),
+                annotations=Labels.of(dict(item.annotations)),
+            )
+            for item in self._ask("ListPodSandbox").items
+        )
+
+    def containers(self) -> tuple[RunningContainer, ...]:
+        """The containers that run."""
+        return tuple(
+            RunningContainer(item.id, item.pod_sandbox_id, item.metadata.name, item.created_at)
+            for item in self._ask("ListContainers").containers
+            if item.state == CONTAINER_RUNNING
+        )
+
+    def network(self, sandbox_id: str) -> SandboxNetwork:
+        """A pod's addresses. Raises `Vanished` where the runtime does not know it any more."""
+        status = self._ask("PodSandboxStatus", pod_sandbox_id=sandbox_id).status
+        told = (status.network.ip, *(each.ip for each in status.network.additional_ips))
+        of_node = status.linux.namespaces.options.network == NETWORK_OF_NODE
+        return SandboxNetwork(() if of_node else tuple(address for address in told if address), of_node)
+
+    def limits(self, container_id: str) -> ContainerLimits:
+        """A container's limits and first process. Raises `Vanished` where the runtime does not know it any more."""
+        answer = self._ask("ContainerStatus", container_id=container_id, verbose=True)
+        pid = _pid(dict(answer.info))
+        if not answer.status.HasField("resources"):
+            return ContainerLimits(pid, None, None, None)
+        linux = answer.status.resources.linux
+        request = (linux.cpu_shares * 1000 + 512) // 1024 if linux.cpu_shares > 2 else 0
+        limit = linux.cpu_quota * 1000 // linux.cpu_period if linux.cpu_quota > 0 and linux.cpu_period > 0 else 0
+        return ContainerLimits(pid, request, limit, max(0, linux.memory_limit_in_bytes))
+
+    def _ask(self, method: str, **fields: Any) -> Any:
+        try:
+            kinds = messages()
+            call = self._calls.get(method) or self._connect(method)
+        except ImportError as error:
+            raise Unsupported("pods by the container runtime", NEEDS) from error
+        try:
+            return call(kinds[f"{method}Request"](**fields), timeout=self._timeout_s)
+        except self._grpc.RpcError as error:
+            raise self._told(method, error) from error
+
+    def _connect(self, method: str) -> Any:
+        if self._channel is None:
+            self._grpc = importlib.import_module("grpc")
+            options = (
+                ("grpc.max_receive_message_length", _MOST_BYTES),
+                ("grpc.enable_http_proxy", 0),
+                ("grpc.use_local_subchannel_pool", 1),  # else a new channel waits out the back-off of the old one
+            )
+            self._channel = self._grpc.insecure_channel(f"unix://{self.socket}", options=options)
+        kinds = messages()
+        call = self._calls[method] = self._channel.unary_unary(
+            f"/{SERVICE}/{method}",
+            request_serializer=kinds[f"{method}Request"].SerializeToString,
+            response_deserializer=kinds[f"{method}Response"].FromString,
+        )
+        return call
+
+    def _told(self, method: str, error: Any) -> Exception:
+        codes, what = self._grpc.StatusCode, f"{self.socket}: {method}: {error.details()}"
+        match error.code():
+            case codes.UNIMPLEMENTED:
+                return Unsupported(f"{method} of {self.socket}", NEEDS)
+            case codes.NOT_FOUND:
+                return Vanished(what)
+            case codes.PERMISSION_DENIED | codes.UNAUTHENTICATED:
+                return Permanent(what)
+            case codes.UNAVAILABLE:
+                self.close()  # the next call connects at once: whoever asks has a pace of its own
+                return Transient(what)
+            case _:
+                return Transient(what)
+
+
+class _Info(msgspec.Struct, frozen=True):
+    """Of the verbose status, what both containerd and CRI-O put under the key `info`."""
+
+    pid: int = 0
+
+
+def _pid(info: dict[str, str]) -> int | None:
+    try:
+        return msgspec.json.decode(info.get("info", ""), type=_Info).pid or None
+    except (msgspec.DecodeError, UnicodeError):
+        return None

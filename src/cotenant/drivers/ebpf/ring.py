@@ -1,0 +1,52 @@
+"""Reads a BPF ring buffer through its mapping.
+
+Problem: late waits must reach the agent at once and cost nothing while there are none. Choice: the map's own descriptor becomes readable
+(poll, epoll, asyncio's add_reader) when something was written; reading is two mappings and no system call. Limits: one reader.
+
+Source: Linux, Documentation/bpf/ringbuf.rst: consumer page, producer page, data mapped twice in a row; 8-byte headers with a length whose two
+top bits mean "being written" and "discarded".
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+
+_BUSY = 1 << 31
+_DISCARDED = 1 << 30
+_HEADER = 8
+
+
+class Ring:
+    """The reading side of one ring of `size` bytes."""
+
+    def __init__(self, fd: int, size: int) -> None:
+        self.fd = fd
+        self._mask = size - 1
+        page = mmap.PAGESIZE
+        self._own = mmap.mmap(fd, page, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+        self._theirs = mmap.mmap(fd, page + 2 * size, mmap.MAP_SHARED, mmap.PROT_READ, offset=page)
+
+    def drain(self) -> list[bytes]:
+        """All records written so far, oldest first, taken out of the ring."""
+        records: list[bytes] = []
+        position = int.from_bytes(self._own[:8], "little")
+        end = int.from_bytes(self._theirs[:8], "little")
+        while position < end:
+            at = mmap.PAGESIZE + (position & self._mask)
+            header = int.from_bytes(self._theirs[at : at + 4], "little")
+            if header & _BUSY:
+                break
+            size = header & ~_DISCARDED
+            if not header & _DISCARDED:
+                records.append(self._theirs[at + _HEADER : at + _HEADER + size])
+            position += (_HEADER + size + 7) & ~7
+        consumed = ctypes.c_uint64.from_buffer(self._own)  # one store of eight bytes, as the kernel reads it
+        consumed.value = position
+        del consumed  # it would keep the mapping from being closed
+        return records
+
+    def close(self) -> None:
+        """Let go of the mappings."""
+        self._own.close()
+        self._theirs.close()

@@ -1,0 +1,1 @@
+"""Accelerators of one machine."""

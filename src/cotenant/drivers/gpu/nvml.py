@@ -1,0 +1,206 @@
+"""NVIDIA GPUs by NVML: use, memory, who runs on them, and whether they are well.
+
+Problem: the library and its driver are missing on most machines, single questions are refused on some models, and a GPU that fell off its bus
+must not cost the others. Choice: `pynvml` is loaded when first read, or the library is given as an object with the same functions; every question is
+asked by itself, and one that a model does not answer is a gap. A GPU is not well when it is lost, has uncorrected memory errors since the driver
+started, waits for a reset to replace memory, or raised a critical error of its own; it stays so until it is read by a new reader. Errors
+that a program causes do not count. Limits: what a whole GPU does, not its MIG slices; utilisation is of the driver's last sampling period.
+
+Source: NVML API reference; NVIDIA, "Xid errors" (which codes are an application's).
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from cotenant.model.counters import Gap, GpuCounters
+from cotenant.model.errors import Permanent, Transient, Unsupported
+
+NEEDS = "an NVIDIA GPU with its driver, and nvidia-ml-py"
+# Raised by what a program did: illegal access, stopped or preempted work, its own page faults and time-outs.
+APPLICATION_XIDS = frozenset((13, 31, 43, 45, 68, 109))
+_MOST_EVENTS = 64  # taken in one reading
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(slots=True)
+class _Device:
+    """A GPU between two readings."""
+
+    index: int
+    handle: Any
+    uuid: str
+    name: str
+    memory_total_bytes: int = 0
+    sick: str = ""  # why it is not well; stays
+
+
+class GpuReader:
+    """Meets drivers/cgroup/sensor.Accelerators. `library`: pynvml, or what behaves as it; None = load it when first read."""
+
+    def __init__(self, library: Any = None) -> None:
+        self._given = library
+        self._nvml: Any = None
+        self._devices: list[_Device] = []
+        self._events: Any = None
+        self._gaps: dict[str, Gap] = {}
+
+    def read(self) -> tuple[GpuCounters, ...]:
+        """All GPUs now. Raises `Unsupported` without library or driver, `Transient` where the driver does not answer for a moment."""
+        if self._nvml is None:
+            self._start()
+        self._take_events()
+        return tuple(self._counters(device) for device in self._devices)
+
+    def gaps(self) -> tuple[Gap, ...]:
+        """What single models did not tell so far, and who is not well and why."""
+        sick = (Gap(f"GPU {device.index} in good health", device.sick) for device in self._devices if device.sick)
+        return (*self._gaps.values(), *sick)
+
+    def close(self) -> None:
+        """Let go of the driver; a later reading starts again."""
+        if self._nvml is not None:
+            nvml, self._nvml = self._nvml, None
+            self._devices, self._events = [], None
+            try:
+                nvml.nvmlShutdown()
+            except nvml.NVMLError as error:
+                raise Transient(f"NVML does not shut down: {error}") from error
+
+    def _start(self) -> None:
+        try:
+            nvml = self._given if self._given is not None else importlib.import_module("pynvml")
+        except ImportError as error:
+            raise Unsupported("GPU counters", NEEDS) from error
+        try:
+            nvml.nvmlInit()
+        except nvml.NVMLError as error:
+            if error.value in (nvml.NVML_ERROR_LIBRARY_NOT_FOUND, nvml.NVML_ERROR_DRIVER_NOT_LOADED):
+                raise Unsupported("GPU counters", NEEDS) from error
+            raise Transient(f"NVML does not start: {error}", retry_after_s=30.0) from error
+        self._nvml = nvml
+        try:
+            self._devices = [self._found(index) for index in range(nvml.nvmlDeviceGetCount())]
+        except nvml.NVMLError as error:
+            self.close()
+            raise Transient(f"NVML does not list its GPUs: {error}", retry_after_s=30.0) from error
+        self._listen()
+
+    def _found(self, index: int) -> _Device:
+        handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
+        uuid, name = self._nvml.nvmlDeviceGetUUID(handle), self._nvml.nvmlDeviceGetName(handle)
+        return _Device(index, handle, _text(uuid), _text(name))
+
+    def _listen(self) -> None:
+        """Ask to be told of critical errors; models that cannot are a gap."""
+        nvml = self._nvml
+        try:
+            self._events = nvml.nvmlEventSetCreate()
+            for device in self._devices:
+                nvml.nvmlDeviceRegisterEvents(device.handle, nvml.nvmlEventTypeXidCriticalError, self._events)
+        except nvml.NVMLError as error:
+            self._gaps["xid"] = Gap("critical GPU errors", f"a driver that tells them ({error})")
+
+    def _take_events(self) -> None:
+        nvml = self._nvml
+        if self._events is None:
+            return
+        by_uuid = {device.uuid: device for device in self._devices}
+        for _ in range(_MOST_EVENTS):
+            try:
+                event = nvml.nvmlEventSetWait_v2(self._events, 0)
+                uuid = _text(nvml.nvmlDeviceGetUUID(event.device))
+            except nvml.NVMLError as error:
+                if error.value == nvml.NVML_ERROR_TIMEOUT:
+                    return
+                self._gaps["xid"] = Gap("critical GPU errors", f"a driver that tells them ({error})")
+                return
+            device = by_uuid.get(uuid)
+            if device is not None and event.eventData not in APPLICATION_XIDS:
+                device.sick = device.sick or f"Xid {event.eventData}"
+
+    def _counters(self, device: _Device) -> GpuCounters:
+        nvml, handle = self._nvml, device.handle
+        memory = self._ask(device, "memory", lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
+        rates = self._ask(device, "utilisation", lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
+        if memory is not None:
+            device.memory_total_bytes = int(memory.total)
+        self._look_after(device)
+        return GpuCounters(
+            index=device.index,
+            uuid=device.uuid,
+            name=device.name,
+            healthy=not device.sick,
+            utilisation_percent=0 if rates is None else int(rates.gpu),
+            memory_total_bytes=device.memory_total_bytes,
+            memory_used_bytes=0 if memory is None else int(memory.used),
+            processes=self._processes(device),
+        )
+
+    def _look_after(self, device: _Device) -> None:
+        nvml, handle = self._nvml, device.handle
+        if device.sick:
+            return
+        errors = self._ask(
+            device,
+            "uncorrected memory errors",
+            lambda: nvml.nvmlDeviceGetTotalEccErrors(
+                handle, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
+            ),
+        )
+        rows = self._ask(device, "remapped rows", lambda: nvml.nvmlDeviceGetRemappedRows(handle))
+        if errors:
+            device.sick = f"{errors} uncorrected memory errors since its driver started"
+        elif rows is not None and (rows[2] or rows[3]):  # corrected, uncorrected, pending, failed
+            device.sick = (
+                "memory that failed to be replaced" if rows[3] else "memory that waits for a reset to be replaced"
+            )
+
+    def _processes(self, device: _Device) -> tuple[tuple[int, int], ...]:
+        nvml, handle = self._nvml, device.handle
+        used: dict[int, int] = {}
+        for what, ask in (
+            ("compute processes", nvml.nvmlDeviceGetComputeRunningProcesses),
+            ("graphics processes", nvml.nvmlDeviceGetGraphicsRunningProcesses),
+        ):
+            for process in self._ask(device, what, partial(ask, handle)) or ():
+                # A process that draws and computes is in both lists with the same amount.
+                used[process.pid] = max(used.get(process.pid, 0), int(process.usedGpuMemory or 0))
+        return tuple(sorted(used.items()))
+
+    def _ask(self, device: _Device, what: str, ask: Callable[[], _Answer]) -> _Answer | None:
+        """One question; None where this model does not answer it. A lost GPU is not well from then on."""
+        nvml = self._nvml
+        try:
+            return ask()
+        except nvml.NVMLError as error:
+            match error.value:
+                case nvml.NVML_ERROR_NOT_SUPPORTED | nvml.NVML_ERROR_FUNCTION_NOT_FOUND | nvml.NVML_ERROR_NO_PERMISSION:
+                    self._gaps[what] = Gap(f"{what} of GPUs", f"a model and driver that tell them ({error})")
+                case nvml.NVML_ERROR_GPU_IS_LOST:
+                    device.sick = "lost: it does not answer any more"
+                case nvml.NVML_ERROR_UNINITIALIZED:
+                    self._nvml = None
+                    raise Transient("NVML was shut down by somebody else in this process") from error
+                case _:
+                    raise Permanent(f"GPU {device.index}: {what}: {error}") from error
+            return None
+
+
+def working_reader(library: Any = None) -> GpuReader:
+    """A reader whose first reading went well. Raises as `read`; nothing is tried again then."""
+    reader = GpuReader(library)
+    try:
+        reader.read()
+    except BaseException:
+        reader.close()
+        raise
+    return reader
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

@@ -1,0 +1,1 @@
+"""What a kubelet leaves on its node: names of cgroups, and folders of pods."""

@@ -1,0 +1,121 @@
+"""The founding layout of pods: one folder a pod with a `pod.info` in it.
+
+Problem: the founding agent found pods by `KUBELET/pods/*/pod.info`: namespace, name, UID, QoS class, tenant. Its documents name the fields and not the
+syntax. Choice: a JSON object, or lines of `key=value` or `key: value`; keys in any of the usual spellings. The folder's name is the UID where none is
+said. The pods' groups come from the tree by UID. Limits: a pod without a group of kubelet's is left out; a file that cannot be read or makes no sense
+is passed over and named in `wrong`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import re
+import stat
+from pathlib import Path
+
+import msgspec
+
+from cotenant.drivers.kubelet.declared import DeclaredPod, join
+from cotenant.drivers.kubelet.tree import KubepodsTree
+from cotenant.model.errors import InvalidInput, Transient, Unsupported
+from cotenant.model.node_pod import NodePod
+from cotenant.model.qos import KubernetesQoS, QoSClass, qos_of_label
+
+PODS = "/var/lib/kubelet/pods"
+NAME = "pod.info"
+_MOST_BYTES = 64 * 1024
+_LINE = re.compile(r"\s*([A-Za-z][A-Za-z0-9_.-]*)\s*[=:]\s*(.*?)\s*")
+_KEYS = {
+    "namespace": "namespace",
+    "name": "name",
+    "podname": "name",
+    "uid": "uid",
+    "poduid": "uid",
+    "qos": "qos",
+    "qosclass": "qos",
+    "tenant": "tenant",
+    "tenantid": "tenant",
+}
+_KUBERNETES = {qos.value.lower(): qos for qos in KubernetesQoS}
+
+
+def parse_pod_info(text: str, folder: str = "") -> DeclaredPod:
+    """Read one file. `folder`: the UID where none is said. Raises `InvalidInput` where there is no name, UID or known class in it."""
+    said = _pairs(text)
+    uid = said.get("uid", "") or folder
+    if not uid or not said.get("name"):
+        raise InvalidInput("pod.info", text[:60], "at least a name and a UID, as JSON or as lines of key=value")
+    written = said.get("qos", "")
+    qos, kubernetes = qos_of_label(written.upper()), _KUBERNETES.get(written.lower().replace("-", ""))
+    if written and qos is QoSClass.NONE and kubernetes is None:
+        raise InvalidInput("pod.info qos", written, "a class of Koordinator's or of Kubernetes'")
+    return DeclaredPod(
+        uid=uid,
+        namespace=said.get("namespace", ""),
+        name=said["name"],
+        qos=qos,
+        tenant=said.get("tenant", ""),
+        kubernetes_qos=kubernetes,
+    )
+
+
+class PodInfo:
+    """Meets engine/node_ports.Discovery: the files below `folder`, with the groups of `tree`."""
+
+    def __init__(self, tree: KubepodsTree, folder: str = PODS) -> None:
+        self._tree = tree
+        self._folder = Path(folder)
+        self.wrong: tuple[str, ...] = ()  # of the last reading: which files say nothing, and why
+
+    async def pods(self) -> tuple[NodePod, ...]:
+        """All pods that have both a file and a group. Raises `Unsupported` where there is no such folder."""
+        return await asyncio.to_thread(self.read)
+
+    def read(self) -> tuple[NodePod, ...]:
+        """The same, blocking."""
+        try:
+            folders = sorted(entry.name for entry in os.scandir(self._folder) if entry.is_dir(follow_symlinks=False))
+        except FileNotFoundError as error:
+            raise Unsupported("pods by pod.info", f"the folder {self._folder}") from error
+        except OSError as error:
+            raise Transient(f"{self._folder}: {error.strerror}") from error
+        declared: list[DeclaredPod] = []
+        wrong: list[str] = []
+        for name in folders:
+            try:
+                declared.append(parse_pod_info(_text(self._folder / name / NAME), name))
+            except FileNotFoundError:
+                continue  # a pod of somebody else, or gone
+            except (OSError, InvalidInput) as error:
+                wrong.append(f"{name}/{NAME}: {error}")
+        self.wrong = tuple(wrong)
+        uids = {pod.uid for pod in declared}
+        return join((pod for pod in self._tree.read() if pod.uid in uids), declared)
+
+
+def _pairs(text: str) -> dict[str, str]:
+    if text.lstrip().startswith("{"):
+        try:
+            found = msgspec.json.decode(text, type=dict[str, object])
+        except (msgspec.DecodeError, UnicodeError) as error:
+            raise InvalidInput("pod.info", text[:60], f"a JSON object ({error})") from error
+        pairs = {key: value for key, value in found.items() if isinstance(value, str)}
+    else:
+        matches = (_LINE.fullmatch(line) for line in text.splitlines() if not line.lstrip().startswith("#"))
+        pairs = {match[1]: match[2].strip("\"'") for match in matches if match is not None}
+    known = ((_KEYS.get(re.sub(r"[^a-z]", "", key.lower())), value) for key, value in pairs.items())
+    return {key: value for key, value in known if key is not None}
+
+
+def _text(path: Path) -> str:
+    """A small regular file, links not followed."""
+    at = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        seen = os.fstat(at)
+        if not stat.S_ISREG(seen.st_mode) or seen.st_size > _MOST_BYTES:
+            raise OSError(errno.EFBIG, f"not a file of at most {_MOST_BYTES} bytes")
+        return os.read(at, _MOST_BYTES).decode("utf-8", "replace")
+    finally:
+        os.close(at)

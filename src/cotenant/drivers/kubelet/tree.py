@@ -1,0 +1,222 @@
+"""Pods as the cgroup tree alone tells them.
+
+Problem: with kubelet, runtime and API server all away, who runs here and who must not be squeezed still has to be known. Choice: kubelet's own groups:
+the class from the folder a pod stands in, containers from the groups below it, their limits from the files. The numbers are read when a
+group is first seen and kept while it is the same group: later they may be ours, and a limit taken from our own quota would grow with it.
+Limits: no names, labels or priorities; a sandbox counts as a container; memory requests are not in any file; a CPU request is as exact as the
+weight it was made into. An in-place resize is seen only by who reads the API or the runtime.
+
+Source: kubelet's conversion of requests to shares; runc's of shares to weights (2..262144 onto 1..10000).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from cotenant.drivers.cgroup.files import Tree, parts_of
+from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.translation import LEAST_SHARES, MOST_SHARES, cpu_max_of, memory_max_of
+from cotenant.drivers.kubelet.names import ContainerGroup, PodGroup, best_effort_group, is_root, read_group
+from cotenant.model.errors import InvalidInput, Transient, Unsupported
+from cotenant.model.knob import Knob
+from cotenant.model.knob_values import parse_bytes, parse_cpu_max
+from cotenant.model.node_pod import NodeContainer, NodePod
+from cotenant.model.qos import QoSClass, effective_class, effective_qos, raw_class
+
+_ROOT_DEPTH = 3  # groups above kubelet's root are looked at so deep
+_MOST_WEIGHT = 10_000
+_MOST_ABOVE = 4_000  # groups that are looked at for the root
+
+
+@dataclass(frozen=True, slots=True)
+class _Amounts:
+    """What a container's files said when its group was first seen."""
+
+    cpu_request_m: int = 0
+    cpu_limit_m: int = 0
+    memory_limit_bytes: int = 0
+
+
+class KubepodsTree:
+    """Meets engine/node_ports.Discovery; several discoveries may share one. Holds a descriptor a tree until `close`."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._trees: dict[str, Tree] = {}
+        self._amounts: dict[tuple[str, int], _Amounts] = {}  # by group and its inode
+        self._roots: tuple[str, ...] = ()
+        self._listed: frozenset[str] = frozenset()  # groups of classes and pods, as of the last look
+        self._one_at_a_time = threading.Lock()
+        names = layout.by_controller.get("cpu") or layout.unified or layout.hierarchies[0]
+        self._first = self._opened(names.path)
+
+    def close(self) -> None:
+        """Let go of the trees."""
+        for tree in self._trees.values():
+            tree.close()
+        self._trees.clear()
+
+    async def pods(self) -> tuple[NodePod, ...]:
+        """All pods of kubelet's groups. Raises `Transient` where the tree cannot be read, `Unsupported` where kubelet has no group."""
+        return await asyncio.to_thread(self.read)
+
+    def read(self) -> tuple[NodePod, ...]:
+        """The same, blocking."""
+        with self._one_at_a_time:
+            return self._read()
+
+    def _read(self) -> tuple[NodePod, ...]:
+        self._roots = self._find_roots()
+        if not self._roots:
+            raise Unsupported("pods by their cgroups", "a kubelet's group (kubepods) in the cgroup tree")
+        pods: dict[str, PodGroup] = {}
+        containers: dict[str, list[ContainerGroup]] = {}
+        for root in self._roots:
+            for group in self._below(root):
+                match read_group(group):
+                    case PodGroup() as pod:
+                        pods[pod.uid] = pod
+                    case ContainerGroup() as container:
+                        containers.setdefault(container.pod.uid, []).append(container)
+        kept: dict[tuple[str, int], _Amounts] = {}
+        found = tuple(self._pod(pod, containers.get(uid, []), kept) for uid, pod in sorted(pods.items()))
+        self._amounts = kept  # of groups that are gone nothing is kept
+        return found
+
+    def changed(self) -> bool:
+        """Whether pods' groups came or went since it was last asked: a listing of three folders, cheap enough for each half second.
+
+        False while kubelet's root is not known, and where the tree cannot be read: the next reading says so.
+        """
+        listed: set[str] = set()
+        try:
+            for root in self._roots:
+                for first in self._children(root):
+                    listed.add(first)
+                    if not isinstance(read_group(first), PodGroup):
+                        listed.update(self._children(first))
+        except Transient:
+            return False
+        before, self._listed = self._listed, frozenset(listed)
+        return self._listed != before
+
+    def best_effort_group(self) -> str | None:
+        """The group that holds all best-effort pods, as of the last reading; None where there is none."""
+        for root in self._roots:
+            group = best_effort_group(root)
+            if self._first.exists(group):
+                return group
+        return None
+
+    def _find_roots(self) -> tuple[str, ...]:
+        found: list[str] = []
+        level, looked = [""], 0
+        for _ in range(_ROOT_DEPTH):
+            below: list[str] = []
+            for group in level:
+                for child in self._children(group):
+                    looked += 1
+                    if is_root(child.rpartition("/")[2]):
+                        found.append(child)
+                    else:
+                        below.append(child)
+            if found or looked > _MOST_ABOVE:
+                break
+            level = below
+        return tuple(found)
+
+    def _below(self, root: str) -> Iterator[str]:
+        """Groups of classes, pods and containers; nothing below containers."""
+        for first in self._children(root):
+            yield first
+            for second in self._children(first):
+                yield second
+                if isinstance(read_group(second), PodGroup):
+                    yield from self._children(second)
+
+    def _children(self, group: str) -> list[str]:
+        try:
+            return [f"{group}/{name}" if group else name for name in self._first.children(group)]
+        except FileNotFoundError:
+            return []  # gone meanwhile
+        except OSError as error:
+            raise Transient(f"cgroup /{group}: {error.strerror}") from error
+
+    def _pod(self, pod: PodGroup, containers: list[ContainerGroup], kept: dict[tuple[str, int], _Amounts]) -> NodePod:
+        qos = effective_qos(QoSClass.NONE, pod.qos)
+        band = effective_class(raw_class(None, None), qos)
+        return NodePod(
+            uid=pod.uid,
+            namespace="",
+            name=pod.uid,
+            group=pod.group,
+            qos=qos,
+            kubernetes_qos=pod.qos,
+            priority_class=band,
+            containers=tuple(self._container(one, kept) for one in sorted(containers, key=lambda one: one.group)),
+        )
+
+    def _container(self, one: ContainerGroup, kept: dict[tuple[str, int], _Amounts]) -> NodeContainer:
+        key = (one.group, self._inode(one.group))
+        amounts = kept[key] = self._amounts.get(key) or self._read_amounts(one.group)
+        return NodeContainer(
+            name=one.container_id[:12],
+            group=one.group,
+            container_id=one.container_id,
+            cpu_request_m=amounts.cpu_request_m,
+            cpu_limit_m=amounts.cpu_limit_m,
+            memory_limit_bytes=amounts.memory_limit_bytes,
+        )
+
+    def _inode(self, group: str) -> int:
+        with suppress(OSError), self._first.folder(parts_of(group)) as at:
+            return os.fstat(at).st_ino
+        return 0
+
+    def _read_amounts(self, group: str) -> _Amounts:
+        request = limit = memory = 0
+        with suppress(OSError, InvalidInput, ValueError):
+            if self._layout.version("cpu") == 1:
+                request = _request_of_shares(int(self._text("cpu", group, "cpu.shares")))
+                told = cpu_max_of(
+                    self._text("cpu", group, "cpu.cfs_quota_us"), self._text("cpu", group, "cpu.cfs_period_us")
+                )
+            else:
+                weight = int(self._text("cpu", group, "cpu.weight"))
+                request = _request_of_shares(
+                    LEAST_SHARES + (weight - 1) * (MOST_SHARES - LEAST_SHARES) // (_MOST_WEIGHT - 1)
+                )
+                told = parse_cpu_max(self._text("cpu", group, "cpu.max"))
+            limit = told.cpu_m or 0
+        with suppress(OSError, InvalidInput, ValueError):
+            if self._layout.version("memory") == 1:
+                text = memory_max_of(self._text("memory", group, "memory.limit_in_bytes"))
+            else:
+                text = self._text("memory", group, "memory.max")
+            memory = parse_bytes(Knob.MEMORY_MAX, text) or 0
+        return _Amounts(request, limit, memory)
+
+    def _text(self, controller: str, group: str, name: str) -> str:
+        hierarchy = self._layout.by_controller.get(controller)
+        if hierarchy is None:
+            raise FileNotFoundError(name)
+        return self._opened(hierarchy.path).read(group, name)
+
+    def _opened(self, path: str) -> Tree:
+        tree = self._trees.get(path)
+        if tree is None:
+            try:
+                tree = self._trees[path] = Tree(path)
+            except OSError as error:
+                raise Unsupported(f"cgroups at {path}", f"a tree that can be opened: {error.strerror}") from error
+        return tree
+
+
+def _request_of_shares(shares: int) -> int:
+    """Milli-CPU that kubelet made into so many shares. The least there is stands for no request."""
+    return 0 if shares <= LEAST_SHARES else (shares * 1000 + 512) // 1024

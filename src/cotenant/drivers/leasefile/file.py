@@ -1,0 +1,241 @@
+"""The state file of leases: what stood before each knob that is turned, on disk before it is turned.
+
+Problem: after kill -9 or a full disk, every knob must still find its way back. Choice: one file of JSON lines in a folder of its own (`lines.py`),
+appended; a durable write returns after fdatasync, one for a whole batch. It is written anew (beside, synced, renamed, folder synced) when it
+is opened and when it has grown. The folder is locked while it is open. A write that fails is taken back, so that the file never
+ends in half a line; what only notes progress is owed and written with the next call. A file with unreadable lines is kept aside under a
+name of its own, and the readable leases are handed out all the same. Leases of an earlier boot are not: their groups went with it.
+
+Limits: one file system, local; on one that does not honour fsync, a crash of the machine may lose lines, but then the knobs are gone too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cotenant.drivers.leasefile.lines import VERSION, Content, Drop, Keep, Opened, encode, read
+from cotenant.model.errors import InvalidInput, Permanent, Transient
+from cotenant.model.knob import Lease, Target
+
+NAME = "leases.jsonl"
+LOCK = "lock"
+MOST_ASIDE = 100
+_SPARE_LINES = 1000  # of lines that say nothing any more, before the file is written anew
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What stood in the file when it was opened."""
+
+    leases: tuple[Lease, ...]  # of this boot
+    earlier_boot: int = 0  # leases of an earlier boot, dropped
+    faults: tuple[InvalidInput, ...] = ()  # a line each
+    aside: Path | None = None  # where the file with faults was kept
+    torn: bool = False
+
+
+class LeaseFile:
+    """Opens the file of a folder and holds its lock until `close`. Raises `Permanent` where another process has it, `InvalidInput` for a file of
+    another version, `Transient` where the folder cannot be used now."""
+
+    def __init__(self, folder: Path, boot_id: str) -> None:
+        self._path = folder / NAME
+        self._folder = folder
+        self._boot_id = boot_id
+        self._live: dict[Target, Lease] = {}
+        self._owed: dict[Target, bytes] = {}  # notes and drops that could not be written
+        self._size = self._lines = 0
+        self._fd = -1
+        self.syncs = 0  # of the file, since it was opened
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = _lock(folder)
+        except OSError as error:
+            raise Transient(f"{folder}: {error.strerror}") from error
+        try:
+            self.found = self._take_over()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the file and the lock."""
+        for fd in (self._fd, self._lock):
+            if fd >= 0:
+                os.close(fd)
+        self._fd = self._lock = -1
+
+    def keep(self, leases: Sequence[Lease], *, durable: bool) -> None:
+        """Write these leases down. `durable`: all of them are on disk on return, or `Transient` is raised and none counts as kept. Else it is a
+        note, which is owed where it cannot be written now."""
+        lines = {lease.target: encode(Keep(lease)) for lease in leases}
+        try:
+            self._append({**self._owed, **lines}, sync=durable)
+        except OSError as error:
+            if durable:
+                raise Transient(f"{self._path}: {error.strerror}") from error
+            self._owed.update(lines)
+        self._live.update((lease.target, lease) for lease in leases)
+
+    def drop(self, targets: Sequence[Target]) -> None:
+        """These are over. Owed where it cannot be written now."""
+        lines = {target: encode(Drop(target)) for target in targets if self._live.pop(target, None) is not None}
+        try:
+            self._append({**self._owed, **lines}, sync=False)
+        except OSError:
+            self._owed.update(lines)
+        self._renew_if_long()
+
+    def settle(self) -> bool:
+        """Write what is owed; whether nothing is any more."""
+        with contextlib.suppress(OSError):
+            self._append(self._owed, sync=False)
+        return not self._owed
+
+    def leases(self) -> tuple[Lease, ...]:
+        """What the file says, or will once it can be written."""
+        return tuple(self._live.values())
+
+    def _take_over(self) -> Found:
+        try:
+            data = self._path.read_bytes() if self._path.exists() else b""
+        except OSError as error:
+            raise Transient(f"{self._path}: {error.strerror}") from error
+        content = read(str(self._path), data)
+        aside = self._keep_aside(data) if content.faults else None
+        here = content.leases if content.boot in (self._boot_id, None) else ()
+        self._live = {lease.target: lease for lease in here}
+        try:
+            self._write_anew()
+        except OSError as error:
+            self._go_on_with(content, data, error)
+        return Found(here, len(content.leases) - len(here), content.faults, aside, content.torn)
+
+    def _go_on_with(self, content: Content, data: bytes, error: OSError) -> None:
+        """No room to write anew: the old file goes on where it says what is true, so that its leases can be ended."""
+        if content.boot != self._boot_id or content.faults:
+            raise Transient(f"{self._path}: {error.strerror}") from error
+        self._fd = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        self._size, self._lines = data.rfind(b"\n") + 1, content.lines
+        os.ftruncate(self._fd, self._size)
+
+    def _append(self, lines: dict[Target, bytes], *, sync: bool) -> None:
+        data = b"".join(lines.values())
+        try:
+            at = self._size
+            while at - self._size < len(data):
+                at += os.pwrite(self._fd, data[at - self._size :], at)
+            if sync:
+                os.fdatasync(self._fd)
+                self.syncs += 1
+        except OSError:
+            os.ftruncate(self._fd, self._size)
+            raise
+        self._size += len(data)
+        self._lines += len(lines)
+        self._owed.clear()
+
+    def _renew_if_long(self) -> None:
+        if self._lines > _SPARE_LINES + 4 * len(self._live):
+            with contextlib.suppress(OSError):
+                self._write_anew()
+
+    def _write_anew(self) -> None:
+        beside = self._path.with_suffix(".new")
+        first = encode(Opened(VERSION, self._boot_id))
+        data = first + b"".join(encode(Keep(lease)) for lease in self._live.values())
+        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            at = 0
+            while at < len(data):
+                at += os.pwrite(fd, data[at:], at)
+            os.fsync(fd)
+            os.rename(beside, self._path)
+        except OSError:
+            os.close(fd)
+            with contextlib.suppress(OSError):
+                beside.unlink()
+            raise
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd, self._size, self._lines = fd, len(data), 1 + len(self._live)
+        self._owed.clear()
+        _sync_folder(self._folder)
+
+    def _keep_aside(self, data: bytes) -> Path:
+        for number in range(1, MOST_ASIDE + 1):
+            aside = self._path.with_suffix(f".bad-{number}")
+            try:
+                with aside.open("xb") as out:
+                    os.fchmod(out.fileno(), 0o600)
+                    out.write(data)
+                    out.flush()
+                    os.fsync(out.fileno())
+            except FileExistsError:
+                continue
+            except OSError as error:
+                with contextlib.suppress(OSError):
+                    aside.unlink()
+                raise Transient(f"{aside}: {error.strerror}") from error
+            _sync_folder(self._folder)
+            return aside
+        raise Permanent(f"{self._folder} has {MOST_ASIDE} unreadable state files aside; look at them and remove them")
+
+
+def read_only(folder: Path) -> Content:
+    """What a folder's file says now, without taking it over. Raises `Transient`, `InvalidInput`."""
+    path = folder / NAME
+    try:
+        return read(str(path), path.read_bytes())
+    except FileNotFoundError:
+        return Content(None, ())
+    except OSError as error:
+        raise Transient(f"{path}: {error.strerror}") from error
+
+
+def held_by(folder: Path) -> int | None:
+    """The process that has the folder open; None: nobody has. 0: somebody whose number is not known."""
+    try:
+        fd = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        number = os.pread(fd, 32, 0).strip()
+        return int(number) if number.isdigit() else 0
+    finally:
+        os.close(fd)
+    return None
+
+
+def asides(folder: Path) -> tuple[Path, ...]:
+    """Unreadable state files that were kept aside and that nobody has removed."""
+    return tuple(sorted(folder.glob(Path(NAME).with_suffix(".bad-*").name)))
+
+
+def _lock(folder: Path) -> int:
+    fd = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        holder = os.pread(fd, 32, 0).decode(errors="replace").strip()
+        os.close(fd)
+        raise Permanent(f"another keeper (process {holder or 'unknown'}) has {folder}") from error
+    with contextlib.suppress(OSError):  # for people only; a full disk must not stop a restore
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    return fd
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

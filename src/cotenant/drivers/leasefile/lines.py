@@ -1,0 +1,114 @@
+"""The state file's lines: what one says, and what is wrong with one that cannot be read.
+
+Problem: a file that a crash may cut off anywhere must give every lease that it still has, and say of the rest which field is wrong. Choice: one
+JSON object a line. The first names the format's version and the boot; each further one keeps a lease or drops one; the last word on a target counts.
+Only a line that ends in a line feed was ever promised to anybody, so a last one without is no fault. Limits: a lease changed on the disk into
+another valid one is not noticed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import msgspec
+
+from cotenant.model.errors import CotenantError, InvalidInput
+from cotenant.model.knob import Lease, LeaseState, Target
+
+VERSION: Final = 1
+LIVE = (LeaseState.INTENDED, LeaseState.HELD, LeaseState.RESTORING)
+
+
+class Opened(msgspec.Struct, tag_field="op", tag="opened", frozen=True):
+    """The first line."""
+
+    version: Literal[1]
+    boot: str
+
+
+class Keep(msgspec.Struct, tag_field="op", tag="keep", frozen=True):
+    """The lease as it is now."""
+
+    lease: Lease
+
+
+class Drop(msgspec.Struct, tag_field="op", tag="drop", frozen=True):
+    """The lease is over."""
+
+    target: Target
+
+
+Line = Opened | Keep | Drop
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a state file says."""
+
+    boot: str | None  # None: the first line could not be read, or there is none
+    leases: tuple[Lease, ...]
+    faults: tuple[InvalidInput, ...] = ()
+    torn: bool = False  # the last line was cut off
+    lines: int = 0
+
+
+def encode(line: Line) -> bytes:
+    """With its line feed. Raises `InvalidInput` for a group whose name is no Unicode text."""
+    try:
+        return msgspec.json.encode(line) + b"\n"
+    except UnicodeEncodeError as error:
+        raise InvalidInput("group", repr(line), "a name in UTF-8") from error
+
+
+def read(name: str, data: bytes) -> Content:
+    """All that can be read, and a fault for each line that cannot. Raises `InvalidInput` for a file of another version."""
+    *whole, rest = data.split(b"\n")
+    boot: str | None = None
+    live: dict[Target, Lease] = {}
+    faults: list[InvalidInput] = []
+    for number, text in enumerate(whole, start=1):
+        if number == 1:
+            _check_version(name, text)
+        try:
+            line = msgspec.json.decode(text, type=Line)
+        except (msgspec.MsgspecError, CotenantError, UnicodeDecodeError, RecursionError) as error:
+            faults.append(_fault(name, number, text, error))
+            continue
+        match line:
+            case Opened(boot=boot) if number == 1:
+                pass
+            case Opened():
+                faults.append(InvalidInput(f"{name}:{number}", text.decode(), "a lease", "only line 1 opens"))
+            case Keep(lease=lease) if lease.state not in LIVE:
+                faults.append(InvalidInput(f"{name}:{number}: lease.state", lease.state, f"one of {', '.join(LIVE)}"))
+            case Keep(lease=lease):
+                live[lease.target] = lease
+            case Drop(target=target):
+                live.pop(target, None)
+    return Content(boot, tuple(live.values()), tuple(faults), bool(rest), len(whole))
+
+
+def _check_version(name: str, text: bytes) -> None:
+    """Another version's file is left as it is: who wrote it can give its leases back."""
+    try:
+        version = msgspec.json.decode(text, type=_AnyVersion).version
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return
+    if version != VERSION:
+        raise InvalidInput(
+            f"{name}: version", version, str(VERSION), "let the keeper that wrote it give its leases back first"
+        )
+
+
+class _AnyVersion(msgspec.Struct):
+    version: int
+
+
+def _fault(name: str, number: int, text: bytes, error: Exception) -> InvalidInput:
+    told = str(error)
+    where = told.rpartition("`$")[2].strip("`.") if "`$" in told else ""  # msgspec's path of the field
+    field = f"{name}:{number}" + (f": {where}" if where else "")
+    if isinstance(error, InvalidInput):
+        return InvalidInput(f"{field}: {error.field}", str(error.value), error.expected)
+    return InvalidInput(field, text[:80].decode("utf-8", "replace"), "a lease kept or dropped", told)

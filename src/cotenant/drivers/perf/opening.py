@@ -1,0 +1,111 @@
+"""Opens counters of the kernel's performance events for one cgroup on one CPU.
+
+Problem: Python has no call for perf_event_open. Choice: the system call by ctypes, and of its 128-byte attribute only the fields that counting needs.
+Limits: counting, not sampling; x86-64, arm64 and riscv64.
+
+Source: perf_event_open(2); linux/perf_event.h.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import struct
+from dataclasses import dataclass
+from enum import Enum
+
+from cotenant.model.errors import Permanent, Transient, Unsupported
+from cotenant.model.knob import Vanished
+
+_CALL = {"x86_64": 298, "aarch64": 241, "riscv64": 241}
+_ATTRIBUTE = struct.Struct("=IIQQQQQ")  # type, size, config, sample_period, sample_type, read_format, flags
+_ATTRIBUTE_BYTES = 128
+_READ_FORMAT = 1 | 2 | 8  # time enabled, time running, group
+_FLAG_CGROUP, _FLAG_CLOEXEC = 4, 8
+_HARDWARE, _SOFTWARE = 0, 1
+
+
+class Event(Enum):
+    """What can be counted: the kind of event, its number, and what a machine without it lacks."""
+
+    CYCLES = (_HARDWARE, 0, "a hardware performance counter (PMU)")
+    INSTRUCTIONS = (_HARDWARE, 1, "a hardware performance counter (PMU)")
+    TASK_CLOCK = (_SOFTWARE, 1, "CONFIG_PERF_EVENTS")  # nanoseconds
+    PAGE_FAULTS = (_SOFTWARE, 2, "CONFIG_PERF_EVENTS")
+    CONTEXT_SWITCHES = (_SOFTWARE, 3, "CONFIG_PERF_EVENTS")
+    MIGRATIONS = (_SOFTWARE, 4, "CONFIG_PERF_EVENTS")
+
+    @property
+    def needs(self) -> str:
+        """What it takes to count this."""
+        return self.value[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Counters that are scheduled together, since they were opened."""
+
+    enabled_ns: int  # during which they were meant to count
+    running_ns: int  # during which they did: less where there are more events than counters
+    values: tuple[int, ...]  # in the order in which they were opened
+
+
+def open_counters(folder: int, cpu: int, events: tuple[Event, ...]) -> tuple[int, ...]:
+    """Descriptors, the leader first, of events of a cgroup on one CPU. `folder`: an open folder of the perf_event hierarchy (v2: the one tree).
+
+    Raises `Unsupported` where the machine lacks an event or we the right, `Vanished`, and `Transient` where descriptors ran out.
+    """
+    descriptors: list[int] = []
+    try:
+        for event in events:
+            leader = descriptors[0] if descriptors else -1
+            descriptors.append(_open(event, folder, cpu, leader))
+    except BaseException:
+        close_counters(descriptors)
+        raise
+    return tuple(descriptors)
+
+
+def close_counters(descriptors: list[int] | tuple[int, ...]) -> None:
+    """Let go of them."""
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def read_counters(leader: int, count: int) -> Reading:
+    """All `count` counters behind a leader."""
+    words = struct.unpack(f"={3 + count}Q", os.read(leader, 8 * (3 + count)))
+    return Reading(words[1], words[2], words[3:])
+
+
+def _open(event: Event, folder: int, cpu: int, leader: int) -> int:
+    number = _CALL.get(platform.machine())
+    if number is None:
+        raise Unsupported("performance events", "x86-64, arm64 or riscv64")
+    kind, config, needs = event.value
+    packed = _ATTRIBUTE.pack(kind, _ATTRIBUTE_BYTES, config, 0, 0, _READ_FORMAT, 0)
+    attribute = ctypes.create_string_buffer(packed, _ATTRIBUTE_BYTES)
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = libc.syscall(
+        ctypes.c_long(number),
+        attribute,
+        ctypes.c_int(folder),
+        ctypes.c_int(cpu),
+        ctypes.c_int(leader),
+        ctypes.c_ulong(_FLAG_CGROUP | _FLAG_CLOEXEC),
+    )
+    if descriptor >= 0:
+        return int(descriptor)
+    code = ctypes.get_errno()
+    what = event.name.lower().replace("_", " ")
+    if code in (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP, errno.ENOSYS):
+        raise Unsupported(f"counting {what}", needs)
+    if code in (errno.EACCES, errno.EPERM):
+        raise Unsupported(f"counting {what}", "root, or CAP_PERFMON")
+    if code in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EBUSY):
+        raise Transient(f"counting {what}: {os.strerror(code)}")
+    if code == errno.EBADF:
+        raise Vanished(f"counting {what}: the group is gone")
+    raise Permanent(f"counting {what}: {os.strerror(code)}")

@@ -1,0 +1,24 @@
+"""What a container received and sent.
+
+Problem: cgroups do not count packets; a network namespace does. Choice: /proc/PID/net/dev of any of its processes, every device but the loopback.
+Limits: a process in the host's own network says nothing of itself: None.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from cotenant.drivers.proc.host import network_bytes
+
+
+def container_network(pid: int, proc_root: str = "/proc") -> tuple[int, int] | None:
+    """Bytes received and sent in the process's network namespace; None where it has none of its own, or is over."""
+    try:
+        own = os.stat(os.path.join(proc_root, str(pid), "ns/net")).st_ino
+        if own == os.stat(os.path.join(proc_root, "1/ns/net")).st_ino:
+            return None
+        text = Path(proc_root, str(pid), "net/dev").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return network_bytes(text, every=True)

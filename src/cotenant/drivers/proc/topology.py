@@ -1,0 +1,55 @@
+"""Where the CPUs sit: core, socket, memory node.
+
+Problem: policies choose CPUs by core and node, but sysfs numbers cores a socket, may lack nodes, and CPUs come and go. Choice: online CPUs only, cores
+numbered through the machine by (socket, core), sockets and nodes as sysfs has them. Limits: what sysfs does not say is taken to be the simplest:
+each CPU a core of its own, one socket, node 0.
+
+Source: Linux, Documentation/admin-guide/cputopology.rst.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cotenant.model.counters import LogicalCpu
+from cotenant.model.cpulist import parse_cpus
+from cotenant.model.errors import InvalidInput
+
+
+def read_topology(sys_root: str = "/sys") -> tuple[LogicalCpu, ...]:
+    """The online CPUs, ascending; () where sysfs has none."""
+    base = Path(sys_root, "devices/system/cpu")
+    cpus = _cpus(base / "online")
+    if not cpus:
+        # no hot-plugging: every CPU that has a folder
+        cpus = tuple(sorted(int(path.name[3:]) for path in base.glob("cpu[0-9]*") if path.name[3:].isdecimal()))
+    node_of = {}
+    for path in sorted(Path(sys_root, "devices/system/node").glob("node[0-9]*")):
+        if path.name[4:].isdecimal():
+            node_of.update(dict.fromkeys(_cpus(path / "cpulist"), int(path.name[4:])))
+    cores: dict[tuple[int, int, int], int] = {}
+    found = []
+    for cpu in cpus:
+        place = base / f"cpu{cpu}" / "topology"
+        socket = _number(place / "physical_package_id")
+        core = _number(place / "core_id")
+        # without a core's number the CPU is one of its own; dies number their cores by themselves
+        key = (socket, _number(place / "die_id"), core) if core >= 0 else (-1, -1, -2 - cpu)
+        number = cores.setdefault(key, len(cores))
+        found.append(LogicalCpu(cpu, number, max(0, socket), node_of.get(cpu, 0)))
+    return tuple(found)
+
+
+def _cpus(path: Path) -> tuple[int, ...]:
+    try:
+        return parse_cpus(path.read_text(encoding="ascii", errors="replace"))
+    except (OSError, InvalidInput):
+        return ()
+
+
+def _number(path: Path) -> int:
+    """-1 where it is not told."""
+    try:
+        return int(path.read_text(encoding="ascii", errors="replace"))
+    except (OSError, ValueError):
+        return -1

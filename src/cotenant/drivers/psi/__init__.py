@@ -1,0 +1,1 @@
+"""Pressure stall information: what it says, and being told when it rises."""

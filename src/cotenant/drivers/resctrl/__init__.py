@@ -1,0 +1,1 @@
+"""Partitions of the last-level cache and of memory bandwidth, by Linux' resctrl file system."""

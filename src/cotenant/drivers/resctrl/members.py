@@ -1,0 +1,40 @@
+"""Which tasks run in which class of service.
+
+Problem: resctrl takes single tasks, new threads of a task inherit its class, new programs of a container do not unless their parent was moved. Choice:
+`assign` moves those of a group's tasks that are not there yet and says how many; asked again every few seconds it catches up. Limits: between two
+calls a new task runs where its parent ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cotenant.drivers.resctrl.tree import ResctrlTree
+from cotenant.model.errors import Permanent
+from cotenant.model.knob import Vanished
+
+
+def members(tree: ResctrlTree, group: str) -> frozenset[int]:
+    """The tasks (thread ids) of a class. Raises `Vanished` where there is none."""
+    return frozenset(int(line) for line in tree.read(group, "tasks").split() if line.isdigit())
+
+
+def assign(tree: ResctrlTree, group: str, tasks: Iterable[int]) -> int:
+    """Move tasks into a class, one write each, as the kernel wants it. Returns how many were moved; tasks that ended are passed over.
+
+    Raises `Vanished` where the class does not exist.
+    """
+    if not tree.exists(group):
+        raise Vanished(f"resctrl /{group}: no such group")
+    moved = 0
+    for task in sorted(set(tasks) - members(tree, group)):
+        try:
+            tree.write(group, "tasks", f"{task}\n")
+        except Vanished as error:
+            if not tree.exists(group):
+                raise Vanished(f"resctrl /{group}: no such group") from error
+            continue
+        except Permanent:
+            continue  # a kernel thread of its own CPU may not move
+        moved += 1
+    return moved

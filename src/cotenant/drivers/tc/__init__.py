@@ -1,0 +1,1 @@
+"""Traffic classes of the host's uplink, by Linux' traffic control."""

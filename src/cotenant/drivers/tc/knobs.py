@@ -1,0 +1,165 @@
+"""The rates of two classes of an uplink as knobs: services and best effort.
+
+Problem: a device has one root discipline; taking it over must be undone exactly, whatever order the classes come and go in. Choice: the first class that is
+written puts an HTB root with a handle of our own where the kernel's default was; the last one that is restored takes it away, and the kernel's
+default is back. Both classes hang below one whose rate is the larger ceiling, so that each may use what the other leaves. What is not
+classified is the services'. A root discipline that somebody configured is never replaced. A class that is not there reads as "".
+
+Limits: what is sent. Traffic gets into best effort's class by priority.py or by source address (`steer`). All cores queue at one lock, so a device
+with many queues loses some of its speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Protocol
+
+from cotenant.drivers.tc.netlink import LEAST_BITS, Netlink, RootQdisc, TrafficClass
+from cotenant.model.counters import Gap
+from cotenant.model.errors import InvalidInput, Permanent, Unsupported
+from cotenant.model.knob import Knob, Target
+
+HANDLE = 0xC07E0000
+MINORS = {"ls": 0x10, "be": 0x20}  # by the class that a target's group names: `DEVICE/CLASS`
+_TOP = 0x1
+_ABSENT, _STOOD = "absent", "stood "
+
+
+class Traffic(Protocol):
+    """What the classes need of netlink; `netlink.Netlink` says what each does and raises."""
+
+    def root(self, device: str) -> RootQdisc:
+        """What queues at the root."""
+        ...
+
+    def make_root(self, device: str, handle: int, default_minor: int) -> None:
+        """Put an HTB root there."""
+        ...
+
+    def remove_root(self, device: str, handle: int) -> None:
+        """Take it away."""
+        ...
+
+    def classes(self, device: str, handle: int) -> tuple[TrafficClass, ...]:
+        """Its classes."""
+        ...
+
+    def set_class(self, device: str, handle: int, one: TrafficClass) -> None:
+        """Make or change one."""
+        ...
+
+    def remove_class(self, device: str, handle: int, minor: int) -> None:
+        """Remove one."""
+        ...
+
+    def steer(self, device: str, handle: int, minor: int, addresses: tuple[IPv4Address | IPv6Address, ...]) -> None:
+        """Classify by source address."""
+        ...
+
+
+class TcKnobs:
+    """Meets engine/node_ports.KnobPort for `Scope.TC`."""
+
+    def __init__(self, traffic: Traffic | None = None) -> None:
+        self._traffic: Traffic = traffic if traffic is not None else Netlink()
+        self._lacks: Gap | None = None
+
+    def supported(self, knob: Knob) -> Gap | None:
+        """None where it is not known that the machine lacks it: the kernel tells when first asked for a root."""
+        return self._lacks if knob is Knob.RATE else Gap(str(knob), "a driver of its own")
+
+    def read(self, target: Target) -> str:
+        """ "LEAST MOST" in bits a second; "" where there is no such class."""
+        device, minor = _place(target)
+        stands = self._classes(device).get(minor)
+        return "" if stands is None else f"{stands.least_bits} {stands.most_bits}"
+
+    def raw(self, target: Target) -> str:
+        """The class's rates, or that there was no class."""
+        stands = self.read(target)
+        return _STOOD + stands if stands else _ABSENT
+
+    def write(self, target: Target, value: str) -> None:
+        """Make the class, or give it these rates. Raises `Permanent` where the device's root is somebody else's."""
+        device, minor = _place(target)
+        least, most = _rates(target, value)
+        root = self._traffic.root(device)
+        if root.handle != HANDLE:
+            if root.handle != 0:
+                raise Permanent(f"{device} has a root discipline of its own ({root.kind} {root.handle >> 16:x}:)")
+            try:
+                self._traffic.make_root(device, HANDLE, MINORS["ls"])
+            except Unsupported as error:
+                self._lacks = Gap(str(Knob.RATE), error.needs)
+                raise
+        others = [one for other, one in self._classes(device).items() if other not in (minor, _TOP)]
+        top = max(most, *(one.most_bits for one in others)) if others else most
+        self._traffic.set_class(device, HANDLE, TrafficClass(_TOP, HANDLE, top, top))
+        self._traffic.set_class(device, HANDLE, TrafficClass(minor, HANDLE | _TOP, least, most))
+
+    def restore(self, target: Target, raw: str) -> None:
+        """Put back what `raw` gave; with the last class goes the root."""
+        if raw.startswith(_STOOD):
+            self.write(target, raw.removeprefix(_STOOD))
+            return
+        if raw != _ABSENT:
+            raise InvalidInput(f"raw value of {target}", raw, "what raw() gave for this knob")
+        device, minor = _place(target)
+        if self._traffic.root(device).handle != HANDLE:
+            return
+        stand = self._classes(device)
+        if set(stand) - {minor, _TOP}:
+            if minor in stand:
+                self._traffic.remove_class(device, HANDLE, minor)
+        else:
+            self._traffic.remove_root(device, HANDLE)
+
+    def sent_bytes(self, target: Target) -> int | None:
+        """What the class has sent since it was made, a counter; None where there is none."""
+        device, minor = _place(target)
+        stands = self._classes(device).get(minor)
+        return None if stands is None else stands.sent_bytes
+
+    def steer(self, target: Target, addresses: Iterable[str]) -> None:
+        """What comes from these addresses, and from no others, goes through the class: pods with addresses of their own.
+
+        Works where nothing rewrites the source before it is sent. Gone with the root. Raises `InvalidInput` for what is no address.
+        """
+        device, minor = _place(target)
+        try:
+            parsed = tuple(ip_address(address) for address in sorted(set(addresses)))
+        except ValueError as error:
+            raise InvalidInput(f"addresses of {target}", str(error), "IPv4 or IPv6 addresses") from error
+        if minor not in self._classes(device):
+            raise InvalidInput(str(target), "", "a class that stands", "turn its rate first")
+        self._traffic.steer(device, HANDLE, minor, parsed)
+
+    def _classes(self, device: str) -> dict[int, TrafficClass]:
+        return {one.minor: one for one in self._traffic.classes(device, HANDLE)}
+
+
+def priority_of(class_name: str) -> int:
+    """The socket priority that puts a packet into the class. Raises `InvalidInput` for a name that is none."""
+    if class_name not in MINORS:
+        raise InvalidInput("traffic class", class_name, f"one of {', '.join(MINORS)}")
+    return HANDLE | MINORS[class_name]
+
+
+def _place(target: Target) -> tuple[str, int]:
+    if target.knob is not Knob.RATE:
+        raise Unsupported(str(target.knob), "a driver of its own")
+    device, _, name = target.group.partition("/")
+    if name not in MINORS or not 0 < len(device) < 16:
+        raise InvalidInput(str(target), target.group, f"DEVICE/CLASS, CLASS one of {', '.join(MINORS)}")
+    return device, MINORS[name]
+
+
+def _rates(target: Target, value: str) -> tuple[int, int]:
+    parts = value.split(" ")
+    if len(parts) != 2 or not all(part.isascii() and part.isdigit() and len(part) < 16 for part in parts):
+        raise InvalidInput(str(target), value, '"LEAST MOST" in bits a second')
+    least, most = (max(LEAST_BITS, int(part)) for part in parts)
+    if least > most:
+        raise InvalidInput(str(target), value, "LEAST not above MOST")
+    return least, most

@@ -1,0 +1,27 @@
+"""How much CPU batch may use on a node of the world: the node policies' own arithmetic, compiled.
+
+Problem: what the lab says about node QoS must be about the code that runs on nodes, not about a law that looks like it. Choice: the leaf functions
+of `policy/nodeqos`, compiled as they are, over milli-CPU. Limits: the world settles a node at once, so limits that grow by steps within seconds
+have arrived; throttling within a period is not seen.
+"""
+
+from __future__ import annotations
+
+from cotenant.lab.world.state import Law, State
+from cotenant.model.compiled import njit
+from cotenant.policy.nodeqos import allowance, guard_step
+
+allowance_m = njit(allowance.allowance_m)
+slack_ppm = njit(guard_step.slack_ppm)
+severity_of_slack = njit(guard_step.severity_of_slack)
+next_mode = njit(guard_step.next_mode)
+next_ceiling_m = njit(guard_step.next_ceiling_m)
+
+
+@njit
+def batch_budget_m(s: State, w: Law, node: int, services_m: int) -> int:
+    """The smaller of the allowance and, where there is one, the guard's ceiling, milli-CPU. `services_m`: what services use."""
+    budget_m = max(w.least_m, allowance_m(w.capacity_m, w.threshold_pct, services_m, 0, 0))
+    if w.node_guard:
+        budget_m = min(budget_m, s.nodes[node].ceiling_m)
+    return budget_m

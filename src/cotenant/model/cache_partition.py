@@ -1,0 +1,45 @@
+"""What of a machine's last-level cache and memory bandwidth can be divided.
+
+Problem: who reads it off the machine and who decides by it are different floors. Choice: one value, checked when made. Limits: level 3 only, one mask
+for code and data.
+
+Source: Linux, Documentation/filesystems/resctrl.rst.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cotenant.model.errors import InvalidInput
+
+
+class Bandwidth(StrEnum):
+    """How memory bandwidth is said."""
+
+    NONE = "none"  # the hardware cannot limit it
+    PERCENT = "percent"  # Intel: of the most, in steps
+    ABSOLUTE = "absolute"  # AMD: eighths of GB/s
+
+
+@dataclass(frozen=True, slots=True)
+class CacheHardware:
+    """What can be partitioned. `InvalidInput` where it contradicts itself."""
+
+    ways: int  # bits of a cache mask
+    cache_domains: tuple[int, ...]  # ids of last-level caches
+    least_ways: int = 1
+    bandwidth: Bandwidth = Bandwidth.NONE
+    bandwidth_domains: tuple[int, ...] = ()
+    step_percent: int = 10
+    least_percent: int = 10
+    most_groups: int = 0  # classes of service, the root among them; 0 = not known
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.least_ways <= self.ways <= 64:
+            raise InvalidInput("cache ways", self.ways, "1 to 64, and not less than least_ways (1 or more)")
+        if not self.cache_domains:
+            raise InvalidInput("cache domains", "none", "the id of each last-level cache")
+        for name in ("step_percent", "least_percent"):
+            if not 1 <= getattr(self, name) <= 100:
+                raise InvalidInput(f"bandwidth {name}", getattr(self, name), "1 to 100")

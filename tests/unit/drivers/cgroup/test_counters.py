@@ -1,0 +1,233 @@
+import os
+from pathlib import Path
+
+import pytest
+from tests.fakes.cgroup_trees import KINDS, CgroupTrees
+
+from cotenant.drivers.cgroup.counters import IDLE, RETRY, CgroupReader
+from cotenant.model.counters import GroupCounters, Pressure, Stall
+
+PRESSURE = Pressure(Stall(1500, 0), Stall(20, 10), Stall(40, 30))
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_group_reads_the_same_on_every_layout(tmp_path: Path, kind: str) -> None:
+    trees = CgroupTrees(tmp_path, kind)
+    trees.add("pod/main")
+    with CgroupReader(trees.layout) as reader:
+        (counters,) = reader.read(["pod/main"])
+        assert counters == GroupCounters(
+            "pod/main",
+            cpu_us=7000,
+            periods=10,
+            throttled_periods=4,
+            throttled_us=5000,
+            memory_bytes=8_192_000,
+            working_set_bytes=8_000_000,
+            refaults=42,
+            oom_kills=2,
+            io_read_bytes=4100,
+            io_written_bytes=520,
+            tasks=3,
+            pressure=PRESSURE if kind in ("v2", "hybrid") else Pressure(),
+        )
+        needed = [gap for gap in reader.gaps() if "pressure" in gap.what]
+        assert len(reader.gaps()) == len(needed) == (0 if kind in ("v2", "hybrid") else 3)
+
+
+@pytest.mark.parametrize("kind", ["v1", "v2"])
+def test_a_cpu_limit_is_told_in_milli_cpu(tmp_path: Path, kind: str) -> None:
+    trees = CgroupTrees(tmp_path, kind)
+    trees.add("pod")
+    trees.say(
+        "pod", "cpu.max" if kind == "v2" else "cpu.cfs_quota_us", "150000 100000\n" if kind == "v2" else "150000\n"
+    )
+    with CgroupReader(trees.layout) as reader:
+        assert reader.read(["pod"])[0].cpu_m_limit == 1500
+
+
+def test_groups_that_are_not_there_are_left_out_and_named_ones_keep_their_order(tmp_path: Path) -> None:
+    trees = CgroupTrees(tmp_path, "hybrid")
+    for name in ("b", "a"):
+        trees.add(name)
+    with CgroupReader(trees.layout) as reader:
+        found = reader.read(["b", "gone", "../b", "a", "a\0", "\ud800"])
+        assert [entry.group for entry in found] == ["b", "a"]
+        assert reader.gaps() == ()
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "field"),
+    [
+        ("cpu.stat", "usage_usec 70", "cpu_us"),
+        ("cpu.stat", "", "cpu_us"),
+        ("cpu.stat", "usage_usec -5\n", "cpu_us"),
+        ("memory.current", "81920", "memory_bytes"),
+        ("memory.current", "eight\n", "memory_bytes"),
+        ("memory.stat", "file 9\n", "working_set_bytes"),
+        ("memory.stat", "inactive_file 19", "working_set_bytes"),
+        ("io.stat", "254:0 rbytes=40x6 wbytes=5\n", "io_read_bytes"),
+        ("io.stat", "254:0 rbytes=40", "io_read_bytes"),
+        ("pids.current", "\x00\n", "tasks"),
+        ("cpu.max", "0 0\n", "cpu_m_limit"),
+        ("memory.stat", "\xff" * 9000, "refaults"),
+    ],
+)
+def test_garbage_is_not_known_and_told_once(tmp_path: Path, file: str, text: str, field: str) -> None:
+    trees = CgroupTrees(tmp_path, "v2")
+    trees.add("pod")
+    trees.add("other")
+    trees.say("pod", file, text)
+    with CgroupReader(trees.layout) as reader:
+        for _ in range(3):
+            broken, whole = reader.read(["pod", "other"])
+        assert getattr(broken, field) is None
+        assert broken != whole
+        assert whole.cpu_us == 7000
+        assert len(reader.gaps()) == 1
+        assert file in reader.gaps()[0].needs
+
+
+@pytest.mark.parametrize("text", ["Total\n", "254:0 Read x\nTotal 5\n", "254:0 Read 5", "??\n"])
+def test_garbage_in_v1s_io_file(tmp_path: Path, text: str) -> None:
+    trees = CgroupTrees(tmp_path, "v1")
+    trees.add("pod")
+    trees.say("pod", "blkio.throttle.io_service_bytes_recursive", text)
+    with CgroupReader(trees.layout) as reader:
+        assert reader.read(["pod"])[0].io_read_bytes is None
+        assert "I/O" in {gap.what for gap in reader.gaps()}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "some avg10=0.00 total=5",
+        "some total=x\nfull total=1\n",
+        "full total=1\n",
+        "some\n",
+        "some total=5\nfull avg10\n",
+    ],
+)
+def test_garbage_in_a_pressure_file(tmp_path: Path, text: str) -> None:
+    trees = CgroupTrees(tmp_path, "v2")
+    trees.add("pod")
+    trees.say("pod", "memory.pressure", text)
+    with CgroupReader(trees.layout) as reader:
+        pressure = reader.read(["pod"])[0].pressure
+        assert (pressure.memory, pressure.cpu) == (None, PRESSURE.cpu)
+        assert [gap.what for gap in reader.gaps()] == ["memory pressure"]
+
+
+def test_an_empty_io_file_is_a_group_that_moved_nothing(tmp_path: Path) -> None:
+    trees = CgroupTrees(tmp_path, "v2")
+    trees.add("pod")
+    trees.say("pod", "io.stat", "")
+    with CgroupReader(trees.layout) as reader:
+        assert reader.read(["pod"])[0].io_read_bytes == 0
+        trees.say("pod", "io.stat", "8:0\n8:16 rbytes=7 wbytes=9\n")
+        assert reader.read(["pod"])[0].io_written_bytes == 9
+        assert reader.gaps() == ()
+
+
+def test_a_file_that_cannot_be_read_costs_its_own_field_only(tmp_path: Path) -> None:
+    trees = CgroupTrees(tmp_path, "v2")
+    trees.add("pod")
+    path = trees.path("pod", "memory.stat")
+    path.unlink()
+    path.mkdir()  # reading it fails, as a file without rights does for others
+    with CgroupReader(trees.layout) as reader:
+        (counters,) = reader.read(["pod"])
+        assert (counters.working_set_bytes, counters.memory_bytes) == (None, 8_192_000)
+        assert [gap.what for gap in reader.gaps()] == ["working set"]
+
+
+def test_a_missing_file_is_looked_for_again(tmp_path: Path) -> None:
+    trees = CgroupTrees(tmp_path, "v2")
+    trees.add("pod")
+    trees.path("pod", "memory.current").unlink()
+    with CgroupReader(trees.layout) as reader:
+        assert reader.read(["pod"])[0].memory_bytes is None
+        trees.say("pod", "memory.current", "5\n")
+        for _ in range(RETRY):
+            found = reader.read(["pod"])
+        assert found[0].memory_bytes == 5
+
+
+def test_counters_that_go_back_are_read_as_they_are(tmp_path: Path) -> None:
+    """A reset is the engine's to recognise."""
+    trees = CgroupTrees(tmp_path, "v2")
+    trees.add("pod")
+    with CgroupReader(trees.layout) as reader:
+        reader.read(["pod"])
+        trees.say("pod", "cpu.stat", "usage_usec 3\n")
+        assert reader.read(["pod"])[0].cpu_us == 3
+
+
+def test_the_root_lacks_files_and_that_is_no_gap(tmp_path: Path) -> None:
+    trees = CgroupTrees(tmp_path, "v2")
+    for name in ("memory.current", "cpu.max", "pids.current", "io.stat"):
+        (tmp_path / name).unlink()
+    with CgroupReader(trees.layout) as reader:
+        (root,) = reader.read([""])
+        assert (root.cpu_us, root.memory_bytes) == (7000, None)
+        assert reader.gaps() == ()
+
+
+def test_a_hybrid_group_that_is_missing_in_the_pressure_tree_is_read_without(tmp_path: Path) -> None:
+    trees = CgroupTrees(tmp_path, "hybrid")
+    trees.add("pod")
+    for file in (tmp_path / "unified/pod").iterdir():
+        file.unlink()
+    (tmp_path / "unified/pod").rmdir()
+    with CgroupReader(trees.layout) as reader:
+        (counters,) = reader.read(["pod"])
+        assert (counters.cpu_us, counters.pressure) == (7000, Pressure())
+
+
+@pytest.mark.slow
+def test_five_hundred_groups_at_once_with_fewer_descriptors(tmp_path: Path) -> None:
+    trees = CgroupTrees(tmp_path, "v2")
+    names = [f"kubepods/pod{i}" for i in range(500)]
+    for name in names:
+        trees.add(name)
+    before = descriptors()
+    with CgroupReader(trees.layout, most_open=100) as reader:
+        for _ in range(3):
+            assert [entry.group for entry in reader.read(names)] == names
+            assert descriptors() <= before + 101
+        # held ones are not opened again
+        opens = reader.opens
+        reader.read(names[:10])
+        assert reader.opens == opens
+    assert descriptors() == before
+
+
+def test_descriptors_of_groups_that_nobody_asks_for_are_closed(tmp_path: Path) -> None:
+    trees = CgroupTrees(tmp_path, "v2")
+    trees.add("a")
+    trees.add("b")
+    with CgroupReader(trees.layout) as reader:
+        reader.read(["a"])
+        alone = descriptors()
+        reader.read(["a", "b"])
+        assert descriptors() > alone
+        for _ in range(IDLE):
+            reader.read(["a"])
+        assert descriptors() == alone
+        # room is made for those that are asked for
+        reader.most_open = 12
+        assert [entry.group for entry in reader.read(["b"])] == ["b"]
+        assert descriptors() == alone
+
+
+@pytest.mark.parametrize("name", ["a b", "a\nb", "é", "%n%s", "..x", "usage_usec 5", "🐄"])
+def test_hostile_names(tmp_path: Path, name: str) -> None:
+    trees = CgroupTrees(tmp_path, "hybrid")
+    trees.add(name)
+    with CgroupReader(trees.layout) as reader:
+        assert reader.read([name])[0].cpu_us == 7000

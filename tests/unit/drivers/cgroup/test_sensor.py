@@ -1,0 +1,90 @@
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from tests.fakes.cgroup_trees import CgroupTrees
+
+from cotenant.drivers.cgroup.counters import CgroupReader
+from cotenant.drivers.cgroup.sensor import NodeSensor
+from cotenant.drivers.proc.host import HostReader
+from cotenant.model.counters import Gap, GpuCounters
+from cotenant.model.errors import Permanent, Transient
+from cotenant.model.run_queue import RunQueueReading
+
+GPU = GpuCounters(0, "GPU-1", "T4", True, 10, 16, 8)
+
+
+class Source:
+    """Run delays, cycles and accelerators, as told; fails when told."""
+
+    def __init__(self, answer: object, gap: Gap | None = None, fails: bool = False) -> None:
+        self.answer, self.gap, self.fails = answer, gap, fails
+        self.asked: list[tuple[object, ...]] = []
+
+    def read(self, *asked: object) -> object:
+        self.asked.append(asked)
+        if self.fails:
+            raise Transient("away")
+        return self.answer
+
+    def gaps(self) -> tuple[Gap, ...]:
+        return () if self.gap is None else (self.gap,)
+
+
+class Probe(Source):
+    """Run delays that also tell who ran meanwhile."""
+
+    reading = RunQueueReading(77)
+
+
+@pytest.fixture
+def trees(tmp_path: Path) -> CgroupTrees:
+    trees = CgroupTrees(tmp_path / "cg", "v2")
+    for name in ("a", "b"):
+        trees.add(name)
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/stat").write_text("cpu  1 0 1 5\ncpu0 1 0 1 5\n")
+    (tmp_path / "proc/meminfo").write_text("MemTotal: 5 kB\nMemAvailable: 2 kB\n")
+    return trees
+
+
+def sensor(trees: CgroupTrees, tmp_path: Path, **sources: Source) -> NodeSensor:
+    reader, host = CgroupReader(trees.layout), HostReader(str(tmp_path / "proc"))
+    return NodeSensor(reader, host, lambda: 77, lambda: 1.5, **sources)  # type: ignore[arg-type]
+
+
+def test_sources_are_joined_by_group(trees: CgroupTrees, tmp_path: Path) -> None:
+    delays: Mapping[str, int] = {"a": 9}
+    run_delays, cycles, gpus = Source(delays), Source({"b": (8, 4)}), Source((GPU,), Gap("gpu 1", "a driver"))
+    wanted: Sequence[str] = ("a", "gone", "b")
+    sample = sensor(trees, tmp_path, run_delays=run_delays, cycles=cycles, accelerators=gpus).sample(wanted)
+    assert (sample.at_us, sample.wall_s, sample.host.cpus, sample.gpus) == (77, 1.5, 1, (GPU,))
+    told = [
+        (entry.group, entry.run_delay_us, entry.cycles, entry.instructions, entry.cpu_us) for entry in sample.groups
+    ]
+    assert told == [("a", 9, None, None, 7000), ("b", None, 8, 4, 7000)]
+    assert run_delays.asked == [(wanted, 77)]
+    assert Gap("gpu 1", "a driver") in sample.gaps
+
+
+def test_who_ran_meanwhile_is_told_where_the_source_knows_it_now(trees: CgroupTrees, tmp_path: Path) -> None:
+    assert sensor(trees, tmp_path, run_delays=Source({})).sample(["a"]).run_queue is None
+    assert sensor(trees, tmp_path, run_delays=Probe({})).sample(["a"]).run_queue == RunQueueReading(77)
+    assert sensor(trees, tmp_path, run_delays=Probe({}, fails=True)).sample(["a"]).run_queue is None
+
+
+def test_a_source_that_fails_is_a_gap_of_this_tick(trees: CgroupTrees, tmp_path: Path) -> None:
+    broken = [Source(None, fails=True) for _ in range(3)]
+    node = sensor(trees, tmp_path, run_delays=broken[0], cycles=broken[1], accelerators=broken[2])
+    sample = node.sample(["a"])
+    assert [entry.cpu_us for entry in sample.groups] == [7000]
+    assert {gap.what for gap in sample.gaps} >= {"run delay", "cycles", "accelerators"}
+    for source, answer in zip(broken, ({}, {}, ())):
+        source.fails, source.answer = False, answer
+    assert not {gap.what for gap in node.sample(["a"]).gaps} & {"run delay", "cycles", "accelerators"}
+
+
+def test_without_the_machine_there_is_no_sample(trees: CgroupTrees, tmp_path: Path) -> None:
+    (tmp_path / "proc/stat").unlink()
+    with pytest.raises(Permanent):
+        sensor(trees, tmp_path).sample(["a"])

@@ -1,0 +1,124 @@
+"""GPUs by an NVML that a test turns; the real one is asked to say why it is not there."""
+
+from __future__ import annotations
+
+import pytest
+from tests.fakes.fake_nvml import FakeNvml, Gpu
+
+from cotenant.drivers.gpu.nvml import APPLICATION_XIDS, GpuReader
+from cotenant.model.errors import Permanent, Transient, Unsupported
+
+GIB = 1 << 30
+
+
+def test_use_memory_and_processes() -> None:
+    first = Gpu("GPU-a", used=5 * GIB, percent=37, compute=[(7, GIB), (9, None)], graphics=[(7, GIB), (3, 10)])
+    reader = GpuReader(FakeNvml(first, Gpu("GPU-b")))
+    a, b = reader.read()
+    assert (a.index, a.uuid, a.utilisation_percent, a.memory_used_bytes, a.memory_total_bytes) == (
+        0,
+        "GPU-a",
+        37,
+        5 * GIB,
+        80 * GIB,
+    )
+    assert a.processes == ((3, 10), (7, GIB), (9, 0))
+    assert (a.healthy, b.healthy) == (True, True)
+    assert reader.gaps() == ()
+    first.percent = 90
+    assert reader.read()[0].utilisation_percent == 90
+
+
+@pytest.mark.parametrize(
+    ("turned", "why"),
+    [({"uncorrected": 2}, "2 uncorrected"), ({"rows": (0, 1, 1, 0)}, "reset"), ({"rows": (0, 1, 0, 1)}, "failed")],
+)
+def test_broken_memory_is_not_well_and_stays_so(turned: dict[str, object], why: str) -> None:
+    gpu, other = Gpu("GPU-a"), Gpu("GPU-b")
+    reader = GpuReader(FakeNvml(gpu, other))
+    assert all(each.healthy for each in reader.read())
+    for name, value in turned.items():
+        setattr(gpu, name, value)
+    assert [each.healthy for each in reader.read()] == [False, True]
+    gpu.uncorrected, gpu.rows = 0, (0, 0, 0, 0)
+    assert [each.healthy for each in reader.read()] == [False, True]
+    assert why in reader.gaps()[0].needs
+
+
+def test_critical_errors_count_and_those_of_programs_do_not() -> None:
+    library = FakeNvml(Gpu("GPU-a"), Gpu("GPU-b"))
+    reader = GpuReader(library)
+    reader.read()
+    library.events.extend((library.gpus[0], xid) for xid in sorted(APPLICATION_XIDS))
+    assert all(each.healthy for each in reader.read())
+    library.events.append((library.gpus[1], 79))
+    assert [each.healthy for each in reader.read()] == [True, False]
+    assert reader.gaps()[0].needs == "Xid 79"
+
+
+def test_a_lost_gpu_does_not_cost_the_others() -> None:
+    gpu = Gpu("GPU-a", used=GIB)
+    reader = GpuReader(FakeNvml(gpu, Gpu("GPU-b", percent=5)))
+    reader.read()
+    gpu.fails = dict.fromkeys(
+        ("MemoryInfo", "UtilizationRates", "ComputeRunningProcesses", "GraphicsRunningProcesses"), 15
+    )
+    lost, well = reader.read()
+    assert (lost.healthy, lost.memory_total_bytes, lost.processes) == (False, 80 * GIB, ())
+    assert (well.healthy, well.utilisation_percent) == (True, 5)
+
+
+def test_what_a_model_does_not_tell_is_a_gap() -> None:
+    gpu = Gpu("GPU-a", percent=5, fails={"TotalEccErrors": 3, "RemappedRows": 13, "GraphicsRunningProcesses": 4})
+    reader = GpuReader(FakeNvml(gpu, listens=False))
+    assert reader.read()[0].healthy
+    reader.read()
+    assert sorted(gap.what for gap in reader.gaps()) == [
+        "critical GPU errors",
+        "graphics processes of GPUs",
+        "remapped rows of GPUs",
+        "uncorrected memory errors of GPUs",
+    ]
+
+
+def test_an_answer_that_makes_no_sense_is_an_error() -> None:
+    with pytest.raises(Permanent, match="memory"):
+        GpuReader(FakeNvml(Gpu("GPU-a", fails={"MemoryInfo": 999}))).read()
+
+
+@pytest.mark.parametrize(("error", "kind"), [(9, Unsupported), (12, Unsupported), (999, Transient)])
+def test_a_driver_that_does_not_start(error: int, kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        GpuReader(FakeNvml(starts=error)).read()
+
+
+def test_a_gpu_that_cannot_be_listed_leaves_nothing_open() -> None:
+    library = FakeNvml(Gpu("GPU-a", fails={"HandleByIndex": 15}))
+    with pytest.raises(Transient):
+        GpuReader(library).read()
+    assert library.running == 0
+
+
+def test_closing_lets_go_and_reading_starts_again() -> None:
+    library = FakeNvml(Gpu("GPU-a"))
+    reader = GpuReader(library)
+    reader.close()
+    reader.read()
+    reader.close()
+    assert library.running == 0
+    assert len(reader.read()) == 1
+    library.running = 0  # somebody else in the process shut it down
+    with pytest.raises(Transient):
+        reader.read()
+    assert len(reader.read()) == 1
+
+
+def test_the_real_library_says_what_it_needs_or_lists_its_gpus() -> None:
+    pytest.importorskip("pynvml")
+    reader = GpuReader()
+    try:
+        gpus = reader.read()
+    except Unsupported as error:
+        pytest.skip(str(error))
+    assert all(gpu.memory_used_bytes <= gpu.memory_total_bytes for gpu in gpus)
+    reader.close()

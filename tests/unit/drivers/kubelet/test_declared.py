@@ -1,0 +1,79 @@
+"""What is said of pods, laid over what was found."""
+
+from __future__ import annotations
+
+import pytest
+
+from cotenant.drivers.kubelet.declared import RESOURCE_STATUS, DeclaredContainer, DeclaredPod, join, objective_us
+from cotenant.model.annotations import OBJECTIVE_P99_MS, TENANT
+from cotenant.model.labels import PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY, Labels
+from cotenant.model.node_pod import NodeContainer, NodePod, Phase
+from cotenant.model.qos import KubernetesQoS, PriorityClass, QoSClass
+
+FOUND = NodePod(
+    "u",
+    "",
+    "u",
+    "kubepods/burstable/podu",
+    qos=QoSClass.LS,
+    containers=(NodeContainer("aaaa", "kubepods/burstable/podu/a", "a", cpu_request_m=488, cpu_limit_m=1500),),
+)
+
+
+def test_labels_and_annotations_say_class_priority_tenant_and_objective() -> None:
+    said = DeclaredPod(
+        "u",
+        "shop",
+        "cart",
+        Labels.of({QOS_CLASS: "BE", PRIORITY_CLASS: "koord-batch", SUB_PRIORITY: "77"}),
+        Labels.of({TENANT: "red", OBJECTIVE_P99_MS: "12.5"}),
+    )
+    (pod,) = join([FOUND], [said])
+    assert (pod.key, pod.qos, pod.priority_class, pod.priority) == ("shop/cart", QoSClass.BE, PriorityClass.BATCH, 5500)
+    assert (pod.sub_priority, pod.tenant, pod.objective_p99_us) == (77, "red", 12_500)
+    assert pod.group == FOUND.group
+
+
+def test_runtime_and_api_together_and_the_later_wins() -> None:
+    runtime = DeclaredPod("u", "shop", "cart", containers=(DeclaredContainer("web", "a", memory_limit_bytes=5),))
+    api = DeclaredPod(
+        "u",
+        "shop",
+        "cart",
+        priority=9100,
+        kubernetes_qos=KubernetesQoS.GUARANTEED,
+        containers=(DeclaredContainer("web", cpu_request_m=500, memory_request_bytes=7),),
+        phase=Phase.TERMINATING,
+    )
+    (pod,) = join([FOUND], [runtime, api])
+    (container,) = pod.containers
+    assert container == NodeContainer("web", "kubepods/burstable/podu/a", "a", 500, 1500, 7, 5)
+    assert (pod.priority, pod.priority_class, pod.qos) == (9100, PriorityClass.PROD, QoSClass.LSR)
+    assert (pod.tenant, pod.phase) == ("shop", Phase.TERMINATING)
+
+
+def test_a_pod_without_a_group_is_left_out_and_one_that_nobody_knows_stays() -> None:
+    assert join([FOUND], [DeclaredPod("other", "shop", "cart")]) == (FOUND,)
+
+
+def test_words_that_cannot_be_read_count_as_absent() -> None:
+    labels = Labels.of({QOS_CLASS: "best", PRIORITY_CLASS: "high", SUB_PRIORITY: "first"})
+    annotations = Labels.of({OBJECTIVE_P99_MS: "fast", RESOURCE_STATUS: "{"})
+    (pod,) = join([FOUND], [DeclaredPod("u", "shop", "cart", labels, annotations)])
+    assert (pod.qos, pod.priority_class, pod.sub_priority) == (QoSClass.LS, PriorityClass.PROD, 0)
+    assert (pod.objective_p99_us, pod.own_cpus) == (None, ())
+
+
+def test_cpus_of_its_own_belong_to_reserved_classes_only() -> None:
+    annotations = Labels.of({RESOURCE_STATUS: '{"cpuset": "2-3,6", "numaNodeResources": []}'})
+    for qos, cpus in (("LSR", (2, 3, 6)), ("LSE", (2, 3, 6)), ("LS", ())):
+        (pod,) = join([FOUND], [DeclaredPod("u", labels=Labels.of({QOS_CLASS: qos}), annotations=annotations)])
+        assert pod.own_cpus == cpus
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [(None, None), ("10", 10_000), ("0.25", 250), ("1.2345", 1234), ("0", None), ("0.0001", None), ("-1", None), ("1e3", None), ("", None), ("9" * 400, None), ("١", None)],
+)  # fmt: skip
+def test_objectives(text: str | None, wanted: int | None) -> None:
+    assert objective_us(text) == wanted

@@ -1,0 +1,49 @@
+"""The audit trail is bounded, and a line that is spoilt spoils no other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cotenant.drivers.leasefile.audit import NAME, OLDER, AuditTrail, changes
+from cotenant.model.knob import Knob, KnobChange, LeaseState, Target
+from cotenant.model.node_decision import Reason, Term
+
+
+def change(number: int, group: str = "be/a") -> KnobChange:
+    cause = Reason("guard", "too slow", (Term("p99", number, "us"),))
+    return KnobChange(number, Target(group, Knob.CPU_MAX), cause, "uid 1, pid 2", "a", "b", "c", LeaseState.HELD, "d")
+
+
+def test_it_reads_as_it_was_written(tmp_path: Path) -> None:
+    trail = AuditTrail(tmp_path)
+    trail.write([change(1), change(2)])
+    trail.write([])
+    trail.write([change(3)])
+    assert changes(tmp_path) == (change(1), change(2), change(3))
+    assert changes(tmp_path, most=1) == (change(3),)
+
+
+def test_the_older_of_two_files_goes(tmp_path: Path) -> None:
+    trail = AuditTrail(tmp_path, most_bytes=2000)
+    for number in range(100):
+        trail.write([change(number)])
+    assert (tmp_path / NAME).stat().st_size <= 2000
+    assert (tmp_path / OLDER).stat().st_size <= 2000
+    kept = [entry.at_s for entry in changes(tmp_path)]
+    assert kept == list(range(int(kept[0]), 100))
+    assert 8 <= len(kept) < 30
+
+
+def test_what_cannot_be_written_is_counted(tmp_path: Path) -> None:
+    trail = AuditTrail(tmp_path / "absent")
+    trail.write([change(1), change(2)])
+    assert trail.lost == 2
+
+
+def test_a_line_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
+    trail = AuditTrail(tmp_path)
+    trail.write([change(1)])
+    with (tmp_path / NAME).open("ab") as out:
+        out.write(b"half a li\n\xff\n")
+    trail.write([change(2), change(3, "be/\udcff")])
+    assert [entry.at_s for entry in changes(tmp_path)] == [1, 2]

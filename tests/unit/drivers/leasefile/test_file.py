@@ -1,0 +1,187 @@
+"""What the state file promises: kept before it says so, readable wherever it was cut off, nothing lost without a word."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cotenant.drivers.leasefile.file import LOCK, NAME, LeaseFile, asides, held_by, read_only
+from cotenant.drivers.leasefile.lines import Keep, encode
+from cotenant.model.errors import InvalidInput, Permanent, Transient
+from cotenant.model.knob import Knob, Lease, LeaseState, Target
+from cotenant.model.node_decision import Reason, Term
+
+BOOT = "a boot"
+
+
+def lease(number: int = 0, state: LeaseState = LeaseState.HELD) -> Lease:
+    return Lease(
+        Target(f'be/odd "name"\n{number}', Knob.CPU_MAX),
+        raw_before='{"cpu.max": "max 100000"}',
+        value="20000 100000",
+        reason=Reason("guard", "slack is −3 %", (Term("slack", -30, "‰"),)),
+        state=state,
+        taken_at_s=1.5,
+        expires_at_us=7,
+        before="max 100000",
+        stands=None if state is LeaseState.INTENDED else "20000 100000",
+        identity="4711",
+    )
+
+
+def reopened(folder: Path, boot: str = BOOT) -> LeaseFile:
+    file = LeaseFile(folder, boot)
+    file.close()
+    return file
+
+
+def test_what_was_kept_is_found_and_what_was_dropped_is_not(tmp_path: Path) -> None:
+    file = LeaseFile(tmp_path, BOOT)
+    file.keep([lease(0), lease(1, LeaseState.INTENDED)], durable=True)
+    file.keep([replace(lease(0), value="max 100000")], durable=False)
+    file.drop([lease(1).target, lease(2).target])
+    file.close()
+    assert reopened(tmp_path).found.leases == (replace(lease(0), value="max 100000"),)
+
+
+def test_one_sync_a_batch_and_none_for_notes(tmp_path: Path) -> None:
+    file = LeaseFile(tmp_path, BOOT)
+    file.keep([lease(number) for number in range(100)], durable=True)
+    assert file.syncs == 1
+    file.keep([lease(3)], durable=False)
+    file.drop([lease(4).target])
+    assert file.syncs == 1
+    file.close()
+
+
+@pytest.mark.parametrize("kept", [1, 40, 150])
+def test_a_last_line_that_was_cut_off_is_no_fault(tmp_path: Path, kept: int) -> None:
+    file = LeaseFile(tmp_path, BOOT)
+    file.keep([lease(0)], durable=True)
+    whole = (tmp_path / NAME).read_bytes()
+    file.keep([lease(1)], durable=True)
+    file.close()
+    (tmp_path / NAME).write_bytes((tmp_path / NAME).read_bytes()[: len(whole) + kept])
+    found = reopened(tmp_path).found
+    assert (found.leases, found.torn, found.faults) == ((lease(0),), True, ())
+    assert reopened(tmp_path).found.torn is False
+
+
+def test_a_line_that_cannot_be_read_is_told_with_its_field_and_the_file_is_kept(tmp_path: Path) -> None:
+    file = LeaseFile(tmp_path, BOOT)
+    file.keep([lease(0), lease(1), lease(2)], durable=True)
+    file.close()
+    lines = (tmp_path / NAME).read_bytes().split(b"\n")
+    lines[2] = lines[2].replace(b'"expires_at_us":7', b'"expires_at_us":"soon"')
+    (tmp_path / NAME).write_bytes(b"\n".join(lines))
+    found = reopened(tmp_path).found
+    assert found.leases == (lease(0), lease(2))
+    (fault,) = found.faults
+    assert f"{NAME}:3: lease.expires_at_us" in fault.field
+    assert found.aside == tmp_path / "leases.bad-1"
+    assert found.aside.read_bytes() == b"\n".join(lines)
+    assert asides(tmp_path) == (found.aside,)
+    assert reopened(tmp_path).found.faults == ()
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [b"\0" * 300 + b"\n", b"not JSON\n", b'{"op":"keep"}\n', b'{"op":"keep","lease":{"target":{"group":"..","knob":"cpu.max"}}}\n', b"\xff\xfe\n", b"[" * 5000 + b"\n", encode(Keep(lease(9, LeaseState.RESTORED)))],
+    ids=["zeros", "words", "no lease", "path", "bytes", "deep", "over"],
+)  # fmt: skip
+def test_garbage_loses_no_readable_lease(tmp_path: Path, garbage: bytes) -> None:
+    file = LeaseFile(tmp_path, BOOT)
+    file.keep([lease(0)], durable=True)
+    file.close()
+    with (tmp_path / NAME).open("ab") as out:
+        out.write(garbage)
+    found = reopened(tmp_path).found
+    assert found.leases == (lease(0),)
+    assert len(found.faults) == 1
+
+
+def test_a_first_line_that_cannot_be_read_makes_no_lease_unreadable(tmp_path: Path) -> None:
+    file = LeaseFile(tmp_path, BOOT)
+    file.keep([lease(0)], durable=True)
+    file.close()
+    data = (tmp_path / NAME).read_bytes()
+    (tmp_path / NAME).write_bytes(b"garbage" + data[7:])
+    found = reopened(tmp_path).found
+    assert found.leases == (lease(0),)
+    assert found.faults
+
+
+def test_a_file_of_another_version_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_text('{"op":"opened","version":2,"boot":"a boot","more":1}\n')
+    with pytest.raises(InvalidInput, match="version: 2: expected 1"):
+        LeaseFile(tmp_path, BOOT)
+    assert (tmp_path / NAME).read_text().startswith('{"op":"opened","version":2')
+    assert held_by(tmp_path) is None
+
+
+def test_leases_of_an_earlier_boot_are_dropped_and_counted(tmp_path: Path) -> None:
+    file = LeaseFile(tmp_path, BOOT)
+    file.keep([lease(0), lease(1)], durable=True)
+    file.close()
+    found = reopened(tmp_path, "the next boot").found
+    assert (found.leases, found.earlier_boot) == ((), 2)
+    assert reopened(tmp_path, BOOT).found.leases == ()
+
+
+def test_only_one_has_the_folder(tmp_path: Path) -> None:
+    file = LeaseFile(tmp_path, BOOT)
+    assert held_by(tmp_path) == os.getpid()
+    with pytest.raises(Permanent, match=f"process {os.getpid()}"):
+        LeaseFile(tmp_path, BOOT)
+    file.close()
+    assert held_by(tmp_path) is None
+    reopened(tmp_path)
+
+
+def test_the_file_does_not_grow_with_what_is_over(tmp_path: Path) -> None:
+    file = LeaseFile(tmp_path, BOOT)
+    file.keep([lease(0)], durable=True)
+    for _ in range(40):
+        batch = [lease(number) for number in range(1, 60)]
+        file.keep(batch, durable=False)
+        file.drop([entry.target for entry in batch])
+    assert (tmp_path / NAME).stat().st_size < 800_000
+    file.keep([lease(70)], durable=True)
+    file.close()
+    assert set(reopened(tmp_path).found.leases) == {lease(0), lease(70)}
+
+
+def test_a_group_that_is_no_text_cannot_be_kept(tmp_path: Path) -> None:
+    file = LeaseFile(tmp_path, BOOT)
+    with pytest.raises(InvalidInput, match="UTF-8"):
+        file.keep([replace(lease(0), target=Target("be/\udcff", Knob.CPU_MAX))], durable=True)
+    file.close()
+
+
+def test_reading_does_not_take_over(tmp_path: Path) -> None:
+    assert read_only(tmp_path).leases == ()
+    file = LeaseFile(tmp_path, BOOT)
+    file.keep([lease(0)], durable=True)
+    content = read_only(tmp_path)
+    assert (content.boot, content.leases) == (BOOT, (lease(0),))
+    file.close()
+
+
+def test_links_in_the_folder_are_not_followed(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    folder = tmp_path / "state"
+    folder.mkdir()
+    (folder / LOCK).symlink_to(victim)
+    with pytest.raises(Transient):
+        LeaseFile(folder, BOOT)
+    assert victim.read_text() == "precious"
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Transient, match="file"):
+        LeaseFile(tmp_path / "file", BOOT)

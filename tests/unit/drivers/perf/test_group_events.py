@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cotenant.drivers.perf.group_events import GroupCycles, GroupEvents, scaled
+from cotenant.drivers.perf.opening import Event, Reading
+from cotenant.model.errors import Unsupported
+from cotenant.model.knob import Vanished
+
+
+def test_counters_that_ran_all_the_time_are_taken_as_they_are() -> None:
+    assert scaled(Reading(100, 100, (10, 20)), Reading(300, 300, (15, 50))) == (5, 30)
+
+
+def test_counters_that_ran_half_the_time_count_twice() -> None:
+    assert scaled(Reading(100, 100, (10, 20)), Reading(300, 200, (15, 50))) == (10, 60)
+
+
+def test_counters_that_did_not_run_say_nothing() -> None:
+    assert scaled(Reading(100, 100, (10,)), Reading(300, 100, (10,))) is None
+
+
+def test_a_tree_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(Vanished):
+        GroupEvents(str(tmp_path / "none"), (Event.TASK_CLOCK,))
+    with pytest.raises(Unsupported, match="a cgroup tree"):
+        GroupCycles(str(tmp_path / "none"))

@@ -1,0 +1,84 @@
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from tests.fakes.cgroup_trees import CgroupTrees
+
+from cotenant.drivers.psi import triggers
+from cotenant.drivers.psi.triggers import HOST, PressureFiles, Resource
+from cotenant.model.errors import InvalidInput, Unsupported
+from cotenant.model.knob import Vanished
+
+
+@pytest.mark.parametrize(
+    ("stall_us", "window_us"), [(0, 1_000_000), (2_000_000, 1_000_000), (5, 499_999), (5, 10_000_001)]
+)
+def test_amounts_that_no_kernel_takes(stall_us: int, window_us: int) -> None:
+    with pytest.raises(InvalidInput):
+        PressureFiles(None).trigger(HOST, Resource.CPU, stall_us, window_us)
+
+
+def test_v1_alone_tells_no_pressure_of_groups(tmp_path: Path) -> None:
+    with pytest.raises(Unsupported, match="cgroup v2 tree"):
+        PressureFiles(CgroupTrees(tmp_path, "v1").layout).trigger("pod", Resource.CPU, 1, 1_000_000)
+
+
+def test_a_group_that_is_gone_and_one_that_tells_nothing(tmp_path: Path) -> None:
+    trees = CgroupTrees(tmp_path, "v2")
+    trees.add("pod")
+    trees.path("pod", "io.pressure").unlink()
+    before = len(os.listdir("/proc/self/fd"))
+    files = PressureFiles(trees.layout)
+    with pytest.raises(Vanished, match="/gone"):
+        files.trigger("gone", Resource.IO, 1, 1_000_000)
+    with pytest.raises(Unsupported, match="CONFIG_PSI"):
+        files.trigger("pod", Resource.IO, 1, 1_000_000)
+    files.close()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_host_without_pressure(tmp_path: Path) -> None:
+    with pytest.raises(Unsupported, match="CONFIG_PSI"):
+        PressureFiles(None, str(tmp_path)).trigger(HOST, Resource.MEMORY, 1, 1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("refused", "window_us", "granted"),
+    [
+        (1_000_000, 1_000_000, 2_000_000),
+        (3_000_000, 3_000_000, 4_000_000),
+        (None, 500_000, 500_000),
+        (None, 2_000_000, 2_000_000),
+    ],
+)
+def test_a_refused_window_becomes_the_next_that_anyone_may_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: int | None, window_us: int, granted: int
+) -> None:
+    """The kernel's answer stands in for itself: a plain file refuses no window and cannot be waited for."""
+    asked: list[tuple[int, int]] = []
+
+    def ask(pressure: int, full: bool, stall_us: int, window: int) -> None:
+        asked.append((stall_us, window))
+        if window == refused:
+            raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(triggers, "_ask", ask)
+    reader, writer = os.pipe()
+    monkeypatch.setattr(PressureFiles, "_open", lambda self, group, resource: os.dup(reader))
+    with PressureFiles(None).trigger(HOST, Resource.CPU, 50_000, window_us) as trigger:
+        assert (trigger.window_us, trigger.stall_us) == (granted, 50_000)
+        assert asked[-1] == (50_000, granted)
+    os.close(reader)
+    os.close(writer)
+
+
+def test_a_window_that_is_refused_altogether(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask(pressure: int, full: bool, stall_us: int, window: int) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(triggers, "_ask", ask)
+    trees = CgroupTrees(tmp_path, "v2")
+    trees.add("pod")
+    with pytest.raises(Unsupported, match="CAP_SYS_RESOURCE"):
+        PressureFiles(trees.layout).trigger("pod", Resource.CPU, 50_000, 1_000_000)
