@@ -1,0 +1,155 @@
+"""What is done with a guilty pod: a hard cap for a while, then let go; who offends again and again should leave.
+
+Problem: a cap on the wrong pod costs work and helps nobody. Choice: while a pod is capped the victim's signal is compared with what it was; only
+caps that helped count as offences, and a pod whose cap did not help is spared by that victim for a while. Limits: two pods capped for one victim
+at the same time share the credit.
+
+Source: Zhang et al., CPI2, EuroSys'13, section 5 (0.1 core, 0.01 for the lowest class, 5 minutes; repeat offenders go elsewhere).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from cotenant.model.knob import Knob, SetKnob, Target
+from cotenant.model.knob_values import USUAL_PERIOD_US, CpuMax
+from cotenant.model.node_decision import EvictPod, Reason, Term
+from cotenant.model.node_pod import NodePod, Phase
+from cotenant.model.node_state import PPM, NodeState, PodUse
+from cotenant.model.qos import PriorityClass
+from cotenant.policy.interference.series import Slice
+from cotenant.policy.interference.settings import Settings
+
+RULE = "antagonist"
+MOST_OFFENCES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """One pod held down for one victim."""
+
+    uid: str
+    victim: str  # uid
+    since_us: int
+    until_us: int
+    level_before_ppm: int  # the victim's signal that led to it
+    reason: Reason
+    level_sum_ppm: int = 0  # the victim's samples since
+    samples: int = 0
+
+    @property
+    def level_since_ppm(self) -> int | None:
+        """The victim's mean signal under the cap; None before its first sample."""
+        return self.level_sum_ppm // self.samples if self.samples else None
+
+
+@dataclass(frozen=True, slots=True)
+class Offence:
+    """A cap that is over."""
+
+    uid: str
+    victim: str
+    at_us: int
+    helped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """Those that stand, and those that were."""
+
+    standing: tuple[Cap, ...] = ()
+    offences: tuple[Offence, ...] = ()
+
+
+def cap_m(pod: NodePod, settings: Settings) -> int:
+    """To how much CPU a guilty pod is held."""
+    lowest = pod.priority_class is PriorityClass.FREE
+    return settings.cap_lowest_cpu_m if lowest else settings.cap_cpu_m
+
+
+def observe(caps: Caps, done: Slice, settings: Settings) -> Caps:
+    """Note how the victims fare under their caps. A sample that began before the cap does not count."""
+    standing = []
+    for cap in caps.standing:
+        sample = done.victim(cap.victim)
+        if sample is not None and done.at_us - settings.sample_us >= cap.since_us:
+            cap = replace(cap, level_sum_ppm=cap.level_sum_ppm + sample.level_ppm, samples=cap.samples + 1)
+        standing.append(cap)
+    return replace(caps, standing=tuple(standing))
+
+
+def release(caps: Caps, state: NodeState, settings: Settings) -> tuple[Caps, tuple[Reason, ...]]:
+    """Let go of what is over: by time, or because the pod or its victim left."""
+    here = {entry.pod.uid: entry.pod for entry in state.pods}
+    standing, offences, reasons = [], list(caps.offences), []
+    for cap in caps.standing:
+        pod, victim = here.get(cap.uid), here.get(cap.victim)
+        if pod is not None and victim is not None and state.at_us < cap.until_us:
+            standing.append(cap)
+            continue
+        since = cap.level_since_ppm
+        helped = (
+            since is not None and (cap.level_before_ppm - since) * PPM >= settings.helped_ppm * cap.level_before_ppm
+        )
+        if pod is None or victim is None:
+            gone = "it" if pod is None else "its victim"
+            reasons.append(Reason(RULE, f"{cap.uid if pod is None else pod.key} is let go: {gone} left the node"))
+            continue
+        offences.append(Offence(cap.uid, cap.victim, state.at_us, helped))
+        after = "no sample of its victim since" if since is None else f"{victim.key} went to {_ratio(since)}"
+        reasons.append(
+            Reason(
+                RULE,
+                f"{pod.key} is let go after {(state.at_us - cap.since_us) // 1_000_000} s: {after}"
+                f" from {_ratio(cap.level_before_ppm)}, which {'helped' if helped else 'did not help'}",
+                (Term("before", cap.level_before_ppm, "ppm"), Term("under the cap", since or 0, "ppm")),
+            )
+        )
+    kept_us = max(settings.offence_window_us, settings.spare_us)
+    recent = tuple(each for each in offences if state.at_us - each.at_us <= kept_us)[-MOST_OFFENCES:]
+    return Caps(tuple(standing), recent), tuple(reasons)
+
+
+def spared(caps: Caps, uid: str, victim: str, now_us: int, settings: Settings) -> bool:
+    """Whether a pod is not to be capped for this victim now: it is already, or that did not help lately."""
+    if any(cap.uid == uid for cap in caps.standing):
+        return True
+    return any(
+        each.uid == uid and each.victim == victim and not each.helped and now_us - each.at_us <= settings.spare_us
+        for each in caps.offences
+    )
+
+
+def knobs(caps: Caps, pods: Sequence[PodUse], settings: Settings) -> tuple[SetKnob, ...]:
+    """The caps as wishes; a pod capped for two victims is wished once."""
+    groups = {entry.pod.uid: entry.pod for entry in pods if entry.pod.group}
+    wishes: dict[str, SetKnob] = {}
+    for cap in caps.standing:
+        pod = groups.get(cap.uid)
+        if pod is not None:
+            quota = CpuMax(cap_m(pod, settings) * USUAL_PERIOD_US // 1000, USUAL_PERIOD_US)
+            wishes.setdefault(cap.uid, SetKnob(Target(pod.group, Knob.CPU_MAX), str(quota), cap.reason))
+    return tuple(wishes.values())
+
+
+def evictions(caps: Caps, pods: Sequence[PodUse], now_us: int, settings: Settings) -> tuple[EvictPod, ...]:
+    """Pods whose caps helped often enough lately that they should leave."""
+    counts: dict[str, int] = {}
+    for each in caps.offences:
+        if each.helped and now_us - each.at_us <= settings.offence_window_us:
+            counts[each.uid] = counts.get(each.uid, 0) + 1
+    wishes = []
+    for entry in pods:
+        count = counts.get(entry.pod.uid, 0)
+        if count >= settings.offences and entry.pod.phase is Phase.RUNNING:
+            text = f"{entry.pod.key} had to be capped {count} times in {settings.offence_window_us // 60_000_000} min, and each time it helped"
+            reason = Reason(RULE, text, (Term("caps that helped", count), Term("limit", settings.offences)))
+            wishes.append(
+                EvictPod(entry.pod.uid, entry.pod.key, reason, entry.use.cpu_m or 0, entry.use.working_set_bytes or 0)
+            )
+    return tuple(wishes)
+
+
+def _ratio(ppm: int) -> str:
+    return f"{ppm / PPM:.2f}"

@@ -1,0 +1,68 @@
+"""The suspects of one victim in order, by correlation or by direct blame.
+
+Problem: correlation needs a window of ups and downs; who ran while the victim waited is known at once, but says nothing of caches or disks.
+Choice: both, by the settings; each place with what it follows from. Limits: direct blame counts only samples in which the victim suffered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cotenant.model.node_state import PPM
+from cotenant.policy.interference.correlation import score_ppm
+from cotenant.policy.interference.series import Slice, tells
+from cotenant.policy.interference.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One suspect: a correlation in -1..1, or a share of the blame in 0..1, in millionths."""
+
+    uid: str
+    score_ppm: int
+    samples: int  # that it follows from
+    blame_us: int | None = None  # direct blame behind the share
+
+
+def by_correlation(slices: Sequence[Slice], victim: str, threshold_ppm: int, settings: Settings) -> tuple[Place, ...]:
+    """Best-effort pods by the published score, highest first; equal ones by uid."""
+    levels = [
+        (part, sample.level_ppm)
+        for part in slices
+        if (sample := part.victim(victim)) is not None and tells(sample, settings)
+    ]
+    pairs: dict[str, list[tuple[int, int]]] = {}
+    for part, level in levels:
+        for uid, amount in part.activity:
+            pairs.setdefault(uid, []).append((level, amount))
+    places = [
+        Place(uid, score, len(points))
+        for uid, points in pairs.items()
+        if (score := score_ppm(points, threshold_ppm)) is not None
+    ]
+    return tuple(sorted(places, key=lambda place: (-place.score_ppm, place.uid)))
+
+
+def by_blame(slices: Sequence[Slice], victim: str, threshold_ppm: int, settings: Settings) -> tuple[Place, ...]:
+    """Pods by their share of what the victim waited for others while it suffered, largest first; its own tasks are not others.
+
+    Services are among them: one that is to blame takes the place, so that no best-effort pod pays for it.
+    """
+    shares: dict[str, int] = {}
+    others = samples = 0
+    for part in slices:
+        sample = part.victim(victim)
+        if sample is None or sample.level_ppm <= threshold_ppm or not tells(sample, settings):
+            continue
+        samples += 1
+        for blamed in part.blame:
+            if blamed.victim == victim:
+                others += blamed.by_others
+                for uid, ran_us in blamed.by_pod:
+                    shares[uid] = shares.get(uid, 0) + ran_us
+    total = others + sum(shares.values())
+    if not total:
+        return ()
+    places = [Place(uid, ran_us * PPM // total, samples, ran_us) for uid, ran_us in shares.items()]
+    return tuple(sorted(places, key=lambda place: (-place.score_ppm, place.uid)))

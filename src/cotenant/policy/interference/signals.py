@@ -1,0 +1,42 @@
+"""How much a service suffers and how active a suspect is, over one interval, by the signal that the settings name.
+
+Limits: None where the signal is not known on this node; then nothing is concluded.
+"""
+
+from __future__ import annotations
+
+from cotenant.model.node_state import PPM, PodUse
+from cotenant.policy.interference.settings import SuspectSignal, VictimSignal
+
+LEAST_REQUESTS = 20  # fewer say nothing of a p99
+
+
+def suffering_ppm(signal: VictimSignal, entry: PodUse) -> int | None:
+    """A service's signal in millionths; None where it is not known."""
+    use, health = entry.use, entry.health
+    match signal:
+        case VictimSignal.CPI:
+            return None if use.cpi_milli is None else use.cpi_milli * 1000
+        case VictimSignal.RUN_DELAY:
+            return None if use.run_delay_ppm is None or not use.cpu_m else use.run_delay_ppm * 1000 // use.cpu_m
+        case VictimSignal.STALL:
+            return use.cpu_stall_ppm
+        case VictimSignal.LATENCY:
+            objective_us = entry.pod.objective_p99_us
+            if health is None or not objective_us or health.requests < LEAST_REQUESTS:
+                return None
+            return health.p99_us * PPM // objective_us
+
+
+def activity(signal: SuspectSignal, entry: PodUse) -> int | None:
+    """A suspect's activity per second, in the signal's unit; None where it is not known. Blame is of a pair, and told elsewhere."""
+    use = entry.use
+    match signal:
+        case SuspectSignal.CPU:
+            return use.cpu_m
+        case SuspectSignal.IO:
+            if use.io_read_bps is None and use.io_written_bps is None:
+                return None
+            return (use.io_read_bps or 0) + (use.io_written_bps or 0)
+        case SuspectSignal.BLAME:
+            return None

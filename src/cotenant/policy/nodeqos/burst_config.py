@@ -1,0 +1,100 @@
+"""Settings of CPU burst, for the node and by pod.
+
+Problem: a node's operator sets them for all, a pod's owner overrides some by annotation. Choice: a pod's settings leave out what it does not
+say; merging takes the node's there. Limits: an annotation that cannot be read leaves the node's settings, and the reason says so.
+
+Source: Koordinator's NodeSLO (CPUBurstStrategy) and annotation `koordinator.sh/cpuBurst`; defaults and field names are its own.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+
+from cotenant.model.errors import InvalidInput
+
+ANNOTATION = "koordinator.sh/cpuBurst"
+
+
+class BurstPolicy(StrEnum):
+    """Which of the two means are used."""
+
+    NONE = "none"
+    STATIC = "cpuBurstOnly"  # unused quota may be kept for later
+    QUOTA = "cfsQuotaBurstOnly"  # the quota itself is raised while the container is throttled
+    AUTO = "auto"  # both
+
+
+@dataclass(frozen=True, slots=True)
+class BurstConfig:
+    """The node's settings. Raises `InvalidInput`."""
+
+    policy: BurstPolicy = BurstPolicy.NONE
+    burst_pct: int = 1000  # of the limit: how much unused quota may be kept
+    quota_burst_pct: int = 300  # of the limit: the highest quota
+    quota_burst_period_s: int = -1  # a container can run at the highest quota for so long; -1 = for ever
+    pool_threshold_pct: int = 50  # of the shared CPUs in use: quotas are lowered again
+    period_us: int = 100_000  # of the quotas
+    ratio_milli: int = (
+        1000  # CPU normalisation: how fast this machine is, in thousandths of the reference; quotas are divided by it
+    )
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.burst_pct <= 10_000:
+            raise InvalidInput("cpuBurstPercent", self.burst_pct, "0 to 10000")
+        if self.quota_burst_pct < 0:
+            raise InvalidInput("cfsQuotaBurstPercent", self.quota_burst_pct, "0 or more")
+        if self.quota_burst_period_s < -1:
+            raise InvalidInput("cfsQuotaBurstPeriodSeconds", self.quota_burst_period_s, "-1 or more")
+        if not 0 <= self.pool_threshold_pct <= 100:
+            raise InvalidInput("sharePoolThresholdPercent", self.pool_threshold_pct, "0 to 100")
+        if not 1000 <= self.period_us <= 1_000_000:
+            raise InvalidInput("period_us", self.period_us, "1000 to 1000000 microseconds")
+        if not 100 <= self.ratio_milli <= 10_000:
+            raise InvalidInput("ratio_milli", self.ratio_milli, "100 to 10000")
+
+
+@dataclass(frozen=True, slots=True)
+class PodBurst:
+    """What a pod says for itself; None = as the node has it."""
+
+    policy: BurstPolicy | None = None
+    burst_pct: int | None = None
+    quota_burst_pct: int | None = None
+    quota_burst_period_s: int | None = None
+
+
+def merged(node: BurstConfig, pod: PodBurst | None) -> BurstConfig:
+    """The node's settings with the pod's put over them. Raises `InvalidInput` where they make no sense together."""
+    if pod is None:
+        return node
+    said = {field.name: getattr(pod, field.name) for field in fields(pod) if getattr(pod, field.name) is not None}
+    return replace(node, **said)
+
+
+def read_annotation(text: str | None) -> PodBurst | None:
+    """The annotation's JSON object; None where there is none. Unknown fields are passed over. Raises `InvalidInput`."""
+    if text is None or not text.strip():
+        return None
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(ANNOTATION, text, "a JSON object") from error
+    if not isinstance(said, dict):
+        raise InvalidInput(ANNOTATION, text, "a JSON object")
+    policy = said.get("policy")
+    if policy is not None and policy not in list(BurstPolicy):
+        raise InvalidInput(f"{ANNOTATION} policy", policy, "one of " + ", ".join(BurstPolicy))
+    return PodBurst(
+        policy=None if policy is None else BurstPolicy(policy),
+        burst_pct=_integer(said.get("cpuBurstPercent"), "cpuBurstPercent"),
+        quota_burst_pct=_integer(said.get("cfsQuotaBurstPercent"), "cfsQuotaBurstPercent"),
+        quota_burst_period_s=_integer(said.get("cfsQuotaBurstPeriodSeconds"), "cfsQuotaBurstPeriodSeconds"),
+    )
+
+
+def _integer(value: object, name: str) -> int | None:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    raise InvalidInput(f"{ANNOTATION} {name}", value, "an integer")

@@ -1,0 +1,117 @@
+"""Which part of the last-level cache, and how much memory bandwidth, each class of QoS may use.
+
+Problem: best effort that streams through memory evicts what services have in the cache; no CPU knob helps. Choice: Koordinator's classes as resctrl
+groups. A class has a range of the cache in percent, made into a mask of ways, and a share of memory bandwidth: percent on Intel, an absolute amount
+on AMD. Best effort has 0..30 % of the cache by default. A class that is not restricted gets no group: hardware has few, and its tasks stay where
+they are. Limits: fixed by configuration; moving tasks into groups is the agent's doing (`group_of`). Masks are contiguous and have as many ways as the
+hardware asks for at least.
+
+Source: Koordinator, pkg/koordlet/qosmanager/plugins/resctrl (formulas, defaults); Linux, Documentation/filesystems/resctrl.rst.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cotenant.model.cache_partition import Bandwidth, CacheHardware
+from cotenant.model.errors import InvalidInput
+from cotenant.model.knob import Knob, SetKnob, Target
+from cotenant.model.node_decision import Reason, Term
+from cotenant.model.node_state import NodeState
+from cotenant.model.qos import QoSClass
+from cotenant.model.verdict import Verdict
+from cotenant.policy.nodeqos.available import available
+from cotenant.policy.nodeqos.percentages import check_percent
+
+RULE = "cache-qos"
+AMD_FULL = 160  # what one die can move at most, in eighths of GB/s, as upstream measured it
+AMD_UNLIMITED = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class ClassCache:
+    """A class's range of the cache and its share of memory bandwidth, percent. `InvalidInput` where the range is empty."""
+
+    start_percent: int = 0
+    end_percent: int = 100
+    bandwidth_percent: int = 100
+
+    def __post_init__(self) -> None:
+        check_percent("cache start", self.start_percent, 0, 100)
+        check_percent("cache end", self.end_percent, 0, 100)
+        check_percent("memory bandwidth", self.bandwidth_percent, 1, 100)
+        if self.end_percent <= self.start_percent:
+            raise InvalidInput("cache end percent", self.end_percent, f"more than the start, {self.start_percent}")
+
+
+UNRESTRICTED = ClassCache()
+
+
+@dataclass(frozen=True, slots=True)
+class CacheConfig:
+    """Koordinator's defaults; acts only where `hardware` is known."""
+
+    hardware: CacheHardware | None = None
+    lsr: ClassCache = UNRESTRICTED  # also LSE
+    ls: ClassCache = UNRESTRICTED
+    best_effort: ClassCache = ClassCache(end_percent=30)
+
+
+@dataclass(frozen=True, slots=True)
+class CacheMemory:
+    """Nothing needs to be remembered."""
+
+
+def decide(state: NodeState, config: CacheConfig, memory: CacheMemory) -> tuple[Verdict, CacheMemory]:
+    """The schemata of every restricted class. They are fixed: nothing that was measured changes them."""
+    if config.hardware is None:
+        return Verdict((Reason(RULE, "this machine cannot partition its cache, or it is not known how"),)), memory
+    hardware = config.hardware
+    wishes = (_wish(name, settings, hardware) for name, settings in _classes(config) if settings != UNRESTRICTED)
+    knobs, lacking = available(state, RULE, wishes)
+    reasons = (*(knob.reason for knob in knobs), *lacking) or (Reason(RULE, "no class is restricted"),)
+    return Verdict(reasons, knobs), memory
+
+
+def group_of(qos: QoSClass, config: CacheConfig) -> str:
+    """The resctrl group that a pod's tasks belong in; "" = the root, where nothing is restricted."""
+    name = {QoSClass.LSE: "LSR", QoSClass.LSR: "LSR", QoSClass.LS: "LS", QoSClass.BE: "BE"}.get(qos, "")
+    restricted = {group for group, settings in _classes(config) if settings != UNRESTRICTED}
+    return name if config.hardware is not None and name in restricted else ""
+
+
+def mask(settings: ClassCache, hardware: CacheHardware) -> int:
+    """The ways of a class as bits: contiguous, at least as many as the hardware asks for."""
+    first = -(-hardware.ways * settings.start_percent // 100)
+    end = -(-hardware.ways * settings.end_percent // 100)
+    end = min(hardware.ways, max(end, first + hardware.least_ways))
+    first = max(0, min(first, end - hardware.least_ways))
+    return (1 << end) - (1 << first)
+
+
+def bandwidth(settings: ClassCache, hardware: CacheHardware) -> int:
+    """What goes into the line of memory bandwidth: percent in whole steps, or eighths of GB/s."""
+    if hardware.bandwidth is Bandwidth.ABSOLUTE:
+        if settings.bandwidth_percent >= 100:
+            return AMD_UNLIMITED
+        return max(1, AMD_FULL * settings.bandwidth_percent // 100)
+    steps = -(-settings.bandwidth_percent // hardware.step_percent)
+    return min(100, max(hardware.least_percent, steps * hardware.step_percent))
+
+
+def _classes(config: CacheConfig) -> tuple[tuple[str, ClassCache], ...]:
+    return (("LSR", config.lsr), ("LS", config.ls), ("BE", config.best_effort))
+
+
+def _wish(name: str, settings: ClassCache, hardware: CacheHardware) -> SetKnob:
+    bits = mask(settings, hardware)
+    lines = ["L3:" + ";".join(f"{domain}={bits:x}" for domain in sorted(hardware.cache_domains))]
+    terms = [Term("ways", bits.bit_count()), Term("of", hardware.ways)]
+    text = f"class {name} has {bits.bit_count()} of {hardware.ways} ways of the cache"
+    if hardware.bandwidth is not Bandwidth.NONE and hardware.bandwidth_domains:
+        amount = bandwidth(settings, hardware)
+        lines.append("MB:" + ";".join(f"{domain}={amount}" for domain in sorted(hardware.bandwidth_domains)))
+        unit = "%" if hardware.bandwidth is Bandwidth.PERCENT else "GB/s / 8"
+        terms.append(Term("memory bandwidth", amount, unit))
+        text += f" and {settings.bandwidth_percent} % of memory bandwidth"
+    return SetKnob(Target(name, Knob.SCHEMATA), "\n".join(lines), Reason(RULE, text, tuple(terms)))

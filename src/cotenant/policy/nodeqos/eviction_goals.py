@@ -1,0 +1,243 @@
+"""When pods have to leave a node, and how much of what must become free.
+
+Problem: a node runs out of memory, its CPU is nearly all in use, or more was promised than it still has. Choice: Koordinator's triggers. Each has
+a threshold at which it fires and a lower mark down to which it frees; a `Goal` says the amounts and in which currency they count: what pods use, or
+what they requested. Limits: whole percents, cut and not rounded, as upstream has them. A trigger that is not configured does not fire.
+
+No configuration can name production pods: the priority up to which pods may leave is at most the middle band's end.
+
+Source: Koordinator, pkg/koordlet/qosmanager/plugins/{cpuevict,memoryevict} (behaviour and defaults).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cotenant.model.errors import InvalidInput
+from cotenant.model.node_decision import Reason, Term
+from cotenant.model.node_state import NodeState
+from cotenant.model.qos import BANDS, PriorityClass
+from cotenant.policy.nodeqos.percentages import check_percent
+from cotenant.policy.nodeqos.wording import cpu, size
+
+PRIORITY_MAX = BANDS[PriorityClass.MID][1]  # 7999: never production
+RELEASE_BUFFER_PERCENT = 2  # the lower mark where none is given
+
+
+class Trigger(StrEnum):
+    """What makes pods leave. The values are what the annotation `koordinator.sh/eviction-policy` lists."""
+
+    CPU_SATISFACTION = "BECPUEvict"
+    CPU_ALLOCATABLE = "CPUAllocatableEvict"
+    CPU_USED = "CPUEvict"
+    MEMORY_BEST_EFFORT = "BEMemoryEvict"
+    MEMORY_ALLOCATABLE = "MemoryAllocatableEvict"
+    MEMORY_USED = "MemoryEvict"
+    MEMORY_PRESSURE = "MemoryPressureEvict"  # ours: best effort stands still for want of memory
+
+    @property
+    def best_effort_only(self) -> bool:
+        """Whether only best effort leaves, all of it eligible; otherwise pods leave by priority, if they opted in."""
+        return self in (Trigger.CPU_SATISFACTION, Trigger.MEMORY_BEST_EFFORT, Trigger.MEMORY_PRESSURE)
+
+
+class Currency(StrEnum):
+    """In what an amount counts: what is in use, or requests against one of the node's pools."""
+
+    USED = "used"
+    REQUESTED_BATCH = "batch requests"
+    REQUESTED_MID = "mid requests"
+    REQUESTED = "requests"
+
+
+POOL = {
+    PriorityClass.BATCH: Currency.REQUESTED_BATCH,
+    PriorityClass.FREE: Currency.REQUESTED_BATCH,
+    PriorityClass.MID: Currency.REQUESTED_MID,
+    PriorityClass.PROD: Currency.REQUESTED,
+    PriorityClass.NONE: Currency.REQUESTED,
+}
+
+
+Pools = tuple[tuple[Currency, int], ...]
+
+
+def cpu_pools(settings: Pools | None, state: NodeState) -> Pools | None:
+    """The node's pools of CPU, milli-CPU: as the settings say, else as its cluster does; None = not known."""
+    has = state.allocatable
+    if settings is not None or has is None:
+        return settings
+    return (
+        (Currency.REQUESTED_BATCH, has.batch_cpu_m),
+        (Currency.REQUESTED_MID, has.mid_cpu_m),
+        (Currency.REQUESTED, has.cpu_m),
+    )
+
+
+def memory_pools(settings: Pools | None, state: NodeState) -> Pools | None:
+    """The node's pools of memory, bytes, as `cpu_pools`."""
+    has = state.allocatable
+    if settings is not None or has is None:
+        return settings
+    return (
+        (Currency.REQUESTED_BATCH, has.batch_memory_bytes),
+        (Currency.REQUESTED_MID, has.mid_memory_bytes),
+        (Currency.REQUESTED, has.memory_bytes),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What must become free by one trigger; amounts above 0, milli-CPU or bytes."""
+
+    trigger: Trigger
+    amounts: tuple[tuple[Currency, int], ...]
+    reason: Reason
+    priority_threshold: int = PRIORITY_MAX  # pods up to this may leave; without meaning where best effort only leaves
+
+
+@dataclass(frozen=True, slots=True)
+class BestEffortMemoryTrigger:
+    """Node memory in use, percent of all: at `threshold_percent` best effort leaves until the lower mark is reached.
+
+    `InvalidInput` unless 0 <= lower < threshold <= 100.
+    """
+
+    threshold_percent: int = 70
+    lower_percent: int | None = None  # None = 2 below the threshold
+
+    def __post_init__(self) -> None:
+        _check_marks("best effort's memory", self.threshold_percent, self.lower_percent)
+
+
+@dataclass(frozen=True, slots=True)
+class UsedTrigger:
+    """The node's CPU or memory in use, percent of all: at `threshold_percent` pods up to `priority_threshold` leave until the lower mark.
+
+    `InvalidInput` unless 0 <= lower < threshold <= 100 and the priority threshold is at most 7999.
+    """
+
+    threshold_percent: int
+    priority_threshold: int
+    lower_percent: int | None = None  # None = 2 below the threshold
+
+    def __post_init__(self) -> None:
+        _check_marks("used", self.threshold_percent, self.lower_percent)
+        _check_priority(self.priority_threshold)
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatableTrigger:
+    """Requests against a pool of the node (batch, mid), percent of what it still has: above the threshold pods leave down to the lower mark.
+
+    `InvalidInput` unless 0 <= lower < threshold and the priority threshold is at most 7999.
+    """
+
+    threshold_percent: int
+    lower_percent: int
+    priority_threshold: int
+
+    def __post_init__(self) -> None:
+        check_percent("allocatable threshold", self.threshold_percent, 1)
+        check_percent("allocatable lower", self.lower_percent, 0)
+        if self.lower_percent >= self.threshold_percent:
+            raise InvalidInput(
+                "allocatable lower percent", self.lower_percent, f"less than the threshold, {self.threshold_percent}"
+            )
+        _check_priority(self.priority_threshold)
+
+
+def lower_mark(threshold_percent: int, lower_percent: int | None) -> int:
+    """The mark down to which is freed."""
+    return threshold_percent - RELEASE_BUFFER_PERCENT if lower_percent is None else lower_percent
+
+
+def used_release(threshold_percent: int, lower_percent: int | None, capacity: int, used: int) -> int:
+    """How much of what is in use must become free; 0 below the threshold. Same unit as `capacity`, which is above 0."""
+    percent = used * 100 // capacity
+    if percent < threshold_percent:
+        return 0
+    return capacity * (percent - lower_mark(threshold_percent, lower_percent)) // 100
+
+
+def allocatable_release(threshold_percent: int, lower_percent: int, allocatable: int | None, requested: int) -> int:
+    """How much of the requests must go; all of them where the node has nothing of it (any more). 0 up to the threshold."""
+    if not allocatable:
+        return requested
+    if requested * 100 <= threshold_percent * allocatable:
+        return 0
+    return (requested * 100 - lower_percent * allocatable) // 100
+
+
+def used_goal(
+    trigger: Trigger, marks: UsedTrigger | BestEffortMemoryTrigger, capacity: int, used: int, unit: str
+) -> Goal | None:
+    """The goal that follows from what is in use, None below the threshold. `unit`: `mCPU` or `bytes`."""
+    amount = used_release(marks.threshold_percent, marks.lower_percent, capacity, used)
+    if amount <= 0:
+        return None
+    percent, lower = used * 100 // capacity, lower_mark(marks.threshold_percent, marks.lower_percent)
+    counted = capacity * percent // 100
+    write = cpu if unit == "mCPU" else size
+    text = f"free {write(amount)} = {write(capacity)} x ({percent} % in use - {lower} %); threshold {marks.threshold_percent} %"
+    terms = (Term("in use, whole percents of capacity", counted, unit), Term("lower mark", amount - counted, unit))
+    threshold = marks.priority_threshold if isinstance(marks, UsedTrigger) else PRIORITY_MAX
+    return Goal(trigger, ((Currency.USED, amount),), Reason(f"evict:{trigger}", text, terms), threshold)
+
+
+def allocatable_goal(
+    trigger: Trigger,
+    marks: AllocatableTrigger,
+    allocatable: Iterable[tuple[Currency, int]],
+    requested: Iterable[tuple[Currency, int]],
+    unit: str,
+) -> Goal | None:
+    """The goal that follows from requests against pools, None where every pool is within its threshold.
+
+    `requested`: per pool the sum over pods up to the priority threshold. A pool missing in `allocatable` has nothing.
+    """
+    pools = dict(allocatable)
+    amounts: list[tuple[Currency, int]] = []
+    terms: list[Term] = []
+    words: list[str] = []
+    write = cpu if unit == "mCPU" else size
+    for pool, asked in requested:
+        has = pools.get(pool, 0)
+        amount = allocatable_release(marks.threshold_percent, marks.lower_percent, has, asked)
+        if amount > 0:
+            amounts.append((pool, amount))
+            terms += [Term(pool, asked, unit), Term(f"{marks.lower_percent} % of the pool", amount - asked, unit)]
+            words.append(f"{write(amount)} of {write(asked)} {pool} over {write(has)}")
+    if not amounts:
+        return None
+    text = f"free {', '.join(words)}; threshold {marks.threshold_percent} %, goal {marks.lower_percent} %"
+    return Goal(trigger, tuple(amounts), Reason(f"evict:{trigger}", text, tuple(terms)), marks.priority_threshold)
+
+
+def judge_requests(
+    trigger: Trigger,
+    marks: AllocatableTrigger,
+    pools: Iterable[tuple[Currency, int]] | None,
+    requested: Iterable[tuple[Currency, int]],
+    unit: str,
+) -> Goal | Reason:
+    """`allocatable_goal`, or why there is none; where the pools are not known (None), nobody has to leave."""
+    if pools is None:
+        return Reason(f"evict:{trigger}", "what the node has left to lend is not known")
+    goal = allocatable_goal(trigger, marks, pools, requested, unit)
+    return goal or Reason(f"evict:{trigger}", "requests are within the threshold of every pool")
+
+
+def _check_marks(field: str, threshold: int, lower: int | None) -> None:
+    check_percent(f"{field} threshold", threshold, 0, 100)
+    mark = lower_mark(threshold, lower)
+    check_percent(f"{field} lower", mark, 0, 100)
+    if mark >= threshold:
+        raise InvalidInput(f"{field} lower percent", mark, f"less than the threshold, {threshold}")
+
+
+def _check_priority(priority: object) -> None:
+    if isinstance(priority, bool) or not isinstance(priority, int) or priority > PRIORITY_MAX:
+        raise InvalidInput("priority threshold", priority, f"an integer, at most {PRIORITY_MAX}", "production stays")

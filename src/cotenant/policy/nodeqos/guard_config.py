@@ -1,0 +1,68 @@
+"""The guard's settings.
+
+Problem: how much slack is enough and how fast to react must be readable and checkable in one place. Choice: one frozen value; where a paper has
+a figure it is the default. Limits: the lines for run delay and pressure are ours and come from no paper.
+
+The compiled guard of the lab takes its figures from here.
+
+Source: Lo et al., Heracles, ISCA'15 (slack 10 % and 5 %, growth every 2 s, 5 min of rest after a violation); SRE workbook (14.4 x, 6 x).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from cotenant.model.errors import InvalidInput
+
+SECOND_US = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class GuardConfig:
+    """Raises `InvalidInput`. Times in microseconds, shares in millionths."""
+
+    enabled: bool = True
+    grow_from_ppm: int = 100_000  # slack from which best-effort work may grow
+    cut_below_ppm: int = 50_000  # slack below which it is cut
+    budget_ppm: int = 10_000  # of requests may miss the objective: it is of the 99th percentile
+    burn_cut_milli: int = 14_400  # burn rate, in thousandths, now and over a minute: cut
+    burn_hold_milli: int = 6_000  # over 30 s and 6 min: no growth
+    burn_calm_milli: int = 1_000  # over a minute: no growth before it is below
+    least_requests: int = 20  # in a window, else latency is not judged
+    health_age_us: int = 15 * SECOND_US  # an older report is stale
+    delay_hold_ppm: int = 50_000  # time waited for a CPU per CPU time used: no growth
+    delay_cut_ppm: int = 200_000  # ... cut
+    least_use_m: int = 50  # a pod that uses less is judged as if it used this
+    stall_hold_ppm: int = 100_000  # PSI cpu "some" of the pod: no growth
+    stall_cut_ppm: int = 300_000  # ... cut
+    throttled_ppm: int = 100_000  # of its own CFS periods: its waiting is its own limit's doing
+    innocent_ppm: int = 10_000  # of the node: best-effort work that uses less causes nothing
+    cut_ppm: int = 500_000  # what a cut leaves of what best-effort work uses
+    growth_ppm: int = 100_000  # of the node, a step
+    grow_every_us: int = 2 * SECOND_US
+    calm_us: int = 10 * SECOND_US  # without a sign of trouble before anything grows
+    miss_limit_us: int = 10 * SECOND_US  # an objective missed for so long disables best-effort work
+    cool_down_us: int = 300 * SECOND_US  # ... for at least this long
+    least_ppm: int = 100_000  # of the node: no cut goes below the smaller of this ...
+    least_cpu_m: int = 2000  # ... and this
+    disabled_cpu_m: int = 20  # what disabled work still gets, so that it can end what it holds
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name != "enabled" and value < 0:
+                raise InvalidInput(f"guard.{field.name}", value, "0 or more")
+        for name in ("budget_ppm", "least_requests", "least_use_m", "least_cpu_m", "least_ppm", "disabled_cpu_m"):
+            if getattr(self, name) == 0:
+                raise InvalidInput(f"guard.{name}", 0, "more than 0")
+        for lower, upper in (
+            ("cut_below_ppm", "grow_from_ppm"),
+            ("delay_hold_ppm", "delay_cut_ppm"),
+            ("stall_hold_ppm", "stall_cut_ppm"),
+        ):
+            if getattr(self, lower) > getattr(self, upper):
+                expected = f"at most {upper} ({getattr(self, upper)})"
+                raise InvalidInput(f"guard.{lower}", getattr(self, lower), expected)
+        for name in ("grow_from_ppm", "budget_ppm", "cut_ppm", "growth_ppm", "least_ppm"):
+            if getattr(self, name) > 1_000_000:
+                raise InvalidInput(f"guard.{name}", getattr(self, name), "at most 1000000 millionths")

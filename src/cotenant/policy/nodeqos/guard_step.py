@@ -1,0 +1,66 @@
+"""One step of the guard: from how services fare to how much best-effort work may run. Integers only, compiled by the lab.
+
+Problem: as in `allowance.py`, agent and lab must step alike. Choice: leaf functions over integers; modes and severities are integers that
+`guard.py` names. Best-effort work is cut at once and by half of what it uses, and grows by steps after a time of calm.
+
+Source: Lo et al., Heracles, ISCA'15, section 4 (growth from 10 % slack on, cut below 5 %, disabled and cooled down on a violation); cutting by
+half is ours, since Heracles' two cores are too much on a small node.
+"""
+
+from __future__ import annotations
+
+OFF, GROW, HOLD, CUT, DISABLED = 0, 1, 2, 3, 4  # modes
+CALM, CLOSE, PRESSED, MISSED = 0, 1, 2, 3  # severities, of the worst-off service
+PPM = 1_000_000
+
+
+def slack_ppm(objective_us: int, p99_us: int) -> int:
+    """How far below its objective a service is, in millionths of the objective; negative where it misses it."""
+    return (objective_us - p99_us) * PPM // objective_us
+
+
+def severity_of_slack(slack: int, grow_from_ppm: int, cut_below_ppm: int) -> int:
+    """MISSED below 0, PRESSED below the cutting line, CLOSE below the line from where growth is allowed."""
+    if slack < 0:
+        return MISSED
+    if slack < cut_below_ppm:
+        return PRESSED
+    return CLOSE if slack < grow_from_ppm else CALM
+
+
+def next_mode(
+    mode: int, severity: int, missed_us: int, miss_limit_us: int, calm_for_us: int, calm_us: int, cooling_us: int
+) -> int:
+    """The mode from now on.
+
+    `missed_us`: for how long services have missed their objectives without a pause; `calm_for_us`: since when nothing was close;
+    `cooling_us`: what is left of the cool-down.
+    """
+    if severity == MISSED and missed_us >= miss_limit_us:
+        return DISABLED
+    if mode == DISABLED and cooling_us > 0:
+        return DISABLED
+    if severity >= PRESSED:
+        return CUT
+    if severity == CLOSE or calm_for_us < calm_us:
+        return HOLD
+    return GROW
+
+
+def next_ceiling_m(
+    mode: int, ceiling_m: int, used_m: int, capacity_m: int, least_m: int, disabled_m: int, cut_ppm: int, growth_m: int
+) -> int:
+    """The most CPU that best-effort work may use from now on, milli-CPU.
+
+    `growth_m` is the step that is due, 0 where none is. A cut goes to `cut_ppm` of the smaller of ceiling and use, not below `least_m`, and
+    never raises the ceiling.
+    """
+    if mode == OFF:
+        return capacity_m
+    if mode == DISABLED:
+        return min(ceiling_m, disabled_m)
+    if mode == CUT:
+        return min(ceiling_m, max(least_m, min(ceiling_m, used_m) * cut_ppm // PPM))
+    if mode == GROW:
+        return min(capacity_m, ceiling_m + growth_m)
+    return min(capacity_m, ceiling_m)

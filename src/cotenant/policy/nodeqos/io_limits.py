@@ -1,0 +1,135 @@
+"""What may be said of a block device's use: limits, weights, and what a pod's annotation says of them.
+
+Problem: a configuration and a pod's annotation say the same things of a device, one by its number and one by a name. Choice: one value of limits, and a
+reader of the annotation that knows the devices by number and by their names. Limits: only blocks of type `device`; volumes and volume groups are not
+resolved.
+
+Source: Koordinator, apis/slo (blkio settings: 0 = no limit, weight in percent of 100).
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import msgspec
+
+from cotenant.model.errors import InvalidInput
+from cotenant.model.knob_values import DeviceLimits
+
+BLKIO_QOS = "koordinator.sh/blkioQOS"  # annotation on pods: JSON
+
+
+@dataclass(frozen=True, slots=True)
+class IoLimits:
+    """Of one device; None = no limit. `InvalidInput` below 1."""
+
+    read_bps: int | None = None  # bytes a second
+    write_bps: int | None = None
+    read_iops: int | None = None
+    write_iops: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("read_bps", "write_bps", "read_iops", "write_iops"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InvalidInput(f"I/O limit {name}", value, "1 or more, or no limit")
+
+
+NO_LIMITS = IoLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class BlockDevice:
+    """A disk whose use may be limited. `InvalidInput` unless `number` is MAJOR:MINOR."""
+
+    number: str
+    names: tuple[str, ...] = ()  # under which annotations may name it, e.g. /dev/sda
+
+    def __post_init__(self) -> None:
+        major, colon, minor = self.number.partition(":")
+        if not colon or not all(part.isascii() and part.isdigit() and len(part) < 8 for part in (major, minor)):
+            raise InvalidInput("I/O device", self.number, "MAJOR:MINOR, e.g. 8:0")
+
+
+def tighter(one: IoLimits, other: IoLimits) -> IoLimits:
+    """The less of both, each way."""
+
+    def less(a: int | None, b: int | None) -> int | None:
+        return b if a is None else a if b is None else min(a, b)
+
+    return IoLimits(
+        less(one.read_bps, other.read_bps),
+        less(one.write_bps, other.write_bps),
+        less(one.read_iops, other.read_iops),
+        less(one.write_iops, other.write_iops),
+    )
+
+
+def io_max(limits: tuple[tuple[str, IoLimits], ...]) -> str:
+    """The value of `io.max`, one device a line; "" where nothing is limited."""
+    found = {number: one for number, one in limits if one != NO_LIMITS}
+    return "\n".join(
+        str(DeviceLimits(number, one.read_bps, one.write_bps, one.read_iops, one.write_iops))
+        for number, one in sorted(found.items(), key=lambda pair: tuple(map(int, pair[0].split(":"))))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a pod's annotation says."""
+
+    limits: tuple[tuple[str, IoLimits], ...] = ()  # by a device's number
+    weight: int | None = None  # of the pod on all devices: the last one that is said
+    wrong: tuple[str, ...] = ()
+
+
+class _Settings(msgspec.Struct, frozen=True):
+    readIOPS: int | None = None  # noqa: N815
+    writeIOPS: int | None = None  # noqa: N815
+    readBPS: int | None = None  # noqa: N815
+    writeBPS: int | None = None  # noqa: N815
+    ioWeightPercent: int | None = None  # noqa: N815
+
+
+class _Block(msgspec.Struct, frozen=True):
+    name: str = ""
+    type: str = ""
+    ioCfg: _Settings = _Settings()  # noqa: N815
+
+
+class _Written(msgspec.Struct, frozen=True):
+    blocks: tuple[_Block, ...] = ()
+
+
+@functools.lru_cache(maxsize=1024)
+def read_annotation(text: str | None, devices: tuple[BlockDevice, ...]) -> Said:
+    """The annotation `koordinator.sh/blkioQOS`; what cannot be read is told in `wrong` and counts for nothing."""
+    if text is None or text == "":
+        return Said()
+    try:
+        blocks = msgspec.json.decode(text, type=_Written).blocks
+    except (msgspec.DecodeError, UnicodeError) as error:
+        return Said(wrong=(f"annotation {BLKIO_QOS} cannot be read ({error})",))
+    numbers = {name: device.number for device in devices for name in (device.number, *device.names)}
+    limits: dict[str, IoLimits] = {}
+    weight: int | None = None
+    wrong: list[str] = []
+    for block in blocks:
+        number = numbers.get(block.name) if block.type == "device" else None
+        if number is None:
+            wrong.append(f"annotation {BLKIO_QOS}: {block.type} {block.name!r} is no device that is limited here")
+            continue
+        said = block.ioCfg
+        try:
+            amounts = (said.readBPS, said.writeBPS, said.readIOPS, said.writeIOPS)
+            limits[number] = IoLimits(*((amount or None) for amount in amounts))
+        except InvalidInput as error:
+            wrong.append(f"annotation {BLKIO_QOS}: {error}")
+            continue
+        if said.ioWeightPercent is not None:
+            if 1 <= said.ioWeightPercent <= 10_000:
+                weight = said.ioWeightPercent
+            else:
+                wrong.append(f"annotation {BLKIO_QOS}: weight {said.ioWeightPercent} is not in 1..10000")
+    return Said(tuple(sorted(limits.items())), weight, tuple(wrong))

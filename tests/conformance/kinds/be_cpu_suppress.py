@@ -1,0 +1,106 @@
+"""Kinds of be_cpu_suppress: how much CPU best-effort work may use, which CPUs, which quota, and what comes back afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from cotenant.model.counters import LogicalCpu
+from cotenant.model.cpulist import parse_cpus
+from cotenant.model.knob import Knob, SetKnob, Target
+from cotenant.model.node_decision import Reason
+from cotenant.model.node_pod import NodePod
+from cotenant.model.node_state import GroupUse, HostUse, NodeState, PodUse
+from cotenant.model.qos import QoSClass
+from cotenant.policy.nodeqos import cpu_choice, suppress
+from cotenant.policy.nodeqos.best_effort_cpu import BestEffortCpuConfig, BestEffortCpuMemory, decide
+
+GROUP = "besteffort"
+
+
+def pod(uid: str, qos: str | None, used_m: int | None = None, **fields: Any) -> PodUse:
+    told = NodePod(uid, "default", uid, group=f"pods/{uid}", qos=QoSClass(qos or ""), **fields)
+    return PodUse(told, GroupUse(told.group, cpu_m=used_m))
+
+
+def state(cpus: tuple[LogicalCpu, ...], *pods: PodUse, **fields: Any) -> NodeState:
+    host = HostUse(len(cpus), 0, memory_total_bytes=1 << 34, memory_used_bytes=0)
+    return NodeState(**{"at_us": 0, "interval_us": 1_000_000, "host": host, "pods": pods, "cpus": cpus} | fields)
+
+
+def processors(given: list[dict[str, int]]) -> tuple[LogicalCpu, ...]:
+    return tuple(LogicalCpu(**each) for each in given)
+
+
+def allowance(case: Any) -> Iterator[tuple[str, Any, Any]]:
+    given = case.given
+    # A series of an unknown pod counts as not best effort, and so does an application outside the best-effort group.
+    pods = [pod(each["uid"], each["qos"] if each["known"] else None, each["cpu_used_m"]) for each in given["pods"]]
+    for app in given["host_apps"]:
+        squeezed = app["qos"] == "BE" and app.get("in_besteffort_cgroup", False)
+        qos = app["qos"] if squeezed or app["qos"] != "BE" else None
+        pods.append(pod(app["name"], qos, app["cpu_used_m"], host_application=True))
+    host = HostUse(given["node_capacity_cpu_m"] // 1000, given["node_cpu_used_m"], 1 << 34, 0)
+    seen = state((), *pods, host=host, reserved_cpu_m=given["node_reserved_cpu_m"])
+    config = suppress.SuppressConfig(threshold_pct=given["threshold_pct"], least_pct=given["min_pct"])
+    got = suppress.allowance(seen, config)
+    assert got is not None
+    yield "be_allowed_cpu_m", case.expect["be_allowed_cpu_m"], got.cpu_m
+    yield "be_allowed_cpu_m.terms", case.expect["be_allowed_cpu_m"], sum(term.value for term in got.reason.terms)
+
+
+def pick(case: Any) -> Iterator[tuple[str, Any, Any]]:
+    chosen = cpu_choice.pick(case.given["count"], processors(case.given["processors"]))
+    yield "ordered_cpus", case.expect["ordered_cpus"], list(chosen)
+
+
+def cpuset(case: Any) -> Iterator[tuple[str, Any, Any]]:
+    given = case.given
+    system = tuple(given["system_qos_cpus"]) if given["system_qos_exclusive"] else ()
+    seen = state(
+        processors(given["processors"]),
+        pod("lsr", "LSR", own_cpus=tuple(given["lsr_cpus"])),
+        pod("lse", "LSE", own_cpus=tuple(given["lse_cpus"])),
+        pod("system", "SYSTEM", own_cpus=system),
+        reserved_cpus=tuple(given["node_reserved_cpus"]),
+    )
+    chosen = suppress.cpuset(
+        given["allowed_cpu_m"],
+        seen.cpus,
+        given["current_be_cpus"],
+        suppress.exclusive_cpus(seen),
+        suppress.lent_cpus(seen),
+        suppress.SuppressConfig(),
+    )
+    yield "be_cpus", sorted(case.expect["be_cpus"]), list(chosen)
+
+
+def recover(case: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Off: the wish is all CPUs but those that others have for themselves; the state machine's "recovered" is that nothing else is wished."""
+    given = case.given
+    seen = state(
+        tuple(LogicalCpu(cpu, cpu // 2, 0, 0) for cpu in given["all_cpus"]),
+        pod("lse", "LSE", own_cpus=tuple(given["lse_cpus"])),
+        pod("system", "SYSTEM", own_cpus=tuple(given["system_qos_exclusive_cpus"])),
+        reserved_cpus=tuple(given["node_reserved_cpus"]),
+        best_effort_group=GROUP,
+        best_effort=GroupUse(GROUP, cpu_m=0),
+    )
+    target = Target(GROUP, Knob.CPUSET_CPUS)
+    using = (SetKnob(target, "0-1", Reason("before", "")),) if given["previous_state"] == "using" else ()
+    config = BestEffortCpuConfig(suppress=suppress.SuppressConfig(enabled=False), idle=False)
+    verdict, memory = decide(seen, config, BestEffortCpuMemory(wanted=using))
+    wished = {wish.target: wish.value for wish in verdict.knobs}
+    yield "be_cpus", case.expect["be_cpus"], list(parse_cpus(wished[target]))
+    yield "state", case.expect["state"], "recovered" if set(wished) == {target} else "using"
+    yield "be_cpus.again", verdict.knobs, decide(seen, config, memory)[0].knobs
+
+
+def cfs_quota(case: Any) -> Iterator[tuple[str, Any, Any]]:
+    given = case.given
+    config = suppress.SuppressConfig(period_us=given["period_us"])
+    got = suppress.quota_us(given["current_quota_us"], given["allowed_cpu_m"], given["node_capacity_cpu_m"], config)
+    yield "quota_us", case.expect["quota_us"], got
+
+
+KINDS = {"allowance": allowance, "pick": pick, "cpuset": cpuset, "recover": recover, "cfs_quota": cfs_quota}
