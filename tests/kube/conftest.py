@@ -162,7 +162,7 @@ class Kube:
                 connection.request(method, target, raw, sent)
                 answer = connection.getresponse()
                 content = answer.read()
-            except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
+            except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
                 connection.close()
                 if attempt:
                     raise

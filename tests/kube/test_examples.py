@@ -1,4 +1,4 @@
-"""Every manifest of examples/ and of deploy/scheduler/ is one that an API server takes, with no field that it does not know."""
+"""Every manifest of examples/, deploy/scheduler/ and deploy/node/ is one that an API server takes, with no field that it does not know."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
-MANIFESTS = sorted([*ROOT.glob("examples/*.yaml"), ROOT / "deploy/scheduler/deployment.yaml"])
+DEPLOYED = [ROOT / "deploy/scheduler/deployment.yaml", ROOT / "deploy/node/daemonset.yaml"]
+MANIFESTS = sorted([*ROOT.glob("examples/*.yaml"), *DEPLOYED])
 NEEDS_ITS_DEFINITION = ROOT / "examples/08-custom-object.yaml"
 CASES = [
     pytest.param(document, id=f"{path.name}-{document['kind']}-{document['metadata']['name']}")

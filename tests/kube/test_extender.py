@@ -20,7 +20,7 @@ from cryptography.x509.oid import NameOID
 from tests.fakes.extender_forms import by_name, by_object, node, written
 
 from cotenant.model.errors import InvalidInput
-from cotenant.services.extender import serving
+from cotenant.services import serving
 from cotenant.services.extender.process import Settings, serve
 
 JSON = {"Content-Type": "application/json"}

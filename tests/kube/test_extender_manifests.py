@@ -8,7 +8,7 @@ import yaml
 
 from cotenant.cli.main import app
 from cotenant.services.extender.metrics import VERBS
-from cotenant.services.extender.serving import Address
+from cotenant.services.serving import Address
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "extender"
 

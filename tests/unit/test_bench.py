@@ -25,6 +25,10 @@ def test_make_bench_names_benchmarks_that_exist() -> None:
         "coldstart",
         "extender",
         "kube",
+        "nodetick",
+        "keeper",
+        "quota",
+        "devices",
     }
     assert all(find_spec(f"bench.{name}") for name in named.group(1).split())
 
@@ -48,6 +52,14 @@ def test_make_bench_names_benchmarks_that_exist() -> None:
         ),
         ("extender", ("--cycles", "2", "--few", "20", "--many", "40"), {"cpu_ms_call", "p99_ms", "busy"}),
         ("coldstart", ("--repeats", "1"), {"wall_s", "peak_mib"}),
+        ("nodetick", ("--groups", "10", "--ticks", "5"), {"tick_ms", "p99_ms", "first_ms"}),
+        ("keeper", ("--leases", "5", "--repeats", "2"), {"cpu_ms", "us_each", "syncs"}),
+        (
+            "quota",
+            ("--leaves", "40", "--calls", "20", "--pods", "1000"),
+            {"ask_lent_us", "check_us", "compiled_us"},
+        ),
+        ("devices", ("--repeats", "1", "--times", "2"), {"decide_us", "granted"}),
         ("kube", ("creates", "--pods", "50"), {"creates_per_s", "apiserver_rss_mib"}),
     ],
 )

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -19,9 +19,12 @@ def demo(
     seconds: float = 35.0,
     seed: int = 1,
     out: Path = Path("runs/demo"),
+    node: bool = True,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> int:
     """The whole loop on this machine: a local cluster, services and batch as manifests, placed by our scheduler while the load rises.
+
+    Then the node side, on this machine's own cgroups: a sine-wave service beside batch work, with and without the agent.
 
     Parameters
     ----------
@@ -37,6 +40,8 @@ def demo(
         Of the workload.
     out
         Where the report goes.
+    node
+        Show the node side too, where this machine can (root and cgroups).
     as_json
         One JSON object instead of a table.
     """
@@ -48,15 +53,39 @@ def demo(
     report = out / "report.html"
     page.write(report, config, outcomes)
     if as_json:
+        told = _node_side(out, quiet=True) if node else {"skipped": "not asked for"}
         rows = [dict(zip(page.COLUMNS, page.row(outcome), strict=True)) for outcome in outcomes]
-        print(json.dumps({"rows": rows, "meaning": page.meaning(config), "report": str(report)}))
+        print(json.dumps({"rows": rows, "meaning": page.meaning(config), "report": str(report), "node": told}))
         return 0
     _print(page.COLUMNS, [page.row(outcome) for outcome in outcomes])
     print(f"\n{page.meaning(config)}\n")
     print(f"report: {report}")
     print("look further: cotenant up --nodes 200 --workload colocation    (a cluster that stays, for kubectl)")
     print("              cotenant lab compare --workload founding         (policies compared, with intervals)")
+    if node:
+        print()
+        _node_side(out, quiet=False)
     return 0
+
+
+def _node_side(out: Path, quiet: bool) -> dict[str, Any]:
+    """Run it where this machine can, and say why where not; the demonstration goes on either way."""
+    from cotenant.model.errors import CotenantError
+
+    try:
+        from cotenant.cli import node_experiments
+        from cotenant.services.experiments import roster
+
+        outcome = node_experiments.demonstrate(out / "node", quiet)
+    except (CotenantError, ImportError) as error:
+        said = str(error) if isinstance(error, CotenantError) else f"{error}: pip install 'cotenant[node]'"
+        if not quiet:
+            print(f"the node side is not shown: {said}")
+        return {"skipped": said}
+    if not quiet:
+        node_experiments.show(outcome, out / "node")
+        print("look further: cotenant node status;  cotenant node experiment guard|antagonist|burst|overhead|step")
+    return dict(json.loads(roster.encode(outcome)))
 
 
 def _print(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:

@@ -13,9 +13,11 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError
 
 from cotenant import __version__
-from cotenant.cli import lab
+from cotenant.cli import lab, node
+from cotenant.cli.agent import agent
 from cotenant.cli.demo import demo
 from cotenant.cli.extender import extender
+from cotenant.cli.keeper import keeper
 from cotenant.cli.scheduler import scheduler
 from cotenant.cli.up import up
 from cotenant.cli.warm import warm
@@ -33,8 +35,11 @@ app = App(
     help_format="plaintext",
 )
 app.command(lab.app)
+app.command(agent)
+app.command(node.app)
 app.command(demo)
 app.command(extender)
+app.command(keeper)
 app.command(scheduler)
 app.command(up)
 app.command(warm)

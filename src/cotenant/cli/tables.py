@@ -64,13 +64,25 @@ def print_words(
         fixed = longest[i] < max(longest)  # only the longest column folds
         table.add_column(heading, justify="right" if heading in right else "left", overflow="fold", no_wrap=fixed)
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row), style="bold" if set(row) & set(emphasised) else "")
+        table.add_row(*(Text(printable(cell)) for cell in row), style="bold" if set(row) & set(emphasised) else "")
     _console().print(table)
 
 
 def print_line(text: str, strong: bool = False) -> None:
     """One line of words."""
-    _console().print(Text(text, style="bold" if strong else ""), soft_wrap=True)
+    _console().print(Text(printable(text), style="bold" if strong else ""), soft_wrap=True)
+
+
+def print_folded(text: str) -> None:
+    """A paragraph, folded at the width."""
+    print(fill(printable(text), WIDTH, subsequent_indent="  " if text.startswith(" ") else "", break_on_hyphens=False))
+
+
+def printable(text: str) -> str:
+    """The text with what is no character of a line written out: whoever may make a cgroup names it, and a terminal obeys escapes."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def _console() -> Console:

@@ -41,6 +41,7 @@ class WorkloadFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     interference: float | None = None  # scale of the world's contention
     estimate_error: float | None = None  # log-normal sd
     node_qos: bool | None = None
+    node_guard: bool | None = None  # with node_qos: batch is also cut when a replica comes close to its objective
     failures: bool | None = None
     horizon_h: float | None = None  # hours in which jobs arrive
     seeds: int | None = None

@@ -18,7 +18,7 @@ def test_every_field_is_read(tmp_path: Path) -> None:
     path = write(
         tmp_path,
         "base: colocation\ntitle: mine\nnodes: 100\nload: [0.7, 0.8]\nservice_share: 0.45\ninterference: 2\n"
-        "estimate_error: 0.5\nnode_qos: no\nfailures: true\nhorizon_h: 6\nseeds: 5\npolicies: [cotenant, random]\n",
+        "estimate_error: 0.5\nnode_qos: no\nnode_guard: yes\nfailures: true\nhorizon_h: 6\nseeds: 5\npolicies: [cotenant, random]\n",
     )
     assert read_workload_file(path) == WorkloadFile(
         base="colocation",
@@ -29,6 +29,7 @@ def test_every_field_is_read(tmp_path: Path) -> None:
         interference=2.0,
         estimate_error=0.5,
         node_qos=False,
+        node_guard=True,
         failures=True,
         horizon_h=6.0,
         seeds=5,

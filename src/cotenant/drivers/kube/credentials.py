@@ -207,7 +207,8 @@ class ExecPlugin:
         except OSError as error:
             raise InvalidInput(f"{self._field}.command", self._command, "an executable program", str(error)) from error
         try:
-            printed, complaint = await asyncio.wait_for(process.communicate(), self._timeout_s)
+            async with asyncio.timeout(self._timeout_s):  # wait_for may lose a cancellation until Python 3.12
+                printed, complaint = await process.communicate()
         except TimeoutError as error:
             raise Transient(f"{self._field}: {self._command} did not end within {self._timeout_s:g} s") from error
         finally:

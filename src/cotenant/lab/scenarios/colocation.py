@@ -43,6 +43,8 @@ def configuration(spec: RunSpec) -> WorldConfig:
         config = replace(config, nodes=own.nodes, pods=max(1, round(config.pods * own.nodes / config.nodes)))
     if own.service_share is not None:
         config = replace(config, service_share=own.service_share)
+    if own.node_guard is not None:
+        config = replace(config, node_guard=own.node_guard)
     if own.horizon_h is not None:
         config = replace(config, horizon_s=own.horizon_h * 3600.0)
     return config

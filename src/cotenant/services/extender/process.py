@@ -11,9 +11,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import os
-import signal
-import sys
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -33,9 +30,10 @@ from cotenant.services.extender.metrics import Metrics
 from cotenant.services.extender.mirror import Mirror
 from cotenant.services.extender.profile_judge import ProfileJudge, warm
 from cotenant.services.extender.protocol import Extender
-from cotenant.services.extender.serving import Address, Listener, Tls
 from cotenant.services.reporting.endpoint import ReportEndpoint
 from cotenant.services.reporting.tokens import ReportToken
+from cotenant.services.running import log_to_stderr, stop_on_signals
+from cotenant.services.serving import Address, Listener, Tls
 
 FOUNDING, FOUNDING_LEDGER = "founding", "founding-ledger"
 MOST_NODES = 20_000
@@ -158,20 +156,11 @@ async def serve(settings: Settings, stop: asyncio.Event, listening: Callable[[Ad
 def run(settings: Settings) -> int:
     """Run until SIGTERM or SIGINT. Raises `InvalidInput`."""
     check(settings)
-    _log_to_stderr(settings.log_level)
+    log_to_stderr(settings.log_level)
 
     async def live() -> None:
         stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-
-        def heard(name: str) -> None:
-            if stop.is_set():
-                os._exit(1)
-            _log.info("%s", name)
-            stop.set()
-
-        for each in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(each, heard, each.name)
+        stop_on_signals(stop)
         await serve(settings, stop, lambda address: print(f"listening on {address}", flush=True))
 
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -199,12 +188,3 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
         return None
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return factory
-
-
-def _log_to_stderr(level: str) -> None:
-    names = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-    if level not in names:
-        raise InvalidInput("--log-level", level, "debug, info, warning or error")
-    logging.basicConfig(
-        level=names[level], stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", force=True
-    )

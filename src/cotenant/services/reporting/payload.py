@@ -35,6 +35,7 @@ class Payload(msgspec.Struct, frozen=True):
 
 
 _decoder = msgspec.json.Decoder(Payload)
+_encoder = msgspec.json.Encoder()
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
 _WRONG = re.compile(r"Expected `(.+)`, got `(.+)` - at `\$\.(\w+)`")
 _NANOSECONDS = re.compile(r"(\.\d{6})\d+")
@@ -63,6 +64,24 @@ def read(body: bytes) -> NodeReport:
         dominant_share=_dominant_share(payload),
         fairness=payload.per_task_fairness,
         at_s=_time(payload.timestamp),
+    )
+
+
+def write(report: NodeReport) -> bytes:
+    """The JSON of a report, with every field and the time as Unix seconds."""
+    return _encoder.encode(
+        Payload(
+            node_name=report.node,
+            cpu_allocatable=report.cpu_allocatable,
+            cpu_used=report.cpu_used,
+            memory_allocatable=report.memory_allocatable,
+            memory_used=report.memory_used,
+            timestamp=report.at_s,
+            tail_latency_p99=report.latency_p99_ms,
+            slo_violation_rate=report.violation,
+            dominant_share=report.dominant_share,
+            per_task_fairness=report.fairness,
+        )
     )
 
 

@@ -23,7 +23,7 @@ class ReportToken:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._token = self._read()
+        self._token = read_token(path)
         self._looked_s = float("-inf")
 
     def accepts(self, authorization: bytes, now_s: float) -> bool:
@@ -31,17 +31,17 @@ class ReportToken:
         if abs(now_s - self._looked_s) >= LOOK_AGAIN_S:
             self._looked_s = now_s
             with suppress(InvalidInput):
-                self._token = self._read()
+                self._token = read_token(self._path)
         scheme, _, given = authorization.partition(b" ")
         return scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._token)
 
-    def _read(self) -> bytes:
-        try:
-            token = self._path.read_bytes().strip()
-        except OSError as error:
-            raise InvalidInput("report token file", str(self._path), "a readable file", error.strerror or "") from error
-        if len(token) < SHORTEST or not token.isascii() or any(byte <= 32 or byte == 127 for byte in token):
-            raise InvalidInput(
-                "report token file", str(self._path), f"one line of at least {SHORTEST} printable characters"
-            )
-        return token
+
+def read_token(path: Path) -> bytes:
+    """The token that a file has. Raises `InvalidInput`."""
+    try:
+        token = path.read_bytes().strip()
+    except OSError as error:
+        raise InvalidInput("report token file", str(path), "a readable file", error.strerror or "") from error
+    if len(token) < SHORTEST or not token.isascii() or any(byte <= 32 or byte == 127 for byte in token):
+        raise InvalidInput("report token file", str(path), f"one line of at least {SHORTEST} printable characters")
+    return token

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import signal
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +21,7 @@ from cotenant.engine.rehearsal import rehearse
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.compiled import Fit
 from cotenant.policy.placement.profiles import PROFILES, Profile
+from cotenant.services.running import log_to_stderr, stop_on_signals
 from cotenant.services.scheduler.identity import lease_name, new_identity
 from cotenant.services.scheduler.process import Alone, Leadership, Options, SchedulerProcess
 
@@ -63,7 +61,7 @@ def run(request: Request) -> int:
         raise InvalidInput("--qps", request.qps, "a number above 0, or inf")
     if not (request.notices_per_s > 0 and isfinite(request.notices_per_s)):
         raise InvalidInput("--notices-per-s", request.notices_per_s, "a number above 0")
-    _log_to_stderr(request.log_level)
+    log_to_stderr(request.log_level)
     access = load_access(request.kubeconfig, request.context)
     options = Options(
         scheduler=request.scheduler_name,
@@ -89,17 +87,7 @@ def run(request: Request) -> int:
 
     async def live() -> None:
         stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-
-        def heard(name: str) -> None:
-            if stop.is_set():
-                _log.warning("%s again: not waiting for anything", name)
-                os._exit(1)
-            _log.info("%s", name)
-            stop.set()
-
-        for each in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(each, heard, each.name)
+        stop_on_signals(stop)
         await SchedulerProcess(access, profile, options, identity, leadership).run(stop)
 
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -130,13 +118,3 @@ def _address(listen: str) -> tuple[str, int]:
     if not colon or not port.isdecimal() or not 0 <= int(port) < 65536:
         raise InvalidInput("--listen", listen, "HOST:PORT", "127.0.0.1:0 for any free port")
     return host.strip("[]") or "0.0.0.0", int(port)
-
-
-def _log_to_stderr(level: str) -> None:
-    names = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-    if level not in names:
-        raise InvalidInput("--log-level", level, "debug, info, warning or error")
-    logging.basicConfig(
-        level=names[level], stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", force=True
-    )
-    logging.getLogger("uvicorn.error").setLevel(max(names[level], logging.WARNING))

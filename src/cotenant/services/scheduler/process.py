@@ -33,6 +33,7 @@ from cotenant.model.report import NodeReport
 from cotenant.policy.placement.profiles import Profile
 from cotenant.services.reporting.endpoint import ReportEndpoint
 from cotenant.services.reporting.tokens import ReportToken
+from cotenant.services.running import cancelled
 from cotenant.services.scheduler.binding import VOLUMES_WITHIN_S, Binder
 from cotenant.services.scheduler.claiming import Claiming
 from cotenant.services.scheduler.clock import SteadyClock
@@ -180,9 +181,9 @@ class SchedulerProcess:
                 raise RuntimeError(f"{task.get_name()} ended")
         finally:
             _log.info("stopping: %d binds under way", self.binder.backlog)
-            await _cancelled([stopped, leading])  # stops judging, settles binds, gives the lease up
+            await cancelled([stopped, leading])  # stops judging, settles binds, gives the lease up
             self.server.should_exit = True
-            await _cancelled(background)
+            await cancelled(background)
             self.evictor.stop()
             await self.client.close()
 
@@ -367,15 +368,3 @@ class SchedulerProcess:
 
 async def _wait(event: asyncio.Event) -> None:
     await event.wait()
-
-
-async def _cancelled(tasks: list[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    for task in tasks:
-        try:
-            await task
-        except asyncio.CancelledError:
-            pass
-        except Exception:
-            _log.exception("%s ended badly", task.get_name())

@@ -8,7 +8,7 @@ from cotenant.cli.main import main
 from cotenant.model.errors import InvalidInput
 from cotenant.services.extender.process import Parts, Settings, check
 from cotenant.services.extender.profile_judge import ProfileJudge
-from cotenant.services.extender.serving import Address
+from cotenant.services.serving import Address
 
 HERE = Path("x.pem")
 

@@ -2,15 +2,17 @@
 
 Problem: kube-scheduler keeps one connection open for minutes between calls, and an idle one that is closed under it costs a failed cycle.
 Choice: idle connections stay longer than the 90 s after which the caller closes its own; a head must arrive within seconds; certificates are
-read again when their files change, so that they may be renewed in place. Limits: a body has its own bounds (services/reporting/asgi.py);
-renewed certificates hold for new connections.
+read again when their files change, so that they may be renewed in place. A node's agent listens the same way, also on a unix socket that only
+its own user may open. Limits: a body has its own bounds (services/reporting/asgi.py); renewed certificates hold for new connections.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
+import stat
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -34,14 +36,17 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen."""
+    """Where to listen: a host and port, or the path of a unix socket."""
 
     host: str
     port: int
+    path: str = ""
 
     @classmethod
     def parse(cls, field: str, text: str) -> Address:
-        """HOST:PORT, [IPv6]:PORT or :PORT (every address). Raises `InvalidInput`."""
+        """HOST:PORT, [IPv6]:PORT, :PORT (every address) or unix:PATH. Raises `InvalidInput`."""
+        if text.startswith("unix:/"):
+            return cls("", 0, text.removeprefix("unix:"))
         host, colon, port = text.rpartition(":")
         if not colon or not port.isdecimal() or not int(port) < 65536:
             raise InvalidInput(field, text, "HOST:PORT", "127.0.0.1:8888, or :8888 for every address")
@@ -50,12 +55,16 @@ class Address:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach it."""
+        if self.path:
+            return True
         try:
             return ip_address(self.host).is_loopback
         except ValueError:
             return self.host == "localhost"
 
     def __str__(self) -> str:
+        if self.path:
+            return f"unix:{self.path}"
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
@@ -125,7 +134,21 @@ class _Protocol(HttpToolsProtocol):
 
 
 class _Uvicorn(uvicorn.Server):
-    """Signals are the process's business."""
+    """Signals are the process's business, and so is when to end: it need not look ten times a second, which an idle agent would pay for."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._over = asyncio.Event()
+
+    def end(self) -> None:
+        """Finish what is under way, and return from `serve`."""
+        self.should_exit = True
+        self._over.set()
+
+    async def main_loop(self) -> None:
+        """Wait for the end; with no date header and no limit of requests nothing else is to be done."""
+        if not await self.on_tick(0):
+            await self._over.wait()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -139,17 +162,8 @@ class Listener:
     def __init__(self, app: Application, address: Address, tls: Tls | None = None) -> None:
         self._tls = tls
         self._context = tls.context() if tls is not None else None
-        family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-        # asyncio switches Nagle's algorithm off only where the protocol is named; an answer is two writes, and would wait 40 ms between them.
-        self._socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            self._socket.bind((address.host, address.port))
-            self._socket.listen(BACKLOG)  # connections wait until the server runs
-        except OSError as error:
-            self._socket.close()
-            raise InvalidInput("listen address", str(address), "one that is free", error.strerror or "") from error
-        self.address = Address(address.host, int(self._socket.getsockname()[1]))
+        self._socket = _unix_socket(address) if address.path else _tcp_socket(address)
+        self.address = address if address.path else Address(address.host, int(self._socket.getsockname()[1]))
         context = self._context
         self._server = _Uvicorn(
             uvicorn.Config(
@@ -178,11 +192,13 @@ class Listener:
         try:
             await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._server.should_exit = True
+            self._server.end()
             stopping.cancel()
             renewing.cancel()
             await serving
             self._socket.close()
+            if self.address.path:
+                Path(self.address.path).unlink(missing_ok=True)
 
     async def _renew(self) -> None:
         """Read the certificate again whenever its files change; a bad one keeps the last."""
@@ -196,3 +212,34 @@ class Listener:
                 stamp = now
                 with suppress(InvalidInput):
                     self._tls.load(self._context)
+
+
+def _tcp_socket(address: Address) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    # asyncio switches Nagle's algorithm off only where the protocol is named; an answer is two writes, and would wait 40 ms between them.
+    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return _bound(found, (address.host, address.port), address)
+
+
+def _unix_socket(address: Address) -> socket.socket:
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        if stat.S_ISSOCK(os.stat(address.path).st_mode) and probe.connect_ex(address.path) != 0:
+            os.unlink(address.path)  # left by one that was killed
+    before = os.umask(0o177)
+    try:
+        return _bound(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM), address.path, address)
+    finally:
+        os.umask(before)
+
+
+def _bound(found: socket.socket, where: tuple[str, int] | str, address: Address) -> socket.socket:
+    try:
+        found.bind(where)
+        found.listen(BACKLOG)  # connections wait until the server runs
+    except (OSError, TypeError, UnicodeError) as error:  # no address at all: bind says so by either of the latter
+        found.close()
+        raise InvalidInput(
+            "listen address", str(address), "one that is free", getattr(error, "strerror", None) or str(error)
+        ) from error
+    return found

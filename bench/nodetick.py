@@ -1,0 +1,167 @@
+"""One tick of a node's engine: from counters to instructions. Goal: 5 ms of CPU at 50 groups, so that reading has the other half of 1 % of a core.
+
+Half of the pods are best effort; each pod has one container, so there are two groups a pod and one that holds all best effort. Every service
+waits a little and reports latency; knobs are granted. `first` is the tick at which all groups are new; the others are medians after a
+minute. `default` runs the policies that are on by default, `all` every one that needs no device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+from statistics import median
+from time import process_time
+from typing import Any
+
+from bench.machine import show
+from cotenant.engine.agent import Agent
+from cotenant.engine.node_policies import DEFAULT_POLICIES, PolicySettings
+from cotenant.engine.node_settings import AgentSettings
+from cotenant.model.counters import GroupCounters, HostCounters, LogicalCpu, NodeSample, Pressure, Stall
+from cotenant.model.knob import Knob, LeaseAnswer, LeaseState, Target
+from cotenant.model.node_pod import NodeContainer, NodePod
+from cotenant.model.node_state import ServiceHealth
+from cotenant.model.qos import PriorityClass, QoSClass
+from cotenant.policy.interference.settings import Settings
+from cotenant.policy.nodeqos.burst_config import BurstConfig, BurstPolicy
+from cotenant.policy.nodeqos.eviction_cpu import CpuEvictionConfig
+from cotenant.policy.nodeqos.eviction_goals import BestEffortMemoryTrigger
+from cotenant.policy.nodeqos.eviction_memory import MemoryEvictionConfig
+from cotenant.policy.nodeqos.io import IoConfig
+from cotenant.policy.nodeqos.memory import ClassMemory, MemoryQosConfig
+from cotenant.policy.nodeqos.memory_pressure import MemoryPressureConfig
+from cotenant.policy.nodeqos.reclaim import ReclaimConfig
+
+DEFAULT_GROUPS = (50, 200, 500)
+SECOND_US = 1_000_000
+GIB = 1 << 30
+CPUS = 16
+EVERY_POLICY = PolicySettings(
+    burst=BurstConfig(policy=BurstPolicy.AUTO),
+    interference=Settings(),
+    memory=MemoryQosConfig(ls=ClassMemory(min_percent=50, low_percent=80)),
+    reclaim=ReclaimConfig(),
+    io=IoConfig(best_effort_weight=10, service_weight=200),
+    cpu_eviction=CpuEvictionConfig(),
+    memory_eviction=MemoryEvictionConfig(best_effort=BestEffortMemoryTrigger()),
+    memory_pressure=MemoryPressureConfig(),
+)
+POLICIES = {"default": DEFAULT_POLICIES, "all": EVERY_POLICY}
+
+
+class Machine:
+    """A node whose groups work evenly, and whose keeper grants everything."""
+
+    def __init__(self, pods: int, policies: PolicySettings) -> None:
+        self.agent = Agent(AgentSettings(roots=("pods",), policies=policies), "bench")
+        self.services: list[str] = []
+        self.taken: list[float] = []  # CPU seconds, a tick
+        self._now_us = 0
+        self._knobs: dict[Target, str] = {}
+        self._cpus = tuple(LogicalCpu(cpu, cpu // 2, 0, 0) for cpu in range(CPUS))
+        made = [self._pod(number) for number in range(pods)]
+        self.agent.pods_seen(made, 0)
+        self.services = [pod.key for pod in made if not pod.best_effort]
+
+    def tick(self) -> None:
+        """A second passes."""
+        self._now_us += SECOND_US
+        for key in self.services:
+            self.agent.health_reported(key, ServiceHealth(SECOND_US, 200, 4000, 0, 0), self._now_us)
+        sample = self._sample()
+        begin = process_time()
+        watched = self.agent.watched()
+        between = process_time()
+        knobs = {target: self._knobs.get(target, _usual(target)) for target in watched}
+        again = process_time()
+        said = self.agent.sampled(sample, knobs, self._cpus)
+        self.taken.append(process_time() - again + between - begin)
+        self._knobs.update({wish.target: wish.value for wish in said.hold})
+        answers = [LeaseAnswer(back.target, LeaseState.RESTORED) for back in said.give_back]
+        answers += [LeaseAnswer(wish.target, LeaseState.HELD) for wish in said.hold]
+        self.agent.answered(answers, self._now_us)
+
+    def _sample(self) -> NodeSample:
+        groups = self.agent.groups()
+        share = 1000 * CPUS * 6 // (10 * len(groups))  # milli-CPU each, of 60 % of the machine
+        now = self._now_us
+        stall = Stall(now // 50, now // 100)
+        counters = tuple(
+            GroupCounters(
+                group,
+                cpu_us=now * share // 1000,
+                periods=now // 100_000,
+                throttled_periods=now // 1_000_000,
+                throttled_us=now // 100,
+                run_delay_us=now * share // 50_000,
+                memory_bytes=64 << 20,
+                working_set_bytes=48 << 20,
+                refaults=now // 10_000,
+                oom_kills=0,
+                io_read_bytes=now,
+                io_written_bytes=now,
+                tasks=8,
+                pressure=Pressure(stall, stall, stall),
+            )
+            for group in groups
+        )
+        host = HostCounters(CPUS, now * CPUS * 6 // 10, 64 * GIB, 32 * GIB, pressure=Pressure(stall, stall, stall))
+        return NodeSample(now, now / 1e6, host, counters)
+
+    @staticmethod
+    def _pod(number: int) -> NodePod:
+        guest = number % 2 == 1
+        group = f"pods/{'be/' if guest else ''}p{number}"
+        container = NodeContainer("c", f"{group}/c", "", 200, 400, 64 << 20, 128 << 20)
+        return NodePod(
+            f"uid-{number}",
+            f"team-{number % 5}",
+            f"p{number}",
+            group,
+            QoSClass.BE if guest else QoSClass.LS,
+            priority_class=PriorityClass.BATCH if guest else PriorityClass.PROD,
+            objective_p99_us=None if guest else 10_000,
+            containers=(container,),
+        )
+
+
+def _usual(target: Target) -> str:
+    usual = {Knob.CPU_MAX: "40000 100000", Knob.CPUSET_CPUS: f"0-{CPUS - 1}", Knob.MEMORY_HIGH: "max"}
+    return usual.get(target.knob, "0")
+
+
+def a_row(groups: int, variant: str, ticks: int) -> dict[str, Any]:
+    machine = Machine(groups // 2, POLICIES[variant])
+    for _ in range(60):
+        machine.tick()
+    first = max(machine.taken[:2])
+    machine.taken.clear()
+    for _ in range(ticks):
+        machine.tick()
+    machine.agent.validate()
+    if machine.agent.counts().policy_failures:
+        raise AssertionError("a policy failed")
+    ordered = sorted(machine.taken)
+    return {
+        "groups": len(machine.agent.groups()),
+        "variant": variant,
+        "held": len(machine.agent.holds()),
+        "tick_ms": round(median(ordered) * 1e3, 2),
+        "p99_ms": round(ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)] * 1e3, 2),
+        "first_ms": round(first * 1e3, 2),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.nodetick", description=__doc__)
+    parser.add_argument("--groups", type=int, action="append")
+    parser.add_argument("--ticks", type=int, default=300)
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    given = parser.parse_args()
+    gc.freeze()  # what the benchmark imports is no part of an agent's heap
+    rows = [a_row(groups, variant, given.ticks) for groups in given.groups or DEFAULT_GROUPS for variant in POLICIES]
+    show(rows, given.json, ("CPU time of one core. Reading the files is not part of it.",))
+
+
+if __name__ == "__main__":
+    main()

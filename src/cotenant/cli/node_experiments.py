@@ -1,0 +1,102 @@
+"""`cotenant node experiment`: from arguments to a run, its progress on standard error, and the verdicts as a table or one JSON object."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cotenant.cli import tables
+from cotenant.cli.lab import Interrupted
+from cotenant.model.errors import InvalidInput
+from cotenant.services.experiments import page, roster
+from cotenant.services.experiments.harness import RAW, Settings, Step
+from cotenant.services.experiments.outcome import Outcome
+
+NOT_PASSED = 1
+
+
+def run(name: str, rounds: int | None, out: Path | None, seed: int, json: bool, quick: bool = False) -> int:
+    """Run one experiment; 0 where every check passes, 1 where one does not."""
+    settings = Settings(rounds if rounds is not None else roster.DEFAULT_ROUNDS[name], seed)
+    folder = out or Path("runs") / f"node-{name}"
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInput("--out", str(folder), "a folder", "a file of that name is in the way")
+    words = ["cotenant", "node", "experiment", name, "--rounds", str(settings.rounds), "--seed", str(seed)]
+    try:
+        with _progress(quiet=json) as tell:
+            outcome = roster.run(roster.make(name, quick), settings, folder, " ".join(words), tell)
+    except KeyboardInterrupt as error:
+        done = f"; what was measured is in {folder / RAW}" if (folder / RAW).exists() else ""
+        raise Interrupted(f"interrupted; the experiment's groups are removed{done}") from error
+    if json:
+        print(roster.encode(outcome))
+    else:
+        show(outcome, folder)
+    return 0 if outcome.passed else NOT_PASSED
+
+
+def demonstrate(folder: Path, quiet: bool) -> Outcome:
+    """The sine in its short form, once, whatever others do meanwhile: about three quarters of a minute. Raises as an experiment does."""
+    settings = Settings(1, more_rounds=0, tries=1, quiet_s=2.0)
+    command = "cotenant node experiment sine --quick --rounds 1"
+    with _progress(quiet) as tell:
+        return roster.run(roster.make("sine", quick=True), settings, folder, command, tell)
+
+
+def show(outcome: Outcome, folder: Path) -> None:
+    """The verdicts, for a person."""
+    tables.print_line(outcome.title, strong=True)
+    if outcome.columns:
+        tables.print_words(outcome.columns, outcome.rows, emphasised=("regulated",), right=outcome.columns[1:])
+    rows = []
+    for check in outcome.checks:
+        value, interval, line = page.shown(check)
+        rows.append((check.what, value, interval or "–", line, "pass" if check.passed else "FAIL"))
+    print()
+    tables.print_words(
+        ("check", "measured", "95 % interval", "pass line", ""),
+        rows,
+        emphasised=("FAIL",),
+        right=("measured", "95 % interval", "pass line"),
+    )
+    print()
+    for note in outcome.notes:
+        tables.print_folded(note)
+    tables.print_folded(
+        f"Rounds that count: {outcome.rounds}, left out: {len(outcome.discarded)}; disturbed blocks run again: {outcome.repeated}. Others used at most {outcome.worst_foreign:.1%} of the plant's core in a "
+        f"block, the hypervisor stole at most {outcome.worst_steal:.1%}."
+    )
+    for number, why in outcome.discarded:
+        tables.print_folded(f"  round {number} left out: {why}")
+    if not outcome.rounds:
+        tables.print_folded("Every round was disturbed: the figures are shown, and prove nothing.")
+    tables.print_line(f"report: {folder / roster.REPORT}")
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Callable[[Step], None]]:
+    if quiet:
+        yield lambda _: None
+        return
+    if not sys.stderr.isatty():
+        yield lambda step: print(f"{step.done} of {step.total}: {step.arm}", file=sys.stderr, flush=True)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"))
+    # No thread that redraws: children are started from this process, and the measuring has this core too.
+    with Progress(*columns, console=Console(stderr=True), auto_refresh=False, transient=True) as bar:
+        task = bar.add_task("starting", total=None, left="")
+
+        def tell(step: Step) -> None:
+            left = (
+                f"about {step.seconds_left / 60:.0f} min left"
+                if step.seconds_left > 90
+                else f"about {step.seconds_left:.0f} s left"
+            )
+            bar.update(task, completed=step.done, total=step.total, description=step.arm, left=left, refresh=True)
+
+        yield tell

@@ -1,0 +1,325 @@
+"""`cotenant node status`, `watch`, `explain` and `knobs`: asked of the agent where one runs, else read from the node itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from time import monotonic, sleep, time
+from typing import Any
+
+from cotenant.cli import tables
+from cotenant.drivers.cgroup.layout import Layout, detect
+from cotenant.drivers.leasefile.audit import changes
+from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
+from cotenant.model.knob import LeaseState
+from cotenant.model.node_state import GroupUse
+from cotenant.services.agent.client import AgentClient
+from cotenant.services.keeper.opening import Left, left_in, put_back
+from cotenant.services.nodeview.capabilities import MEASURE, TURN, capabilities
+from cotenant.services.nodeview.reading import Look, NodeLooker
+
+_INTERVAL_S = 1.0
+_OVER = (LeaseState.RESTORED, LeaseState.YIELDED, LeaseState.GONE)
+_GIB = 1 << 30
+
+
+def status(agent: str, groups: int, as_json: bool) -> int:
+    """The machine, its busiest groups, what the agent holds, and what this machine can and cannot do."""
+    layout = detect()
+    told = _of_agent(agent)
+    look = _looked(layout, _INTERVAL_S)
+    found = capabilities(layout)
+    if as_json:
+        print(
+            json.dumps(
+                {
+                    "agent": told,
+                    "cgroups": layout.kind.value,
+                    "interval_us": look.interval_us,
+                    "host": asdict(look.host),
+                    "groups": [asdict(each) for each in look.groups[:groups]],
+                    "gpus": [asdict(each) for each in look.gpus],
+                    "capabilities": [asdict(each) for each in found],
+                }
+            )
+        )
+        return 0
+    host = look.host
+    memory = f"memory {host.memory_used_bytes / _GIB:.1f} of {host.memory_total_bytes / _GIB:.1f} GiB"
+    tables.print_line(
+        f"{_cpu(host.cpu_m)} of {host.cpus} CPUs in use, {memory}; cgroups: {layout.kind.value}", strong=True
+    )
+    tables.print_line(
+        f"some task waited: for a CPU {_share(host.cpu_stall_ppm)} of the time, for memory {_share(host.memory_stall_ppm)}, for I/O "
+        f"{_share(host.io_stall_ppm)}; stolen by the hypervisor {_share(host.steal_ppm)}"
+    )
+    for gpu in look.gpus:
+        state = "" if gpu.healthy else ", NOT WELL"
+        tables.print_line(
+            f"GPU {gpu.index} {gpu.name}: {gpu.utilisation_percent} % in use, memory {_bytes(gpu.memory_used_bytes)} of "
+            f"{_bytes(gpu.memory_total_bytes)}{state}"
+        )
+    _print_agent(agent, told)
+    _print_groups(look.groups[:groups], told)
+    if look.more or len(look.groups) > groups:
+        tables.print_line(
+            f"the busiest {min(groups, len(look.groups))} of {len(look.groups)}{' or more' if look.more else ''} groups"
+        )
+    print()
+    for kind, title in ((MEASURE, "measures"), (TURN, "turns")):
+        there = [each.what for each in found if each.kind == kind and each.is_there]
+        tables.print_folded(f"{title}: {', '.join(there) or 'nothing'}")
+    lacking: dict[str, list[str]] = {}
+    for each in found:
+        if not each.is_there:
+            lacking.setdefault(each.needs, []).append(each.what)
+    if lacking:
+        tables.print_words(
+            ("not here", "what it would take"), [(", ".join(what), needs) for needs, what in lacking.items()]
+        )
+    return 0
+
+
+def watch(agent: str, groups: int, every_s: float, count: int | None, as_json: bool) -> int:
+    """The same, again and again, until interrupted or `count` times."""
+    if not 0.1 <= every_s <= 3600:
+        raise InvalidInput("--every", every_s, "seconds, 0.1 to 3600")
+    if count is not None and count < 1:
+        raise InvalidInput("--count", count, "1 or more")
+    layout = detect()
+    done = 0
+    try:
+        with NodeLooker(layout) as looker:
+            looker.look()
+            due = monotonic() + every_s
+            while count is None or done < count:
+                sleep(max(0.0, due - monotonic()))
+                due = max(due + every_s, monotonic())
+                look = looker.look()
+                if look is None:
+                    continue
+                done += 1
+                told = _of_agent(agent)
+                if as_json:
+                    line = {"at_s": round(time(), 3), "agent": told, "host": asdict(look.host)}
+                    print(json.dumps(line | {"groups": [asdict(each) for each in look.groups[:groups]]}), flush=True)
+                    continue
+                if sys.stdout.isatty():
+                    print("\033[H\033[2J", end="")
+                _print_moment(look, groups, told)
+                sys.stdout.flush()
+    except KeyboardInterrupt:
+        return 0
+    return 0
+
+
+def explain(asked: str, agent: str, state_dir: Path, as_json: bool) -> int:
+    """Why a group or pod has what it has: the agent's story, else what stands in the state folder."""
+    client = AgentClient(agent)
+    try:
+        try:
+            story = client.get("/v1/explain", group=asked)
+        except Permanent:
+            story = client.get("/v1/explain", pod=asked)
+    except Transient as error:
+        return _explain_without(asked.strip("/"), str(error), state_dir, as_json)
+    if as_json:
+        print(json.dumps(story))
+        return 0
+    for line in story["text"]:
+        tables.print_folded(line)
+    return 0
+
+
+def knobs(agent: str, state_dir: Path, restore: bool, as_json: bool) -> int:
+    """What is turned now and what stood before; with `restore`, put back what an agent that is no more left."""
+    if restore:
+        return _restore(state_dir, as_json)
+    left = Left()
+    why = ""
+    try:
+        found = AgentClient(agent).get("/v1/leases")["leases"]
+        source = f"the agent at {agent}"
+    except Transient as error:
+        why = f"{error}; "
+        if not state_dir.is_dir():
+            raise Permanent(f"{why}and there is no folder {state_dir}: nobody can say what is turned") from None
+        left = left_in(state_dir)
+        found = [_plain(asdict(each)) for each in left.leases]
+        source = str(state_dir)
+    if as_json:
+        faults = [str(fault) for fault in left.faults]
+        told = {"source": source, "keeper": left.keeper, "leases": found, "earlier_boot": left.earlier_boot}
+        print(json.dumps(told | {"faults": faults, "aside": [str(path) for path in left.aside]}))
+        return 0
+    for fault in left.faults:
+        tables.print_folded(f"unreadable: {fault}")
+    for path in left.aside:
+        tables.print_folded(f"an unreadable state file of before is kept as {path}; look at it and remove it")
+    if left.earlier_boot:
+        tables.print_line(f"{left.earlier_boot} of an earlier boot: their groups went with it")
+    if not found:
+        tables.print_folded(f"{why}no knob is turned, says {source}")
+        return 0
+    rows = [
+        (
+            f"/{each['target']['group']}",
+            each["target"]["knob"],
+            each["before"] or each["raw_before"] or "(empty)",
+            each["value"],
+            each["state"],
+            each["reason"]["rule"],
+        )
+        for each in found
+    ]
+    tables.print_words(("group", "knob", "before", "held at", "state", "rule"), rows)
+    tables.print_line(f"{len(found)} held, says {source}")
+    if source == str(state_dir) and left.keeper is None:
+        tables.print_folded(
+            f"Nobody holds them any more. To put them back: cotenant node knobs --restore --state-dir {state_dir}"
+        )
+    return 0
+
+
+def _restore(state_dir: Path, as_json: bool) -> int:
+    if not os.path.isdir(state_dir):  # after a crash "nothing was turned" would be believed
+        raise InvalidInput("--state-dir", str(state_dir), "the state folder of a keeper, or of an agent with --single")
+    try:
+        done = put_back(state_dir, None)
+    except OSError as error:
+        raise Permanent(
+            f"{state_dir}: {error.strerror}; to put knobs back takes the keeper's user, mostly root"
+        ) from error
+    answers = done.answers
+    left = [each for each in answers if each.state not in _OVER]
+    if as_json:
+        told = [_plain(asdict(each)) for each in answers]
+        faults = [str(fault) for fault in done.faults]
+        counts = {"restored": len(answers) - len(left), "left": len(left), "faults": faults}
+        print(json.dumps(counts | {"aside": str(done.aside) if done.aside else None, "answers": told}))
+    else:
+        rows = [(f"/{each.target.group}", each.target.knob.value, each.state.value, each.detail) for each in answers]
+        if rows:
+            tables.print_words(("group", "knob", "now", "detail"), rows)
+        tables.print_line(
+            f"{len(answers) - len(left)} over, {len(left)} still to be put back" if rows else "nothing was turned"
+        )
+        for fault in done.faults:
+            tables.print_folded(f"unreadable, kept in {done.aside}: {fault}")
+    return 1 if left or done.faults else 0
+
+
+def _explain_without(group: str, why: str, state_dir: Path, as_json: bool) -> int:
+    held = [each for each in left_in(state_dir).leases if each.target.group == group]
+    trail = [each for each in changes(state_dir) if each.target.group == group][-20:]
+    if not held and not trail:
+        raise Permanent(f"{why}, and {state_dir} says nothing of /{group}")
+    if as_json:
+        told = {"held": [_plain(asdict(each)) for each in held], "changes": [_plain(asdict(each)) for each in trail]}
+        print(json.dumps({"group": group, "agent": why} | told))
+        return 0
+    tables.print_line(f"/{group}", strong=True)
+    tables.print_folded(f"{why}; this is from {state_dir}")
+    for lease in held:
+        tables.print_folded(
+            f"  {lease.target.knob} stands at {lease.value}, before {lease.before or lease.raw_before}: {lease.reason.text}"
+        )
+    for change in trail:
+        tables.print_folded(
+            f"  {change.target.knob} {change.before} -> {change.after} ({change.result}): {change.cause.text}"
+        )
+    return 0
+
+
+def _of_agent(agent: str) -> dict[str, Any]:
+    """What the agent says of itself, its pods and its knobs; where none answers, why."""
+    client = AgentClient(agent)
+    try:
+        state = client.get("/v1/state")
+        return {"up": True, "said": "", "state": state, "holds": client.get("/v1/holds")["holds"]}
+    except CotenantError as error:
+        if isinstance(error, InvalidInput):
+            raise
+        return {"up": False, "said": str(error)}
+
+
+def _looked(layout: Layout, seconds: float) -> Look:
+    with NodeLooker(layout) as looker:
+        looker.look()
+        sleep(seconds)
+        look = looker.look()
+    if look is None:
+        raise Permanent("the clock stood still between two samples")
+    return look
+
+
+def _print_moment(look: Look, groups: int, told: Mapping[str, Any]) -> None:
+    host = look.host
+    tables.print_line(
+        f"{_cpu(host.cpu_m)} of {host.cpus} CPUs; waited: CPU {_share(host.cpu_stall_ppm)}, memory {_share(host.memory_stall_ppm)}, I/O "
+        f"{_share(host.io_stall_ppm)}; agent {'up' if told['up'] else 'down'}",
+        strong=True,
+    )
+    _print_groups(look.groups[:groups], told)
+
+
+def _print_agent(agent: str, told: Mapping[str, Any]) -> None:
+    if not told["up"]:
+        tables.print_folded(told["said"])
+        return
+    state = told["state"]
+    keeper = {True: "its keeper is up", False: f"its keeper is away ({state['keeper_said']})", None: "it holds nothing"}
+    tables.print_folded(
+        f"agent: {state['node']}, mode {state['mode']}, {len(state['pods'])} pods, {len(told['holds'])} knobs; {keeper[state['keeper_up']]}"
+    )
+
+
+def _print_groups(groups: Sequence[GroupUse], told: Mapping[str, Any]) -> None:
+    pods = {each["group"]: each for each in told["state"]["pods"]} if told["up"] else {}
+    held: dict[str, list[str]] = {}
+    for each in told.get("holds", ()):
+        if each["state"] == "held":
+            held.setdefault(each["target"]["group"], []).append(f"{each['target']['knob']}={each['value']}")
+    rows = []
+    for use in groups:
+        pod = pods.get(use.group, {})
+        row = [
+            _short(use.group),
+            _cpu(use.cpu_m),
+            _share(use.run_delay_ppm),
+            _share(use.cpu_stall_ppm),
+            _bytes(use.working_set_bytes),
+            "–" if use.tasks is None else str(use.tasks),
+        ]
+        if told["up"]:
+            row += [pod.get("qos", ""), ", ".join(held.get(use.group, ()))]
+        rows.append(row)
+    headings = ["group", "CPU", "waiting", "stalled", "memory", "tasks", *(("class", "held") if told["up"] else ())]
+    if rows:
+        tables.print_words(headings, rows, right=("CPU", "waiting", "stalled", "memory", "tasks"))
+
+
+def _plain(value: Any) -> Any:
+    return json.loads(json.dumps(value, default=str))
+
+
+def _short(group: str, most: int = 44) -> str:
+    return f"/{group}" if len(group) < most else f"…{group[-most + 1 :]}"
+
+
+def _cpu(milli: int | None) -> str:
+    return "–" if milli is None else f"{milli / 1000:.2f}"
+
+
+def _share(ppm: int | None) -> str:
+    return "–" if ppm is None else f"{ppm / 10_000:.0f} %"
+
+
+def _bytes(value: int | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value / _GIB:.1f} GiB" if value >= _GIB else f"{value / (1 << 20):.0f} MiB"

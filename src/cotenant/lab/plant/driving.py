@@ -1,0 +1,118 @@
+"""The agent's engine on the plant: what its process does on a real node, in virtual time.
+
+Problem: plant and engine have clocks and orders of their own. Choice: each period of the agent services report, knobs that it watches are read, a
+sample is taken, instructions go to the keeper and its answers back; PSI triggers are looked at in every step of the plant and go to the
+engine at once. Limits: reading, deciding and turning take no time; discovery answers once, at the start, and when `show` is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from cotenant.engine.agent import Agent
+from cotenant.engine.node_instructions import Instructions
+from cotenant.engine.node_settings import AgentSettings
+from cotenant.lab.plant.keeping import PlantKeeper
+from cotenant.lab.plant.loads import PPM, Service
+from cotenant.lab.plant.machine import Plant
+from cotenant.lab.plant.recording import Recorder
+from cotenant.model.knob import Knob, Target, Vanished
+from cotenant.model.node_pod import NodePod
+
+
+@dataclass(slots=True)
+class Trigger:
+    """A PSI trigger on CPU: `stall_us` lost within `window_us` raise it, once a window.
+
+    Source: Linux, Documentation/accounting/psi.rst.
+    """
+
+    group: str
+    stall_us: int = 150_000
+    window_us: int = 1_000_000
+    began_us: int = 0
+    at_begin_us: int = 0
+    fired: bool = False
+
+    def raised(self, now_us: int, stalled_us: int) -> bool:
+        """Whether it fires now."""
+        if now_us - self.began_us >= self.window_us:
+            self.began_us, self.at_begin_us, self.fired = now_us, stalled_us, False
+        if self.fired or stalled_us - self.at_begin_us < self.stall_us:
+            return False
+        self.fired = True
+        return True
+
+
+@dataclass(slots=True)
+class Drive:
+    """One run. `services`: which pod's requests each `Service` serves, by pod key."""
+
+    plant: Plant
+    settings: AgentSettings
+    pods: tuple[NodePod, ...]
+    services: dict[str, Service] = field(default_factory=dict)
+    triggers: Sequence[Trigger] = ()
+    said: list[tuple[int, Instructions]] = field(default_factory=list)  # those that asked for something
+    engine: Recorder = field(init=False)
+    keeper: PlantKeeper = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.engine = Recorder(Agent(self.settings, "plant"))
+        self.keeper = PlantKeeper(self.plant.knobs, lambda: self.plant.now_us)
+        self.engine.machine_seen(frozenset(knob for knob in Knob if self.plant.knobs.supported(knob) is None))
+        self.engine.found(self.keeper.leases(), self.plant.now_us)
+        self.show(self.pods)
+
+    def show(self, pods: Sequence[NodePod]) -> None:
+        """Discovery's answer."""
+        self.pods = tuple(pods)
+        self.engine.pods_seen(self.pods, self.plant.now_us)
+
+    def run(self, until_us: int) -> None:
+        """Tick until then."""
+        while self.plant.now_us < until_us:
+            self._wait(min(until_us, self.plant.now_us + self.settings.period_us))
+            self._tick()
+
+    def stop(self) -> None:
+        """A clean stop: everything is given back."""
+        self._carry_out(self.engine.stopping(self.plant.now_us))
+
+    def _wait(self, until_us: int) -> None:
+        if not self.triggers:
+            self.plant.advance(until_us)
+        while self.plant.now_us < until_us:
+            self.plant.advance(self.plant.now_us + self.plant.step_us)
+            now = self.plant.now_us
+            for trigger in self.triggers:
+                if trigger.raised(now, self.plant.stalled_us(trigger.group)):
+                    least_ppm = trigger.stall_us * PPM // trigger.window_us
+                    self._carry_out(self.engine.pressed(now, trigger.group, "cpu", least_ppm))
+
+    def _tick(self) -> None:
+        now = self.plant.now_us
+        self.keeper.tick()
+        for pod, service in self.services.items():
+            health = service.health(now, self.settings.period_us)
+            if health is not None:
+                self.engine.health_reported(pod, health, now)
+        knobs: dict[Target, str] = {}
+        for target in self.engine.watched():
+            try:
+                knobs[target] = self.plant.knobs.read(target)
+            except Vanished:
+                continue
+        sample = self.plant.sample(self.engine.groups())
+        self._carry_out(self.engine.sampled(sample, knobs, self.plant.topology()))
+
+    def _carry_out(self, instructions: Instructions) -> None:
+        if not instructions:
+            return
+        now = self.plant.now_us
+        self.said.append((now, instructions))
+        answers = (*self.keeper.give_back(instructions.give_back), *self.keeper.hold(instructions.hold))
+        self.engine.answered(answers, now)
+        for wish in instructions.evict:
+            self.engine.evicted(wish.uid, False, "nobody leaves the plant", now)

@@ -1,0 +1,98 @@
+"""A keeper over simulated knobs: the real engine of leases, with a state file in memory.
+
+Problem: what the agent asks of a simulated node must go the way it goes on a real one, leases, read-backs and restores among it. Choice:
+`engine.leases.Leases` is driven here as the privileged process drives it. Limits: nothing fails to be persisted, nothing blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from cotenant.engine.leases import Leases
+from cotenant.engine.leases_steps import (
+    Audit,
+    Drop,
+    Failure,
+    Look,
+    Persist,
+    ReadBack,
+    Restore,
+    Standing,
+    Trouble,
+    Write,
+)
+from cotenant.engine.node_ports import KnobPort
+from cotenant.model.errors import CotenantError, Transient
+from cotenant.model.knob import GiveBack, Lease, LeaseAnswer, LeaseState, SetKnob, Vanished
+
+
+class PlantKeeper:
+    """Holds leases over a port. `clock_us` is virtual."""
+
+    def __init__(self, port: KnobPort, clock_us: Callable[[], int]) -> None:
+        self._port = port
+        self._clock_us = clock_us
+        self._leases = Leases()
+
+    def hold(self, wishes: Sequence[SetKnob]) -> tuple[LeaseAnswer, ...]:
+        """As the Protocol `Keeper`. Knobs without an undo are turned and answered RESTORED."""
+        lasting = [wish for wish in wishes if wish.target.knob.undoable]
+        now = self._clock_us()
+        self._leases.hold(lasting, now, now / 1e6)
+        self._carry_out()
+        answers = iter(self._leases.answers())
+        return tuple(next(answers) if wish.target.knob.undoable else self._once(wish) for wish in wishes)
+
+    def give_back(self, requests: Sequence[GiveBack]) -> tuple[LeaseAnswer, ...]:
+        """As the Protocol `Keeper`."""
+        now = self._clock_us()
+        self._leases.end(requests, now, now / 1e6)
+        self._carry_out()
+        return self._leases.answers()
+
+    def tick(self) -> None:
+        """Put back what has expired."""
+        now = self._clock_us()
+        self._leases.tick(now, now / 1e6)
+        self._carry_out()
+
+    def leases(self) -> tuple[Lease, ...]:
+        """All that are not over."""
+        return self._leases.leases()
+
+    def _once(self, wish: SetKnob) -> LeaseAnswer:
+        try:
+            self._port.write(wish.target, wish.value)
+        except CotenantError as error:
+            return LeaseAnswer(wish.target, LeaseState.REFUSED, str(error))
+        return LeaseAnswer(wish.target, LeaseState.RESTORED)
+
+    def _carry_out(self) -> None:
+        while stage := self._leases.next():
+            for instruction in stage:
+                match instruction:
+                    case Persist():
+                        self._leases.persisted()
+                    case Drop() | Audit():
+                        pass
+                    case Look() | ReadBack() | Write() | Restore():
+                        try:
+                            self._turn(instruction)
+                        except Vanished as error:
+                            self._leases.failed(instruction, Failure(Trouble.GONE, str(error)))
+                        except Transient as error:
+                            self._leases.failed(instruction, Failure(Trouble.LATER, str(error)))
+                        except CotenantError as error:
+                            self._leases.failed(instruction, Failure(Trouble.NEVER, str(error)))
+
+    def _turn(self, instruction: Look | ReadBack | Write | Restore) -> None:
+        target = instruction.target
+        match instruction:
+            case Write(value=value):
+                self._port.write(target, value)
+                self._leases.done(target)
+            case Restore(raw=raw):
+                self._port.restore(target, raw)
+                self._leases.done(target)
+            case Look(raw=raw) | ReadBack(raw=raw):
+                self._leases.saw(target, Standing(self._port.read(target), self._port.raw(target) if raw else None))

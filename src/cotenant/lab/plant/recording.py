@@ -1,0 +1,238 @@
+"""What an agent's engine was told and what it asked for, event by event, on disk; and the same again.
+
+Problem: "the agent does the same in the lab as on a node" is a claim that only the engine's own inputs and outputs can test. Choice: a
+recorder stands before the engine and writes each call and its answer down; a replay makes the same calls on a fresh engine. Instructions are
+compared as the bytes of their JSON. Limits: a recording holds what the engine was told, so it says nothing of how that was measured.
+
+One JSON object a line. Knobs are pairs, since a target is no JSON key; a culprit that is nobody has a field of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import msgspec
+
+from cotenant.engine.agent import Agent
+from cotenant.engine.node_instructions import Instructions
+from cotenant.model.counters import Gap, GpuCounters, GroupCounters, HostCounters, LogicalCpu, NodeSample
+from cotenant.model.errors import InvalidInput
+from cotenant.model.knob import Knob, Lease, LeaseAnswer, Target
+from cotenant.model.node_pod import NodePod
+from cotenant.model.node_state import PPM, Allocatable, ServiceHealth
+from cotenant.model.run_queue import Blame, GroupWaits, Nobody, RunQueueReading
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBlame:
+    """`Blame`; `culprit` is "" where it is nobody."""
+
+    victim: str
+    culprit: str
+    nobody: Nobody | None
+    ran_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRunQueue:
+    """`RunQueueReading`."""
+
+    at_us: int
+    groups: tuple[GroupWaits, ...]
+    blame: tuple[StoredBlame, ...]
+    unshared_us: int
+    untold: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSample:
+    """`NodeSample`, field by field."""
+
+    at_us: int
+    wall_s: float
+    host: HostCounters
+    groups: tuple[GroupCounters, ...]
+    gpus: tuple[GpuCounters, ...]
+    gaps: tuple[Gap, ...]
+    run_queue: StoredRunQueue | None
+    best_effort_sent_bytes: int | None = None
+
+    @classmethod
+    def of(cls, sample: NodeSample) -> StoredSample:
+        """The form that JSON can keep."""
+        told, reading = {field.name: getattr(sample, field.name) for field in fields(sample)}, sample.run_queue
+        if reading is not None:
+            blame = tuple(
+                StoredBlame(b.victim, "", b.culprit, b.ran_us)
+                if isinstance(b.culprit, Nobody)
+                else StoredBlame(b.victim, b.culprit, None, b.ran_us)
+                for b in reading.blame
+            )
+            stored = StoredRunQueue(reading.at_us, reading.groups, blame, reading.unshared_us, reading.untold)
+            told["run_queue"] = stored
+        return cls(**told)
+
+    def sample(self) -> NodeSample:
+        """What it was made of."""
+        told, stored = {field.name: getattr(self, field.name) for field in fields(self)}, self.run_queue
+        if stored is not None:
+            blame = tuple(Blame(b.victim, b.nobody or b.culprit, b.ran_us) for b in stored.blame)
+            told["run_queue"] = RunQueueReading(stored.at_us, stored.groups, blame, stored.unshared_us, stored.untold)
+        return NodeSample(**told)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One call of the engine: its name, its time, and those of its arguments that the call has."""
+
+    call: str
+    at_us: int
+    said: str = ""  # the Instructions that came of it, as JSON
+    pods: tuple[NodePod, ...] = ()
+    supported: tuple[Knob, ...] = ()
+    allocatable: Allocatable | None = None
+    leases: tuple[Lease, ...] = ()
+    pod: str = ""
+    health: ServiceHealth | None = None
+    sample: StoredSample | None = None
+    knobs: tuple[tuple[Target, str], ...] = ()
+    cpus: tuple[LogicalCpu, ...] = ()
+    group: str = ""
+    what: str = ""
+    stall_ppm: int = 0
+    answers: tuple[LeaseAnswer, ...] = ()
+    accepted: bool = False
+    detail: str = ""
+
+
+def said(instructions: Instructions) -> str:
+    """Instructions as JSON: equal ones give equal text."""
+    return msgspec.json.encode(instructions, order="deterministic").decode()
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Stands where the engine stands, passes every call on, and keeps it."""
+
+    agent: Agent
+    events: list[Event] = field(default_factory=list)
+
+    def pods_seen(self, pods: Sequence[NodePod], at_us: int) -> None:
+        """As `Agent`."""
+        self.events.append(Event("pods_seen", at_us, pods=tuple(pods)))
+        self.agent.pods_seen(pods, at_us)
+
+    def machine_seen(self, supported: frozenset[Knob]) -> None:
+        """As `Agent`."""
+        self.events.append(Event("machine_seen", 0, supported=tuple(sorted(supported))))
+        self.agent.machine_seen(supported)
+
+    def allocatable_seen(self, allocatable: Allocatable | None) -> None:
+        """As `Agent`."""
+        self.events.append(Event("allocatable_seen", 0, allocatable=allocatable))
+        self.agent.allocatable_seen(allocatable)
+
+    def found(self, leases: Sequence[Lease], at_us: int) -> None:
+        """As `Agent`."""
+        self.events.append(Event("found", at_us, leases=tuple(leases)))
+        self.agent.found(leases, at_us)
+
+    def health_reported(self, pod: str, health: ServiceHealth, at_us: int) -> bool:
+        """As `Agent`."""
+        self.events.append(Event("health_reported", at_us, pod=pod, health=health))
+        return self.agent.health_reported(pod, health, at_us)
+
+    def sampled(self, sample: NodeSample, knobs: Mapping[Target, str], cpus: Sequence[LogicalCpu] = ()) -> Instructions:
+        """As `Agent`."""
+        # What the engine asked to have read is part of its state: asking again in a replay must give the same.
+        answer = self.agent.sampled(sample, knobs, cpus)
+        pairs = tuple(sorted(knobs.items()))
+        self.events.append(
+            Event("sampled", sample.at_us, said(answer), sample=StoredSample.of(sample), knobs=pairs, cpus=tuple(cpus))
+        )
+        return answer
+
+    def pressed(self, at_us: int, group: str, what: str, stall_ppm: int = PPM) -> Instructions:
+        """As `Agent`."""
+        answer = self.agent.pressed(at_us, group, what, stall_ppm)
+        self.events.append(Event("pressed", at_us, said(answer), group=group, what=what, stall_ppm=stall_ppm))
+        return answer
+
+    def answered(self, answers: Sequence[LeaseAnswer], at_us: int) -> None:
+        """As `Agent`."""
+        self.events.append(Event("answered", at_us, answers=tuple(answers)))
+        self.agent.answered(answers, at_us)
+
+    def unreachable(self, at_us: int) -> None:
+        """As `Agent`."""
+        self.events.append(Event("unreachable", at_us))
+        self.agent.unreachable(at_us)
+
+    def evicted(self, uid: str, accepted: bool, detail: str, at_us: int) -> None:
+        """As `Agent`."""
+        self.events.append(Event("evicted", at_us, pod=uid, accepted=accepted, detail=detail))
+        self.agent.evicted(uid, accepted, detail, at_us)
+
+    def stopping(self, at_us: int) -> Instructions:
+        """As `Agent`."""
+        answer = self.agent.stopping(at_us)
+        self.events.append(Event("stopping", at_us, said(answer)))
+        return answer
+
+    def __getattr__(self, name: str) -> Any:
+        """What only tells (`groups`, `watched`, `state`, `holds`, ...) is the engine's own."""
+        return getattr(self.agent, name)
+
+
+def dump(events: Iterable[Event]) -> bytes:
+    """One line an event."""
+    return b"".join(msgspec.json.encode(event, order="deterministic") + b"\n" for event in events)
+
+
+def load(lines: bytes) -> tuple[Event, ...]:
+    """What `dump` wrote. Raises `InvalidInput` naming the line."""
+    found = []
+    for number, line in enumerate(lines.splitlines(), 1):
+        try:
+            found.append(msgspec.json.decode(line, type=Event))
+        except (msgspec.MsgspecError, InvalidInput) as error:
+            raise InvalidInput(f"recording, line {number}", line[:80], f"an event ({error})") from error
+    return tuple(found)
+
+
+def replay(events: Iterable[Event], agent: Agent) -> Iterator[tuple[Event, str]]:
+    """Make the same calls on this engine; each event with what the engine asks for now."""
+    for event in events:
+        yield event, _again(event, agent)
+
+
+def _again(event: Event, agent: Agent) -> str:
+    match event.call:
+        case "pods_seen":
+            agent.pods_seen(event.pods, event.at_us)
+        case "machine_seen":
+            agent.machine_seen(frozenset(event.supported))
+        case "allocatable_seen":
+            agent.allocatable_seen(event.allocatable)
+        case "found":
+            agent.found(event.leases, event.at_us)
+        case "health_reported" if event.health is not None:
+            agent.health_reported(event.pod, event.health, event.at_us)
+        case "sampled" if event.sample is not None:
+            agent.watched()
+            return said(agent.sampled(event.sample.sample(), dict(event.knobs), event.cpus))
+        case "pressed":
+            return said(agent.pressed(event.at_us, event.group, event.what, event.stall_ppm))
+        case "answered":
+            agent.answered(event.answers, event.at_us)
+        case "unreachable":
+            agent.unreachable(event.at_us)
+        case "evicted":
+            agent.evicted(event.pod, event.accepted, event.detail, event.at_us)
+        case "stopping":
+            return said(agent.stopping(event.at_us))
+        case _:
+            raise InvalidInput("call", event.call, "one of the engine's, with its arguments")
+    return ""

@@ -1,0 +1,325 @@
+"""What a node's agent is told, checked before anything starts.
+
+Problem: a wrong setting of a process that turns kernel knobs must be one clear line, at the start and at a reload. Choice: one frozen value
+read from YAML or TOML; errors have the file, the path to the field, its value and what was expected. Paths of groups are relative to the
+cgroup tree's root, as everywhere here. Limits: what needs the machine (does the group exist, can the socket be reached) shows when it runs.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from cotenant.drivers.resctrl.tree import ROOT as RESCTRL_ROOT
+from cotenant.engine.node_policies import DEFAULT_POLICIES, PolicySettings
+from cotenant.engine.node_settings import AgentSettings, EvictionLimits, Mode
+from cotenant.model.errors import InvalidInput
+from cotenant.model.knob import Knob, Target
+from cotenant.model.node_pod import NodeContainer, NodePod
+from cotenant.model.qos import QoSClass
+from cotenant.model.quantities import milli, whole
+from cotenant.model.report import LONGEST_NAME
+from cotenant.services.agent.document import build, load
+
+_log = logging.getLogger(__name__)
+NODE_NAME = "NODE_NAME"  # environment: the node's name in its cluster, which need not be the host's
+_LOOPBACK = re.compile(r"127(\.[0-9]{1,3}){3}")  # a name may begin with 127. as well
+MOST_GROUPS = 2000
+MOST_URLS = 8
+SHORTEST_PERIOD_MS, LONGEST_PERIOD_MS = 100, 60_000
+LONGEST_TTL_MS = 3_600_000
+LEAST_OBJECTIVE_MS, MOST_OBJECTIVE_MS = 0.001, 3_600_000  # a microsecond to an hour
+
+
+class PlainEviction(StrEnum):
+    """What becomes of a plain group that must leave; pods of a cluster go through its eviction API."""
+
+    TOLD = "told"  # said in the log, the metrics and the decisions
+    KILL = "kill"  # every process of the group, at once (cgroup.kill)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amounts:
+    """Requests or limits, as Kubernetes writes them: `500m`, `1.5Gi`, or numbers of cores and bytes. Nothing said = none."""
+
+    cpu: str | int | float = 0
+    memory: str | int | float = 0
+
+    def __post_init__(self) -> None:
+        if min(self.cpu_m, self.memory_bytes) < 0:
+            raise InvalidInput("cpu, memory", f"{self.cpu}, {self.memory}", "amounts that are not negative")
+
+    @property
+    def cpu_m(self) -> int:
+        """Milli-CPU."""
+        return milli(self.cpu, "cpu")
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes."""
+        return whole(self.memory, "memory")
+
+
+NO_AMOUNTS = Amounts()
+EVICTIONS = EvictionLimits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainGroup:
+    """A cgroup that somebody else made, taken as a pod: a machine without Kubernetes, or a program beside it."""
+
+    group: str
+    name: str  # namespace/name
+    qos: QoSClass
+    tenant: str = ""
+    priority: int = 0
+    objective_p99_ms: float | None = None
+    requests: Amounts = NO_AMOUNTS
+    limits: Amounts = NO_AMOUNTS
+
+    def __post_init__(self) -> None:
+        _group("group", self.group)
+        namespace, slash, name = self.name.partition("/")
+        if not (namespace and slash and name) or "/" in name or not self.name.isprintable():
+            raise InvalidInput("name", self.name, "namespace/name")
+        if self.objective_p99_ms is not None and not LEAST_OBJECTIVE_MS <= self.objective_p99_ms <= MOST_OBJECTIVE_MS:
+            raise InvalidInput(
+                "objective_p99_ms", self.objective_p99_ms, f"milliseconds, {LEAST_OBJECTIVE_MS} to {MOST_OBJECTIVE_MS}"
+            )
+
+    def pod(self) -> NodePod:
+        """As the agent knows it."""
+        namespace, _, name = self.name.partition("/")
+        return NodePod(
+            uid=f"group:{self.group}",
+            namespace=namespace,
+            name=name,
+            group=self.group,
+            qos=self.qos,
+            tenant=self.tenant or namespace,
+            priority=self.priority,
+            objective_p99_us=None if self.objective_p99_ms is None else round(self.objective_p99_ms * 1000),
+            containers=(
+                NodeContainer(
+                    name=name,
+                    group=self.group,
+                    cpu_request_m=self.requests.cpu_m,
+                    cpu_limit_m=self.limits.cpu_m,
+                    memory_request_bytes=self.requests.memory_bytes,
+                    memory_limit_bytes=self.limits.memory_bytes,
+                ),
+            ),
+            host_application=True,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reports:
+    """Where the founding payload goes."""
+
+    urls: tuple[str, ...] = ()  # of `POST /metrics/report`, at the scheduler and the extender
+    token_file: Path | None = None
+    period_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        if len(self.urls) > MOST_URLS or len(set(self.urls)) < len(self.urls):
+            raise InvalidInput("urls", f"{len(self.urls)} of them", f"at most {MOST_URLS}, each once")
+        for each in self.urls:
+            _url("urls", each)
+        if not 1.0 <= self.period_s <= 3600.0:
+            raise InvalidInput("period_s", self.period_s, "seconds, 1 to 3600", "receivers forget a node after 120 s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterAccess:
+    """A Kubernetes API server: whose pods run here, whom to evict through, where NodeMetric is written."""
+
+    kubeconfig: Path | None = None  # default: as kubectl or a pod finds it
+    context: str = ""
+    node_metric: bool = True
+    node_metric_period_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        if not 5.0 <= self.node_metric_period_s <= 3600.0:
+            raise InvalidInput("node_metric_period_s", self.node_metric_period_s, "seconds, 5 to 3600")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Who else says what runs here, beside `groups`. A cluster is another; it needs kubelet's groups or the runtime, and takes the former."""
+
+    kubepods: bool = False  # the groups of kubelet
+    runtime: Path | None = None  # the container runtime's CRI socket
+    pod_info: Path | None = None  # kubelet's folder of pods, where each has a pod.info file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Triggers:
+    """Pressure triggers on the services' groups: so much waiting within a window has urgent policies decide at once.
+
+    By default the share at which the guard would cut best-effort work at its next look as well (`stall_cut_ppm`).
+    """
+
+    enabled: bool = True
+    stall_ms: int = 300
+    window_ms: int = 1000
+
+    def __post_init__(self) -> None:
+        if not 500 <= self.window_ms <= 10_000:
+            raise InvalidInput("window_ms", self.window_ms, "500 to 10000 milliseconds", "the kernel's own bounds")
+        if not 0 < self.stall_ms <= self.window_ms:
+            raise InvalidInput("stall_ms", self.stall_ms, f"1 to {self.window_ms} milliseconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """The eBPF probe of run-queue waits; where it cannot be had (built, allowed), /proc tells run delay, and nothing rings."""
+
+    enabled: bool = True
+    late_ms: float = 10.0  # a service's task that waited longer for a CPU is late
+
+    def __post_init__(self) -> None:
+        if not 0.1 <= self.late_ms <= 10_000:
+            raise InvalidInput("late_ms", self.late_ms, "0.1 to 10000 milliseconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentConfig:
+    """One agent. Raises `InvalidInput` with the field's name."""
+
+    node: str = field(default_factory=lambda: os.environ.get(NODE_NAME) or socket.gethostname())
+    mode: Mode = Mode.OBSERVE
+    period_ms: int = 1000
+    lease_ttl_ms: int = 30_000
+    discovery_period_s: float = 10.0
+    cgroup_root: Path = Path("/sys/fs/cgroup")
+    resctrl_root: Path = Path(RESCTRL_ROOT)  # where the kernel's cache control is mounted
+    writable: tuple[str, ...] = ()  # knobs of these groups and of all below them may be turned
+    best_effort_group: str | None = None  # holds all best-effort groups, where there is such a one
+    groups: tuple[PlainGroup, ...] = ()
+    sources: Sources = Sources()
+    reserved: Amounts = NO_AMOUNTS  # kept for the system and kubelet
+    evictions: EvictionLimits = EVICTIONS
+    policies: PolicySettings = DEFAULT_POLICIES
+    node_slo: Path | None = None  # Koordinator's settings, which `policies` then changes
+    plain_eviction: PlainEviction = PlainEviction.TOLD
+    reports: Reports = Reports()
+    cluster: ClusterAccess | None = None
+    listen: str = "127.0.0.1:10262"  # HOST:PORT, or unix:PATH; "" = nowhere
+    insecure: bool = False  # may listen beyond loopback
+    keeper: Path = Path("/run/cotenant/keeper.sock")  # of the process that writes, unless one process does both
+    state_dir: Path = Path("/var/lib/cotenant")  # the leases' file, in one process
+    pressure: Triggers = Triggers()
+    probe: Probe = Probe()
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.node) <= LONGEST_NAME or not self.node.isprintable():
+            raise InvalidInput("node", self.node, f"the node's name, 1 to {LONGEST_NAME} characters")
+        if not SHORTEST_PERIOD_MS <= self.period_ms <= LONGEST_PERIOD_MS:
+            raise InvalidInput("period_ms", self.period_ms, f"{SHORTEST_PERIOD_MS} to {LONGEST_PERIOD_MS} milliseconds")
+        if not 3 * self.period_ms <= self.lease_ttl_ms <= LONGEST_TTL_MS:
+            raise InvalidInput(
+                "lease_ttl_ms", self.lease_ttl_ms, f"3 periods ({3 * self.period_ms}) to {LONGEST_TTL_MS} milliseconds"
+            )
+        if not 1.0 <= self.discovery_period_s <= 600.0:
+            raise InvalidInput("discovery_period_s", self.discovery_period_s, "seconds, 1 to 600")
+        for each in self.writable:
+            _group("writable", each)
+        if self.best_effort_group is not None:
+            _group("best_effort_group", self.best_effort_group)
+        self._check_groups()
+        if self.mode is Mode.ACT and not self.writable:
+            raise InvalidInput(
+                "writable", "nothing", "at least one group while mode is act", "knobs below it may be turned"
+            )
+        check_listen(self.listen, self.insecure)
+
+    def settings(self) -> AgentSettings:
+        """What of this concerns the engine."""
+        return AgentSettings(
+            mode=self.mode,
+            policies=self.policies,
+            roots=self.writable,
+            best_effort_group=self.best_effort_group,
+            period_us=self.period_ms * 1000,
+            lease_us=self.lease_ttl_ms * 1000,
+            reserved_cpu_m=self.reserved.cpu_m,
+            reserved_memory_bytes=self.reserved.memory_bytes,
+            evictions=self.evictions,
+        )
+
+    def pods(self) -> tuple[NodePod, ...]:
+        """The plain groups."""
+        return tuple(each.pod() for each in self.groups)
+
+    def _check_groups(self) -> None:
+        if len(self.groups) > MOST_GROUPS:
+            raise InvalidInput("groups", f"{len(self.groups)} of them", f"at most {MOST_GROUPS}")
+        for what in ("group", "name"):
+            seen: set[str] = set()
+            for each in self.groups:
+                value = getattr(each, what)
+                if value in seen:
+                    raise InvalidInput(f"groups: {what}", value, "each once")
+                seen.add(value)
+
+
+def read_config(path: Path) -> AgentConfig:
+    """An agent's configuration from a file. Raises `InvalidInput` naming the file and the field."""
+    given = load(path) or {}
+    config = build(AgentConfig, given, f"{path}:")
+    if config.node_slo is None or not isinstance(given, Mapping):
+        return config
+    from cotenant.services.agent.koordinator import not_taken, policies_of, read_node_slo
+
+    file = path.parent / config.node_slo  # relative to the file that names it
+    slo = read_node_slo(load(file), str(file))
+    for each in not_taken(slo):
+        _log.warning("%s: %s has no counterpart here", file, each)
+    policies = build(PolicySettings, given.get("policies", {}), f"{path}: policies", policies_of(slo))
+    return replace(config, policies=policies)
+
+
+def check_listen(listen: str, insecure: bool) -> None:
+    """Raise `InvalidInput` where nobody can listen, or too many could ask."""
+    if not listen:
+        return
+    if listen.startswith("unix:"):
+        if not listen.removeprefix("unix:").startswith("/"):
+            raise InvalidInput("listen", listen, "unix: and an absolute path")
+        return
+    host, colon, port = listen.rpartition(":")
+    if not colon or not port.isdecimal() or not int(port) < 65536:
+        raise InvalidInput("listen", listen, "HOST:PORT, or unix:/PATH", "127.0.0.1:0 for any free port")
+    if not insecure and not (_LOOPBACK.fullmatch(host) or host in ("localhost", "[::1]")):
+        raise InvalidInput(
+            "listen", listen, "a loopback address or a unix socket", "insecure: true says that the network is trusted"
+        )
+
+
+def _group(field_name: str, path: str) -> None:
+    if not path:
+        raise InvalidInput(field_name, "(empty)", "a group below the root", "the root itself is not the agent's")
+    if "\n" in path:
+        raise InvalidInput(field_name, repr(path), "one line: no group's name has a line break")
+    try:
+        Target(path, Knob.CPU_MAX)
+    except InvalidInput as error:
+        raise InvalidInput(field_name, path, error.expected) from None
+
+
+def _url(field_name: str, url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        usable = False
+    if not usable or parts.username is not None:
+        raise InvalidInput(field_name, url, "http:// or https:// URLs without a user")

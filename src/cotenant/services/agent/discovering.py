@@ -1,0 +1,79 @@
+"""Who runs on this node: several sources, each of which may be away for a while.
+
+Problem: plain groups from a file, a kubelet's tree, a container runtime and an API server know different parts, and one that fails must not
+make the others' pods vanish: a pod that vanishes loses its protection. Choice: each source's last answer stands while it fails, however long; the union
+is what the agent sees. Where two name the same UID or group, the earlier source wins. Limits: a pod that ended while its source is
+away is seen until the source is back; its group has no counters then, so nothing is judged by it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from cotenant.engine.node_ports import Discovery
+from cotenant.model.errors import CotenantError
+from cotenant.model.node_pod import NodePod
+
+WITHIN_S = 20.0
+_log = logging.getLogger(__name__)
+
+
+class PlainGroups:
+    """The groups that the configuration names."""
+
+    def __init__(self, pods: Sequence[NodePod]) -> None:
+        self._pods = tuple(pods)
+
+    async def pods(self) -> tuple[NodePod, ...]:
+        """All of them, whether they exist now or not."""
+        return self._pods
+
+
+@dataclass(slots=True)
+class Source:
+    """One of them, with how it fares."""
+
+    name: str
+    discovery: Discovery
+    failures: int = 0
+    last: tuple[NodePod, ...] = ()
+    answered_s: float | None = None  # monotonic
+    said: str = ""
+
+
+@dataclass(slots=True)
+class Sources:
+    """All of them as one. Meets the contract of engine/node_ports.Discovery, and never raises for a source that is away."""
+
+    monotonic: Callable[[], float]
+    sources: list[Source] = field(default_factory=list)
+
+    async def pods(self) -> tuple[NodePod, ...]:
+        """The union, each pod once."""
+        await asyncio.gather(*(self._ask(source) for source in self.sources))
+        found: dict[str, NodePod] = {}
+        groups: set[str] = set()
+        for source in self.sources:
+            for pod in source.last:
+                if pod.uid not in found and pod.group not in groups:
+                    found[pod.uid] = pod
+                    groups.add(pod.group)
+        return tuple(found.values())
+
+    async def _ask(self, source: Source) -> None:
+        try:
+            async with asyncio.timeout(WITHIN_S):
+                source.last = await source.discovery.pods()
+        except (CotenantError, OSError) as error:
+            source.failures += 1
+            if not source.said:
+                _log.warning("%s does not say who runs here, the last answer stands: %s", source.name, error)
+            source.said = str(error) or f"no answer within {WITHIN_S:g} s"
+        else:
+            if source.said:
+                _log.info("%s says again who runs here", source.name)
+            source.said = ""
+            source.answered_s = self.monotonic()

@@ -1,0 +1,130 @@
+"""Frozen dataclasses from a document, field by field.
+
+Problem: a person's file names dozens of settings, those of each policy among them, and a misspelt one must not be ignored. Choice: the
+dataclasses themselves are the schema; a document is walked beside them, so a new field of a policy's settings can be set at once, and
+every error has the path to the field, its value and what was expected. A part that may be absent is left out by `null` or `false`, and taken with
+its defaults by `true`. Limits: mappings with free keys and unions of dataclasses are not
+read; values are what YAML, TOML and JSON have in common, so a time or a quantity is text or a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from cotenant.model.errors import InvalidInput
+
+T = TypeVar("T")
+MOST_BYTES = 4 << 20
+
+
+def load(path: Path) -> object:
+    """What a file has: TOML by its suffix, else YAML, of which JSON is a part. Raises `InvalidInput`."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise InvalidInput(str(path), error.strerror or "unreadable", "a readable file") from error
+    if len(text) > MOST_BYTES:
+        raise InvalidInput(str(path), "too large", f"at most {MOST_BYTES} bytes")
+    is_toml = path.suffix.lower() == ".toml"
+    try:
+        return msgspec.toml.decode(text) if is_toml else msgspec.yaml.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(str(path), _one_line(error), "TOML" if is_toml else "YAML") from error
+
+
+def build(form: type[T], given: object, where: str = "", over: T | None = None) -> T:
+    """The dataclass from a mapping. `where` stands before each field's name in errors; what is not said is as in `over`.
+
+    Raises `InvalidInput`.
+    """
+    if not isinstance(given, Mapping):
+        raise InvalidInput(where.removesuffix(":") or "document", _shown(given), "a mapping of fields to values")
+    known = {each.name: each for each in fields(form)}  # type: ignore[arg-type]
+    types = _types(form)
+    values: dict[str, object] = {}
+    for name, value in given.items():
+        if name not in known:
+            close = get_close_matches(str(name), known, n=1)
+            raise InvalidInput(
+                _path(where, str(name)),
+                "unknown",
+                "a field of this part",
+                f"did you mean {close[0]}?" if close else f"fields are {', '.join(known)}",
+            )
+        values[name] = _value(types[name], value, _path(where, name), getattr(over, name, None))
+    for name, each in known.items():
+        if name not in values and over is not None:
+            values[name] = getattr(over, name)
+        elif name not in values and each.default is MISSING and each.default_factory is MISSING:
+            raise InvalidInput(_path(where, name), "missing", "a value")
+    try:
+        return form(**values)
+    except InvalidInput as error:  # raised by the value itself, which does not know where it stands
+        inside = error.field.removeprefix(where.rpartition(".")[2].rpartition(" ")[2] + ".")
+        raise InvalidInput(_path(where, inside), error.value, error.expected, error.hint) from None
+
+
+def _value(form: Any, given: object, where: str, over: object = None) -> object:
+    if isinstance(form, type) and is_dataclass(form):
+        return build(form, given, where, over if isinstance(over, form) else None)
+    origin = get_origin(form)
+    if origin in (Union, UnionType):
+        options = get_args(form)
+        inner = [option for option in options if option is not NoneType]
+        is_part = len(inner) == 1 and isinstance(inner[0], type) and is_dataclass(inner[0])
+        if NoneType in options and (given is None or (given is False and is_part)):
+            return None
+        if given is True and is_part:
+            given = {}
+        if len(inner) == 1:
+            return _value(inner[0], given, where, over)
+    if origin is tuple and len(get_args(form)) == 2 and get_args(form)[1] is Ellipsis:
+        if not isinstance(given, list | tuple):
+            raise InvalidInput(where, _shown(given), "a list")
+        return tuple(_value(get_args(form)[0], each, f"{where}[{i}]") for i, each in enumerate(given))
+    if form is Path:
+        if not isinstance(given, str) or not given or "\0" in given:
+            raise InvalidInput(where, _shown(given), "a path")
+        return Path(given).expanduser()
+    try:
+        return msgspec.convert(given, form, strict=True)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(where, _shown(given), _expected(form, str(error))) from None
+
+
+def _expected(form: Any, said: str) -> str:
+    members = getattr(form, "__members__", None)
+    if members:
+        return "one of " + ", ".join(str(member.value) for member in members.values() if member.value != "")
+    if said.startswith("Expected `") and said.count("`") >= 2:
+        word = said.split("`")[1]
+        return {"int": "a whole number", "float": "a number", "str": "text", "bool": "true or false"}.get(word, word)
+    return _one_line(said)
+
+
+def _types(form: type) -> dict[str, Any]:
+    return get_type_hints(form)
+
+
+def _path(where: str, name: str) -> str:
+    if not where:
+        return name
+    return f"{where} {name}" if where.endswith(":") else f"{where}.{name}"
+
+
+def _shown(value: object) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    return _one_line(text)
+
+
+def _one_line(text: object) -> str:
+    words = " ".join(str(text).split())
+    return words if len(words) <= 80 else words[:77] + "..."

@@ -1,0 +1,188 @@
+"""What only some machines have: accelerators, a cache that can be divided, an uplink whose traffic has classes.
+
+Problem: a policy turns a class of the cache or of the uplink, and nothing comes of it until the programs are in that class; and what is not there
+must cost nothing at each tick. Choice: each part is tried once, at the start. `CacheClasses` and `Uplink` put the pods that are there where their
+policy has a class standing, asked again every few seconds, for programs start and end. Limits: moving tasks and marking packets take rights that the
+keeper's socket does not lend: an agent of two processes leaves both policies out and says so (`NEEDS_SINGLE`). Tasks of a class that stood before
+us stay in it when we go; those of our own fall back with it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+
+from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.tree import Groups
+from cotenant.drivers.resctrl.hardware import read_hardware
+from cotenant.drivers.resctrl.members import assign, members
+from cotenant.drivers.resctrl.monitoring import CacheUse, cache_use
+from cotenant.drivers.resctrl.tree import ResctrlTree
+from cotenant.drivers.tc.knobs import TcKnobs, priority_of
+from cotenant.drivers.tc.priority import PriorityMarks
+from cotenant.engine.node_policies import PolicySettings
+from cotenant.model.cache_partition import CacheHardware
+from cotenant.model.counters import Gap
+from cotenant.model.errors import CotenantError, Unsupported
+from cotenant.model.knob import Knob, Target, Vanished
+from cotenant.model.node_pod import NodePod
+from cotenant.policy.nodeqos.cache import group_of
+from cotenant.policy.nodeqos.network import BEST_EFFORT
+from cotenant.services.agent.config import AgentConfig
+
+NEEDS_SINGLE = "one process with root's rights, `cotenant agent --single`"
+CLASSES = ("LSR", "LS", "BE")  # that `group_of` tells
+_MOST_GROUPS = 10_000
+_log = logging.getLogger(__name__)
+
+
+class CacheClasses:
+    """The tasks of pods in the resctrl groups of their classes. Meets `process.Placer`."""
+
+    what = "classes of the cache"
+
+    def __init__(self, tree: ResctrlTree, groups: Groups) -> None:
+        """`groups` tells the tasks of a pod."""
+        self._tree = tree
+        self._groups = groups
+
+    def place(self, pods: Sequence[NodePod], policies: PolicySettings) -> None:
+        """Move what is not where it belongs. Raises `Transient`, `Permanent` as the tree does."""
+        wanted: dict[str, set[int]] = {}
+        standing = [name for name in CLASSES if self._tree.exists(name)]
+        if not standing:
+            return
+        for pod in pods:
+            name = "" if policies.cache is None else group_of(pod.qos, policies.cache)
+            if pod.group:
+                wanted.setdefault(name if name in standing else "", set()).update(self._tasks(pod.group))
+        ours: set[int] = set()
+        for name in standing:
+            with suppress(Vanished):  # the keeper took it away meanwhile
+                ours |= members(self._tree, name)
+                if name in wanted:
+                    assign(self._tree, name, wanted[name])
+        # Others' own groups are left alone: back to the root goes only who is in a class of ours and has none any more.
+        assign(self._tree, "", wanted.get("", set()) & ours)
+
+    def use(self) -> tuple[CacheUse, ...]:
+        """What each class that stands holds and moves; () where this machine does not monitor."""
+        found = []
+        for name in ("", *CLASSES):
+            with suppress(CotenantError):  # not there, or not monitored: left out
+                found.append(cache_use(self._tree, name))
+        return tuple(found)
+
+    def _tasks(self, group: str) -> set[int]:
+        tasks: set[int] = set()
+        for inside in (group, *self._groups.walk(group, _MOST_GROUPS).groups):
+            with suppress(Vanished):
+                tasks.update(self._groups.threads(inside))
+        return tasks
+
+
+class Uplink:
+    """What best effort sends, in the uplink's class for it. Meets `process.Placer` and `drivers/cgroup/sensor.Traffic`.
+
+    A pod with an address of its own is told by that, any other program by its group.
+    """
+
+    what = "classes of the uplink"
+
+    def __init__(self, knobs: TcKnobs, marks: PriorityMarks | None) -> None:
+        """`marks`: None = a machine without a v2 tree; then only addresses tell."""
+        self._knobs = knobs
+        self._marks = marks
+        self._device = ""
+        self._steered: tuple[str, ...] = ()
+        self._sent = 0  # at the last round: less means a class made anew, without filters
+
+    def place(self, pods: Sequence[NodePod], policies: PolicySettings) -> None:
+        """Mark and steer while best effort's class stands, and not a moment longer than one round. Raises as the drivers do."""
+        self._device = policies.network.device if policies.network is not None else ""
+        sent = self.best_effort_sent_bytes()
+        if sent is None:
+            self.close()
+            return
+        if sent < self._sent:
+            self._steered = ()
+        self._sent = sent
+        guests = [pod for pod in pods if pod.best_effort]
+        addresses = tuple(sorted({address for pod in guests for address in pod.addresses}))
+        if addresses != self._steered:
+            self._knobs.steer(self._target(), addresses)
+            self._steered = addresses
+        marked = {pod.group for pod in guests if pod.group and not pod.addresses}
+        if self._marks is None:
+            if marked:
+                raise Unsupported("packets of groups without addresses of their own", "a cgroup v2 tree")
+            return
+        for group in self._marks.groups().keys() - marked:
+            self._marks.clear(group)
+        for group in sorted(marked):
+            with suppress(Vanished):
+                self._marks.mark(group, priority_of(BEST_EFFORT))
+
+    def best_effort_sent_bytes(self) -> int | None:
+        """What best effort's class has sent since it was made; None where no class stands."""
+        if not self._device:
+            return None
+        with suppress(Vanished):
+            return self._knobs.sent_bytes(self._target())
+        return None
+
+    def close(self) -> None:
+        """Mark nothing any more. Filters by address went with the class."""
+        self._steered, self._sent = (), 0
+        if self._marks is not None:
+            self._marks.close()
+
+    def _target(self) -> Target:
+        return Target(f"{self._device}/{BEST_EFFORT}", Knob.RATE)
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """What this process can divide beside cgroups."""
+
+    cache: CacheClasses | None = None
+    hardware: CacheHardware | None = None
+    uplink: Uplink | None = None
+    knobs: frozenset[Knob] = frozenset()
+    gaps: tuple[Gap, ...] = ()
+
+
+def open_classes(config: AgentConfig, layout: Layout, stack: AsyncExitStack, *, single: bool) -> Classes:
+    """As far as this machine and this set-up go. `stack` closes them. `single`: this process may turn knobs itself."""
+    if not single:
+        wanted = (
+            ("classes of the cache", config.policies.cache),
+            ("classes of the uplink", config.policies.network),
+        )
+        return Classes(gaps=tuple(Gap(what, NEEDS_SINGLE) for what, settings in wanted if settings is not None))
+    marks = PriorityMarks(layout.unified.path) if layout.unified is not None else None
+    uplink = Uplink(TcKnobs(), marks)
+    stack.callback(uplink.close)
+    tree = ResctrlTree(str(config.resctrl_root))
+    try:
+        hardware = read_hardware(tree)
+    except CotenantError as error:
+        lacking = Gap("classes of the cache", error.needs if isinstance(error, Unsupported) else str(error))
+        gaps = () if config.policies.cache is None else (lacking,)
+        return Classes(uplink=uplink, knobs=frozenset({Knob.RATE}), gaps=gaps)
+    cache = CacheClasses(tree, stack.enter_context(Groups(layout)))
+    return Classes(cache, hardware, uplink, frozenset({Knob.RATE, Knob.SCHEMATA}))
+
+
+def quietly(close: Callable[[], None]) -> Callable[[], None]:
+    """For an end at which a driver's complaint changes nothing: it is logged."""
+
+    def closed() -> None:
+        try:
+            close()
+        except CotenantError as error:
+            _log.info("%s", error)
+
+    return closed

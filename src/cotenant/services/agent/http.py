@@ -1,0 +1,257 @@
+"""What the agent serves: health, metrics, what it sees, holds and decided, and why; and where services report their latency.
+
+    GET  /healthz, /readyz, /metrics
+    GET  /v1/state                       the node as its policies saw it last
+    GET  /v1/leases                      what the keeper holds now (503 while it is away); /v1/holds: what the engine believes and wants
+    GET  /v1/decisions?since=N           the log, oldest first; `since` the last number seen
+    GET  /v1/explain?group=G | ?pod=P    the story of a group or a pod
+    POST /v1/latency                     a service's latency report (latency.py)
+
+Problem: an operator asks these while something is on fire, from a shell, and a monitor asks every few seconds. Choice: plain ASGI in the
+agent's own event loop, answers made from what the engine keeps; nothing here can change a knob. Limits: no TLS and no authentication: it
+listens on loopback or on a unix socket of its own user, unless the configuration says that the network is trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+from urllib.parse import parse_qs
+
+import msgspec
+
+from cotenant.drivers.resctrl.monitoring import CacheUse
+from cotenant.engine.agent import Agent
+from cotenant.engine.node_records import Decision, Hold, Story
+from cotenant.model.counters import Gap, GpuCounters
+from cotenant.model.errors import CotenantError, InvalidInput
+from cotenant.model.knob import Lease
+from cotenant.model.node_state import GroupUse, HostUse, NodeState, ServiceHealth
+from cotenant.services.agent import latency
+from cotenant.services.agent.latency import Outcome
+from cotenant.services.reporting.asgi import (
+    TEXT,
+    Answer,
+    Gone,
+    Receive,
+    Refused,
+    Scope,
+    Send,
+    read_body,
+    send_answer,
+)
+
+EXPOSITION = b"text/plain; version=0.0.4; charset=utf-8"
+BODY_WITHIN_S = 5.0
+MOST_DECISIONS = 500  # an answer
+
+
+class Trouble(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why a request was refused."""
+
+    error: str
+    field: str = ""
+
+
+class PodPage(msgspec.Struct, frozen=True):
+    """One pod of `/v1/state`."""
+
+    pod: str
+    uid: str
+    group: str
+    qos: str
+    tenant: str
+    phase: str
+    objective_p99_us: int | None
+    use: GroupUse
+    health: ServiceHealth | None
+
+
+class StatePage(msgspec.Struct, frozen=True):
+    """`/v1/state`. Units are in the names; null = not known."""
+
+    node: str
+    mode: str
+    at_us: int
+    interval_us: int
+    keeper_up: bool | None
+    keeper_said: str
+    host: HostUse
+    best_effort_group: str | None
+    best_effort: GroupUse | None
+    pods: tuple[PodPage, ...]
+    gpus: tuple[GpuCounters, ...]
+    cache: tuple[CacheUse, ...]  # the classes of the last-level cache, the root's first
+    gaps: tuple[Gap, ...]
+    sources: dict[str, str]  # source of pods -> what is wrong with it, "" where nothing is
+
+
+class LeasesPage(msgspec.Struct, frozen=True):
+    """`/v1/leases`."""
+
+    leases: tuple[Lease, ...]
+
+
+class HoldsPage(msgspec.Struct, frozen=True):
+    """`/v1/holds`."""
+
+    holds: tuple[Hold, ...]
+
+
+class DecisionsPage(msgspec.Struct, frozen=True):
+    """`/v1/decisions`. Ask again with `since` = `last`."""
+
+    decisions: tuple[Decision, ...]
+    last: int
+    more: bool
+
+
+class Asked(Protocol):
+    """The process, as far as it is asked."""
+
+    agent: Agent
+    latency_counts: dict[Outcome, int]
+
+    def unhealthy(self) -> str:
+        """What is wrong with the process, empty if nothing is."""
+        ...
+
+    def unready(self) -> str:
+        """Why it does not do its work, empty if it does."""
+        ...
+
+    def state_page(self, state: NodeState) -> StatePage:
+        """The answer to `/v1/state`."""
+        ...
+
+    async def leases(self) -> tuple[Lease, ...]:
+        """What the keeper holds. Raises `CotenantError` or `OSError` where it cannot be asked."""
+        ...
+
+    def latency_reported(self, report: latency.LatencyReport) -> bool:
+        """Take a service's report; False where nobody knows the workload. Raises `InvalidInput`."""
+        ...
+
+
+class Pages:
+    """The ASGI application."""
+
+    def __init__(self, asked: Asked, metrics: Callable[[], bytes]) -> None:
+        self._asked = asked
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            raise ValueError(f"an HTTP endpoint was asked for {scope['type']}")
+        path, method = scope["path"], scope["method"]
+        if path == "/v1/latency":
+            await self._take_latency(scope, receive, send)
+        elif method not in ("GET", "HEAD"):
+            await send_answer(send, _trouble(405, "only GET", more=((b"allow", b"GET, HEAD"),)))
+        else:
+            try:
+                answer = await self._answer(path, scope.get("query_string", b""))
+            except InvalidInput as error:
+                answer = _trouble(400, str(error), error.field)
+            await send_answer(send, answer)
+
+    async def _answer(self, path: str, query: bytes) -> Answer:
+        agent = self._asked.agent
+        if path == "/metrics":
+            return Answer(200, self._metrics(), EXPOSITION)
+        if path in ("/healthz", "/livez"):
+            return _verdict(self._asked.unhealthy())
+        if path == "/readyz":
+            return _verdict(self._asked.unhealthy() or self._asked.unready())
+        if path == "/v1/state":
+            state = agent.state()
+            return (
+                _trouble(503, "nothing has been measured yet")
+                if state is None
+                else _page(self._asked.state_page(state))
+            )
+        if path == "/v1/leases":
+            try:
+                return _page(LeasesPage(await self._asked.leases()))
+            except (CotenantError, OSError) as error:
+                return _trouble(503, f"the keeper cannot be asked: {error}")
+        if path == "/v1/holds":
+            return _page(HoldsPage(agent.holds()))
+        if path == "/v1/decisions":
+            return _page(_decisions(agent, _one(query, "since", "0")))
+        if path == "/v1/explain":
+            return _explained(agent, query)
+        return _trouble(404, "not found")
+
+    async def _take_latency(self, scope: Scope, receive: Receive, send: Send) -> None:
+        counts = self._asked.latency_counts
+        try:
+            outcome, answer = await self._latency(scope, receive)
+        except Refused as refused:
+            outcome, answer = Outcome.REFUSED, refused.answer
+        except Gone:
+            counts[Outcome.REFUSED] += 1
+            return
+        counts[outcome] += 1
+        await send_answer(send, answer)
+
+    async def _latency(self, scope: Scope, receive: Receive) -> tuple[Outcome, Answer]:
+        if scope["method"] != "POST":
+            return Outcome.REFUSED, _trouble(405, "only POST", more=((b"allow", b"POST"),))
+        body = await read_body(scope, receive, latency.MOST_BYTES, BODY_WITHIN_S)
+        try:
+            report = latency.read(body)
+            known = self._asked.latency_reported(report)
+        except InvalidInput as error:
+            status, field = (400, "") if error.field == latency.WHOLE else (422, error.field)
+            return Outcome.INVALID, _trouble(status, str(error), field)
+        if not known:
+            return Outcome.UNKNOWN, _trouble(404, f"nobody here knows {report.workload[:200]}", "workload")
+        return Outcome.TAKEN, Answer(204)
+
+
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+def _decisions(agent: Agent, since: str) -> DecisionsPage:
+    if not since.isdecimal() or len(since) > 18:
+        raise InvalidInput("since", since, "the number of the last decision seen")
+    found = agent.decisions(int(since))
+    shown = found[:MOST_DECISIONS]
+    return DecisionsPage(shown, shown[-1].number if shown else int(since), len(found) > len(shown))
+
+
+def _explained(agent: Agent, query: bytes) -> Answer:
+    group, pod = _one(query, "group", ""), _one(query, "pod", "")
+    if bool(group) == bool(pod):
+        raise InvalidInput("group, pod", "both" if group else "neither", "one of them")
+    story: Story | None = agent.explain(group.strip("/") if group else pod)
+    if story is None:
+        return _trouble(404, f"nobody here knows {(group or pod)[:200]}", "group" if group else "pod")
+    return _page(story)
+
+
+def _one(query: bytes, name: str, default: str) -> str:
+    try:
+        values: dict[str, list[str]] = parse_qs(
+            query.decode(), keep_blank_values=True, max_num_fields=8, errors="strict"
+        )
+    except ValueError as error:
+        raise InvalidInput("query", str(error), "name=value pairs") from None
+    given = values.get(name, [default])
+    if len(given) != 1:
+        raise InvalidInput(name, f"{len(given)} values", "one")
+    return given[0]
+
+
+def _page(value: Any) -> Answer:
+    return Answer(200, msgspec.json.encode(value))
+
+
+def _verdict(wrong: str) -> Answer:
+    return Answer(503, f"{wrong}\n".encode(), TEXT) if wrong else Answer(200, b"ok\n", TEXT)
+
+
+def _trouble(status: int, error: str, field: str = "", more: tuple[tuple[bytes, bytes], ...] = ()) -> Answer:
+    return Answer(status, msgspec.json.encode(Trouble(" ".join(error.split()), field)) + b"\n", more=more)

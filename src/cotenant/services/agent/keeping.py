@@ -1,0 +1,102 @@
+"""Which keeper an agent has: none, one that only says what it would do, one in this process, or the privileged process behind a socket.
+
+Problem: what an earlier process left turned must be put back whatever this one is for, and two must never hold the same knobs. Choice: `act` in one
+process takes the folder's lock, as `cotenant keeper` does, and puts back first; so does `observe` in one process where a folder with leases is there;
+a dry run lays its values over the real ones; in two processes the other one does all that. Limits: a dry run in two processes is dry in this one and never asks the
+keeper.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from cotenant.drivers.leasefile.audit import AuditTrail
+from cotenant.drivers.leasefile.file import NAME, LeaseFile
+from cotenant.engine.node_ports import Keeper
+from cotenant.engine.node_settings import Mode
+from cotenant.model.knob import GiveBack, KnobChange, Lease, LeaseAnswer, LeaseState, SetKnob
+from cotenant.services.agent.config import AgentConfig
+from cotenant.services.keeper.allowed import Rules
+from cotenant.services.keeper.carrying import Carrier
+from cotenant.services.keeper.dry import DryKnobs, NoMemory
+from cotenant.services.keeper.here import KeptHere
+from cotenant.services.keeper.opening import CLOCK, boot_id, groups_of_this_process, machine_knobs, put_back_left
+
+LONGEST_TTL = 2  # of the configured ones, that the rules allow
+_log = logging.getLogger(__name__)
+
+
+class NoKeeper:
+    """For an agent that only observes: there is nothing to hold."""
+
+    async def hold(self, wishes: Sequence[SetKnob]) -> tuple[LeaseAnswer, ...]:
+        """Refused."""
+        return tuple(LeaseAnswer(wish.target, LeaseState.REFUSED, "this agent observes only") for wish in wishes)
+
+    async def give_back(self, requests: Sequence[GiveBack]) -> tuple[LeaseAnswer, ...]:
+        """Nothing is held."""
+        return tuple(LeaseAnswer(request.target, LeaseState.RESTORED) for request in requests)
+
+    async def leases(self) -> tuple[Lease, ...]:
+        """None."""
+        return ()
+
+
+class _ToldOnly:
+    """An audit trail that is the log."""
+
+    def write(self, changes: Sequence[KnobChange]) -> None:
+        """Append."""
+        for change in changes:
+            _log.info("dry run: %s would stand at %s: %s", change.target, change.asked, change.cause.text)
+
+
+@asynccontextmanager
+async def open_keeper(config: AgentConfig, *, single: bool) -> AsyncIterator[Keeper]:
+    """The keeper for this configuration. At the end everything held in this process is put back."""
+    if config.mode is Mode.DRY_RUN:
+        with machine_knobs(config.cgroup_root, config.resctrl_root) as ports:
+            dry = {scope: DryKnobs(port) for scope, port in ports.items()}
+            async with _running(KeptHere(Carrier(dry, NoMemory(), _ToldOnly(), CLOCK, _rules(config)))) as kept:
+                yield kept
+    elif single and (config.mode is Mode.ACT or (config.state_dir / NAME).exists()):
+        with machine_knobs(config.cgroup_root, config.resctrl_root) as ports:
+            file = LeaseFile(config.state_dir, boot_id())
+            try:
+                kept = KeptHere(Carrier(ports, file, AuditTrail(config.state_dir), CLOCK, _rules(config)))
+                await put_back_left(kept, file.found)
+                async with _running(kept):
+                    yield kept
+            finally:
+                file.close()
+    elif config.mode is Mode.ACT:
+        from cotenant.services.keeper.client import KeeperClient
+
+        client = KeeperClient(config.keeper)
+        try:
+            yield client
+        finally:
+            await client.close()
+    else:
+        yield NoKeeper()
+
+
+@asynccontextmanager
+async def _running(kept: KeptHere) -> AsyncIterator[KeptHere]:
+    expiring = asyncio.create_task(kept.run(), name="expiry")
+    try:
+        yield kept
+    finally:
+        expiring.cancel()
+        await asyncio.gather(expiring, return_exceptions=True)
+        for lease in await kept.stop():
+            _log.error("%s could not be put back; the next start tries again: %s", lease.target, lease.detail)
+
+
+def _rules(config: AgentConfig) -> Rules:
+    return Rules(
+        config.writable, never=groups_of_this_process(), longest_ttl_us=LONGEST_TTL * config.lease_ttl_ms * 1000
+    )

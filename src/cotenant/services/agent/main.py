@@ -1,0 +1,168 @@
+"""Starting the agent: its file checked, logs set up, signals heard.
+
+SIGTERM and SIGINT give back every lease and end with status 0, within seconds; a second one ends at once, and what is held then runs out at the keeper
+or is put back at the next start. SIGHUP reads the configuration again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import resource
+import signal
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from cotenant.engine.node_records import Happened, Hold
+from cotenant.engine.node_settings import Mode
+from cotenant.model.errors import InvalidInput
+from cotenant.services.agent.config import AgentConfig, read_config
+from cotenant.services.agent.http import HoldsPage, StatePage
+from cotenant.services.agent.process import AgentProcess
+from cotenant.services.agent.wiring import open_ports
+from cotenant.services.running import log_to_stderr, stop_on_signals
+
+GARBAGE = (
+    20_000,
+    20,
+    20,
+)  # a tick makes thousands of values and no cycles: to look for some as often as usual costs an eighth of it
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The command's arguments."""
+
+    config: Path | None
+    single: bool = False
+    mode: str = ""  # "" = as the file says
+    once: bool = False
+    json: bool = False
+    log_level: str = "info"
+
+
+class OnceView(msgspec.Struct, frozen=True):
+    """What `--once --json` prints."""
+
+    state: StatePage | None
+    holds: HoldsPage
+
+
+def configure(request: Request) -> AgentConfig:
+    """The configuration with what the command line says. Raises `InvalidInput`."""
+    config = AgentConfig() if request.config is None else read_config(request.config)
+    if request.mode:
+        if request.mode not in set(Mode):
+            raise InvalidInput("--mode", request.mode, "one of " + ", ".join(Mode))
+        config = replace(config, mode=Mode(request.mode))
+    if request.once:
+        config = replace(config, mode=Mode.OBSERVE)  # to hold something for a second would be worse than not to
+    return config
+
+
+def run(request: Request) -> int:
+    """Run until a signal, or once. Raises `InvalidInput` and what the machine lacks as `Unsupported`."""
+    if request.json and not request.once:
+        raise InvalidInput("--json", "alone", "--once beside it", "a running agent answers at /v1/state")
+    log_to_stderr(request.log_level)
+    config = configure(request)
+    if request.once:
+        log_to_stderr("warning")
+    raise_descriptors()
+    asyncio.run(_once(request, config) if request.once else _live(request, config))
+    return 0
+
+
+def raise_descriptors() -> None:
+    """Allow this process as many open files as it may have: each group that is read holds a dozen."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+async def _once(request: Request, config: AgentConfig) -> None:
+    async with open_ports(config, single=request.single) as ports:
+        process = AgentProcess(config, ports)
+        holds = await process.once()
+        state = process.agent.state()
+        page = None if state is None else process.state_page(state)
+        if request.json:
+            print(msgspec.json.format(msgspec.json.encode(OnceView(page, HoldsPage(holds)))).decode())
+        else:
+            for line in summary(process, page, holds):
+                print(line)
+
+
+async def _live(request: Request, config: AgentConfig) -> None:
+    from cotenant.services.serving import Address, Listener
+
+    stop = asyncio.Event()
+    stop_on_signals(stop)
+    async with open_ports(config, single=request.single) as ports:
+        process = AgentProcess(config, ports)
+        listener = Listener(process.pages, Address.parse("listen", config.listen)) if config.listen else None
+        loop = asyncio.get_running_loop()
+        reloading: set[asyncio.Task[bool]] = set()
+
+        def reload() -> None:
+            task = asyncio.create_task(process.reload(lambda: configure(request)), name="reload")
+            reloading.add(task)
+            task.add_done_callback(reloading.discard)
+
+        loop.add_signal_handler(signal.SIGHUP, reload)
+        serving = None if listener is None else asyncio.create_task(listener.run(stop), name="http")
+        if listener is not None:
+            print(f"listening on {listener.address}", flush=True)
+        _log.info("node %s, mode %s, every %d ms", config.node, config.mode, config.period_ms)
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*GARBAGE)
+        try:
+            await process.run(stop)
+        finally:
+            stop.set()
+            if serving is not None:
+                await serving
+
+
+def summary(process: AgentProcess, page: StatePage | None, holds: tuple[Hold, ...]) -> list[str]:
+    """What `--once` prints for a person."""
+    if page is None:
+        return ["nothing could be measured"]
+    host = page.host
+    lines = [
+        f"node {page.node}: {_cores(host.cpu_m)} of {host.cpus} CPUs, "
+        f"{host.memory_used_bytes / 2**30:.1f} of {host.memory_total_bytes / 2**30:.1f} GiB",
+    ]
+    for pod in page.pods:
+        use = pod.use
+        waits = "" if use.run_delay_ppm is None else f", waits {use.run_delay_ppm / 1e4:.1f} %"
+        memory = "" if use.working_set_bytes is None else f", {use.working_set_bytes / 2**20:.0f} MiB"
+        lines.append(f"  {pod.qos or '-':4} {pod.pod}: {_cores(use.cpu_m)} CPUs{memory}{waits}  /{pod.group}")
+    lines += [f"would hold {hold.target} at {hold.value}: {hold.reason.text}" for hold in holds]
+    if not holds:
+        lines.append(f"would hold nothing: {nothing_because(process)}")
+    lines += [f"not known here: {gap.what}; needs {gap.needs}" for gap in page.gaps]
+    return lines
+
+
+def nothing_because(process: AgentProcess) -> str:
+    """Why no knob would be held now."""
+    if not process.config.writable:
+        return "`writable` names no group below which knobs may be turned"
+    if not process.pods:
+        return "nobody is known to run here; say `groups` or `sources`, or name a `cluster`"
+    if not any(pod.best_effort for pod in process.pods):
+        return f"none of {len(process.pods)} pods is best effort"
+    refused = [each.reason.text for each in process.agent.decisions(0) if each.what is Happened.REFUSED]
+    if refused:
+        return refused[-1]
+    judged = {each.policy: each.reason.text for each in process.agent.decisions(0) if each.what is Happened.JUDGED}
+    return "; ".join(f"{policy}: {text}" for policy, text in judged.items()) or "no policy is on"
+
+
+def _cores(milli: int | None) -> str:
+    return "?" if milli is None else f"{milli / 1000:.2f}"

@@ -1,0 +1,357 @@
+"""The agent's metrics, for Prometheus.
+
+Problem: a node has many groups and each has many figures, and keeping a time series object for each would cost more memory than the agent
+itself. Choice: nearly everything is read from the engine and the loop when somebody scrapes, so between scrapes nothing is kept; a figure
+that is not known is left out, never 0. Units are Prometheus' own: seconds, bytes, cores, and ratios where 1 is the whole. Limits: a ratio of
+waiting may exceed 1, since several tasks of a group wait at once. Series end when their pod does; `pod` and `group` are labels, so their
+number is that of the pods on a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields
+from math import inf
+from typing import TYPE_CHECKING, Protocol
+
+from prometheus_client import CollectorRegistry, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.process_collector import ProcessCollector
+
+from cotenant.drivers.resctrl.monitoring import CacheUse
+from cotenant.engine.agent import Agent
+from cotenant.engine.node_instructions import AgentCounts
+from cotenant.engine.node_records import Hold
+from cotenant.model.counters import Gap
+from cotenant.model.cpulist import parse_cpus
+from cotenant.model.errors import CotenantError
+from cotenant.model.knob import UNLIMITED, Knob
+from cotenant.model.knob_values import parse_cpu_max
+from cotenant.model.node_pod import NodePod
+from cotenant.model.node_state import PPM, GroupUse, HostUse, PodUse
+from cotenant.services.agent.acting import Actor
+from cotenant.services.agent.discovering import Sources
+from cotenant.services.agent.latency import Outcome as LatencyOutcome
+from cotenant.services.agent.placing import Placing
+from cotenant.services.agent.reporting import Outbox
+from cotenant.services.agent.ticking import Ticker
+
+if TYPE_CHECKING:
+    from cotenant.services.agent.nodemetric import NodeMetricWriter
+
+# A tick's parts take fractions of a millisecond to a second.
+_TICK_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+_REACTION_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
+_POD = ("pod", "group", "qos", "tenant")
+
+Sample = tuple[tuple[str, ...], float | None]
+
+
+class View(Protocol):
+    """What is read at a scrape."""
+
+    node: str
+    version: str
+    mode: str
+    agent: Agent
+    actor: Actor
+    ticker: Ticker
+    sources: Sources
+    deliveries: list[Outbox]
+    latency_counts: dict[LatencyOutcome, int]
+    reloads: dict[str, int]
+    pressure_events: dict[str, int]
+    node_metric: NodeMetricWriter | None
+    placing: Placing
+
+    def network(self, pod: NodePod) -> tuple[int, int] | None:
+        """Bytes that a pod received and sent; None where it has no network of its own."""
+        ...
+
+    def cache_use(self) -> tuple[CacheUse, ...]:
+        """What the classes of the cache hold and move."""
+        ...
+
+    def gaps(self) -> tuple[Gap, ...]:
+        """What cannot be known or done here."""
+        ...
+
+    def monotonic(self) -> float:
+        """Now."""
+        ...
+
+
+class Metrics:
+    """All metrics of one agent."""
+
+    def __init__(self, view: View) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self._ticks = Histogram(
+            "cotenant_agent_tick_seconds",
+            "Time of one tick: read, judge, and turn (judge with the keeper's answers)",
+            ("part",),
+            buckets=_TICK_BUCKETS,
+            registry=self.registry,
+        )
+        self._reactions = Histogram(
+            "cotenant_agent_reaction_seconds",
+            "From a pressure trigger to the answer of the keeper, where knobs were turned for it",
+            buckets=_REACTION_BUCKETS,
+            registry=self.registry,
+        )
+        self.registry.register(_Collector(view))
+
+    def tick(self, part: str, seconds: float) -> None:
+        """One part of a tick is over."""
+        self._ticks.labels(part).observe(seconds)
+
+    def reacted(self, seconds: float) -> None:
+        """A trigger has led to a knob."""
+        self._reactions.observe(seconds)
+
+    def page(self) -> bytes:
+        """The text exposition."""
+        return bytes(generate_latest(self.registry))
+
+
+class _Collector:
+    def __init__(self, view: View) -> None:
+        self._view = view
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: names are known when there are values."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Everything, now."""
+        view = self._view
+        yield from _process(view)
+        yield from _deliveries(view)
+        yield from _engine(view.agent)
+        state = view.agent.state()
+        if state is None:
+            return
+        yield from _host(state.host)
+        yield from _pods(state.pods)
+        yield from _networks(state.pods, view.network)
+        if state.best_effort is not None:
+            yield _gauge("cotenant_best_effort_cpu_used_cores", "CPU of the best-effort group",
+                         (), [((), _milli(state.best_effort.cpu_m))])  # fmt: skip
+            yield _gauge("cotenant_best_effort_memory_bytes", "Working set of the best-effort group",
+                         (), [((), state.best_effort.working_set_bytes)])  # fmt: skip
+            yield _gauge("cotenant_best_effort_sent_bytes_per_second", "Sent in best effort's class of the uplink",
+                         (), [((), state.best_effort.network_sent_bps)])  # fmt: skip
+
+
+def _process(view: View) -> Iterator[Metric]:
+    ticker, actor = view.ticker, view.actor
+    yield _gauge("cotenant_agent_info", "What runs here", ("node", "version", "mode"),
+                 [((view.node, view.version, view.mode), 1)])  # fmt: skip
+    yield _counter("cotenant_agent_ticks", "Ticks begun", (), [((), ticker.ticks)])
+    yield _counter("cotenant_agent_tick_failures", "Ticks that failed", (), [((), ticker.failures)])
+    yield _counter("cotenant_agent_missed_ticks", "Ticks that were due while one ran long", (), [((), ticker.missed)])
+    yield _counter("cotenant_agent_unread_knobs", "Knobs that could not be read", (), [((), ticker.unread_knobs)])
+    yield _gauge("cotenant_agent_keeper_up", "Whether the keeper answered last", (),
+                 [((), None if actor.keeper_up is None else float(actor.keeper_up))])  # fmt: skip
+    yield _counter("cotenant_agent_keeper_failures", "Conversations with the keeper that failed", (),
+                   [((), actor.keeper_failures)])  # fmt: skip
+    yield _counter("cotenant_agent_discovery_failures", "Questions to a source of pods that failed", ("source",),
+                   [((each.name,), each.failures) for each in view.sources.sources])  # fmt: skip
+    yield _gauge("cotenant_agent_discovery_age_seconds", "Since a source of pods last answered", ("source",),
+                 [((each.name,), None if each.answered_s is None else view.monotonic() - each.answered_s)
+                  for each in view.sources.sources])  # fmt: skip
+    yield _counter("cotenant_agent_latency_reports", "Latency reports of services, by outcome", ("outcome",),
+                   [((outcome.value,), count) for outcome, count in view.latency_counts.items()])  # fmt: skip
+    yield _counter("cotenant_agent_reloads", "Configurations read again, by outcome", ("outcome",),
+                   [((outcome,), count) for outcome, count in view.reloads.items()])  # fmt: skip
+    yield _counter("cotenant_agent_pressure_events", "Pressure triggers that fired", ("resource",),
+                   [((resource,), count) for resource, count in view.pressure_events.items()])  # fmt: skip
+    writer = view.node_metric
+    if writer is not None:
+        yield _counter("cotenant_agent_node_metrics", "Writes of this node's NodeMetric, by outcome", ("outcome",),
+                       [(("written",), writer.written), (("failed",), writer.failures)])  # fmt: skip
+    if ticker.last is not None:
+        yield _gauge("cotenant_node_gap_info", "What this machine cannot tell, and what it would take", ("what", "needs"),
+                     [((gap.what, gap.needs), 1) for gap in view.gaps()])  # fmt: skip
+        yield _gauge("cotenant_gpu_utilisation_ratio", "Use of an accelerator", ("gpu",),
+                     [((gpu.uuid,), gpu.utilisation_percent / 100) for gpu in ticker.last.gpus])  # fmt: skip
+        yield _gauge("cotenant_gpu_memory_used_bytes", "Memory of an accelerator in use", ("gpu",),
+                     [((gpu.uuid,), gpu.memory_used_bytes) for gpu in ticker.last.gpus])  # fmt: skip
+        yield _gauge("cotenant_gpu_memory_total_bytes", "Memory of an accelerator", ("gpu",),
+                     [((gpu.uuid,), gpu.memory_total_bytes) for gpu in ticker.last.gpus])  # fmt: skip
+        yield _gauge("cotenant_gpu_healthy", "1 where an accelerator is well", ("gpu",),
+                     [((gpu.uuid,), float(gpu.healthy)) for gpu in ticker.last.gpus])  # fmt: skip
+    uses = view.cache_use()
+    yield _gauge("cotenant_cache_occupancy_bytes", "Last-level cache that a class of resctrl holds", ("class",),
+                 [((use.group or "root",), use.occupancy_bytes) for use in uses])  # fmt: skip
+    yield _counter("cotenant_cache_memory_bytes", "Moved to and from memory by a class of resctrl", ("class",),
+                   [((use.group or "root",), use.total_bytes) for use in uses])  # fmt: skip
+    yield _counter("cotenant_agent_placing_failures", "Rounds that could not put programs into their classes", ("what",),
+                   [((what,), count) for what, count in view.placing.failures.items()])  # fmt: skip
+
+
+def _deliveries(view: View) -> Iterator[Metric]:
+    rows = [
+        ((each.url, outcome), float(count))
+        for each in view.deliveries
+        for outcome, count in (
+            ("delivered", each.delivered),
+            ("refused", each.refused),
+            ("failed", each.failed),
+            ("replaced", each.replaced),
+        )
+    ]
+    yield _counter("cotenant_agent_reports", "Reports to a receiver, by outcome", ("url", "outcome"), rows)
+    yield _gauge("cotenant_agent_report_age_seconds", "Since a report was last delivered", ("url",),
+                 [((each.url,), None if each.delivered_s is None else view.monotonic() - each.delivered_s)
+                  for each in view.deliveries])  # fmt: skip
+
+
+def _engine(agent: Agent) -> Iterator[Metric]:
+    counts = agent.counts()
+    yield _counter("cotenant_agent_events", "What happened, as the engine counts it", ("what",),
+                   [((each.name,), getattr(counts, each.name)) for each in fields(AgentCounts)])  # fmt: skip
+    holds = agent.holds()
+    by_state: dict[tuple[str, str], int] = {}
+    for hold in holds:
+        key = (hold.state, hold.policy)
+        by_state[key] = by_state.get(key, 0) + 1
+    yield _gauge("cotenant_agent_holds", "Knobs by how they stand and who wants it", ("state", "policy"),
+                 list(by_state.items()))  # fmt: skip
+    for knob, name, help_ in _KNOBS:
+        yield _gauge(name, help_, ("group", "policy", "state"),
+                     [((hold.target.group, hold.policy, hold.state), _amount(hold))
+                      for hold in holds if hold.target.knob is knob])  # fmt: skip
+
+
+# Held knobs whose value is an amount.
+_KNOBS = (
+    (Knob.CPU_MAX, "cotenant_knob_cpu_max_cores", "CPU that a held quota allows; +Inf: no limit"),
+    (Knob.CPUSET_CPUS, "cotenant_knob_cpuset_cpus", "CPUs of a held set"),
+    (Knob.CPU_IDLE, "cotenant_knob_cpu_idle", "1 where a group is held idle"),
+    (Knob.CPU_WEIGHT, "cotenant_knob_cpu_weight", "A held weight, 1 to 10000"),
+    (Knob.MEMORY_HIGH, "cotenant_knob_memory_high_bytes", "A held memory.high; +Inf: no limit"),
+)
+
+
+def _amount(hold: Hold) -> float | None:
+    try:
+        if hold.target.knob is Knob.CPU_MAX:
+            limit = parse_cpu_max(hold.value)
+            return inf if limit.quota_us is None else limit.quota_us / limit.period_us
+        if hold.target.knob is Knob.CPUSET_CPUS:
+            return float(len(parse_cpus(hold.value)))
+        return inf if hold.value == UNLIMITED else float(hold.value)
+    except (ValueError, CotenantError):
+        return None
+
+
+def _host(host: HostUse) -> Iterator[Metric]:
+    yield _gauge("cotenant_node_cpu_capacity_cores", "CPUs online", (), [((), host.cpus)])
+    yield _gauge("cotenant_node_cpu_used_cores", "CPU in use", (), [((), _milli(host.cpu_m))])
+    yield _gauge("cotenant_node_memory_bytes", "Memory", (), [((), host.memory_total_bytes)])
+    yield _gauge("cotenant_node_memory_used_bytes", "Memory less what is available", (),
+                 [((), host.memory_used_bytes)])  # fmt: skip
+    yield _gauge("cotenant_node_stall_ratio", "Time in which some tasks waited (PSI some)", ("resource",),
+                 [(("cpu",), _ppm(host.cpu_stall_ppm)), (("memory",), _ppm(host.memory_stall_ppm)),
+                  (("io",), _ppm(host.io_stall_ppm))])  # fmt: skip
+    yield _gauge("cotenant_node_steal_ratio", "Time that the hypervisor gave to others", (),
+                 [((), _ppm(host.steal_ppm))])  # fmt: skip
+
+
+def _pods(pods: tuple[PodUse, ...]) -> Iterator[Metric]:
+    labels = [(entry, _labels(entry)) for entry in pods]
+
+    def of_use(name: str, help_: str, read: str, scale: float) -> Metric:
+        rows: list[Sample] = []
+        for entry, words in labels:
+            value = getattr(entry.use, read)
+            rows.append((words, None if value is None else value * scale))
+        return _gauge(name, help_, _POD, rows)
+
+    for name, help_, read, scale in _USES:
+        yield of_use(name, help_, read, scale)
+    stalls: list[Sample] = []
+    for entry, words in labels:
+        for resource, value in _stalls(entry.use):
+            stalls.append(((*words, resource), value))
+    yield _gauge("cotenant_pod_stall_ratio", "Time in which some of a pod's tasks waited (PSI some)",
+                 (*_POD, "resource"), stalls)  # fmt: skip
+    yield _gauge("cotenant_pod_objective_seconds", "Latency objective of a service, p99", _POD,
+                 [(words, _us(entry.pod.objective_p99_us)) for entry, words in labels])  # fmt: skip
+    healthy = [(entry.health, words) for entry, words in labels if entry.health is not None]
+    yield _gauge("cotenant_pod_latency_p99_seconds", "p99 that a service last reported", _POD,
+                 [(words, health.p99_us / 1e6) for health, words in healthy])  # fmt: skip
+    yield _gauge("cotenant_pod_requests_per_second", "Requests that a service last reported", _POD,
+                 [(words, health.requests / (health.window_us / 1e6) if health.window_us else None)
+                  for health, words in healthy])  # fmt: skip
+    yield _gauge("cotenant_pod_over_objective_ratio", "Share of a service's requests beyond its objective", _POD,
+                 [(words, health.over_objective / health.requests if health.requests else None)
+                  for health, words in healthy])  # fmt: skip
+
+
+def _networks(pods: tuple[PodUse, ...], network: Callable[[NodePod], tuple[int, int] | None]) -> Iterator[Metric]:
+    received: list[Sample] = []
+    sent: list[Sample] = []
+    for entry in pods:
+        moved = network(entry.pod)
+        if moved is not None:
+            received.append((_labels(entry), moved[0]))
+            sent.append((_labels(entry), moved[1]))
+    yield _counter("cotenant_pod_network_received_bytes", "Received in a pod's own network", _POD, received)
+    yield _counter("cotenant_pod_network_sent_bytes", "Sent in a pod's own network", _POD, sent)
+
+
+_USES = (
+    ("cotenant_pod_cpu_used_cores", "CPU of a pod", "cpu_m", 1e-3),
+    ("cotenant_pod_memory_working_set_bytes", "Memory of a pod without what can be dropped", "working_set_bytes", 1),
+    ("cotenant_pod_throttled_ratio", "Share of bandwidth periods in which a pod was throttled", "throttled_ppm", 1e-6),
+    ("cotenant_pod_run_delay_ratio", "Waiting for a CPU per time, summed over tasks", "run_delay_ppm", 1e-6),
+    ("cotenant_pod_refaults_per_second", "Pages read again after they were reclaimed", "refaults_per_s", 1),
+    ("cotenant_pod_io_read_bytes_per_second", "Read from devices", "io_read_bps", 1),
+    ("cotenant_pod_io_written_bytes_per_second", "Written to devices", "io_written_bps", 1),
+    ("cotenant_pod_tasks", "Processes and threads", "tasks", 1),
+    ("cotenant_pod_cpi", "Cycles per instruction", "cpi_milli", 1e-3),
+)
+
+
+def _stalls(use: GroupUse) -> tuple[tuple[str, float | None], ...]:
+    return (
+        ("cpu", _ppm(use.cpu_stall_ppm)),
+        ("memory", _ppm(use.memory_stall_ppm)),
+        ("io", _ppm(use.io_stall_ppm)),
+    )
+
+
+def _labels(entry: PodUse) -> tuple[str, ...]:
+    pod = entry.pod
+    return pod.key, pod.group, pod.qos.value, pod.tenant
+
+
+def _gauge(name: str, help_: str, labels: tuple[str, ...], samples: Iterable[Sample]) -> Metric:
+    return _filled(GaugeMetricFamily(name, help_, labels=labels), samples)
+
+
+def _counter(name: str, help_: str, labels: tuple[str, ...], samples: Iterable[Sample]) -> Metric:
+    return _filled(CounterMetricFamily(name, help_, labels=labels), samples)
+
+
+def _filled(family: GaugeMetricFamily | CounterMetricFamily, samples: Iterable[Sample]) -> Metric:
+    for labels, value in samples:
+        if value is not None:
+            family.add_metric(labels, value)
+    return family
+
+
+def _ppm(value: int | None) -> float | None:
+    return None if value is None else value / PPM
+
+
+def _milli(value: int | None) -> float | None:
+    return None if value is None else value / 1000
+
+
+def _us(value: int | None) -> float | None:
+    return None if value is None else value / 1e6

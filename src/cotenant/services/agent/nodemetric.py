@@ -1,0 +1,191 @@
+"""Writes this node's NodeMetric: what it, its system and its pods use.
+
+Problem: managers and schedulers that co-location users already run read NodeMetric, with their own windows and period, and an API server may be
+away for hours. Choice: the object's own spec says how often and over which windows; it is made where nobody has made it, and its status is
+patched. What cannot be written now is written a period later, from what is known then. Limits: no predictions, no devices; where the kind is not
+installed, that is told once and asked again each period.
+Source: Koordinator, NodeMetric (windows 5, 10 and 30 minutes, averages over 5 minutes, every 60 s).
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from cotenant.drivers.kube.client import MERGE_PATCH, Client
+from cotenant.drivers.kube.errors import AlreadyExists, NotFound
+from cotenant.drivers.kube.objects import ObjectMeta
+from cotenant.drivers.kube.slo import (
+    NODE_METRICS,
+    AggregatedUsage,
+    CollectPolicy,
+    HostApplicationMetricInfo,
+    NodeMetric,
+    NodeMetricInfo,
+    NodeMetricStatus,
+    PodMetricInfo,
+    Resources,
+)
+from cotenant.engine.node_report import Aggregate, NodeUsage, PodUsage
+from cotenant.model.errors import CotenantError
+from cotenant.model.quantities import format_bytes, format_milli
+
+AVERAGE_S = 300
+WINDOWS_S = (300, 600, 1800)
+MOST_WINDOWS = 8
+LONGEST_WINDOW_S = 86_400
+SHORTEST_PERIOD_S, LONGEST_PERIOD_S = 5.0, 3600.0
+_SECOND_US = 1_000_000
+_DURATION = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})(?:\.\d+)?s)?")
+_log = logging.getLogger(__name__)
+
+
+class NodeMetricWriter:
+    """One node's object. `written` and `failures` are for metrics."""
+
+    def __init__(
+        self,
+        client: Client,
+        node: str,
+        usage: Callable[[Sequence[int]], NodeUsage | None],
+        wall: Callable[[], float],
+        period_s: float,
+    ) -> None:
+        self.period_s = period_s  # as the spec says, where it does
+        self.written = 0
+        self.failures = 0
+        self.said = ""
+        self._client = client
+        self._node = node
+        self._usage = usage
+        self._wall = wall
+        self._usual_s = period_s
+
+    async def write(self) -> bool:
+        """Once. False, counted, where nothing is known yet or the server did not take it."""
+        try:
+            policy = await self._policy()
+            usage = self._usage(tuple(window_s * _SECOND_US for window_s in windows_s(policy)))
+            if usage is None:
+                return False
+            status = status_of(usage, self._wall())
+            await self._client.patch(
+                NODE_METRICS, "", self._node, {"status": status}, content_type=MERGE_PATCH, subresource="status"
+            )
+        except CotenantError as error:
+            self.failures += 1
+            if not self.said:
+                _log.warning("NodeMetric %s is not written: %s", self._node, error)
+            self.said = str(error)
+            return False
+        if self.said:
+            _log.info("NodeMetric %s is written again", self._node)
+        self.said = ""
+        self.written += 1
+        return True
+
+    async def _policy(self) -> CollectPolicy:
+        try:
+            found = await self._client.get(NODE_METRICS, "", self._node)
+        except NotFound:
+            try:
+                found = await self._client.create(NODE_METRICS, "", NodeMetric(metadata=ObjectMeta(name=self._node)))
+            except AlreadyExists:  # made by a manager at this moment
+                found = await self._client.get(NODE_METRICS, "", self._node)
+        policy = (found.spec.metric_collect_policy if found.spec else None) or CollectPolicy()
+        interval_s = policy.report_interval_seconds
+        self.period_s = (
+            self._usual_s if interval_s is None else min(LONGEST_PERIOD_S, max(SHORTEST_PERIOD_S, float(interval_s)))
+        )
+        return policy
+
+
+def windows_s(policy: CollectPolicy) -> tuple[int, ...]:
+    """The windows to aggregate over; the first is the one of the averages. What cannot be read of them is left out."""
+    average_s = policy.aggregate_duration_seconds or 0
+    asked = policy.node_aggregate_policy.durations if policy.node_aggregate_policy else None
+    windows = WINDOWS_S if asked is None else tuple(filter(None, map(duration_s, asked)))
+    first_s = average_s if 0 < average_s <= LONGEST_WINDOW_S else AVERAGE_S
+    return (first_s, *windows[:MOST_WINDOWS])
+
+
+def duration_s(text: str) -> int:
+    """Whole seconds of a duration as Go writes it (`1h30m0s`); 0 where it is none, or too long."""
+    found = _DURATION.fullmatch(text)
+    if not text or found is None:
+        return 0
+    hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    total = hours * 3600 + minutes * 60 + seconds
+    return total if total <= LONGEST_WINDOW_S else 0
+
+
+def status_of(usage: NodeUsage, wall_s: float) -> NodeMetricStatus:
+    """The status for what is used."""
+    return NodeMetricStatus(
+        update_time=datetime.fromtimestamp(wall_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        node_metric=NodeMetricInfo(
+            node_usage=_resources(usage.cpu_m, usage.memory_bytes),
+            aggregated_node_usages=_aggregated(usage.node[1:]),
+            system_usage=_resources(usage.system_cpu_m, usage.system_memory_bytes),
+            aggregated_system_usages=_aggregated(usage.system[1:]),
+        ),
+        pods_metric=tuple(
+            PodMetricInfo(
+                namespace=each.pod.namespace,
+                name=each.pod.name,
+                pod_usage=_resources(each.cpu_m, each.memory_bytes),
+                priority=each.pod.priority_class.label,
+                qos=each.pod.qos.value,
+            )
+            for each in usage.pods
+            if _is_known(each)
+        ),
+        host_application_metric=tuple(
+            HostApplicationMetricInfo(
+                name=each.pod.key,
+                usage=_resources(each.cpu_m, each.memory_bytes),
+                priority=each.pod.priority_class.label,
+                qos=each.pod.qos.value,
+            )
+            for each in usage.applications
+            if _is_known(each)
+        ),
+    )
+
+
+def _is_known(each: PodUsage) -> bool:
+    return each.cpu_m is not None or each.memory_bytes is not None
+
+
+def _aggregated(aggregates: Sequence[Aggregate]) -> tuple[AggregatedUsage, ...]:
+    """One entry a window of which anything is known."""
+    found = []
+    for each in aggregates:
+        usage: dict[str, Resources] = {}
+        for name, read in (("avg", "average"), ("p50", "p50"), ("p90", "p90"), ("p95", "p95"), ("p99", "p99")):
+            cpu_m = None if each.cpu_m is None else getattr(each.cpu_m, read)
+            memory_bytes = None if each.memory_bytes is None else getattr(each.memory_bytes, read)
+            if cpu_m is not None or memory_bytes is not None:
+                usage[name] = _resources(cpu_m, memory_bytes)
+        if usage:
+            found.append(AggregatedUsage(usage=usage, duration=_go(each.window_us // _SECOND_US)))
+    return tuple(found)
+
+
+def _resources(cpu_m: int | None, memory_bytes: int | None) -> Resources:
+    found = {}
+    if cpu_m is not None:
+        found["cpu"] = format_milli(cpu_m)
+    if memory_bytes is not None:
+        found["memory"] = format_bytes(memory_bytes)
+    return Resources(resources=found)
+
+
+def _go(seconds: int) -> str:
+    hours, rest = divmod(seconds, 3600)
+    minutes, rest = divmod(rest, 60)
+    if hours:
+        return f"{hours}h{minutes}m{rest}s"
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"

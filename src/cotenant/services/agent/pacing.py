@@ -1,0 +1,27 @@
+"""When the next tick is due.
+
+Problem: a loop that sleeps for a period after its work drifts, and one that runs after what it missed never comes to rest. Choice: ticks are
+due at whole periods from the start; those that have passed while one ran long are skipped and counted. Limits: none.
+"""
+
+from __future__ import annotations
+
+
+class Pace:
+    """Deadlines of one loop, in seconds of a monotonic clock."""
+
+    def __init__(self, period_s: float, start_s: float) -> None:
+        self.period_s = period_s
+        self.missed = 0  # ticks that were due and did not happen
+        self._due_s = start_s
+
+    def rest_s(self, now_s: float) -> float:
+        """Seconds from now to the next tick; call it once after each tick."""
+        self._due_s += self.period_s
+        if self._due_s > now_s + self.period_s:  # the clock went back
+            self._due_s = now_s + self.period_s
+        elif self._due_s <= now_s:
+            behind = int((now_s - self._due_s) // self.period_s) + 1
+            self.missed += behind
+            self._due_s += behind * self.period_s
+        return self._due_s - now_s

@@ -1,0 +1,79 @@
+"""The world as the agent's process is given it.
+
+Problem: the process must run over this machine and over one in memory, and most of a machine's parts may be missing. Choice: one value with the
+parts; what may be missing has a default that says so. Limits: what is missing at the start is not looked for again, apart from groups.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from cotenant.drivers.resctrl.monitoring import CacheUse
+from cotenant.engine.node_policies import PolicySettings
+from cotenant.engine.node_ports import Discovery, Keeper, KnobPort, Sensor
+from cotenant.engine.node_settings import Mode
+from cotenant.model.cache_partition import CacheHardware
+from cotenant.model.counters import Gap, LogicalCpu
+from cotenant.model.knob import Knob
+from cotenant.model.node_pod import NodePod
+from cotenant.model.node_state import Allocatable
+from cotenant.services.agent.acting import Evictor
+from cotenant.services.agent.pressure import Bell
+
+if TYPE_CHECKING:  # an HTTP client comes with it: only where there is a cluster
+    from cotenant.drivers.kube.client import Client
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Of the machine, or of a test."""
+
+    monotonic: Callable[[], float]  # seconds
+    wall: Callable[[], float]  # Unix seconds
+
+    def now_us(self) -> int:
+        """Monotonic microseconds: the clock of samples, leases and the engine."""
+        return int(self.monotonic() * 1_000_000)
+
+
+class Placer(Protocol):
+    """Puts programs into the classes that a policy has made."""
+
+    what: str
+
+    def place(self, pods: Sequence[NodePod], policies: PolicySettings) -> None:
+        """Blocking. Raises `CotenantError` or `OSError`; asked again every few seconds all the same."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The world, as the process is given it."""
+
+    sensor: Sensor
+    knobs: KnobPort
+    keeper: Keeper
+    evictor: Evictor
+    sources: Mapping[str, Discovery]  # beside the configured groups, in the order in which they are believed
+    clocks: Clocks
+    mode: Mode  # that the keeper is for; the configuration may change to observe, and back
+    bells: Mapping[str, Bell]
+    groups_seen: Sequence[Callable[[Sequence[str], Sequence[str]], None]] = ()  # told services' and best-effort groups
+    supported: frozenset[Knob] = frozenset(Knob)
+    cpus: tuple[LogicalCpu, ...] = ()
+    post: Callable[[str, bytes], Awaitable[None]] | None = None  # delivers a report to a URL
+    background: Mapping[str, Callable[[], Coroutine[object, object, None]]] = field(default_factory=dict)
+    news: asyncio.Event = field(default_factory=asyncio.Event)  # set when discovery should ask before its time
+    client: Client | None = None  # of a cluster: NodeMetric is written through it
+    came_or_went: Callable[[], bool] = lambda: False  # whether pods' groups did; asked twice a period
+    allocatable: Callable[[], Allocatable | None] = lambda: None  # of the node, as its cluster says
+    cache: CacheHardware | None = None  # where this process may divide the cache
+    cache_use: Callable[[], tuple[CacheUse, ...]] = tuple
+    network: Callable[[NodePod], tuple[int, int] | None] = lambda pod: (
+        None
+    )  # received and sent in a network of the pod's own
+    placers: Sequence[Placer] = ()
+    gaps: tuple[Gap, ...] = ()  # what this machine or this set-up lacks, found at the start

@@ -1,0 +1,176 @@
+"""The groups that an experiment makes for itself, in every hierarchy of this machine, and their removal in every path.
+
+Problem: nothing may be left behind: not after an error, not after SIGTERM, not after kill -9. Choice: everything lies below one top group whose
+name holds our process id; leaving the `with` block kills what is inside and removes it; `remove_leftovers` does the same for the top groups of
+experiments that are no longer alive. A child enters by itself before it becomes the program that is measured, so no CPU time is counted
+elsewhere. Two experiments at once would measure each other, so a second one waits for the first and then refuses. Limits: needs root; groups that
+somebody else made are never touched.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from time import monotonic, sleep
+
+from cotenant.drivers.cgroup.counters import CgroupReader
+from cotenant.drivers.cgroup.knobs import CgroupKnobs
+from cotenant.drivers.cgroup.layout import Layout, detect
+from cotenant.drivers.cgroup.tree import Groups
+from cotenant.model.counters import GroupCounters
+from cotenant.model.errors import CotenantError, Permanent, Unsupported
+from cotenant.model.knob import Knob, Target, Vanished
+
+PREFIX = "cotenant-experiment-"
+# Above what else runs here, for all arms alike, so that a neighbour's build disturbs them less.
+_TOP_WEIGHT = "2000"
+_ENTER = 'while [ "$1" != -- ]; do echo $$ > "$1" || exit 97; shift; done; shift; exec "$@"'
+_PATIENCE_S = 5.0
+_TOP_REALTIME_US, _REALTIME_US = 500_000, 400_000  # of each second
+_LOCK = "/run/cotenant-experiment.lock"
+
+
+class Grounds:
+    """All groups of one experiment. Use as a context; `top` is the path of what holds them."""
+
+    def __init__(self, layout: Layout | None = None, top: str = "", wait_s: float = 60.0) -> None:
+        self.layout = layout or detect()
+        self.top = top or f"{PREFIX}{os.getpid()}"
+        self._wait_s = wait_s
+        self._open = ExitStack()
+
+    def __enter__(self) -> Grounds:
+        if reason := why_not(self.layout):
+            raise reason
+        try:
+            self._open.enter_context(_only_one(self._wait_s))
+            self._groups = self._open.enter_context(Groups(self.layout))
+            remove_leftovers(self._groups)
+            self._open.callback(remove, self._groups, self.top)
+            self.knobs = self._open.enter_context(CgroupKnobs(self.layout))
+            self._reader = self._open.enter_context(CgroupReader(self.layout))
+            self._groups.make(self.top)
+            self.knobs.write(Target(self.top, Knob.CPU_WEIGHT), _TOP_WEIGHT)
+        except CotenantError:
+            self._open.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def path(self, name: str) -> str:
+        """The whole path of a group of ours; "" names the top one."""
+        return f"{self.top}/{name}".rstrip("/")
+
+    def make(self, name: str, cpus: str) -> str:
+        """Make a group below the top one, bound to `cpus` (a list as "0-3,8"); gives its whole path."""
+        self._groups.make(self.path(name))
+        self.knobs.write(Target(self.path(name), Knob.CPUSET_CPUS), cpus)
+        return self.path(name)
+
+    def allow_realtime(self, name: str) -> None:
+        """Let a group's processes take real-time priority, where the kernel rations that by group (v1); elsewhere nothing is needed."""
+        for group, microseconds in (("", _TOP_REALTIME_US), (name, _REALTIME_US)):
+            tree = self.layout.by_controller["cpu"]
+            ration = Path(tree.path, self.path(group), "cpu.rt_runtime_us")
+            if ration.exists():
+                with suppress(OSError):  # the generator then says that it could not have it
+                    ration.write_text(str(microseconds))
+
+    def exists(self, name: str) -> bool:
+        """Whether a group of ours is there."""
+        return self._groups.exists(self.path(name))
+
+    def enter(self, name: str, command: Sequence[str]) -> list[str]:
+        """The command that enters a group in every tree and then becomes `command`."""
+        folders = (Path(tree.path, self.path(name)) for tree in self.layout.hierarchies)
+        files = [str(folder / "cgroup.procs") for folder in folders if folder.is_dir()]
+        return ["/bin/sh", "-c", _ENTER, "sh", *files, "--", *command]
+
+    def counters(self, name: str) -> GroupCounters:
+        """A group's counters now. Raises `Vanished`."""
+        found = self._reader.read((self.path(name),))
+        if not found:
+            raise Vanished(f"/{self.path(name)}: no such group")
+        return found[0]
+
+    def cpu_us(self, name: str) -> int:
+        """CPU time that a group has used, microseconds. Raises `Unsupported` where no tree counts it."""
+        used = self.counters(name).cpu_us
+        if used is None:
+            raise Unsupported("measuring a group's CPU time", "the cpuacct controller or cgroup v2")
+        return used
+
+
+@contextmanager
+def _only_one(wait_s: float) -> Iterator[None]:
+    """Hold the machine's lock of experiments. Raises `Permanent` where somebody else still has it after `wait_s`."""
+    try:
+        fd = os.open(_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise Permanent(f"{_LOCK}: {error.strerror}") from error
+    try:
+        until = monotonic() + wait_s
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if monotonic() >= until:
+                    pid = os.pread(fd, 32, 0).decode(errors="replace").strip()
+                    raise Permanent(
+                        f"another experiment runs here (process {pid}), and two would measure each other: wait for its end"
+                    ) from None
+                sleep(0.1)
+        os.truncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(fd)
+
+
+def why_not(layout: Layout) -> Unsupported | None:
+    """What keeps this process from making groups here; None where it can."""
+    feature = "an experiment on real cgroups"
+    if os.geteuid() != 0:
+        return Unsupported(feature, "root: sudo cotenant node experiment ...")
+    for wanted in ("cpu", "cpuset"):
+        if wanted not in layout.by_controller:
+            return Unsupported(feature, f"the {wanted} controller, of cgroup v1 or v2")
+    if not os.access(layout.by_controller["cpu"].path, os.W_OK):
+        return Unsupported(feature, f"{layout.by_controller['cpu'].path} mounted for writing")
+    if len(os.sched_getaffinity(0)) < 2:
+        return Unsupported(feature, "two CPUs: one for what is measured, one for who measures")
+    return None
+
+
+def remove_leftovers(groups: Groups) -> list[str]:
+    """Remove the top groups of experiments whose process is no more; gives their names."""
+    # Any tree: one that was killed while it removed its groups left them in some only.
+    names = {folder.name for tree in groups.layout.hierarchies for folder in Path(tree.path).glob(f"{PREFIX}*")}
+    over = [name for name in sorted(names) if not _is_alive(name.removeprefix(PREFIX))]
+    for name in over:
+        remove(groups, name)
+    return over
+
+
+def remove(groups: Groups, path: str) -> None:
+    """Kill all that runs in a group and below it, and remove it from every tree. Raises `Permanent` where that takes over 5 s."""
+    groups.kill(path)
+    try:
+        groups.remove(path, _PATIENCE_S)
+    except CotenantError as error:
+        raise Permanent(f"{error}; the next experiment tries again to remove it") from error
+
+
+def _is_alive(owner: str) -> bool:
+    """Whether the process of that id is there and may be an experiment: process ids come round."""
+    try:
+        command = Path(f"/proc/{int(owner)}/cmdline").read_bytes()
+    except (OSError, ValueError):
+        return False
+    return b"cotenant" in command or b"pytest" in command or b"python" in command

@@ -1,0 +1,252 @@
+"""Runs an experiment: arms in short blocks, interleaved in random order round by round, raw data kept, disturbed rounds counted and left out.
+
+Problem: on a shared machine one arm measured after another tells of the neighbours, not of the arm. Choice: each round runs every arm once, in
+an order drawn from the seed; figures are ratios within a round; a block during which somebody else used the plant's core too much
+is tried again; a round that is still disturbed, or that the experiment's own test refuses, is left out. Both are counted. Limits: a whole round is lost for one disturbed block.
+
+How to add an experiment: a class that meets `Experiment` in a module of its own, and a line in `roster.py`. `prepare` makes groups by
+`site.make_plant(...)` and starts what lives through all rounds; `block` starts one arm's loads (`site.start`), waits (`site.wait_until`), ends them
+(`site.stop`) and gives a plain JSON object with what it measured; `judge` turns the rounds that count into figures, checks and pictures. What
+`block` leaves running is killed with the groups, also when it raises. The regulated arm runs the agent itself (`agent_process.py`); an experiment never
+turns a knob of the groups that it compares.
+
+Source: interleaved blocks, log ratios and bootstrap as in randomised block designs; pass lines: docs/guide/node-experiments.md.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from cotenant.model.errors import InvalidInput
+from cotenant.services.experiments.outcome import Check, Outcome, Picture
+from cotenant.services.experiments.site import Conditions, Site, open_site
+
+RAW = "raw.jsonl"
+MOST_FOREIGN = 0.10  # of the plant's core
+
+Record = Mapping[str, Any]  # what a block measured, as JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One arm's turn. `again`: how many disturbed tries came before it."""
+
+    arm: str
+    record: Record
+    conditions: Conditions
+    again: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Every arm once. `why_discarded` is empty for one that counts."""
+
+    number: int
+    blocks: Mapping[str, Block]
+    why_discarded: str = ""
+
+    def record(self, arm: str) -> Record:
+        """What one arm measured."""
+        return self.blocks[arm].record
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What an experiment makes of its rounds."""
+
+    figures: Mapping[str, Any]  # goes into the JSON object as it is
+    checks: Sequence[Check]
+    columns: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()  # the table for a person
+    notes: Sequence[str] = ()
+    pictures: Sequence[Picture] = ()
+
+
+class Experiment(Protocol):
+    """One experiment."""
+
+    @property
+    def name(self) -> str:
+        """As typed on the command line."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """What it shows, in a few words."""
+        ...
+
+    @property
+    def arms(self) -> Sequence[str]:
+        """In the order in which they are shown."""
+        ...
+
+    @property
+    def block_s(self) -> float:
+        """About how long one arm takes, for the time left."""
+        ...
+
+    def prepare(self, site: Site) -> None:
+        """Make groups and start what stays. Raises `Unsupported` where the machine cannot."""
+        ...
+
+    def block(self, site: Site, arm: str, seed: int) -> Record:
+        """Run one arm once."""
+        ...
+
+    def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
+        """Rounds that must not count by the experiment's own test: number to reason."""
+        ...
+
+    def judge(self, rounds: Sequence[Round]) -> Judgement:
+        """Figures from the rounds that count; at least one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Told before each block and at the end."""
+
+    done: int
+    total: int
+    arm: str
+    seconds_left: float
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to run. `more_rounds`: at most so many further rounds are run for discarded ones."""
+
+    rounds: int
+    seed: int = 1
+    most_foreign: float = MOST_FOREIGN
+    more_rounds: int | None = None  # None: half as many again
+    quiet_s: float = 20.0  # a block waits at most so long for others to leave the plant's core alone
+    tries: int = 2  # of a block that others disturbed, before its round is left out
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.rounds <= 1000:
+            raise InvalidInput("--rounds", self.rounds, "1 to 1000")
+
+    @property
+    def most_rounds(self) -> int:
+        """With those that replace discarded ones."""
+        return self.rounds + (-(-self.rounds // 2) if self.more_rounds is None else self.more_rounds)
+
+
+@dataclass(slots=True)
+class _Run:
+    experiment: Experiment
+    settings: Settings
+    raw: Path
+    tell: Callable[[Step], None]
+    rounds: list[Round] = field(default_factory=list)
+
+    def all(self, site: Site) -> None:
+        drawn = random.Random(self.settings.seed)
+        self.experiment.prepare(site)
+        number, wanted = 0, self.settings.rounds
+        while number < wanted:
+            self._round(site, number, drawn, wanted)
+            number += 1
+            judged = self.judged()
+            short = self.settings.rounds - sum(not each.why_discarded for each in judged)
+            if number == wanted and short > 0:
+                wanted = min(wanted + short, self.settings.most_rounds)
+
+    def judged(self) -> list[Round]:
+        whys = dict(self.experiment.discard(self.rounds))
+        for each in self.rounds:
+            worst = max(each.blocks.values(), key=lambda block: block.conditions.foreign_share)
+            if (share := worst.conditions.foreign_share) > self.settings.most_foreign:
+                whys[each.number] = f"others used {share:.0%} of the plant's core during {worst.arm}"
+        return [Round(each.number, each.blocks, whys.get(each.number, "")) for each in self.rounds]
+
+    def _round(self, site: Site, number: int, drawn: random.Random, wanted: int) -> None:
+        arms = list(self.experiment.arms)
+        drawn.shuffle(arms)
+        seed = drawn.randrange(1 << 30)  # the same for all arms of a round: the same arrivals
+        blocks: dict[str, Block] = {}
+        for place, arm in enumerate(arms):
+            done, total = number * len(arms) + place, wanted * len(arms)
+            self.tell(Step(done, total, arm, (total - done) * self.experiment.block_s))
+            for again in range(self.settings.tries):
+                blocks[arm] = self._block(site, arm, seed, again)
+                line = {"round": number, "place": place, "seed": seed, **asdict(blocks[arm])}
+                with self.raw.open("a") as file:
+                    file.write(json.dumps(line) + "\n")
+                if blocks[arm].conditions.foreign_share <= self.settings.most_foreign:
+                    break
+        self.rounds.append(Round(number, blocks))
+
+    def _block(self, site: Site, arm: str, seed: int, again: int) -> Block:
+        site.wait_for_quiet(self.settings.most_foreign, self.settings.quiet_s)
+        with site.watched() as conditions:
+            record = self.experiment.block(site, arm, seed)
+            return Block(arm, record, conditions(), again)
+
+
+def run(
+    experiment: Experiment,
+    settings: Settings,
+    folder: Path,
+    tell: Callable[[Step], None],
+    opened: Callable[[], AbstractContextManager[Site]] = open_site,
+) -> Outcome:
+    """Run it on this machine; raw data go to `folder` as they come.
+
+    Raises `Unsupported` where the machine cannot, `Permanent` where a load fails, `KeyboardInterrupt` for SIGINT, SIGTERM and SIGHUP; nothing
+    that it made is left in any case.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    raw = folder / RAW
+    with interruptible():
+        with opened() as site:
+            raw.unlink(missing_ok=True)
+            state = _Run(experiment, settings, raw, tell)
+            state.all(site)
+        judged = state.judged()
+    counted = [each for each in judged if not each.why_discarded]
+    # A run of which every round was disturbed still shows what it saw, and says so.
+    judgement = experiment.judge(counted or judged)
+    return Outcome(
+        experiment=experiment.name,
+        title=experiment.title,
+        rounds=len(counted),
+        discarded=tuple((each.number, each.why_discarded) for each in judged if each.why_discarded),
+        seed=settings.seed,
+        figures=judgement.figures,
+        checks=tuple(judgement.checks),
+        columns=tuple(judgement.columns),
+        rows=tuple(tuple(row) for row in judgement.rows),
+        notes=tuple(judgement.notes),
+        pictures=tuple(judgement.pictures),
+        worst_foreign=max(
+            block.conditions.foreign_share for each in counted or judged for block in each.blocks.values()
+        ),
+        repeated=sum(block.again for each in judged for block in each.blocks.values()),
+        worst_steal=max(block.conditions.steal_share for each in counted or judged for block in each.blocks.values()),
+    )
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """SIGTERM and SIGHUP interrupt as Ctrl-C does, so that what was made is removed."""
+
+    def stop(*_: object) -> None:
+        for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            signal.signal(each, signal.SIG_IGN)  # the clean-up is not interrupted
+        raise KeyboardInterrupt
+
+    before = {each: signal.signal(each, stop) for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

@@ -1,0 +1,145 @@
+"""The load on Redis, a process of its own: asks open-loop, tells each second how it goes, and all latencies at the end.
+
+    python -m cotenant.services.experiments.redis_load --socket PATH --rate R --seconds S --seed N --objective-us T
+
+Problem: the load must run pinned away from the server, and whoever regulates must hear how the service fares while it runs. Choice: a line of JSON a second
+with the requests answered in it, their p99 and how many were slower than the objective; at the end one line with every slot's
+histogram. The request is LPOS over a list: one small packet each way and tens of microseconds of the server's CPU, as a small query.
+It takes real-time priority
+where it may, for it needs a tenth of its core and the agent beside it would be in the latencies. Limits: Unix sockets, one list.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import socket
+from pathlib import Path
+
+from cotenant.model.errors import Permanent
+from cotenant.services.experiments import open_loop
+from cotenant.services.experiments.histogram import Histogram
+from cotenant.services.experiments.site import now_us
+
+CONNECTIONS = 8
+SLOT_US = 250_000
+_KEY, _ABSENT = "list", "none"
+_PR_SET_TIMERSLACK = 29
+_LEAD_US = 50_000
+
+
+def command(*words: str) -> bytes:
+    """A request in Redis' protocol (RESP)."""
+    parts = [b"*%d\r\n" % len(words)]
+    parts += [b"$%d\r\n%s\r\n" % (len(word.encode()), word.encode()) for word in words]
+    return b"".join(parts)
+
+
+class SearchList:
+    """LPOS of something that is not there: the server looks through the whole list and answers in one line."""
+
+    def __init__(self) -> None:
+        self._request = command("LPOS", _KEY, _ABSENT)
+
+    def request(self, number: int) -> bytes:
+        """Always the same."""
+        return self._request
+
+    def replies(self, received: bytearray) -> int:
+        """Whole lines; an error begins with a minus."""
+        count = 0
+        while (end := received.find(b"\r\n")) >= 0:
+            if received[:1] == b"-":
+                raise Permanent(f"the server answered: {received[1:end].decode(errors='replace')}")
+            del received[: end + 2]
+            count += 1
+        return count
+
+
+def connect(path: Path) -> socket.socket:
+    """A blocking connection. Raises OSError where nobody listens."""
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(str(path))
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+def fill(path: Path, items: int) -> None:
+    """Put a list of so many items of 8 bytes."""
+    with connect(path) as connection:
+        for first in range(0, items, 500):
+            words = [f"it{number:06d}" for number in range(first, min(items, first + 500))]
+            connection.sendall(command("RPUSH", _KEY, *words))
+            if not connection.recv(64).startswith(b":"):
+                raise Permanent("the server did not take the list")
+
+
+class Reporter:
+    """A line a second about the replies that came in it."""
+
+    def __init__(self, objective_us: int, began_us: int) -> None:
+        self._objective_us = objective_us
+        self._until_us = began_us + 1_000_000
+        self._seen = Histogram()
+
+    def answered(self, latency_us: int) -> None:
+        """One reply."""
+        self._seen.add(latency_us)
+
+    def each_loop(self, now_us: int) -> None:
+        """Tell when a second is over."""
+        if now_us < self._until_us:
+            return
+        seen, self._seen = self._seen, Histogram()
+        self._until_us += 1_000_000
+        live = {"requests": seen.total, "p99_us": seen.quantile_us(0.99), "over": seen.above(self._objective_us)}
+        print(json.dumps({"live": live}), flush=True)
+
+
+class _Tally(open_loop.Tally):
+    """Tells the reporter too."""
+
+    def __init__(self, began_us: int, reporter: Reporter) -> None:
+        super().__init__(SLOT_US, began_us)
+        self._reporter = reporter
+
+    def answered(self, due_us: int, now_us: int) -> None:
+        super().answered(due_us, now_us)
+        self._reporter.answered(now_us - due_us)
+
+
+def main() -> None:
+    """The process."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--socket", type=Path, required=True)
+    parser.add_argument("--rate", type=float, required=True)
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--objective-us", type=int, required=True)
+    given = parser.parse_args()
+    # A measuring instrument: nobody on its core delays it, and its sleeps end within a microsecond instead of fifty.
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+        is_realtime = True
+    except OSError:
+        is_realtime = False
+    ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1000, 0, 0, 0)
+    sockets = [connect(given.socket) for _ in range(CONNECTIONS)]
+    for each in sockets:
+        each.setblocking(False)
+    began = now_us() + _LEAD_US
+    reporter = Reporter(given.objective_us, began)
+    tally = _Tally(began, reporter)
+    due = open_loop.due_times(given.rate, given.seed, began)
+    open_loop.run(sockets, SearchList(), due, tally, began + int(given.seconds * 1e6), reporter.each_loop)
+    slots = [[each.index, each.latency.pairs(), each.lag.pairs()] for each in tally.slots()]
+    print(json.dumps({"began_us": began, "slot_us": SLOT_US, "slots": slots, "realtime": is_realtime}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Redis on the plant's core, and one measured stretch of open-loop load on it.
+
+Problem: several experiments look at the same service's tail. Choice: a server that stays for all rounds, and `measured`, which runs the generator's process,
+passes on what it tells each second, and gives the latencies that count with the counters read at the same instants. Limits: as `redis_load.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cotenant.model.errors import Permanent, Unsupported
+from cotenant.services.experiments import redis_load
+from cotenant.services.experiments.histogram import Histogram
+from cotenant.services.experiments.site import GENERATOR, Site
+
+Live = Mapping[str, int | None]  # a second of the service: requests, p99_us, over
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What the generator is told."""
+
+    rate: float = 1000.0  # requests a second
+    items: int = 3000  # of the list that a request looks through
+    seconds: float = 6.0  # that count
+    settle_s: int = 3  # before them
+    objective_ms: float = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What a stretch of load gave: histograms as pairs, and what was read at its two ends."""
+
+    latency: list[list[int]]
+    lag: list[list[int]]
+    live: list[Live]
+    ends: tuple[Any, Any]
+
+
+def program(name: str, feature: str) -> str:
+    """Where a program is. Raises `Unsupported` with how to get it."""
+    found = shutil.which(name)
+    if found is None:
+        raise Unsupported(feature, f"{name} (apt-get install {name})")
+    return found
+
+
+def start(site: Site, group: str, load: Load) -> None:
+    """Start the server in a group and fill its list."""
+    path = _socket(site)
+    settings = (
+        "--port",
+        "0",
+        "--unixsocket",
+        str(path),
+        "--save",
+        "",
+        "--appendonly",
+        "no",
+        "--dir",
+        str(site.scratch),
+    )
+    site.start(group, [program("redis-server", "load on a real server"), *settings])
+    site.wait_for("redis-server", path.exists)
+    redis_load.fill(path, load.items)
+
+
+def measured(site: Site, load: Load, seed: int, read: Callable[[], Any], hear: Callable[[Live], None]) -> Stretch:
+    """Run the load once. `read` is called where the stretch that counts begins and ends; `hear` each second."""
+    generator = site.start_python(
+        GENERATOR,
+        "cotenant.services.experiments.redis_load",
+        *("--socket", str(_socket(site)), "--rate", str(load.rate), "--seconds", str(load.settle_s + load.seconds)),
+        *("--seed", str(seed), "--objective-us", str(round(load.objective_ms * 1000))),
+        pipe=True,
+    )
+    final: Mapping[str, Any] = {}
+    ends, live = [], []
+    for line in generator.process.stdout or ():
+        told = json.loads(line)
+        if "live" not in told:
+            final = told
+            ends.append(read())
+            break
+        live.append(told["live"])
+        if len(live) == load.settle_s:
+            ends.append(read())
+        hear(told["live"])
+    if not final:
+        generator.process.wait(10)
+        raise Permanent(f"the load generator ended early: {generator.last_words()}")
+    site.stop(generator)
+    latency, lag = Histogram(), Histogram()
+    slots: Sequence[tuple[int, list[list[int]], list[list[int]]]] = final["slots"]
+    for index, answered, sent in slots:
+        if index * final["slot_us"] >= load.settle_s * 1_000_000:
+            latency.merge(Histogram.from_pairs(answered))
+            lag.merge(Histogram.from_pairs(sent))
+    return Stretch(latency.pairs(), lag.pairs(), live, (ends[0], ends[1]))
+
+
+def _socket(site: Site) -> Path:
+    return site.scratch / "redis.sock"

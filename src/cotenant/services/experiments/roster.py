@@ -1,0 +1,87 @@
+"""The experiments by name, and what running one leaves in its folder.
+
+Problem: the command, the demonstration and tests start experiments alike. Choice: one function a name; an experiment's module is imported when it
+runs. Limits: none.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cotenant.model.errors import InvalidInput, Permanent
+from cotenant.services.experiments import harness
+from cotenant.services.experiments.outcome import Outcome
+
+RESULTS = "results.json"
+REPORT = "report.html"
+DEFAULT_ROUNDS = {"sine": 3, "guard": 12, "antagonist": 10, "burst": 6, "overhead": 3, "step": 8}
+
+
+def make(name: str, quick: bool = False) -> harness.Experiment:
+    """The experiment of that name; `quick`: a shorter form for a first look. Raises `InvalidInput`."""
+    if name == "sine":
+        from cotenant.services.experiments.sine import Sine
+        from cotenant.services.experiments.sine_demand import SineDemand
+
+        return Sine(SineDemand(period_s=10.0)) if quick else Sine()
+    if name == "guard":
+        from cotenant.services.experiments.guard import Guard
+
+        return Guard()
+    if name == "burst":
+        from cotenant.services.experiments.burst import Burst
+
+        return Burst()
+    if name == "antagonist":
+        from cotenant.services.experiments.antagonist import Antagonist
+
+        return Antagonist()
+    if name == "overhead":
+        from cotenant.services.experiments.overhead import Overhead
+
+        return Overhead()
+    if name == "step":
+        from cotenant.services.experiments.step import StepResponse
+
+        return StepResponse()
+    raise InvalidInput("experiment", name, "one of " + ", ".join(DEFAULT_ROUNDS))
+
+
+def run(
+    experiment: harness.Experiment,
+    settings: harness.Settings,
+    folder: Path,
+    command: str,
+    tell: Callable[[harness.Step], None],
+) -> Outcome:
+    """Run it, and leave `raw.jsonl`, `results.json` and `report.html` in the folder. Raises what `harness.run` raises."""
+    from cotenant.services.experiments import page
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput("--out", str(folder), "a folder that can be written", error.strerror or "") from error
+    outcome = harness.run(experiment, settings, folder, tell)
+    try:
+        (folder / RESULTS).write_text(encode(outcome) + "\n")
+        page.write(folder / REPORT, outcome, command)
+    except OSError as error:
+        raise Permanent(f"{folder}: the results cannot be written: {error.strerror}") from error
+    return outcome
+
+
+def encode(outcome: Outcome) -> str:
+    """The one JSON object. What is no number is null."""
+    return json.dumps(_finite(outcome.to_object()), allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,209 @@
+"""What an experiment has to work with: groups, two cores apart, children, and how much everybody else disturbed a stretch of time.
+
+Problem: every experiment starts loads in groups, waits, reads counters and must end all of it whatever happens. Choice: one `Site`; the plant's
+core is the last CPU this process may use and nothing else of the experiment runs there, the first is for generators, the agent and
+this process. Foreign use is what the plant's core was busy beyond the experiment's own groups: the guard that tells a disturbed
+stretch from a good one. Limits: /proc/stat counts in ticks of 10 ms, so foreign use is known to about 1 % over 5 s.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic, monotonic_ns, sleep
+
+from cotenant.model.errors import Permanent
+from cotenant.services.experiments.grounds import Grounds
+
+_TICK_US = 1_000_000 // os.sysconf("SC_CLK_TCK")
+_PATIENCE_S = 10.0
+_QUIET_S = 0.5
+PLANT = "plant"  # the group that holds all of the plant's: its CPU list keeps them on one core, whoever turns theirs
+OWN, GENERATOR = "own", "generator"  # on the load's core: the agent; who asks the service
+
+
+def in_plant(name: str) -> str:
+    """A group of the plant, as `Site` and `Grounds` name it."""
+    return f"{PLANT}/{name}"
+
+
+def now_us() -> int:
+    """The monotonic clock, which children share."""
+    return monotonic_ns() // 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """How a stretch was disturbed by what is not the experiment's."""
+
+    seconds: float
+    foreign_share: float  # of the plant's core, used by others
+    steal_share: float  # of the machine, taken by the hypervisor
+    cpu_stall_share: float | None  # PSI "some" of the host: the experiment's own waiting is in it
+
+
+@dataclass(slots=True)
+class Child:
+    """A process of the experiment. `stop` is safe to call twice."""
+
+    process: subprocess.Popen[bytes]
+    name: str
+    log: Path
+
+    def check(self) -> None:
+        """Raise `Permanent` where it has ended by itself, with its last words."""
+        status = self.process.poll()
+        if status is not None:
+            raise Permanent(f"{self.name} ended by itself (status {status}): {self.last_words()}")
+
+    def last_words(self) -> str:
+        """The last line that it wrote to its log."""
+        lines = self.log.read_text(errors="replace").split("\n") if self.log.exists() else []
+        return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+
+    def stop(self, kill: bool = False) -> None:
+        """End it and wait."""
+        if self.process.poll() is None:
+            self.process.kill() if kill else self.process.terminate()
+            try:
+                self.process.wait(_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+@dataclass(slots=True)
+class Site:
+    """The groups, cores, children and scratch folder of one experiment."""
+
+    grounds: Grounds
+    scratch: Path
+    plant_cpu: int
+    load_cpu: int
+    children: list[Child] = field(default_factory=list)
+
+    def make_plant(self, *names: str) -> tuple[str, ...]:
+        """Groups of the plant, bound to its core with all below them; gives what they are called from here on (`in_plant`)."""
+        if not self.grounds.exists(PLANT):
+            self.grounds.make(PLANT, str(self.plant_cpu))
+        for name in names:
+            self.grounds.make(in_plant(name), str(self.plant_cpu))
+        return tuple(map(in_plant, names))
+
+    def start(self, group: str, command: Sequence[str], name: str = "", pipe: bool = False) -> Child:
+        """Start a child inside a group. With `pipe`, its standard output is to be read; else it goes to the log with the errors."""
+        name = Path(name or command[0]).name
+        log = self.scratch / f"{name}.log"
+        with log.open("wb") as errors:
+            process = subprocess.Popen(
+                self.grounds.enter(group, command),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE if pipe else errors,
+                stderr=errors,
+                start_new_session=True,  # Ctrl-C is for us; we end them in order
+            )
+        child = Child(process, name, log)
+        self.children.append(child)
+        return child
+
+    def start_python(self, group: str, module: str, *arguments: str, pipe: bool = False) -> Child:
+        """Start one of our modules as a child."""
+        return self.start(group, [sys.executable, "-m", module, *arguments], module.rpartition(".")[2], pipe)
+
+    def stop(self, *children: Child, kill: bool = False) -> None:
+        """End these children."""
+        for child in children:
+            child.stop(kill)
+            if child in self.children:
+                self.children.remove(child)
+
+    def wait_until(self, at_us: int) -> None:
+        """Sleep until an instant of the monotonic clock; raises `Permanent` where a child ended meanwhile."""
+        while (left_us := at_us - now_us()) > 0:
+            sleep(min(left_us / 1e6, 0.25))
+            for child in self.children:
+                child.check()
+
+    def wait_for(self, what: str, is_there: Callable[[], bool], patience_s: float = _PATIENCE_S) -> None:
+        """Look until something is there. Raises `Permanent` after `patience_s`, or where a child ended meanwhile."""
+        began = monotonic()
+        while not is_there():
+            for child in self.children:
+                child.check()
+            if monotonic() - began > patience_s:
+                raise Permanent(f"waited {patience_s:g} s for {what} in vain")
+            sleep(0.02)
+
+    @contextmanager
+    def watched(self) -> Iterator[Callable[[], Conditions]]:
+        """Watch the disturbance of a stretch; the function given tells it up to the call."""
+        before = self._reading()
+
+        def conditions() -> Conditions:
+            after = self._reading()
+            passed_us = max(1, after[0] - before[0])
+            foreign_us = (after[1] - before[1]) - (after[2] - before[2])
+            stall = None if before[4] is None or after[4] is None else (after[4] - before[4]) / passed_us
+            return Conditions(
+                passed_us / 1e6,
+                max(0.0, foreign_us / passed_us),
+                (after[3] - before[3]) / passed_us / (os.cpu_count() or 1),
+                stall,
+            )
+
+        yield conditions
+
+    def wait_for_quiet(self, most_foreign: float, patience_s: float) -> None:
+        """Wait until others leave the plant's core alone for half a second, at most so long: a block that begins disturbed mostly stays so."""
+        until = monotonic() + patience_s
+        while monotonic() < until:
+            with self.watched() as conditions:
+                sleep(_QUIET_S)
+                if conditions().foreign_share <= most_foreign:
+                    return
+
+    def _reading(self) -> tuple[int, int, int, int, int | None]:
+        own_us = self.grounds.cpu_us(PLANT) if self.grounds.exists(PLANT) else 0
+        busy_us, steal_us = 0, 0
+        for line in Path("/proc/stat").read_text().splitlines():
+            name, *ticks = line.split()
+            if name == f"cpu{self.plant_cpu}":
+                user, nice, system, _, _, irq, softirq, *_ = map(int, ticks)
+                busy_us = (user + nice + system + irq + softirq) * _TICK_US
+            elif name == "cpu":
+                steal_us = int(ticks[7]) * _TICK_US
+        return now_us(), busy_us, own_us, steal_us, _host_stall_us()
+
+
+@contextmanager
+def open_site() -> Iterator[Site]:
+    """Make the groups and the scratch folder, pin this process to the load's core; undo all of it at the end."""
+    allowed = sorted(os.sched_getaffinity(0))
+    with tempfile.TemporaryDirectory(prefix="cotenant-experiment-") as scratch, Grounds() as grounds:
+        site = Site(grounds, Path(scratch), plant_cpu=allowed[-1], load_cpu=allowed[0])
+        grounds.make(OWN, str(site.load_cpu))
+        grounds.make(GENERATOR, str(site.load_cpu))
+        grounds.allow_realtime(GENERATOR)
+        os.sched_setaffinity(0, {site.load_cpu})
+        try:
+            yield site
+        finally:
+            os.sched_setaffinity(0, set(allowed))
+            for child in reversed(list(site.children)):
+                child.stop(kill=True)
+
+
+def _host_stall_us() -> int | None:
+    try:
+        first = Path("/proc/pressure/cpu").read_text().split("\n", 1)[0]
+    except OSError:
+        return None
+    return int(first.rpartition("total=")[2])

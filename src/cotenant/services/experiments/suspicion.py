@@ -1,0 +1,137 @@
+"""The search for antagonists over an experiment's own groups: what the agent would read and conclude, without acting.
+
+Problem: several ways to name a culprit are to be compared on the same seconds. Choice: one reading of the groups, one state of the node, and the agent's own
+policy with different signals side by side. Limits: the eBPF probe is used where the kernel takes it; without it, its way is missing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+
+from cotenant.drivers.cgroup.counters import CgroupReader
+from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.sensor import NodeSensor
+from cotenant.drivers.ebpf.runqueue import RunQueue
+from cotenant.drivers.proc.host import HostReader
+from cotenant.drivers.proc.schedstat import RunDelayReader
+from cotenant.engine.rates import Rates
+from cotenant.model.errors import Unsupported
+from cotenant.model.knob import SetKnob
+from cotenant.model.node_pod import NodePod
+from cotenant.model.node_state import GroupUse, NodeState, PodUse
+from cotenant.model.qos import PriorityClass, QoSClass
+from cotenant.policy.interference.antagonist import Memory, decide, suspects
+from cotenant.policy.interference.settings import Settings, SuspectSignal, VictimSignal
+from cotenant.services.experiments.site import now_us
+
+STEP_US = 500_000
+LEARNING = 8  # samples of the service alone
+RUN_DELAY, STALL, BLAME = "run_delay", "psi", "blame"
+
+# The published rule at a pace that suits an experiment: a sample each half second, and a service of a sixth of a core.
+_PACE = Settings(
+    every_us=STEP_US,
+    sample_us=STEP_US,
+    window_us=24_000_000,
+    outlier_window_us=8_000_000,
+    least_victim_cpu_m=40,
+    usual_samples=LEARNING,
+)
+WAYS: Mapping[str, Settings] = {
+    RUN_DELAY: replace(_PACE, victim_signal=VictimSignal.RUN_DELAY, suspect_signal=SuspectSignal.CPU),
+    STALL: replace(_PACE, victim_signal=VictimSignal.STALL, suspect_signal=SuspectSignal.CPU),
+    BLAME: replace(_PACE, victim_signal=VictimSignal.RUN_DELAY, suspect_signal=SuspectSignal.BLAME),
+}
+
+
+@dataclass(slots=True)
+class Suspicion:
+    """One way to name a culprit, and whom it would have capped first."""
+
+    settings: Settings
+    memory: Memory = field(default_factory=Memory)
+    capped: str | None = None  # a group
+    capped_us: int | None = None
+    wish: SetKnob | None = None  # the cap that it would have
+    said: str = ""
+
+
+class Watch:
+    """Reads the groups at each `look`; a context manager. `service` and `batch` are paths of groups. Raises `Unsupported`."""
+
+    def __init__(self, layout: Layout, service: str, batch: Sequence[str]) -> None:
+        self._service, self._batch = service, tuple(batch)
+        self._rates = Rates()
+        self._stack = ExitStack()
+        self._probe: RunQueue | None = None
+        self.why_no_probe = ""
+        try:
+            reader, host, delays = CgroupReader(layout), HostReader(), RunDelayReader(layout)
+            for each in (reader, host, delays):
+                self._stack.callback(each.close)
+            self._sensor = NodeSensor(reader, host, now_us, time.time, run_delays=delays)
+            self._start_probe(layout)
+        except BaseException:
+            self._stack.close()
+            raise
+        self.ways = {
+            name: Suspicion(settings) for name, settings in WAYS.items() if name != BLAME or self._probe is not None
+        }
+
+    def _start_probe(self, layout: Layout) -> None:
+        tree = layout.by_controller.get("cpu") or layout.unified
+        try:
+            if tree is None:
+                raise Unsupported("eBPF", "the cpu controller")
+            self._probe = self._stack.enter_context(RunQueue(tree.path, tree.version))
+            self._probe.watch({self._service: None})
+        except Unsupported as error:
+            self.why_no_probe = str(error)
+
+    def first(self, name: str) -> str | None:
+        """The group in the top place by one way, over the window as it stands; None while nobody has a place above 0."""
+        way = self.ways[name]
+        victim = PodUse(_pod(self._service, QoSClass.LS, PriorityClass.PROD), GroupUse(self._service))
+        places = suspects(victim, way.settings, way.memory)
+        return places[0].uid if places and places[0].score_ppm > 0 else None
+
+    def look(self) -> dict[str, GroupUse]:
+        """Read, judge by every way; each group's use since the last look, empty at the first."""
+        sample = self._sensor.sample((self._service, *self._batch))
+        if self._probe is not None:
+            sample = replace(sample, run_queue=self._probe.read())
+        rates = self._rates.advance(sample)
+        if rates is None or not rates.interval_us:
+            return {}
+        pods = [_pod(self._service, QoSClass.LS, PriorityClass.PROD)]
+        pods += [_pod(group, QoSClass.BE, PriorityClass.FREE) for group in self._batch]
+        entries = tuple(PodUse(pod, rates.groups.get(pod.group) or GroupUse(pod.group)) for pod in pods)
+        state = NodeState(sample.at_us, rates.interval_us, rates.host, entries, blame=rates.blame)
+        for way in self.ways.values():
+            verdict, way.memory = decide(state, way.settings, way.memory)
+            if way.capped is None and way.memory.caps.standing:
+                way.capped = way.memory.caps.standing[0].uid
+                way.capped_us = sample.at_us
+                way.wish = next(iter(verdict.knobs), None)
+                way.said = verdict.reasons[-1].text
+        return rates.groups
+
+    def close(self) -> None:
+        """Let go of all files and of the probe."""
+        self._stack.close()
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _pod(group: str, qos: QoSClass, priority_class: PriorityClass) -> NodePod:
+    return NodePod(group, "experiment", group.rpartition("/")[2], group, qos, priority_class=priority_class)

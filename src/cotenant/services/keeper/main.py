@@ -1,0 +1,153 @@
+"""The keeper's process: arguments checked, privileges given up, what was left put back, and only then its socket.
+
+Problem: between a crash and the next start, knobs stand as the last keeper left them; nobody may be served before they are back. Choice: lock the state
+folder, put everything back, then listen; SIGTERM or SIGINT stops listening and puts everything back again. Leases are not adopted: whoever
+still wants one asks again within a second. A state file with unreadable lines is kept aside and ends the start after the readable ones are
+back, so that somebody looks; the next start goes on without it. Limits: logs are lines on standard error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import pwd
+import signal
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cotenant.drivers.leasefile.audit import AuditTrail
+from cotenant.drivers.leasefile.file import Found, LeaseFile
+from cotenant.engine.node_ports import KnobPort
+from cotenant.model.errors import InvalidInput
+from cotenant.model.knob import Knob, Scope
+from cotenant.services.keeper.allowed import Rules
+from cotenant.services.keeper.carrying import Carrier
+from cotenant.services.keeper.dry import DryKnobs, NoMemory
+from cotenant.services.keeper.here import KeptHere
+from cotenant.services.keeper.opening import (
+    CLOCK,
+    boot_id,
+    groups_of_this_process,
+    machine_knobs,
+    put_back_left,
+)
+from cotenant.services.keeper.pressure import pressure_triggers
+from cotenant.services.keeper.privileges import give_up
+from cotenant.services.keeper.server import KeeperServer, Peers, Triggers
+from cotenant.services.running import log_to_stderr
+
+_log = logging.getLogger(__name__)
+NOT_ALL_BACK = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The command's arguments."""
+
+    roots: tuple[str, ...]
+    state_dir: Path
+    socket: Path
+    allow_users: tuple[str, ...] = ()  # names or numbers
+    allow_groups: tuple[int, ...] = ()
+    knobs: tuple[str, ...] = ()  # none: all
+    never: tuple[str, ...] = ()
+    longest_ttl_s: float = 600.0
+    cgroup_root: Path | None = None
+    dry_run: bool = False
+    log_level: str = "info"
+
+
+def run(request: Request) -> int:
+    """Serve until a signal; the exit status. Raises `InvalidInput`, `Unsupported`, `Permanent`, `Transient`."""
+    rules, peers = rules_of(request), _peers(request)
+    log_to_stderr(request.log_level)
+    give_up()
+    with machine_knobs(request.cgroup_root) as ports:
+        if request.dry_run:
+            return asyncio.run(_serve_dry(request, ports, rules, peers))
+        file = LeaseFile(request.state_dir, boot_id())
+        try:
+            carrier = Carrier(ports, file, AuditTrail(request.state_dir), CLOCK, rules)
+            with pressure_triggers(request.cgroup_root) as triggers:
+                return asyncio.run(serve(KeptHere(carrier), file.found, request.socket, peers, triggers))
+        finally:
+            file.close()
+
+
+async def serve(keeper: KeptHere, found: Found, path: Path, peers: Peers, triggers: Triggers | None = None) -> int:
+    """Put back what was left, then serve at `path` until SIGTERM or SIGINT. Raises `InvalidInput` for a state file that had faults."""
+    stop = _stop_on_signals()
+    await put_back_left(keeper, found)
+    server = KeeperServer(path, keeper, peers, triggers)
+    await server.start()
+    expiring = asyncio.create_task(keeper.run(), name="expiry")
+    _log.info("serving at %s", path)
+    _tell_systemd("READY=1")
+    await stop.wait()
+    _tell_systemd("STOPPING=1")
+    await server.stop()
+    expiring.cancel()
+    await asyncio.gather(expiring, return_exceptions=True)
+    left = await keeper.stop()
+    for lease in left:
+        _log.error("%s could not be put back; the next start tries again: %s", lease.target, lease.detail)
+    return NOT_ALL_BACK if left else 0
+
+
+async def _serve_dry(request: Request, ports: Mapping[Scope, KnobPort], rules: Rules, peers: Peers) -> int:
+    try:
+        request.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput("--state-dir", str(request.state_dir), "a folder that can be made", str(error)) from error
+    dry = {scope: DryKnobs(port) for scope, port in ports.items()}
+    _log.warning("dry run: no knob is turned; %s tells what would be", request.state_dir)
+    keeper = KeptHere(Carrier(dry, NoMemory(), AuditTrail(request.state_dir), CLOCK, rules))
+    return await serve(keeper, Found(()), request.socket, peers)
+
+
+def rules_of(request: Request) -> Rules:
+    """The rules that the arguments make. Raises `InvalidInput`."""
+    if not request.roots:
+        raise InvalidInput("--root", "", "one group or more below which knobs may be turned")
+    if not 1 <= request.longest_ttl_s <= 86_400:
+        raise InvalidInput("--longest-ttl-s", request.longest_ttl_s, "1 to 86400 seconds")
+    known = {str(knob): knob for knob in Knob}
+    for name in request.knobs:
+        if name not in known:
+            raise InvalidInput("--knob", name, f"one of {', '.join(known)}")
+    return Rules(
+        tuple(root.strip("/") for root in request.roots),
+        never=(*groups_of_this_process(), *(group.strip("/") for group in request.never if group.strip("/"))),
+        knobs=frozenset(known[name] for name in request.knobs) or frozenset(Knob),
+        longest_ttl_us=round(request.longest_ttl_s * 1e6),
+    )
+
+
+def _peers(request: Request) -> Peers:
+    users = set()
+    for name in request.allow_users:
+        try:
+            users.add(int(name) if name.isdecimal() else pwd.getpwnam(name).pw_uid)
+        except KeyError:
+            raise InvalidInput("--allow-user", name, "a user's name or number on this machine") from None
+    return Peers(frozenset(users), frozenset(request.allow_groups))
+
+
+def _stop_on_signals() -> asyncio.Event:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, stop.set)
+    return stop
+
+
+def _tell_systemd(state: str) -> None:
+    """The unit is of type notify: it is up when leases of before are back and the socket is there."""
+    path = os.environ.get("NOTIFY_SOCKET", "")
+    if path:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+            notify.sendto(state.encode(), "\0" + path[1:] if path.startswith("@") else path)

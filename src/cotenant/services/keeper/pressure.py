@@ -1,0 +1,48 @@
+"""Pressure triggers opened on an agent's behalf.
+
+Problem: windows under two seconds need CAP_SYS_RESOURCE, and the files belong to root; the agent has neither. Choice: the keeper opens the trigger and
+passes its descriptor, which is all that its use takes. The agent makes a `PressureTrigger` of it. Limits: any group may be watched: pressure
+tells how long tasks waited, and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cotenant.drivers.cgroup.layout import detect
+from cotenant.drivers.psi.triggers import PressureFiles, Resource
+from cotenant.model.errors import InvalidInput
+from cotenant.model.knob import Knob, Target
+from cotenant.services.keeper import wire
+
+
+class PressureTriggers:
+    """Meets `server.Triggers` over the machine's pressure files."""
+
+    def __init__(self, files: PressureFiles) -> None:
+        self._files = files
+
+    def open(self, asked: wire.Trigger) -> tuple[int, int]:
+        """Raises `InvalidInput`, `Vanished`, `Unsupported` as the driver does."""
+        known = {str(resource): resource for resource in Resource}
+        if asked.resource not in known:
+            raise InvalidInput("resource", asked.resource, f"one of {', '.join(known)}")
+        if asked.group is not None:
+            Target(asked.group, Knob.CPU_MAX)  # a path that leads nowhere else
+        with self._files.trigger(
+            asked.group, known[asked.resource], asked.stall_us, asked.window_us, asked.full
+        ) as trigger:
+            return os.dup(trigger.pressure_fileno()), trigger.window_us
+
+
+@contextmanager
+def pressure_triggers(cgroup_root: Path | None) -> Iterator[PressureTriggers]:
+    """Of this machine. Raises `Unsupported`."""
+    files = PressureFiles(detect(None if cgroup_root is None else str(cgroup_root)))
+    try:
+        yield PressureTriggers(files)
+    finally:
+        files.close()

@@ -1,0 +1,60 @@
+"""Giving up what the keeper does not need.
+
+Problem: the keeper runs as root because cgroup files belong to root; nothing else of root's power serves it. Choice: at start, before any thread, no new
+privileges ever (not by exec either), and of the capabilities only those with a use here. Limits: the user stays root, so files of root stay writable;
+a container or unit narrows that further (deploy/node). Capabilities are a thread's own: what starts later has no more.
+
+Source: capabilities(7), prctl(2), capset(2).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from enum import IntEnum
+
+from cotenant.model.errors import Permanent
+
+_PR_CAPBSET_READ, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 23, 24, 38
+_VERSION_3 = 0x20080522
+_MOST = 64
+
+
+class Capability(IntEnum):
+    """Those with a use."""
+
+    DAC_OVERRIDE = 1  # cgroups that were delegated belong to their user
+    NET_ADMIN = 12  # traffic classes
+    SYS_RESOURCE = 24  # pressure triggers with short windows
+
+
+class _Header(ctypes.Structure):
+    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+
+
+class _Data(ctypes.Structure):
+    _fields_ = (("effective", ctypes.c_uint32), ("permitted", ctypes.c_uint32), ("inheritable", ctypes.c_uint32))
+
+
+def give_up(keep: frozenset[Capability] = frozenset(Capability)) -> None:
+    """Keep at most these capabilities. Raises `Permanent` where the kernel refuses; without root there is nothing to give up but new privileges."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    _must(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no new privileges")
+    if os.geteuid() != 0:
+        return
+    header, data = _Header(_VERSION_3, 0), (_Data * 2)()
+    _must(libc.capget(ctypes.byref(header), data), "reading capabilities")
+    for number in range(_MOST):
+        if number not in keep and libc.prctl(_PR_CAPBSET_READ, number, 0, 0, 0) == 1:
+            libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)  # may lack CAP_SETPCAP: then no_new_privs has to do
+    for half in range(2):
+        mask = sum(1 << (number - 32 * half) for number in keep if number // 32 == half)
+        data[half].effective &= mask
+        data[half].permitted &= mask
+        data[half].inheritable = 0
+    _must(libc.capset(ctypes.byref(header), data), "giving up capabilities")
+
+
+def _must(status: int, what: str) -> None:
+    if status != 0:
+        raise Permanent(f"{what}: {os.strerror(ctypes.get_errno())}")

@@ -1,0 +1,151 @@
+"""What agent and keeper say to each other over the socket.
+
+Problem: the keeper reads what a process with fewer rights sends it: half a message, a huge one, nonsense. Choice: four bytes of length, then one
+typed JSON message, decoded strictly and bounded before it is read; one answer a request, in order. A descriptor (of a pressure trigger) comes with its
+answer as ancillary data. Limits: one host, one version of both sides; they are installed together.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TypeVar
+
+import msgspec
+
+from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient, Unsupported
+from cotenant.model.knob import GiveBack, Lease, LeaseAnswer, SetKnob, Target, Vanished
+
+LENGTH = struct.Struct(">I")
+MOST_REQUEST_BYTES = 1 << 20
+MOST_REPLY_BYTES = 16 << 20  # all leases at once
+MOST_IN_ONE = 512  # wishes, targets
+
+
+class Hold(msgspec.Struct, tag_field="ask", tag="hold", frozen=True):
+    """Answered by `Answers`."""
+
+    wishes: tuple[SetKnob, ...]
+
+
+class End(msgspec.Struct, tag_field="ask", tag="give back", frozen=True):
+    """Answered by `Answers`."""
+
+    requests: tuple[GiveBack, ...]
+
+
+class List(msgspec.Struct, tag_field="ask", tag="leases", frozen=True):
+    """Answered by `Leases`."""
+
+
+class Read(msgspec.Struct, tag_field="ask", tag="read", frozen=True):
+    """The canonical values that stand, of knobs that only root may read. Answered by `Values`."""
+
+    targets: tuple[Target, ...]
+
+
+class Trigger(msgspec.Struct, tag_field="ask", tag="trigger", frozen=True):
+    """A pressure trigger. Answered by `Granted`, with its descriptor. `group` None: the host."""
+
+    group: str | None
+    resource: str
+    stall_us: int
+    window_us: int
+    full: bool = False
+
+
+Request = Hold | End | List | Read | Trigger
+
+
+class Answers(msgspec.Struct, tag_field="told", tag="answers", frozen=True):
+    """In the order of the request."""
+
+    answers: tuple[LeaseAnswer, ...]
+
+
+class Leases(msgspec.Struct, tag_field="told", tag="leases", frozen=True):
+    """All that are not over."""
+
+    leases: tuple[Lease, ...]
+
+
+class Values(msgspec.Struct, tag_field="told", tag="values", frozen=True):
+    """In the order of the request; None where it could not be read."""
+
+    values: tuple[str | None, ...]
+
+
+class Granted(msgspec.Struct, tag_field="told", tag="trigger", frozen=True):
+    """The window that the kernel took."""
+
+    window_us: int
+
+
+class Refused(msgspec.Struct, tag_field="told", tag="refused", frozen=True):
+    """The request as a whole was not carried out. `kind`: the name of the error."""
+
+    kind: str
+    detail: str
+    field: str = ""
+    value: str = ""
+    needs: str = ""
+
+
+Reply = Answers | Leases | Values | Granted | Refused
+
+_T = TypeVar("_T")
+_REQUEST: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
+_REPLY: msgspec.json.Decoder[Reply] = msgspec.json.Decoder(Reply)
+
+
+def frame(message: Request | Reply) -> bytes:
+    """With its length. Raises `InvalidInput` for a name that is no Unicode text."""
+    try:
+        data = msgspec.json.encode(message)
+    except UnicodeEncodeError as error:
+        raise InvalidInput("message", type(message).__name__, "names in UTF-8") from error
+    return LENGTH.pack(len(data)) + data
+
+
+def request(data: bytes) -> Request:
+    """Raises `InvalidInput`."""
+    asked = _decode(data, _REQUEST)
+    items = {Hold: "wishes", End: "requests", Read: "targets"}.get(type(asked))
+    if items is not None and len(getattr(asked, items)) > MOST_IN_ONE:
+        raise InvalidInput(items, len(getattr(asked, items)), f"at most {MOST_IN_ONE} in one message")
+    return asked
+
+
+def reply(data: bytes) -> Reply:
+    """Raises `InvalidInput`."""
+    return _decode(data, _REPLY)
+
+
+def _decode(data: bytes, decoder: msgspec.json.Decoder[_T]) -> _T:
+    try:
+        return decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput("message", data[:40].decode("utf-8", "replace"), "a request or reply", str(error)) from error
+
+
+def refusal(error: CotenantError) -> Refused:
+    """An error as a reply."""
+    if isinstance(error, InvalidInput):
+        return Refused("InvalidInput", error.expected, error.field, str(error.value)[:200], error.hint)
+    if isinstance(error, Unsupported):
+        return Refused("Unsupported", str(error), error.feature, needs=error.needs)
+    return Refused(type(error).__name__, str(error))
+
+
+def error_of(refused: Refused) -> CotenantError:
+    """A reply as the error that it was."""
+    match refused.kind:
+        case "InvalidInput":
+            return InvalidInput(refused.field, refused.value, refused.detail, refused.needs)
+        case "Unsupported":
+            return Unsupported(refused.field, refused.needs)
+        case "Vanished":
+            return Vanished(refused.detail)
+        case "Transient":
+            return Transient(refused.detail)
+        case _:
+            return Permanent(refused.detail)

@@ -1,0 +1,94 @@
+"""What this machine lets an agent measure and turn, and for each thing that it does not, what it would take.
+
+Problem: "it does nothing on my nodes" is mostly a controller that is not mounted or a kernel option; nobody finds that in a log. Choice: one list, asked
+of the drivers themselves, so that it says what they would say. Limits: knobs are not tried by turning them; the eBPF program is loaded for a moment.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from cotenant.drivers.cgroup.counters import CgroupReader
+from cotenant.drivers.cgroup.knobs import CgroupKnobs
+from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.ebpf.runqueue import RunQueue
+from cotenant.drivers.proc.schedstat import RunDelayReader
+from cotenant.model.errors import Unsupported
+from cotenant.model.knob import Knob, Scope
+
+MEASURE, TURN = "measure", "turn"
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """One thing that an agent does. `needs` is empty where this machine has it."""
+
+    kind: str  # MEASURE or TURN
+    what: str
+    needs: str = ""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether this machine has it."""
+        return not self.needs
+
+
+def capabilities(layout: Layout) -> tuple[Capability, ...]:
+    """All, in the order to be shown."""
+    return (*_measured(layout), *_turned(layout))
+
+
+def _measured(layout: Layout) -> list[Capability]:
+    with CgroupReader(layout) as reader:
+        reader.read(("",))
+        lacking = reader.gaps()
+    found = [Capability(MEASURE, "CPU, memory, I/O and tasks of groups")] if not lacking else []
+    found += [Capability(MEASURE, gap.what, gap.needs) for gap in lacking]
+    has_pressure = os.access("/proc/pressure/cpu", os.R_OK)
+    found.append(
+        Capability(MEASURE, "pressure (PSI)", "" if has_pressure else "a kernel with CONFIG_PSI, and psi=1 at boot")
+    )
+    try:
+        RunDelayReader(layout).close()
+        found.append(Capability(MEASURE, "run delay by schedstat"))
+    except Unsupported as error:
+        found.append(Capability(MEASURE, "run delay by schedstat", error.needs))
+    found.append(_run_queue(layout))
+    counter = Path("/sys/bus/event_source/devices/cpu").exists()
+    found.append(
+        Capability(MEASURE, "cycles and instructions (CPI)", "" if counter else "a hardware performance counter")
+    )
+    gpus = any(Path("/dev").glob("nvidia[0-9]*"))
+    found.append(Capability(MEASURE, "NVIDIA accelerators", "" if gpus else "an NVIDIA driver with its devices"))
+    return found
+
+
+def _run_queue(layout: Layout) -> Capability:
+    what = "who runs while whom waits, by eBPF"
+    tree = layout.by_controller.get("cpu") or layout.unified
+    if tree is None:
+        return Capability(MEASURE, what, "the cpu controller")
+    if os.geteuid() != 0:
+        return Capability(MEASURE, what, "root, or CAP_BPF and CAP_PERFMON")
+    try:
+        # Only the kernel can say whether it takes the program; it is out again at once.
+        RunQueue(tree.path, tree.version).close()
+    except Unsupported as error:
+        return Capability(MEASURE, what, error.needs)
+    return Capability(MEASURE, what)
+
+
+def _turned(layout: Layout) -> list[Capability]:
+    with CgroupKnobs(layout) as knobs:
+        found = []
+        for knob in Knob:
+            if knob.scope is Scope.CGROUP:
+                gap = knobs.supported(knob)
+                found.append(Capability(TURN, knob.value, gap.needs if gap else ""))
+    has_resctrl = Path("/sys/fs/resctrl/schemata").exists()
+    found.append(
+        Capability(TURN, "cache and memory bandwidth", "" if has_resctrl else "resctrl mounted, on a CPU that has it")
+    )
+    return found

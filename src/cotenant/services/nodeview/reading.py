@@ -1,0 +1,84 @@
+"""The machine and its groups over an interval, read by the command itself.
+
+Problem: who asks what a node does must get an answer where no agent runs. Choice: the agent's own sensor and its own arithmetic of rates over two
+samples; the groups are those that exist, the busiest first. Limits: what the agent alone knows (classes, objectives, why) is not there.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from time import monotonic_ns, time
+
+from cotenant.drivers.cgroup.counters import CgroupReader
+from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.sensor import NodeSensor
+from cotenant.drivers.cgroup.tree import Groups
+from cotenant.drivers.gpu.nvml import working_reader
+from cotenant.drivers.proc.host import HostReader
+from cotenant.drivers.proc.schedstat import RunDelayReader
+from cotenant.engine.rates import Rates
+from cotenant.model.counters import Gap, GpuCounters
+from cotenant.model.errors import CotenantError, Unsupported
+from cotenant.model.node_state import GroupUse, HostUse
+
+MOST_GROUPS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One interval. `more`: there are groups beyond those read."""
+
+    interval_us: int
+    host: HostUse
+    groups: tuple[GroupUse, ...]  # the busiest first
+    gaps: tuple[Gap, ...]
+    more: bool
+    gpus: tuple[GpuCounters, ...] = ()
+
+
+class NodeLooker:
+    """Reads the node again and again; each `look` covers the time since the one before. Use as a context."""
+
+    def __init__(self, layout: Layout, below: str = "") -> None:
+        self._layout = layout
+        self._below = below
+        self._open = ExitStack()
+        self._rates = Rates()
+        self._gaps: list[Gap] = []
+
+    def __enter__(self) -> NodeLooker:
+        self._groups = self._open.enter_context(Groups(self._layout))
+        self._reader = self._open.enter_context(CgroupReader(self._layout))
+        self._host = HostReader()
+        self._open.callback(self._host.close)
+        delays = None
+        try:
+            delays = RunDelayReader(self._layout)
+            self._open.callback(delays.close)
+        except Unsupported as error:
+            self._gaps.append(Gap("run delay", error.needs))
+        gpus = None
+        try:
+            gpus = working_reader()
+            self._open.callback(gpus.close)
+        except CotenantError as error:
+            self._gaps.append(Gap("accelerators", error.needs if isinstance(error, Unsupported) else str(error)))
+        clock = lambda: monotonic_ns() // 1000  # noqa: E731
+        self._sensor = NodeSensor(self._reader, self._host, clock, time, delays, accelerators=gpus)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def look(self) -> Look | None:
+        """What happened since the last look; None where no time has passed. The first has levels only."""
+        walk = self._groups.walk(self._below, MOST_GROUPS)
+        sample = self._sensor.sample(walk.groups)
+        rates = self._rates.advance(sample)
+        if rates is None:
+            return None
+        groups = sorted(rates.groups.values(), key=lambda use: (-(use.cpu_m or 0), use.group))
+        # A gap is told once, in the first words that told it.
+        gaps = tuple({gap.what: gap for gap in (*sample.gaps, *self._gaps)}.values())
+        return Look(rates.interval_us, rates.host, tuple(groups), gaps, walk.cut, sample.gpus)

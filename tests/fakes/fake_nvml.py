@@ -1,0 +1,118 @@
+"""NVML as an object, after pynvml's functions and error numbers, with GPUs that a test turns as it likes."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+
+class NVMLError(Exception):
+    def __init__(self, value: int) -> None:
+        self.value = value
+        super().__init__(f"NVML error {value}")
+
+
+@dataclass
+class Gpu:
+    uuid: str
+    name: str = "NVIDIA H100 80GB HBM3"
+    total: int = 80 << 30
+    used: int = 0
+    percent: int = 0
+    uncorrected: int = 0
+    rows: tuple[int, int, int, int] = (0, 0, 0, 0)
+    compute: list[tuple[int, int | None]] = field(default_factory=list)
+    graphics: list[tuple[int, int | None]] = field(default_factory=list)
+    fails: dict[str, int] = field(default_factory=dict)  # function's name without the prefix -> error
+
+
+class FakeNvml:
+    NVMLError = NVMLError
+    NVML_ERROR_UNINITIALIZED = 1
+    NVML_ERROR_NOT_SUPPORTED = 3
+    NVML_ERROR_NO_PERMISSION = 4
+    NVML_ERROR_DRIVER_NOT_LOADED = 9
+    NVML_ERROR_TIMEOUT = 10
+    NVML_ERROR_LIBRARY_NOT_FOUND = 12
+    NVML_ERROR_FUNCTION_NOT_FOUND = 13
+    NVML_ERROR_GPU_IS_LOST = 15
+    NVML_ERROR_UNKNOWN = 999
+    NVML_MEMORY_ERROR_TYPE_UNCORRECTED = 1
+    NVML_VOLATILE_ECC = 0
+    nvmlEventTypeXidCriticalError = 8  # noqa: N815
+
+    def __init__(self, *gpus: Gpu, starts: int = 0, listens: bool = True) -> None:
+        self.gpus = list(gpus)
+        self.starts = starts  # the error that nvmlInit gives; 0 = none
+        self.listens = listens
+        self.running = 0
+        self.events: deque[tuple[Gpu, int]] = deque()
+
+    def _said(self, gpu: Gpu, what: str) -> None:
+        if self.running == 0:
+            raise NVMLError(self.NVML_ERROR_UNINITIALIZED)
+        if what in gpu.fails:
+            raise NVMLError(gpu.fails[what])
+
+    def nvmlInit(self) -> None:  # noqa: N802
+        if self.starts:
+            raise NVMLError(self.starts)
+        self.running += 1
+
+    def nvmlShutdown(self) -> None:  # noqa: N802
+        self.running -= 1
+
+    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+        return len(self.gpus)
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> Gpu:  # noqa: N802
+        self._said(self.gpus[index], "HandleByIndex")
+        return self.gpus[index]
+
+    def nvmlDeviceGetUUID(self, gpu: Gpu) -> bytes:  # noqa: N802
+        return gpu.uuid.encode()
+
+    def nvmlDeviceGetName(self, gpu: Gpu) -> str:  # noqa: N802
+        return gpu.name
+
+    def nvmlDeviceGetMemoryInfo(self, gpu: Gpu) -> Any:  # noqa: N802
+        self._said(gpu, "MemoryInfo")
+        return SimpleNamespace(total=gpu.total, used=gpu.used, free=gpu.total - gpu.used)
+
+    def nvmlDeviceGetUtilizationRates(self, gpu: Gpu) -> Any:  # noqa: N802
+        self._said(gpu, "UtilizationRates")
+        return SimpleNamespace(gpu=gpu.percent, memory=0)
+
+    def nvmlDeviceGetTotalEccErrors(self, gpu: Gpu, kind: int, counter: int) -> int:  # noqa: N802
+        self._said(gpu, "TotalEccErrors")
+        assert (kind, counter) == (self.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, self.NVML_VOLATILE_ECC)
+        return gpu.uncorrected
+
+    def nvmlDeviceGetRemappedRows(self, gpu: Gpu) -> tuple[int, int, int, int]:  # noqa: N802
+        self._said(gpu, "RemappedRows")
+        return gpu.rows
+
+    def nvmlDeviceGetComputeRunningProcesses(self, gpu: Gpu) -> list[Any]:  # noqa: N802
+        self._said(gpu, "ComputeRunningProcesses")
+        return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in gpu.compute]
+
+    def nvmlDeviceGetGraphicsRunningProcesses(self, gpu: Gpu) -> list[Any]:  # noqa: N802
+        self._said(gpu, "GraphicsRunningProcesses")
+        return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in gpu.graphics]
+
+    def nvmlEventSetCreate(self) -> object:  # noqa: N802
+        if not self.listens:
+            raise NVMLError(self.NVML_ERROR_NOT_SUPPORTED)
+        return object()
+
+    def nvmlDeviceRegisterEvents(self, gpu: Gpu, kinds: int, events: object) -> None:  # noqa: N802
+        assert kinds == self.nvmlEventTypeXidCriticalError
+
+    def nvmlEventSetWait_v2(self, events: object, timeout_ms: int) -> Any:  # noqa: N802
+        assert timeout_ms == 0
+        if not self.events:
+            raise NVMLError(self.NVML_ERROR_TIMEOUT)
+        gpu, xid = self.events.popleft()
+        return SimpleNamespace(device=gpu, eventData=xid)

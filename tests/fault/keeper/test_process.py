@@ -1,0 +1,244 @@
+"""The keeper as a process, over folders that look like cgroups: killed, stopped in the middle, started twice, with a spoilt file or a full disk."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fakes.cgroup_trees import CgroupTrees
+from tests.fakes.keeper_process import KeeperProcess
+
+from cotenant.drivers.leasefile.audit import changes
+from cotenant.drivers.leasefile.file import NAME
+from cotenant.model.knob import Knob, LeaseState, SetKnob, Target
+from cotenant.model.node_decision import Reason
+from cotenant.services.keeper.client import KeeperClient
+from cotenant.services.keeper.opening import left_in, put_back
+
+pytestmark = pytest.mark.slow
+REASON = Reason("test", "because")
+GROUPS = [f"be/{number}" for number in range(40)]
+
+
+@pytest.fixture
+def trees(tmp_path: Path) -> CgroupTrees:
+    trees = CgroupTrees(tmp_path / "tree", "v2")
+    for group in GROUPS:
+        trees.add(group)
+    return trees
+
+
+@pytest.fixture
+def start(trees: CgroupTrees, tmp_path: Path) -> Iterator[Callable[..., KeeperProcess]]:
+    started: list[KeeperProcess] = []
+
+    def start(*arguments: str, state: Path = tmp_path / "state") -> KeeperProcess:
+        process = KeeperProcess(state, ["be"], "--cgroup-root", str(trees.root), *arguments)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.__exit__()
+
+
+def standing(trees: CgroupTrees) -> dict[str, str]:
+    """But for line feeds at the end, which kernels add by themselves."""
+    return {
+        str(path.relative_to(trees.root)): path.read_text().strip() for path in trees.root.rglob("*") if path.is_file()
+    }
+
+
+def quotas(groups: list[str] = GROUPS, ttl_us: int = 600_000_000) -> list[SetKnob]:
+    return [SetKnob(Target(group, Knob.CPU_MAX), "20000 100000", REASON, ttl_us) for group in groups]
+
+
+def with_agent(keeper: KeeperProcess, use: Callable[[KeeperClient], Coroutine[Any, Any, Any]]) -> Any:
+    async def whole() -> Any:
+        client = KeeperClient(keeper.path)
+        try:
+            return await use(client)
+        finally:
+            await client.close()
+
+    return asyncio.run(whole())
+
+
+def held(keeper: KeeperProcess, wishes: list[SetKnob]) -> set[LeaseState]:
+    return {answer.state for answer in with_agent(keeper, lambda agent: agent.hold(wishes))}
+
+
+def test_killed_while_it_holds_and_started_again_everything_is_back_before_it_serves(
+    trees: CgroupTrees, start: Callable[..., KeeperProcess], tmp_path: Path
+) -> None:
+    before = standing(trees)
+    first = start().ready()
+    assert held(first, quotas()) == {LeaseState.HELD}
+    first.kill()
+    assert standing(trees) != before
+    left = left_in(tmp_path / "state")
+    assert (len(left.leases), left.keeper) == (40, None)
+    start().ready()
+    assert standing(trees) == before
+    assert left_in(tmp_path / "state").leases == ()
+
+
+def test_what_a_dead_keeper_left_can_be_put_back_by_hand_but_not_beside_a_living_one(
+    trees: CgroupTrees, start: Callable[..., KeeperProcess], tmp_path: Path
+) -> None:
+    before = standing(trees)
+    keeper = start().ready()
+    held(keeper, quotas())
+    assert left_in(tmp_path / "state").keeper == keeper.process.pid
+    with pytest.raises(Exception, match=f"process {keeper.process.pid}"):
+        put_back(tmp_path / "state", trees.root)
+    keeper.kill()
+    done = put_back(tmp_path / "state", trees.root)
+    assert {answer.state for answer in done.answers} == {LeaseState.RESTORED}
+    assert done.faults == ()
+    assert standing(trees) == before
+
+
+def test_an_agent_that_dies_loses_its_leases_when_they_run_out(
+    trees: CgroupTrees, start: Callable[..., KeeperProcess]
+) -> None:
+    before = standing(trees)
+    keeper = start().ready()
+    agent = os.fork()
+    if agent == 0:
+        held(keeper, quotas(ttl_us=700_000))
+        os._exit(0 if standing(trees) != before else 1)
+    _, status = os.waitpid(agent, 0)
+    assert status == 0
+
+    async def until_none(client: KeeperClient) -> None:
+        async with asyncio.timeout(20):
+            while await client.leases():
+                await asyncio.sleep(0.02)
+
+    with_agent(keeper, until_none)
+    assert standing(trees) == before
+
+
+def test_stopped_in_the_middle_of_batches_it_gives_everything_back(
+    trees: CgroupTrees, start: Callable[..., KeeperProcess]
+) -> None:
+    before = standing(trees)
+    keeper = start().ready()
+
+    async def press(client: KeeperClient) -> None:
+        pressing = [asyncio.create_task(KeeperClient(keeper.path).hold(quotas())) for _ in range(6)]
+        await pressing[0]
+        keeper.process.terminate()
+        await asyncio.gather(*pressing, return_exceptions=True)
+
+    with_agent(keeper, press)
+    assert keeper.ends() == 0
+    assert standing(trees) == before
+    assert not keeper.path.exists()
+
+
+def test_a_second_keeper_on_the_same_folder_is_refused_and_the_first_goes_on(
+    start: Callable[..., KeeperProcess],
+) -> None:
+    first = start().ready()
+    second = start()
+    assert second.ends() == 1
+    assert f"another keeper (process {first.process.pid})" in second.said()
+    assert held(first, quotas()) == {LeaseState.HELD}
+
+
+def test_a_spoilt_state_file_stops_one_start_after_what_can_be_read_is_back(
+    trees: CgroupTrees, start: Callable[..., KeeperProcess], tmp_path: Path
+) -> None:
+    before = standing(trees)
+    first = start().ready()
+    held(first, quotas())
+    first.kill()
+    path = tmp_path / "state" / NAME
+    lines = path.read_bytes().split(b"\n")
+    lines[1] = lines[1].replace(b'"raw_before":', b'"raw_after":')  # be/0 is INTENDED here, and HELD further down
+    path.write_bytes(b"\n".join(lines))
+    second = start()
+    assert second.ends() == 2
+    assert "raw_before" in second.said()
+    assert "leases.bad-1" in second.said()
+    assert standing(trees) == before
+    start().ready()
+    assert left_in(tmp_path / "state").aside == (tmp_path / "state" / "leases.bad-1",)
+
+
+def test_a_dry_run_answers_and_records_and_turns_nothing(
+    trees: CgroupTrees, start: Callable[..., KeeperProcess], tmp_path: Path
+) -> None:
+    before = standing(trees)
+    keeper = start("--dry-run").ready()
+    assert held(keeper, quotas()) == {LeaseState.HELD}
+    assert standing(trees) == before
+    assert len(changes(tmp_path / "state")) == 40
+    assert keeper.terminate() == 0
+
+
+def test_bad_arguments_are_one_line(start: Callable[..., KeeperProcess], tmp_path: Path) -> None:
+    for number, (argument, value, expected) in enumerate(
+        [
+            ("--knob", "cpu.maximum", "--knob: cpu.maximum: expected one of cpu.max"),
+            ("--allow-user", "nobody-at-all", "a user's name or number"),
+            ("--longest-ttl-s", "0", "1 to 86400 seconds"),
+            ("--log-level", "loud", "debug, info"),
+            ("--root", "/", "a group below the tree's root"),
+        ]
+    ):
+        process = start(argument, value, state=tmp_path / f"state-{number}")
+        assert process.ends() == 2
+        assert expected in process.said()
+        assert process.said().count("\n") == 1
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 64 KiB."""
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "cotenant-test", str(folder)], capture_output=True, check=False
+    )
+    if made.returncode != 0:
+        pytest.skip(f"no small disk can be mounted here: {made.stderr.decode().strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_with_a_full_disk_nothing_new_is_turned_and_everything_held_still_comes_back(
+    trees: CgroupTrees, start: Callable[..., KeeperProcess], tiny: Path
+) -> None:
+    before = standing(trees)
+    keeper = start(state=tiny / "state").ready()
+    assert held(keeper, quotas(GROUPS[:5])) == {LeaseState.HELD}
+    with (tiny / "filler").open("wb", buffering=0) as filler:
+        try:
+            while filler.write(b"x" * 512):
+                pass
+        except OSError:
+            pass
+    some_held = standing(trees)
+    answers = with_agent(keeper, lambda agent: agent.hold(quotas(GROUPS)))
+    assert [answer.state for answer in answers[:5]] == [LeaseState.HELD] * 5
+    assert {answer.state for answer in answers[5:]} == {LeaseState.REFUSED}
+    assert "cannot be written down" in answers[-1].detail
+    assert standing(trees) == some_held
+    keeper.kill()
+    again = start(state=tiny / "state").ready()  # on the disk that is still full
+    assert standing(trees) == before
+    assert held(again, quotas()) == {LeaseState.REFUSED}
+    (tiny / "filler").unlink()
+    assert held(again, quotas()) == {LeaseState.HELD}
+    assert again.terminate() == 0
+    assert standing(trees) == before

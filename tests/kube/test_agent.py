@@ -1,0 +1,242 @@
+"""The node's agent and an API server: NodeMetric as others read it, the pods of its node, evictions that respect budgets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cotenant.drivers.kube.access import load_access
+from cotenant.drivers.kube.client import Client
+from cotenant.engine.node_report import Aggregate, NodeUsage, PodUsage, Summary
+from cotenant.model.node_decision import EvictPod, Reason
+from cotenant.model.node_pod import NodeContainer, NodePod, Phase
+from cotenant.model.qos import PriorityClass, QoSClass
+from cotenant.services.agent.cluster import ClusterPods
+from cotenant.services.agent.evicting import Evictions
+from cotenant.services.agent.nodemetric import NodeMetricWriter
+
+CRD = Path(__file__).parents[2] / "deploy" / "node" / "nodemetric-crd.yaml"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
+POD = NodePod("u1", "shop", "web", "kubepods/podu1", qos=QoSClass.LS, priority_class=PriorityClass.PROD)
+USAGE = NodeUsage(
+    at_us=0,
+    cpu_m=1500,
+    memory_bytes=3 << 30,
+    system_cpu_m=200,
+    system_memory_bytes=None,
+    node=tuple(Aggregate(s * 1_000_000, Summary(1500, 1400, 1800, 1900, 2500), None) for s in (300, 300, 600)),
+    system=tuple(Aggregate(s * 1_000_000, None, None) for s in (300, 300, 600)),
+    pods=(PodUsage(POD, 900, 1 << 30), PodUsage(replace(POD, name="new"), None, None)),
+    applications=(PodUsage(replace(POD, namespace="host", name="ntp"), 10, None),),
+)
+
+
+def with_client(kube: Any, scenario: Callable[[Client], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with Client(load_access(kube.kubeconfig), qps=1000, burst=1000, in_flight=4) as client:
+            await scenario(client)
+
+    asyncio.run(run())
+
+
+@pytest.fixture
+def node_metric_kind(kube: Any) -> Iterator[None]:
+    """The kind as deploy/node has it, unless the cluster has it already."""
+    made = kube.request("GET", f"{CRDS}/nodemetrics.slo.koordinator.sh").code == 404
+    if made:
+        kube.create(CRDS, yaml.safe_load(CRD.read_text()))
+        kube.eventually(METRICS, lambda answer: answer.get("kind") == "NodeMetricList")
+    yield
+    if made:
+        kube.request("DELETE", f"{CRDS}/nodemetrics.slo.koordinator.sh")
+        kube.eventually(METRICS, lambda answer: "items" not in answer)
+
+
+def test_a_node_metric_is_made_and_says_what_is_used(kube: Any, node: str, node_metric_kind: None) -> None:
+    asked: list[tuple[int, ...]] = []
+
+    def usage(windows_us: Any) -> NodeUsage:
+        asked.append(tuple(windows_us))
+        return USAGE
+
+    async def scenario(client: Client) -> None:
+        writer = NodeMetricWriter(client, node, usage, lambda: 1_700_000_000.0, 60.0)
+        assert await writer.write(), writer.said
+        assert writer.period_s == 60.0
+
+    with_client(kube, scenario)
+    assert asked == [(300_000_000, 300_000_000, 600_000_000, 1_800_000_000)]
+    status = kube.get(f"{METRICS}/{node}")["status"]
+    assert status["updateTime"] == "2023-11-14T22:13:20Z"
+    metric = status["nodeMetric"]
+    assert metric["nodeUsage"] == {"resources": {"cpu": "1500m", "memory": "3Gi"}}
+    assert metric["systemUsage"] == {"resources": {"cpu": "200m"}}
+    assert [each["duration"] for each in metric["aggregatedNodeUsages"]] == ["5m0s", "10m0s"]
+    assert metric["aggregatedNodeUsages"][0]["usage"]["p99"] == {"resources": {"cpu": "2500m"}}
+    assert set(metric["aggregatedNodeUsages"][0]["usage"]) == {"avg", "p50", "p90", "p95", "p99"}
+    assert metric["aggregatedSystemUsages"] == []
+    assert status["podsMetric"] == [
+        {
+            "namespace": "shop",
+            "name": "web",
+            "podUsage": {"resources": {"cpu": "900m", "memory": "1Gi"}},
+            "priority": "koord-prod",
+            "qos": "LS",
+        }
+    ]
+    assert status["hostApplicationMetric"][0]["name"] == "host/ntp"
+    kube.delete(f"{METRICS}/{node}")
+
+
+def test_the_spec_of_a_node_metric_says_how_often_and_over_what(kube: Any, node: str, node_metric_kind: None) -> None:
+    policy = {
+        "aggregateDurationSeconds": 120,
+        "reportIntervalSeconds": 15,
+        "nodeAggregatePolicy": {"durations": ["1m0s", "nonsense", "1h0m0s"]},
+    }
+    asked: list[tuple[int, ...]] = []
+
+    def usage(windows_us: Any) -> NodeUsage:
+        asked.append(tuple(windows_us))
+        return USAGE
+
+    async def scenario(client: Client) -> None:
+        writer = NodeMetricWriter(client, node, usage, lambda: 1_700_000_000.0, 60.0)
+        assert await writer.write(), writer.said
+        assert writer.period_s == 15.0
+
+    body = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": {"name": node}}
+    kube.create(METRICS, {**body, "spec": {"metricCollectPolicy": policy}})
+    with_client(kube, scenario)
+    assert asked == [(120_000_000, 60_000_000, 3_600_000_000)]
+    assert kube.get(f"{METRICS}/{node}")["spec"]["metricCollectPolicy"] == policy
+    kube.delete(f"{METRICS}/{node}")
+
+
+def test_a_cluster_without_the_kind_is_told_once(kube: Any, node: str, caplog: pytest.LogCaptureFixture) -> None:
+    if kube.request("GET", METRICS).code != 404:
+        pytest.skip("this cluster has the kind")
+
+    async def scenario(client: Client) -> None:
+        writer = NodeMetricWriter(client, node, lambda windows_us: USAGE, lambda: 1_700_000_000.0, 60.0)
+        assert not await writer.write()
+        assert not await writer.write()
+        assert (writer.written, writer.failures) == (0, 2)
+
+    with_client(kube, scenario)
+    assert sum("is not written" in record.message for record in caplog.records) == 1
+
+
+class Groups:
+    """The groups that kubelet made."""
+
+    def __init__(self, *pods: NodePod) -> None:
+        self.found = pods
+
+    async def pods(self) -> tuple[NodePod, ...]:
+        return self.found
+
+
+def test_pods_of_the_node_have_what_the_server_declares(
+    kube: Any, node: str, pods: str, namespace: str, make_pod: Any
+) -> None:
+    body = make_pod("web", nodeName=node)
+    body["metadata"]["labels"]["koordinator.sh/qosClass"] = "LS"
+    body["metadata"]["annotations"] = {"cotenant.io/tenant": "shop", "cotenant.io/objective-p99-ms": "2.5"}
+    resources = {"requests": {"cpu": "250m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}}
+    body["spec"]["containers"][0]["resources"] = resources
+    made = kube.create(pods, body)
+    kube.create(pods, make_pod("elsewhere"))
+    uid = made["metadata"]["uid"]
+    group = NodePod(uid, "", uid, f"kubepods/pod{uid}", containers=(NodeContainer("c", "kubepods/c"),))
+    orphan = NodePod("other", "", "other", "kubepods/podother")
+
+    async def scenario(client: Client) -> None:
+        news = asyncio.Event()
+        source = ClusterPods(client, node, Groups(group, orphan), news.set)
+        before, _ = await source.pods()
+        assert before == group  # before the first list: by its group alone
+        watching = asyncio.create_task(source.run())
+        async with asyncio.timeout(20):
+            while (await source.pods())[0].name != "web":
+                await news.wait()
+                news.clear()
+        found, other = await source.pods()
+        assert other.uid == "other"
+        assert (found.key, found.group, found.qos, found.tenant) == (
+            f"{namespace}/web",
+            group.group,
+            QoSClass.LS,
+            "shop",
+        )
+        assert found.objective_p99_us == 2500
+        assert (found.cpu_request_m, found.memory_request_bytes) == (250, 64 << 20)
+        assert found.containers[0].memory_limit_bytes == 128 << 20
+        assert found.phase is Phase.RUNNING
+        kube.request("DELETE", f"{pods}/web?gracePeriodSeconds=30")
+        async with asyncio.timeout(20):
+            while (await source.pods())[0].phase is not Phase.TERMINATING:
+                await news.wait()
+                news.clear()
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+
+    with_client(kube, scenario)
+    kube.request("DELETE", f"{pods}/web", query={"gracePeriodSeconds": "0"})
+
+
+def test_an_eviction_respects_budgets_and_hits_only_its_pod(
+    kube: Any, node: str, pods: str, namespace: str, make_pod: Any
+) -> None:
+    made = kube.create(pods, make_pod("job", nodeName=node))
+    ready = {
+        "phase": "Running",
+        "conditions": [{"type": "Ready", "status": "True"}],
+    }  # budgets do not cover pending pods
+    kube.patch(f"{pods}/job/status", {"status": ready})
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "none"},
+        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "job"}}},
+    }
+    budgets = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
+    kube.create(budgets, budget)
+
+    def asked(uid: str) -> EvictPod:
+        return EvictPod(uid, f"{namespace}/job", Reason("memory-eviction", "memory is short"))
+
+    async def scenario(client: Client) -> None:
+        evictions = Evictions(client)
+        accepted, said = await evictions.evict(asked(made["metadata"]["uid"]))
+        assert not accepted
+        assert said.startswith("not now")
+        kube.delete(f"{budgets}/none")
+        accepted, said = await evictions.evict(asked("00000000-0000-0000-0000-000000000000"))
+        assert not accepted
+        assert "409" in said
+        accepted, said = await evictions.evict(asked(made["metadata"]["uid"]))
+        assert accepted, said
+
+    with_client(kube, scenario)
+
+
+def test_without_a_cluster_and_without_leave_to_kill_nobody_is_evicted() -> None:
+    async def scenario() -> None:
+        killed: list[str] = []
+        plain = EvictPod("group:batch/one", "jobs/one", Reason("r", "x"))
+        assert not (await Evictions().evict(plain))[0]
+        assert not (await Evictions().evict(replace(plain, uid="u1")))[0]
+        assert not (await Evictions(None, killed.append, ("other",)).evict(plain))[0]
+        assert killed == []
+        assert (await Evictions(None, killed.append, ("batch",)).evict(plain))[0]
+        assert killed == ["batch/one"]
+
+    asyncio.run(scenario())

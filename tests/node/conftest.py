@@ -1,0 +1,47 @@
+"""Real cgroups of this machine, in groups of the tests' own. Skipped, with the reason, where there are none or they may not be made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from cotenant.drivers.cgroup.layout import Layout, detect
+from cotenant.drivers.cgroup.tree import Groups
+from cotenant.model.errors import CotenantError
+
+
+@pytest.fixture(scope="session")
+def layout() -> Layout:
+    """This machine's trees."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    try:
+        return detect()
+    except CotenantError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def groups(layout: Layout) -> Iterator[Groups]:
+    """What makes and removes groups."""
+    with Groups(layout) as made:
+        yield made
+
+
+@pytest.fixture
+def group(groups: Groups) -> Iterator[str]:
+    """A group of the test's own, killed and removed afterwards with what is below it."""
+    top = f"cotenant-test-{os.getpid()}"
+    try:
+        groups.make(f"{top}/one")
+    except CotenantError as error:
+        groups.remove(top)
+        pytest.skip(f"no group can be made here: {error}")
+    try:
+        yield f"{top}/one"
+    finally:
+        if groups.exists(top):
+            groups.kill(top)
+        groups.remove(top)

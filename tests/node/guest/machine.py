@@ -1,0 +1,206 @@
+"""A guest that runs tests of this repository on a kernel whose controllers are all on cgroup v2.
+
+Problem: this host may have its controllers on v1, and what v2 does must be seen on a kernel. Choice: QEMU's own emulation (TCG), so that no hardware help
+is needed; the host's root is the guest's, read-only through virtiofs, so that the same Python and the same tests run there; pytest reports each case as
+a line on the second serial port. Virtual time counts instructions (-icount): a busy host makes the guest slower and not its clocks uneven. Limits: amd64,
+Debian's QEMU and virtiofsd; the guest writes nothing but its own /run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.node.guest.kernel import Unavailable, kernel
+
+INSIDE = "COTENANT_IN_GUEST"  # set where tests run in the guest
+RESULTS = "/dev/ttyS1"
+LONGEST_S = 280
+CPUS = 1  # with -icount, Linux 6.1 does not get beyond starting a second one
+MEMORY_MIB = 768
+DISK_BYTES = 64 << 20
+VIRTIOFSD = "/usr/lib/qemu/virtiofsd"
+ROOT = Path(__file__).parents[3]
+
+_INIT = """#!/busybox sh
+/busybox mkdir -p /proc /sys /dev /host
+/busybox mount -t proc proc /proc
+/busybox mount -t devtmpfs dev /dev
+for module in {modules}; do /busybox insmod /$module || echo "no $module"; done
+/busybox mount -t virtiofs -o ro host /host || echo "no root"
+/busybox mount -t proc proc /host/proc
+/busybox mount -t sysfs sys /host/sys
+/busybox mount -t devtmpfs dev /host/dev
+/busybox mount -t tmpfs tmpfs /host/run
+/busybox mount -t cgroup2 cgroup2 /host/sys/fs/cgroup
+/busybox mkdir /host/run/tmp /host/run/lock
+/busybox cp /cases /order /host/run/
+/busybox stty -F /dev/ttyS1 raw 2>/dev/null
+/busybox echo "started" > /dev/ttyS1
+/busybox chroot /host /bin/sh /run/order
+/busybox echo "ended" > /dev/ttyS1
+/busybox sync
+/busybox poweroff -f
+"""
+
+
+_RUN = """cd {root} && exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/run TMPDIR=/run/tmp COTENANT_CACHE=/run/cache {inside}=1 \\
+  PYTHONPATH={root}/src:{root} PYTHONDONTWRITEBYTECODE=1 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 \\
+  {python} -m pytest -p no:cacheprovider -q --color=no @/run/cases
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """How one case went in the guest."""
+
+    outcome: str  # "passed", "failed", "skipped"
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """All that a guest told."""
+
+    cases: dict[str, Case]
+    console: str
+    kernel: str
+    seconds: float
+
+
+def run(cases: list[str]) -> Run:
+    """Boot, run these cases (pytest's node ids, below the repository's root), power off. Raises `Unavailable` where no guest can be had."""
+    qemu, busybox = shutil.which("qemu-system-x86_64"), shutil.which("busybox")
+    for needed, name in (
+        (qemu, "qemu-system-x86"),
+        (busybox, "busybox-static"),
+        (os.path.exists(VIRTIOFSD), "virtiofsd (qemu-system-common)"),
+    ):
+        if not needed:
+            raise Unavailable(f"{name} is not installed")
+    if os.geteuid() != 0:
+        raise Unavailable("virtiofsd needs root")
+    program = Path(str(busybox)).read_bytes()
+    # the loader that a dynamic program names stands right after its headers
+    if b"/ld-linux" in program[:4096]:
+        raise Unavailable("busybox is not static: install busybox-static")
+    chosen = kernel()
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="cotenant-guest-") as name:
+        folder = Path(name)
+        init = _INIT.format(modules=" ".join(path.name for path in chosen.modules))
+        order = _RUN.format(inside=INSIDE, root=shlex.quote(str(ROOT)), python=shlex.quote(sys.executable))
+        files = {
+            "init": (init.encode(), 0o755),
+            "busybox": (program, 0o755),
+            "order": (order.encode(), 0o644),
+            "cases": ("\n".join(cases).encode(), 0o644),
+        }
+        files.update({path.name: (path.read_bytes(), 0o644) for path in chosen.modules})
+        (folder / "initrd").write_bytes(archive(files))
+        with (folder / "disk").open("wb") as disk:
+            disk.truncate(DISK_BYTES)
+        _boot(str(qemu), folder, chosen.image)
+        console = (folder / "console").read_text(errors="replace")
+        told = (folder / "results").read_text(errors="replace")
+    return Run(read_results(told), console, chosen.version, time.monotonic() - started)
+
+
+def _boot(qemu: str, folder: Path, image: Path) -> None:
+    socket, memory = folder / "fs.sock", f"{MEMORY_MIB}M"
+    log = (folder / "log").open("wb")
+    share = subprocess.Popen(
+        [
+            VIRTIOFSD,
+            f"--socket-path={socket}",
+            "-o",
+            "source=/",
+            "-o",
+            "sandbox=chroot",
+            "-o",
+            "cache=always",
+            "--thread-pool-size=1",
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+    )
+    guest = None
+    try:
+        end = time.monotonic() + LONGEST_S
+        while not socket.exists():
+            if share.poll() is not None or time.monotonic() > end:
+                raise Unavailable(f"virtiofsd: {(folder / 'log').read_text(errors='replace')[-300:]}")
+            time.sleep(0.01)
+        guest = subprocess.Popen(
+            [
+                qemu,
+                *("-machine", "q35,memory-backend=mem", "-accel", "tcg,thread=single", "-cpu", "max"),
+                *("-icount", "shift=3,sleep=on", "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"),
+                *("-m", memory, "-object", f"memory-backend-memfd,id=mem,size={memory},share=on", "-smp", str(CPUS)),
+                *("-display", "none", "-nodefaults", "-no-reboot", "-monitor", "none"),
+                *("-serial", f"file:{folder / 'console'}", "-serial", f"file:{folder / 'results'}"),
+                *("-chardev", f"socket,id=fs,path={socket}", "-device", "vhost-user-fs-pci,chardev=fs,tag=host"),
+                *(
+                    "-drive",
+                    f"file={folder / 'disk'},format=raw,if=none,id=disk",
+                    "-device",
+                    "virtio-blk-pci,drive=disk",
+                ),
+                *("-kernel", str(image), "-initrd", str(folder / "initrd")),
+                *(
+                    "-append",
+                    "console=ttyS0 rdinit=/init panic=-1 quiet nokaslr mitigations=off psi=1 cgroup_no_v1=all",
+                ),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+        guest.wait(LONGEST_S)
+    except subprocess.TimeoutExpired:
+        # what it told until now stands; the cases that it did not come to say so
+        with (folder / "console").open("a") as console:
+            console.write(f"\nstopped after {LONGEST_S} s\n")
+    finally:
+        for process in (guest, share):
+            if process is not None:
+                process.kill()
+                process.wait()
+        log.close()
+        if guest is not None and guest.returncode not in (0, -9):
+            with (folder / "console").open("a") as console:
+                console.write((folder / "log").read_text(errors="replace"))
+
+
+def read_results(told: str) -> dict[str, Case]:
+    """The cases in lines of JSON; what a broken line said is lost, and its case with it."""
+    found: dict[str, Case] = {}
+    for line in told.splitlines():
+        if line.startswith("{"):
+            try:
+                said = json.loads(line)
+                found[said["id"]] = Case(said["outcome"], said["said"])
+            except (ValueError, KeyError, TypeError):
+                continue
+    return found
+
+
+def archive(files: dict[str, tuple[bytes, int]]) -> bytes:
+    """A cpio archive in the kernel's "newc" form (Documentation/driver-api/early-userspace/buffer-format.rst)."""
+    parts = []
+    for number, (name, (data, mode)) in enumerate([*files.items(), ("TRAILER!!!", (b"", 0))], start=1):
+        path = name.encode() + b"\0"
+        kind = 0 if name == "TRAILER!!!" else 0o100000
+        fields = (number, kind | mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(path), 0)
+        head = b"070701" + b"".join(b"%08X" % field for field in fields) + path
+        parts += [head, b"\0" * (-len(head) % 4), data, b"\0" * (-len(data) % 4)]
+    return b"".join(parts)

@@ -1,0 +1,232 @@
+"""Experiments on this machine's own cgroups: what they make, and that nothing is left of it, however they end."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+
+from cotenant.drivers.cgroup.layout import detect
+from cotenant.drivers.cgroup.tree import Groups
+from cotenant.model.errors import CotenantError, Permanent
+from cotenant.model.knob import Knob, Target
+from cotenant.services.experiments import harness
+from cotenant.services.experiments.grounds import PREFIX, Grounds, remove, remove_leftovers, why_not
+from cotenant.services.experiments.harness import Judgement, Record, Round, Settings
+from cotenant.services.experiments.outcome import Check
+from cotenant.services.experiments.site import PLANT, Site, in_plant, open_site
+
+LONGEST_S = 60.0
+
+
+def _reason() -> str:
+    try:
+        return str(why_not(detect()) or "")
+    except CotenantError as error:
+        return str(error)
+
+
+pytestmark = pytest.mark.skipif(bool(_reason()), reason=_reason())
+
+
+def folders(name: str) -> list[Path]:
+    """The folders of a top group, in every tree."""
+    return [path for tree in detect().hierarchies if (path := Path(tree.path, name)).exists()]
+
+
+def mine() -> str:
+    return f"{PREFIX}{os.getpid()}"
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    yield
+    left = folders(mine())
+    with Groups(detect()) as groups:
+        remove(groups, mine())
+    assert left == []
+
+
+def until(what: str, is_true: object) -> None:
+    began = monotonic()
+    while not is_true():  # type: ignore[operator]
+        assert monotonic() - began < LONGEST_S, f"waited for {what} in vain"
+        sleep(0.02)
+
+
+def test_groups_stand_in_every_tree_and_are_gone_with_what_runs_in_them() -> None:
+    with open_site() as site:
+        (name,) = site.make_plant("service")
+        child = site.start(name, ["sleep", "1000"])
+        trees = len(folders(mine()))
+        assert trees >= 1
+        assert len(folders(f"{mine()}/{name}")) == trees
+        pid = child.process.pid
+        until("the child to be in all trees", lambda: _groups_of(pid, name) == trees)
+        assert site.grounds.knobs.read(Target(site.grounds.path(PLANT), Knob.CPUSET_CPUS)) == str(site.plant_cpu)
+        until("the child to be what it shall be", lambda: Path(f"/proc/{pid}/comm").read_text() == "sleep\n")
+    assert folders(mine()) == []
+    assert child.process.poll() is not None
+
+
+def _groups_of(pid: int, name: str) -> int:
+    wanted = f"/{mine()}/{name}"
+    lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+    return sum(line.split(":", 2)[2] == wanted for line in lines)
+
+
+def test_an_error_leaves_nothing() -> None:
+    def fail() -> None:
+        with open_site() as site:
+            site.start(site.make_plant("service")[0], ["sleep", "1000"])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert folders(mine()) == []
+
+
+def test_a_child_that_ends_by_itself_is_an_error_with_its_last_words() -> None:
+    with open_site() as site:
+        (name,) = site.make_plant("service")
+        site.start(name, ["/bin/sh", "-c", "echo first >&2; echo no such thing >&2; exit 3"], "teller")
+        with pytest.raises(Permanent, match=r"teller ended by itself \(status 3\): no such thing"):
+            site.wait_for("nothing", lambda: False)
+
+
+def test_a_groups_cpu_time_is_counted_and_others_use_of_the_core_is_told_apart() -> None:
+    with open_site() as site:
+        (name,) = site.make_plant("service")
+        child = site.start(name, [sys.executable, "-Sc", "while True: pass"])
+        with site.watched() as conditions:
+            until("a fifth of a second of CPU", lambda: site.grounds.cpu_us(name) > 200_000)
+            seen = conditions()
+        assert seen.seconds > 0
+        assert 0 <= seen.foreign_share <= 1
+        site.stop(child, kill=True)
+        used = site.grounds.cpu_us(name)
+        assert site.grounds.cpu_us(PLANT) >= used > 200_000
+
+
+def test_what_a_dead_experiment_left_is_removed_and_a_living_ones_is_not() -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    layout = detect()
+    with Groups(layout) as groups:
+        dead, alive = f"{PREFIX}{ended.pid}", f"{PREFIX}{os.getpid()}"
+        sleeper = None
+        try:
+            for each in (dead, alive):
+                groups.make(f"{each}/{PLANT}")
+            sleeper = subprocess.Popen(["sleep", "1000"])
+            groups.move(sleeper.pid, f"{dead}/{PLANT}")
+            assert dead in remove_leftovers(groups)
+            assert folders(dead) == []
+            assert sleeper.wait(5) == -signal.SIGKILL
+            assert len(folders(alive)) > 0
+        finally:
+            for each in (dead, alive):
+                remove(groups, each)
+            if sleeper is not None:
+                sleeper.kill()
+                sleeper.wait()
+
+
+def test_a_second_experiment_is_refused_while_one_runs() -> None:
+    with (
+        Grounds(),
+        pytest.raises(Permanent, match=rf"another experiment runs here \(process {os.getpid()}\)"),
+        Grounds(top="cotenant-experiment-0", wait_s=0.0),
+    ):
+        pass
+    with Grounds(wait_s=0.0):  # and not afterwards
+        pass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 130), (signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_however_it_is_ended_nothing_is_left_once_another_has_started(
+    number: signal.Signals, status: int, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "cotenant", "node", "experiment", "sine", "--out", str(tmp_path / "out")]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    top = f"{PREFIX}{process.pid}"
+    try:
+        procs = [Path(tree.path, top, in_plant("service"), "cgroup.procs") for tree in detect().hierarchies]
+        until("its service to run", lambda: any(each.exists() and each.read_text() for each in procs))
+        inside = [int(pid) for each in procs if each.exists() for pid in each.read_text().split()]
+        process.send_signal(number)
+        said = process.communicate(timeout=LONGEST_S)[1]
+        assert process.returncode == status
+        if number is not signal.SIGKILL:
+            assert said.splitlines()[-1] == "cotenant: interrupted; the experiment's groups are removed"
+            assert folders(top) == []
+        with Grounds():
+            assert folders(top) == []
+        until("its children to be over", lambda: not any(Path(f"/proc/{pid}/cwd").exists() for pid in inside))
+    finally:
+        process.kill()
+        process.wait()
+        with Groups(detect()) as groups:
+            remove(groups, top)
+
+
+@dataclass
+class Burning:
+    """Two arms: one that burns a little CPU in a group of its own, one that does not."""
+
+    name: str = "burning"
+    title: str = "Burning"
+    arms: Sequence[str] = ("idle", "busy")
+    block_s: float = 1.0
+
+    def prepare(self, site: Site) -> None:
+        site.make_plant("service")
+
+    def block(self, site: Site, arm: str, seed: int) -> Record:
+        before = site.grounds.cpu_us(in_plant("service"))
+        if arm == "busy":
+            child = site.start(in_plant("service"), [sys.executable, "-Sc", "while True: pass"])
+            until("CPU", lambda: site.grounds.cpu_us(in_plant("service")) - before > 100_000)
+            site.stop(child, kill=True)
+        return {"cpu_us": site.grounds.cpu_us(in_plant("service")) - before}
+
+    def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
+        return {}
+
+    def judge(self, rounds: Sequence[Round]) -> Judgement:
+        used = {arm: sum(each.record(arm)["cpu_us"] for each in rounds) for arm in self.arms}
+        return Judgement(used, [Check("busy", used["busy"], 200_000, at_least=True)])
+
+
+def test_an_experiment_runs_its_rounds_on_real_groups(tmp_path: Path) -> None:
+    # The idle arm lasts no time at all: one tick of anybody's CPU is many times its length.
+    settings = Settings(2, most_foreign=math.inf)
+    outcome = harness.run(Burning(), settings, tmp_path, lambda _: None)
+    assert outcome.passed
+    assert (outcome.rounds, outcome.figures["idle"]) == (2, 0)
+    lines = [json.loads(line) for line in (tmp_path / harness.RAW).read_text().splitlines()]
+    assert sorted((line["round"], line["arm"]) for line in lines) == [(n, a) for n in (0, 1) for a in ("busy", "idle")]
+    assert folders(mine()) == []
+
+
+@pytest.mark.slow
+def test_the_sine_experiment_tells_its_figures_as_one_json_object(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "cotenant", "node", "experiment", "sine", "--quick", "--rounds", "1", "--json"]
+    done = subprocess.run([*command, "--out", str(tmp_path)], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode in (0, 1), done.stderr  # how it judges depends on who else works here
+    told = json.loads(done.stdout)
+    assert set(told) >= {"alone", "unregulated", "regulated", "rounds", "discarded"}
+    assert told["regulated"]["hog_share_of_idle"] > 0
+    assert told["unregulated"]["correlation"] < told["alone"]["correlation"]
+    assert told == json.loads((tmp_path / "results.json").read_text())
+    page = (tmp_path / "report.html").read_text()
+    assert "cotenant node experiment sine --rounds 1" in page
+    assert "<script src" not in page  # it needs no network

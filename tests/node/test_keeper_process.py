@@ -1,0 +1,230 @@
+"""The keeper and its agent as two processes on real cgroups: the one with rights, the other as nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.fakes.keeper_process import KeeperProcess
+
+from cotenant.drivers.cgroup.knobs import CgroupKnobs
+from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.tree import Groups
+from cotenant.drivers.leasefile.audit import changes
+from cotenant.model.knob import Knob, LeaseState, SetKnob, Target
+from cotenant.model.node_decision import Reason
+from cotenant.services.keeper.client import KeeperClient
+
+pytestmark = pytest.mark.slow
+NOBODY = 65534
+REASON = Reason("test", "because")
+FILES = (Path("cpu.cfs_quota_us"), Path("cpu.cfs_period_us"), Path("cpu.max"), Path("cpu.shares"), Path("cpu.weight"))
+
+
+@pytest.fixture
+def state() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="cotenant-test-"))
+    folder.chmod(0o755)
+    (folder / "run").mkdir()
+    (folder / "run").chmod(0o755)
+    yield folder / "run"
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def top(group: str) -> str:
+    return group.rpartition("/")[0]
+
+
+@pytest.fixture
+def keeper(state: Path, top: str) -> Iterator[KeeperProcess]:
+    with KeeperProcess(state, [top], "--allow-user", "nobody") as process:
+        yield process.ready()
+
+
+def settings(layout: Layout, group: str) -> dict[str, bytes]:
+    path = Path(layout.by_controller["cpu"].path, group)
+    return {name.name: (path / name).read_bytes() for name in FILES if (path / name).exists()}
+
+
+def wish(group: str, value: str = "20000 100000", ttl_us: int = 60_000_000) -> SetKnob:
+    return SetKnob(Target(group, Knob.CPU_MAX), value, REASON, ttl_us)
+
+
+AS_NOBODY = """
+import asyncio, os, sys, time
+from pathlib import Path
+from cotenant.model.knob import Knob, SetKnob, Target
+from cotenant.model.node_decision import Reason
+from cotenant.services.keeper.client import KeeperClient
+from cotenant.services.keeper.wire import Trigger
+
+socket, group, file, ttl_us = sys.argv[1:]
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+try:
+    Path(file).write_text("1000")
+except PermissionError:
+    print("cannot write")
+except FileNotFoundError as error:
+    print(error)
+
+async def main():
+    keeper = KeeperClient(Path(socket))
+    wishes = [SetKnob(Target(name, Knob.CPU_MAX), "20000 100000", Reason("test", "because"), int(ttl_us)) for name in (group, "process_api", "x")]
+    for answer in await keeper.hold(wishes):
+        print(answer.state)
+    print(await keeper.read([Target(group, Knob.CPU_MAX)]))
+    try:
+        descriptor, window_us = await keeper.trigger(Trigger(None, "cpu", 150_000, 2_000_000))
+        print("trigger", window_us, os.fstat(descriptor).st_uid)
+    except Exception as error:
+        print("no trigger:", error)
+    sys.stdout.flush()
+    time.sleep(100)
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def agent(layout: Layout, keeper: KeeperProcess, group: str) -> Iterator[subprocess.Popen[str]]:
+    """An agent as nobody, with a lease of two seconds that it never renews."""
+    path = Path(layout.by_controller["cpu"].path, group)
+    file = next(str(path / name) for name in ("cpu.cfs_quota_us", "cpu.max") if (path / name).exists())
+    process = subprocess.Popen(
+        [sys.executable, "-c", AS_NOBODY, str(keeper.path), group, file, "2000000"], stdout=subprocess.PIPE, text=True
+    )
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_an_agent_without_rights_turns_knobs_by_the_keeper_and_only_those(
+    layout: Layout, group: str, state: Path, agent: subprocess.Popen[str]
+) -> None:
+    assert agent.stdout is not None
+    before = settings(layout, group)
+    said = [agent.stdout.readline().strip() for _ in range(6)]
+    assert said[:5] == ["cannot write", "held", "refused", "refused", "('20000 100000',)"]
+    assert said[5] == "trigger 2000000 0" or said[5].startswith("no trigger: ")
+    assert settings(layout, group) != before
+    told = next(change for change in changes(state) if change.target.group == group)
+    assert (told.who, told.result) == (f"uid {NOBODY}, pid {agent.pid}", LeaseState.HELD)
+
+
+def test_a_killed_agents_knobs_are_back_within_the_time_to_live(
+    layout: Layout, group: str, keeper: KeeperProcess, agent: subprocess.Popen[str]
+) -> None:
+    assert agent.stdout is not None
+    before = settings(layout, group)
+    for _ in range(6):
+        agent.stdout.readline()
+    agent.send_signal(signal.SIGKILL)
+    assert settings(layout, group) != before
+
+    async def until_none() -> None:
+        client = KeeperClient(keeper.path)
+        async with asyncio.timeout(20):
+            while await client.leases():
+                await asyncio.sleep(0.02)
+        await client.close()
+
+    asyncio.run(until_none())
+    assert settings(layout, group) == before
+
+
+def test_somebody_who_is_not_named_is_not_heard(state: Path, top: str, group: str) -> None:
+    with KeeperProcess(state, [top], "--allow-user", "daemon") as keeper:
+        keeper.ready()
+        child = os.fork()
+        if child == 0:
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            try:
+                asyncio.run(KeeperClient(keeper.path).hold([wish(group)]))
+            except BaseException as error:
+                os._exit(0 if "does not answer" in str(error) else 2)
+            os._exit(1)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        assert "may not speak" in keeper.said()
+
+
+def test_five_hundred_groups_at_once_come_and_vanish(
+    layout: Layout, groups: Groups, top: str, keeper: KeeperProcess
+) -> None:
+    names = [f"{top}/many/{number}" for number in range(500)]
+    for name in names:
+        groups.make(name)
+    before = [settings(layout, name) for name in names]
+
+    async def use() -> None:
+        client = KeeperClient(keeper.path)
+        answers = await client.hold([wish(name) for name in names])
+        assert {answer.state for answer in answers} == {LeaseState.HELD}
+        for name in names[:100]:
+            groups.remove(name)
+        answers = await client.hold([wish(name) for name in names])
+        assert [answer.state for answer in answers] == [LeaseState.GONE] * 100 + [LeaseState.HELD] * 400
+        await client.close()
+
+    asyncio.run(use())
+    assert keeper.terminate() == 0
+    assert [settings(layout, name) for name in names[100:]] == before[100:]
+
+
+def test_killed_and_started_again_on_real_groups_with_a_foreign_writer(
+    layout: Layout, groups: Groups, state: Path, top: str, keeper: KeeperProcess
+) -> None:
+    for name in ("ours", "theirs", "gone", "anew"):
+        groups.make(f"{top}/{name}")
+    before = settings(layout, f"{top}/ours")
+
+    async def use() -> None:
+        client = KeeperClient(keeper.path)
+        answers = await client.hold([wish(f"{top}/{name}") for name in ("ours", "theirs", "gone", "anew")])
+        assert {answer.state for answer in answers} == {LeaseState.HELD}
+        await client.close()
+
+    asyncio.run(use())
+    keeper.kill()
+    with CgroupKnobs(layout) as knobs:
+        knobs.write(Target(f"{top}/theirs", Knob.CPU_MAX), "30000 100000")
+        groups.remove(f"{top}/gone")
+        groups.remove(f"{top}/anew")
+        groups.make(f"{top}/anew")
+        knobs.write(Target(f"{top}/anew", Knob.CPU_MAX), "20000 100000")  # as the lease of the old one had it
+        with KeeperProcess(state, [top]) as again:
+            again.ready()
+            assert settings(layout, f"{top}/ours") == before
+            assert knobs.read(Target(f"{top}/theirs", Knob.CPU_MAX)) == "30000 100000"
+            assert knobs.read(Target(f"{top}/anew", Knob.CPU_MAX)) == "20000 100000"
+    results = {change.target.group.rpartition("/")[2]: change.result for change in changes(state)[-4:]}
+    assert results == {
+        "ours": LeaseState.RESTORED,
+        "theirs": LeaseState.YIELDED,
+        "gone": LeaseState.GONE,
+        "anew": LeaseState.GONE,
+    }
+
+
+def test_the_keeper_keeps_few_privileges_and_little_memory(keeper: KeeperProcess) -> None:
+    status = dict(
+        line.split(":\t", 1)
+        for line in Path(f"/proc/{keeper.process.pid}/status").read_text().splitlines()
+        if ":\t" in line
+    )
+    kept = int(status["CapEff"], 16)
+    assert kept & ~(1 << 1 | 1 << 12 | 1 << 24) == 0
+    assert int(status["CapPrm"], 16) == kept
+    assert status["NoNewPrivs"] == "1"
+    assert int(status["VmRSS"].split()[0]) < 60 * 1024

@@ -1,0 +1,181 @@
+"""Leases over real knobs: a keeper that is killed with -9 at any step leaves nothing behind once the next one has started."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.node.burning import burning
+
+from cotenant.drivers.cgroup.knobs import CgroupKnobs
+from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.tree import Groups
+from cotenant.drivers.leasefile.audit import AuditTrail
+from cotenant.drivers.leasefile.file import LeaseFile
+from cotenant.model.cpulist import parse_cpus
+from cotenant.model.errors import InvalidInput
+from cotenant.model.knob import Knob, LeaseState, Scope, SetKnob, Target
+from cotenant.model.node_decision import Reason
+from cotenant.services.keeper.allowed import Rules
+from cotenant.services.keeper.carrying import Carrier, Clock
+
+WHY = Reason("test", "for a test")
+WISHES = {
+    Knob.CPU_MAX: "30000 50000",
+    Knob.CPU_BURST: "10000",
+    Knob.CPU_WEIGHT: "50",
+    Knob.CPU_IDLE: "1",
+    Knob.CPUSET_CPUS: "0",
+    Knob.MEMORY_MIN: "1048576",
+    Knob.MEMORY_LOW: "2097152",
+    Knob.MEMORY_HIGH: "67108864",
+    Knob.MEMORY_MAX: "134217728",
+    Knob.IO_WEIGHT: "default 50",
+}
+KILLED_WITH = (Knob.CPU_MAX, Knob.CPU_IDLE, Knob.MEMORY_MAX)  # at every step of these
+MOST_STEPS = 200
+
+
+class Fatal:
+    """The machine's knobs; the process dies by kill -9 before or after the n-th thing that it does to one."""
+
+    def __init__(self, knobs: CgroupKnobs, steps: int, after: bool) -> None:
+        self._knobs, self._left, self._after = knobs, steps, after
+
+    def __getattr__(self, name: str) -> object:
+        act = getattr(self._knobs, name)
+        if name not in ("read", "raw", "write", "restore"):
+            return act
+
+        def fatal(*given: object) -> object:
+            self._left -= 1
+            if self._left < 0 and not self._after:
+                os.kill(os.getpid(), signal.SIGKILL)
+            answer = act(*given)
+            if self._left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return answer
+
+        return fatal
+
+
+@pytest.fixture
+def knobs(layout: Layout) -> Iterator[CgroupKnobs]:
+    with CgroupKnobs(layout) as knobs:
+        yield knobs
+
+
+@pytest.fixture
+def targets(knobs: CgroupKnobs, group: str) -> list[Target]:
+    return [Target(group, knob) for knob in WISHES if knobs.supported(knob) is None]
+
+
+def carrier(knobs: object, folder: Path, group: str) -> tuple[Carrier, LeaseFile]:
+    file = LeaseFile(folder, "this boot")
+    now = Clock(lambda: 1_000_000, lambda: 1.0)
+    rules = Rules((group.split("/")[0],))
+    return Carrier({Scope.CGROUP: knobs}, file, AuditTrail(folder), now, rules), file  # type: ignore[dict-item]
+
+
+def in_a_process_of_its_own(act: Callable[[], None]) -> bool:
+    """Whether it came to its end, rather than being killed."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            act()
+            os._exit(0)
+        except BaseException:
+            os._exit(3)
+    _, status = os.waitpid(pid, 0)
+    assert not os.WIFEXITED(status) or os.WEXITSTATUS(status) == 0
+    return os.WIFEXITED(status)
+
+
+def test_everything_is_held_and_given_back(
+    knobs: CgroupKnobs, targets: list[Target], group: str, tmp_path: Path
+) -> None:
+    before = {target: knobs.raw(target) for target in targets}
+    keeper, file = carrier(knobs, tmp_path, group)
+    answers = keeper.hold([SetKnob(target, WISHES[target.knob], WHY) for target in targets])
+    told = {answer.target.knob: answer.state for answer in answers}
+    # idle takes the weight with it, whichever of the two was asked for first
+    assert {state for knob, state in told.items() if knob is not Knob.CPU_WEIGHT} == {LeaseState.HELD}
+    assert all(knobs.read(target) == WISHES[target.knob] for target in targets if target.knob is not Knob.CPU_WEIGHT)
+    assert all(
+        answer.state is LeaseState.RESTORED
+        for answer in keeper.give_all_back(WHY)
+        if answer.state is not LeaseState.REFUSED
+    )
+    assert {target: knobs.raw(target) for target in targets} == before
+    assert keeper.leases() == ()
+    file.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("ending", [False, True], ids=["holding", "giving back"])
+def test_killed_at_any_step_the_next_keeper_finds_every_knob_its_way_back(
+    knobs: CgroupKnobs, targets: list[Target], group: str, tmp_path: Path, ending: bool, after: bool
+) -> None:
+    targets = [target for target in targets if target.knob in KILLED_WITH]
+    before = {target: knobs.raw(target) for target in targets}
+    wishes = [SetKnob(target, WISHES[target.knob], WHY) for target in targets]
+    killed = 0
+    for steps in range(MOST_STEPS):
+        folder = tmp_path / str(steps)
+
+        def live(steps: int = steps, folder: Path = folder) -> None:
+            fatal = Fatal(knobs, 10**9 if ending else steps, after)
+            keeper, _ = carrier(fatal, folder, group)
+            keeper.hold(wishes)
+            if ending:
+                fatal._left = steps
+                keeper.give_all_back(WHY)
+
+        ended = in_a_process_of_its_own(live)
+        killed += not ended
+        if ended and ending:
+            assert {target: knobs.raw(target) for target in targets} == before
+        try:
+            keeper, file = carrier(knobs, folder, group)
+        except InvalidInput as error:
+            raise AssertionError(steps) from error
+        keeper.restart(file.found.leases)
+        assert {target: knobs.raw(target) for target in targets} == before, steps
+        assert keeper.leases() == ()
+        file.close()
+        if ended:
+            break
+    else:
+        raise AssertionError("never came to its end")
+    assert killed >= len(targets)
+
+
+def test_a_group_that_went_is_let_go(knobs: CgroupKnobs, groups: Groups, group: str, tmp_path: Path) -> None:
+    keeper, file = carrier(knobs, tmp_path, group)
+    target = Target(group, Knob.CPU_MAX)
+    assert keeper.hold([SetKnob(target, "30000 100000", WHY)])[0].state is LeaseState.HELD
+    groups.remove(group)
+    groups.make(group)
+    keeper.give_all_back(WHY)
+    assert keeper.leases() == ()
+    assert knobs.read(target) == "max 100000"
+    file.close()
+
+
+def test_a_cpuset_of_running_tasks_is_let_go(knobs: CgroupKnobs, groups: Groups, group: str, tmp_path: Path) -> None:
+    """On v2 it was empty, and no kernel takes that back while tasks are in it."""
+    keeper, file = carrier(knobs, tmp_path, group)
+    target = Target(group, Knob.CPUSET_CPUS)
+    with burning(groups, group):
+        assert keeper.hold([SetKnob(target, "0", WHY)])[0].state is LeaseState.HELD
+        (answer,) = keeper.give_all_back(WHY)
+        # every CPU, which means the same as none, is not what the keeper put back: it tells that, and lets go
+        assert answer.state in (LeaseState.RESTORED, LeaseState.YIELDED), answer.detail
+        inherited = set(parse_cpus(knobs.read(target) or "0"))
+        assert inherited >= os.sched_getaffinity(0)
+    assert keeper.leases() == ()
+    file.close()

@@ -1,0 +1,28 @@
+"""The search for antagonists over this machine's groups: one look after another, nothing left behind."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.tree import Groups
+from cotenant.services.experiments.suspicion import BLAME, RUN_DELAY, STALL, Watch
+
+pytestmark = pytest.mark.slow
+
+
+def test_each_way_judges_the_same_looks_and_all_is_let_go(layout: Layout, groups: Groups, group: str) -> None:
+    service, batch = f"{group}/service", [f"{group}/batch-{number}" for number in range(2)]
+    for each in (service, *batch):
+        groups.make(each)
+    before = len(os.listdir("/proc/self/fd"))
+    with Watch(layout, service, batch) as watch:
+        assert {RUN_DELAY, STALL} <= watch.ways.keys()
+        assert (BLAME in watch.ways) == (not watch.why_no_probe)
+        assert watch.look() == {}
+        assert set(watch.look()) == {service, *batch}
+        assert all(watch.first(name) is None for name in watch.ways)
+        assert all(way.capped is None for way in watch.ways.values())
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -1,0 +1,204 @@
+"""`cotenant node` in process: one line for every mistake, tables of a hundred columns, JSON that is JSON."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from cotenant.cli import node_experiments, tables
+from cotenant.cli.main import main
+from cotenant.drivers.leasefile.file import NAME, LeaseFile
+from cotenant.model.knob import Knob, Lease, LeaseState, Target
+from cotenant.model.node_decision import Reason
+from cotenant.services.experiments import page, roster
+from cotenant.services.experiments.outcome import Check, Curve, Outcome, Picture
+from cotenant.services.keeper.opening import boot_id
+
+NOWHERE = "unix:/nowhere/agent.sock"
+
+
+def only_line(capsys: pytest.CaptureFixture[str]) -> str:
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1, captured.err
+    return captured.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("experiment", "sine", "--rounds", "0"), "--rounds: 0: expected 1 to 1000"),
+        (("watch", "--every", "0"), "--every"),
+        (("watch", "--count", "0"), "--count"),
+        (("knobs", "--agent", "nonsense"), "--agent: nonsense: expected HOST:PORT or unix:/PATH"),
+    ],
+)
+def test_a_wrong_argument_is_one_line_that_names_it(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["node", *arguments]) == 2
+    assert said in only_line(capsys)
+
+
+def test_an_out_that_is_a_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "taken").write_text("")
+    assert main(["node", "experiment", "sine", "--out", str(tmp_path / "taken")]) == 2
+    assert "a file of that name is in the way" in only_line(capsys)
+
+
+def test_knobs_without_an_agent_are_those_of_the_state_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ("--agent", NOWHERE, "--state-dir", str(tmp_path))
+    assert main(["node", "knobs", *where]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.startswith(f"no agent answers at {NOWHERE}")
+    assert said.endswith(f"no knob is turned, says {tmp_path}")
+    assert main(["node", "knobs", *where, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "source": str(tmp_path),
+        "keeper": None,
+        "leases": [],
+        "earlier_boot": 0,
+        "faults": [],
+        "aside": [],
+    }
+
+
+def test_a_state_folder_that_cannot_be_looked_into_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["node", "knobs", "--restore", "--state-dir", "/" + "x" * 300]) == 2
+    assert "expected the state folder of a keeper" in only_line(capsys)
+
+
+def test_a_groups_name_cannot_speak_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "e\x1b[31mred\udcff\u00fc"
+    tables.print_words(("group",), [(name,)])
+    tables.print_line(name)
+    tables.print_folded(name)
+    assert capsys.readouterr().out.count("e\\x1b[31mred\\udcff\u00fc") == 3
+
+
+def test_a_state_folder_that_is_not_there_says_nothing_of_knobs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A misspelt folder is no proof that nothing is turned."""
+    missing = tmp_path / "missing"
+    assert main(["node", "knobs", "--agent", NOWHERE, "--state-dir", str(missing)]) == 1
+    assert f"there is no folder {missing}" in only_line(capsys)
+
+
+def test_explaining_what_nobody_knows_says_who_was_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["node", "explain", "a/b", "--agent", NOWHERE, "--state-dir", str(tmp_path)]) == 1
+    line = only_line(capsys)
+    assert NOWHERE in line
+    assert f"{tmp_path} says nothing of /a/b" in line
+
+
+def outcome(**changes: object) -> Outcome:
+    checks = (
+        Check("p99 regulated / alone, a name that is as long as the longest", 1.2, 1.3, low=1.1, high=1.4),
+        Check("correlation", 0.5, 0.9, at_least=True),
+        Check("probe", None, 0.5, unit=" % of the machine"),
+    )
+    picture = Picture("Seen", "s", "%", (("one", (Curve("x", [0, 1], [1, 2], "#000000"),)),))
+    values: dict[str, object] = {
+        "experiment": "trial",
+        "title": "A trial",
+        "rounds": 3,
+        "discarded": ((1, "others used <b>30%</b> of the plant's core"),),
+        "seed": 1,
+        "figures": {"alone": {"correlation": float("nan")}},
+        "checks": checks,
+        "columns": ("arm", "p99"),
+        "rows": (("alone", "1.0"), ("regulated", "1.2")),
+        "notes": ("A sentence that goes on and on. " * 6,),
+        "pictures": (picture,),
+    }
+    return Outcome(**(values | changes))  # type: ignore[arg-type]
+
+
+def test_verdicts_fit_a_hundred_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    node_experiments.show(outcome(), tmp_path)
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 100
+    rows = {line.split("  ")[0].strip(): line for line in out.splitlines()}
+    assert rows["correlation"].rstrip().endswith("FAIL")
+    assert "not measured" in rows["probe"]
+    assert "round 1 left out: others used" in out
+
+
+def test_the_object_has_no_number_that_json_lacks() -> None:
+    told = json.loads(roster.encode(outcome()), parse_constant=lambda name: pytest.fail(name))
+    assert told["alone"] == {"correlation": None}
+    assert (told["passed"], told["rounds"], told["discarded"]) == (False, 3, 1)
+    assert [each["passed"] for each in told["checks"]] == [True, False, False]
+
+
+def test_the_page_says_failures_plainly_and_needs_no_network(tmp_path: Path) -> None:
+    page.write(tmp_path / "report.html", outcome(), "cotenant node experiment trial")
+    text = (tmp_path / "report.html").read_text()
+    assert "<code>cotenant node experiment trial</code>" in text
+    assert text.count("does not pass") == 2
+    assert "&lt;b&gt;30%" in text  # what comes from outside is escaped
+    assert "<script src" not in text
+
+
+BATCH = Target("cotenant-test-none/batch", Knob.CPU_MAX)
+
+
+def left_behind(folder: Path, boot: str) -> None:
+    """What a keeper that was killed leaves: a quota of a group that is gone since."""
+    reason = Reason("guard", "a service waits")
+    lease = Lease(BATCH, "-1 100000", "20000 100000", reason, LeaseState.HELD, 0.0, 10**15, before="max 100000")
+    file = LeaseFile(folder, boot)
+    file.keep([lease], durable=True)
+    file.close()
+
+
+def test_what_a_dead_keeper_left_is_shown_with_what_cannot_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left_behind(tmp_path, boot_id())
+    with (tmp_path / NAME).open("a") as file:
+        file.write("what is this\n{}\n")
+    (tmp_path / "leases.bad-1").write_text("")
+    where = ("--agent", NOWHERE, "--state-dir", str(tmp_path))
+    assert main(["node", "knobs", *where]) == 0
+    shown = capsys.readouterr().out
+    assert "unreadable: " in shown
+    assert "leases.bad-1" in shown
+    assert "20000 100000" in shown
+    assert "Nobody holds them any more" in shown
+    assert main(["node", "knobs", *where, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["leases"][0]["target"]["group"] == BATCH.group
+    assert told["faults"]
+    assert told["aside"] == [str(tmp_path / "leases.bad-1")]
+
+
+def test_what_an_earlier_boot_left_is_not_shown_as_held(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    left_behind(tmp_path, "another boot")
+    assert main(["node", "knobs", "--agent", NOWHERE, "--state-dir", str(tmp_path)]) == 0
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert first == "1 of an earlier boot: their groups went with it"
+    assert " ".join(rest).endswith(f"no knob is turned, says {tmp_path}")
+
+
+def test_nothing_is_put_back_beside_a_living_keeper_nor_made_where_there_was_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    none = tmp_path / "none"
+    assert main(["node", "knobs", "--restore", "--state-dir", str(none)]) == 2
+    assert "--state-dir" in only_line(capsys)
+    assert not none.exists()
+    none.mkdir()
+    assert main(["node", "knobs", "--restore", "--state-dir", str(none)]) == 0
+    assert capsys.readouterr().out == "nothing was turned\n"
+    left_behind(tmp_path, boot_id())
+    held = LeaseFile(tmp_path, boot_id())
+    try:
+        assert main(["node", "knobs", "--restore", "--state-dir", str(tmp_path)]) == 1
+        assert f"process {os.getpid()}" in only_line(capsys)
+    finally:
+        held.close()

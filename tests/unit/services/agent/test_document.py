@@ -1,0 +1,76 @@
+"""Dataclasses from documents: every field by its path, parts that may be left out, errors that name the place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cotenant.engine.node_policies import PolicySettings
+from cotenant.model.errors import InvalidInput
+from cotenant.services.agent.config import AgentConfig
+from cotenant.services.agent.document import build
+
+
+@dataclass(frozen=True)
+class Inner:
+    share: int = 5
+
+    def __post_init__(self) -> None:
+        if self.share > 10:
+            raise InvalidInput("share", self.share, "at most 10")
+
+
+@dataclass(frozen=True)
+class Outer:
+    name: str
+    inner: Inner = Inner()
+    maybe: Inner | None = None
+    many: tuple[Inner, ...] = ()
+    place: Path | None = None
+    ratio: float = 1.0
+
+
+def test_parts_and_lists_of_parts() -> None:
+    given = {"name": "a", "inner": {"share": 3}, "many": [{"share": 1}, {}], "place": "/x", "ratio": 2}
+    assert build(Outer, given) == Outer("a", Inner(3), None, (Inner(1), Inner()), Path("/x"), 2.0)
+
+
+@pytest.mark.parametrize(("given", "part"), [(None, None), (False, None), (True, Inner()), ({"share": 7}, Inner(7))])
+def test_a_part_that_may_be_absent(given: object, part: Inner | None) -> None:
+    assert build(Outer, {"name": "a", "maybe": given}).maybe == part
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "name: missing: expected a value"),
+        ({"name": 1}, "name: 1: expected text"),
+        ({"name": "a", "nme": 1}, "nme: unknown: expected a field of this part; did you mean name?"),
+        ({"name": "a", "inner": {"share": "x"}}, "inner.share: x: expected a whole number"),
+        ({"name": "a", "inner": {"share": 11}}, "inner.share: 11: expected at most 10"),
+        ({"name": "a", "many": [{}, {"share": 11}]}, "many[1].share: 11: expected at most 10"),
+        ({"name": "a", "many": {}}, "many: {}: expected a list"),
+        ({"name": "a", "inner": []}, "inner: []: expected a mapping of fields to values"),
+        ({"name": "a", "maybe": "x"}, "maybe: x: expected a mapping of fields to values"),
+        ({"name": "a", "place": 7}, "place: 7: expected a path"),
+        ({"name": "a", "ratio": True}, "ratio: True: expected a number"),
+        ({"name": True}, "name: True: expected text"),
+    ],
+)
+def test_errors_name_the_place(given: object, said: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        build(Outer, given, "f.yaml:")
+    assert str(caught.value) == f"f.yaml: {said}"
+
+
+def test_every_setting_of_every_policy_can_be_read() -> None:
+    """A setting of a type that the reader does not know would fail for the first person who sets it."""
+    parts = {each.name: True for each in fields(PolicySettings) if each.type != "bool"}
+    config = build(AgentConfig, {"node": "n1", "policies": parts, "cluster": True})
+    assert None not in [getattr(config.policies, name) for name in parts]
+    written = msgspec.to_builtins(config, enc_hook=str)
+    assert build(AgentConfig, written) == config
+    assert written["policies"] != {}

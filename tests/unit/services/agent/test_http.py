@@ -1,0 +1,155 @@
+"""What the agent answers, and what it takes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.fakes.agent_world import World, world
+
+from cotenant.services.agent.latency import MOST_BYTES, Outcome
+from cotenant.services.agent.process import AgentProcess
+
+Ask = Callable[..., Any]
+REPORT = {"workload": "shop/web", "window_s": 1, "requests": 100, "p99_us": 9000, "over_objective": 9}
+
+
+@pytest.fixture
+def begun() -> tuple[World, AgentProcess]:
+    """A machine and an agent that has ticked."""
+    w = world()
+    w.use = {"top/web": 1500, "top/job": 2400}
+
+    async def run() -> AgentProcess:
+        process = w.process()
+        await process.discover()
+        await w.tick(process, 3)
+        return process
+
+    return w, asyncio.run(run())
+
+
+def get(ask: Ask, process: AgentProcess, path: str, query: str = "") -> tuple[int, Any]:
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "GET", "path": path, "query_string": query.encode(), "headers": []}
+    asyncio.run(process.pages(scope, None, send))  # type: ignore[arg-type]
+    body = sent[1]["body"]
+    return sent[0]["status"], json.loads(body) if body.startswith((b"{", b"[")) else body
+
+
+def test_state_says_who_runs_and_how(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
+    status, page = get(ask, begun[1], "/v1/state")
+    assert status == 200
+    assert (page["node"], page["mode"], page["keeper_up"], page["best_effort_group"]) == ("n1", "act", True, "top/job")
+    web = next(pod for pod in page["pods"] if pod["pod"] == "shop/web")
+    assert (web["use"]["cpu_m"], web["objective_p99_us"], web["health"]) == (1500, 5000, None)
+    assert page["sources"] == {"groups": ""}
+
+
+def test_leases_and_holds(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
+    w, process = begun
+    held = {
+        f"{each['target']['group']}:{each['target']['knob']}" for each in get(ask, process, "/v1/leases")[1]["leases"]
+    }
+    assert "top/job:cpu.idle" in held
+    page = get(ask, process, "/v1/holds")[1]
+    assert {each["state"] for each in page["holds"]} == {"held"}
+    assert all(each["reason"]["text"] for each in page["holds"])
+    w.keeper.away = True
+    status, trouble = get(ask, process, "/v1/leases")
+    assert status == 503
+    assert "nobody listens" in trouble["error"]
+
+
+def test_decisions_are_read_on(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
+    first = get(ask, begun[1], "/v1/decisions")[1]
+    assert first["decisions"][0]["number"] == 1
+    assert first["last"] == first["decisions"][-1]["number"]
+    later = get(ask, begun[1], "/v1/decisions", f"since={first['last']}")[1]
+    assert later == {"decisions": [], "last": first["last"], "more": False}
+
+
+def test_explain_by_group_and_by_pod(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
+    for query in ("group=top/job", "group=/top/job", "pod=jobs/one", "pod=jobs%2Fone"):
+        status, story = get(ask, begun[1], "/v1/explain", query)
+        assert status == 200, query
+        assert story["pod"] == "jobs/one"
+        assert story["text"]
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "status"),
+    [
+        ("/v1/explain", "", 400),
+        ("/v1/explain", "group=a&pod=b", 400),
+        ("/v1/explain", "group=a&group=b", 400),
+        ("/v1/explain", "group=nobody", 404),
+        ("/v1/explain", "pod=%ff", 400),
+        ("/v1/decisions", "since=x", 400),
+        ("/v1/decisions", "since=-1", 400),
+        ("/v1/nothing", "", 404),
+    ],
+)
+def test_questions_that_make_no_sense(
+    ask: Ask, begun: tuple[World, AgentProcess], path: str, query: str, status: int
+) -> None:
+    found, trouble = get(ask, begun[1], path, query)
+    assert found == status
+    assert trouble["error"]
+
+
+def test_nothing_changes_by_asking(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
+    for method in ("POST", "PUT", "DELETE", "PATCH"):
+        answer = ask(begun[1].pages, "/v1/holds", b"{}", method)
+        assert answer.status == 405
+
+
+def test_health(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
+    w, process = begun
+    assert get(ask, process, "/healthz") == (200, b"ok\n")
+    assert get(ask, process, "/readyz") == (200, b"ok\n")
+    w.now_us += 60_000_000
+    status, said = get(ask, process, "/healthz")
+    assert status == 503
+    assert said == b"no tick has ended well for 60 s\n"
+
+
+def test_a_service_tells_how_it_fares(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
+    w, process = begun
+    assert ask(process.pages, "/v1/latency", json.dumps(REPORT).encode()).status == 204
+    assert ask(process.pages, "/v1/latency", json.dumps({**REPORT, "workload": "top/web"}).encode()).status == 204
+    asyncio.run(w.tick(process))
+    web = next(pod for pod in get(ask, process, "/v1/state")[1]["pods"] if pod["pod"] == "shop/web")
+    assert web["health"]["p99_us"] == 9000
+    assert process.latency_counts[Outcome.TAKEN] == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "outcome"),
+    [
+        (b"{", 400, Outcome.INVALID),
+        (b"[]", 400, Outcome.INVALID),
+        (json.dumps({**REPORT, "p99_us": -1}).encode(), 422, Outcome.INVALID),
+        (json.dumps({**REPORT, "workload": "a/b"}).encode(), 404, Outcome.UNKNOWN),
+        (b" " * (MOST_BYTES + 1), 413, Outcome.REFUSED),
+    ],
+)
+def test_what_is_no_latency_report(
+    ask: Ask, begun: tuple[World, AgentProcess], body: bytes, status: int, outcome: Outcome
+) -> None:
+    answer = ask(begun[1].pages, "/v1/latency", body)
+    assert answer.status == status
+    assert begun[1].latency_counts[outcome] == 1
+
+
+def test_a_sender_that_hangs_up_costs_a_count(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
+    ask(begun[1].pages, "/v1/latency", [b"{", b""], hangs_up=True)
+    assert begun[1].latency_counts[Outcome.REFUSED] == 1
+    assert ask(begun[1].pages, "/v1/latency", b"", "GET").status == 405

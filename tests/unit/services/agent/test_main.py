@@ -1,0 +1,95 @@
+"""The command: what it takes, what it prints once, and what it never loads."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.fakes.agent_world import CONFIG, World
+
+from cotenant.engine.node_policies import PolicySettings
+from cotenant.engine.node_settings import Mode
+from cotenant.model.errors import InvalidInput
+from cotenant.services.agent.config import AgentConfig
+from cotenant.services.agent.main import Request, configure, raise_descriptors, run, summary
+
+HEAVY = ("numpy", "numba", "polars", "plotly", "rich", "aiohttp", "grpc", "prometheus_client.aiohttp", "scipy")
+
+
+def test_the_command_line_overrides_the_mode(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("{mode: act, writable: [x]}")
+    assert configure(Request(file)).mode is Mode.ACT
+    assert configure(Request(file, mode="dry-run")).mode is Mode.DRY_RUN
+    assert configure(Request(file, once=True)).mode is Mode.OBSERVE
+
+
+@pytest.mark.parametrize(
+    ("request_", "line"),
+    [
+        (Request(None, mode="brave"), "--mode: brave: expected one of act, dry-run, observe"),
+        (Request(None, mode="act"), "writable: nothing: expected at least one group"),
+        (Request(None, json=True), "--json: alone: expected --once beside it"),
+        (Request(None, log_level="loud"), "--log-level: loud: expected debug, info, warning, error"),
+        (Request(Path("/nowhere/a.yaml")), "/nowhere/a.yaml: No such file or directory: expected a readable file"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line(request_: Request, line: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        run(request_)
+    assert str(caught.value).startswith(line)
+
+
+def test_nothing_heavy_is_loaded() -> None:
+    """A node's agent has 80 MiB; each of these would take 10 or more of them."""
+    code = f"""
+import sys
+import cotenant.cli.main, cotenant.services.agent.main, cotenant.services.serving
+import cotenant.services.keeper.client, cotenant.drivers.ebpf.delays, cotenant.drivers.kubelet.tree
+print([name for name in {HEAVY!r} if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("config", "because"),
+    [
+        (AgentConfig(node="n"), "`writable` names no group"),
+        (AgentConfig(node="n", writable=("top",)), "nobody is known to run here"),
+        (replace(CONFIG, mode=Mode.OBSERVE, groups=CONFIG.groups[:1]), "none of 1 pods is best effort"),
+        (replace(CONFIG, mode=Mode.OBSERVE, writable=("elsewhere",)), "outside the groups that the agent may turn"),
+        (
+            replace(CONFIG, mode=Mode.OBSERVE, policies=PolicySettings(best_effort_cpu=None, burst=None)),
+            "no policy is on",
+        ),
+    ],
+)
+def test_once_says_why_it_would_hold_nothing(config: AgentConfig, because: str) -> None:
+    w = World(config)
+
+    async def lines() -> list[str]:
+        process = w.process()
+        await process.discover()
+        await w.tick(process, 3)
+        state = process.agent.state()
+        assert state is not None
+        return summary(process, process.state_page(state), process.agent.holds())
+
+    (line,) = [line for line in asyncio.run(lines()) if line.startswith("would hold nothing: ")]
+    assert because in line
+
+
+def test_the_process_may_open_what_its_hard_limit_allows() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 512), hard))
+        raise_descriptors()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -1,0 +1,532 @@
+"""The process over a machine in memory: knobs turned and given back, reloads, what is asked of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.fakes.agent_world import CONFIG, GIB, AwaySource, World, world
+
+from cotenant.drivers.resctrl.monitoring import CacheUse
+from cotenant.engine.node_policies import DEFAULT_POLICIES, PolicySettings
+from cotenant.engine.node_settings import Mode
+from cotenant.model.cache_partition import CacheHardware
+from cotenant.model.counters import Gap, GpuCounters
+from cotenant.model.errors import CotenantError, InvalidInput, Transient
+from cotenant.model.knob import Knob, Target
+from cotenant.model.node_pod import NodePod
+from cotenant.model.node_state import Allocatable
+from cotenant.model.qos import QoSClass
+from cotenant.policy.nodeqos.best_effort_cpu import BestEffortCpuConfig
+from cotenant.policy.nodeqos.cache import CacheConfig, ClassCache
+from cotenant.policy.nodeqos.suppress import Form, SuppressConfig
+from cotenant.services.agent.config import AgentConfig, read_config
+from cotenant.services.agent.process import AgentProcess
+
+IDLE = Target("top/job", Knob.CPU_IDLE)
+
+
+def live(w: World, scenario: Callable[[AgentProcess], Awaitable[None]]) -> AgentProcess:
+    """Run a scenario with the agent begun."""
+
+    async def run() -> AgentProcess:
+        process = w.process()
+        await process.discover()
+        await scenario(process)
+        return process
+
+    return asyncio.run(run())
+
+
+def test_best_effort_is_held_back_and_everything_is_given_back_at_the_end() -> None:
+    w = world()
+    w.use = {"top/web": 1500, "top/job": 2400}
+    held = {}
+
+    async def scenario(process: AgentProcess) -> None:
+        await w.tick(process, 3)
+        held.update(w.knobs.snapshot())
+        await process.end()
+
+    live(w, scenario)
+    assert held[IDLE] == "1"
+    assert w.knobs.snapshot() == {}
+
+
+def test_once_tells_what_would_be_held() -> None:
+    """What it wanted, not what is left of that after the end."""
+    w = world(mode=Mode.OBSERVE)
+    w.use = {"top/web": 1500, "top/job": 2400}
+    process = w.process()
+    process.config = replace(process.config, period_ms=100)
+    assert IDLE in {hold.target for hold in asyncio.run(process.once())}
+    assert w.knobs.journal == []
+
+
+def test_what_others_set_before_comes_back() -> None:
+    w = world()
+    before = {Target("top/job", Knob.CPU_MAX): "300000 100000", Target("top/job", Knob.CPU_WEIGHT): "50"}
+    for target, value in before.items():
+        w.knobs.set_outside(target, value)
+    w.use = {"top/web": 3500, "top/job": 2400}
+
+    async def scenario(process: AgentProcess) -> None:
+        await w.tick(process, 20)
+        assert w.knobs.snapshot() != before
+        await process.end()
+
+    live(w, scenario)
+    assert w.knobs.snapshot() == before
+
+
+def test_an_observer_turns_nothing_and_says_what_it_would() -> None:
+    w = world(mode=Mode.OBSERVE)
+    w.use = {"top/web": 1500, "top/job": 2400}
+
+    async def scenario(process: AgentProcess) -> None:
+        await w.tick(process, 3)
+
+    process = live(w, scenario)
+    assert w.knobs.journal == []
+    assert w.keeper.trail == []
+    assert IDLE in {hold.target for hold in process.agent.holds()}
+
+
+def test_a_new_agent_learns_what_is_held_and_gives_back_what_it_does_not_want() -> None:
+    w = world()
+    w.use = {"top/web": 1500, "top/job": 2400}
+
+    async def scenario(process: AgentProcess) -> None:
+        await w.tick(process, 3)  # and then it is killed
+        assert w.knobs.snapshot()
+        w.config = replace(w.config, groups=(w.config.groups[0],))
+        second = w.process()
+        await second.discover()
+        await w.tick(second, 2)
+        assert w.knobs.snapshot() == {}
+
+    live(w, scenario)
+
+
+def test_pods_of_other_sources_are_protected_too() -> None:
+    w = world(groups=())
+    w.knobs.groups |= {"pods/x"}
+    w.sources["kubelet"] = AwaySource((NodePod("u1", "a", "b", "pods/x", qos=QoSClass.LS),))
+
+    async def scenario(process: AgentProcess) -> None:
+        await w.tick(process, 2)
+
+    process = live(w, scenario)
+    state = process.agent.state()
+    assert state is not None
+    assert [entry.pod.key for entry in state.pods] == ["a/b"]
+
+
+# ---- reload
+
+
+def asked(config: AgentConfig) -> Callable[[], AgentConfig]:
+    return lambda: config
+
+
+def test_a_reload_that_is_wrong_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    w = world()
+
+    def wrong() -> AgentConfig:
+        raise InvalidInput("agent.yaml: period_ms", "fast", "a whole number")
+
+    async def scenario(process: AgentProcess) -> None:
+        await w.tick(process, 2)
+        engine = process.agent
+        assert not await process.reload(wrong)
+        assert process.agent is engine
+        assert process.config is w.config
+        await w.tick(process)
+
+    process = live(w, scenario)
+    assert process.reloads == {"taken": 0, "refused": 1}
+    assert "period_ms: fast" in caplog.text
+
+
+def test_a_reload_of_groups_keeps_the_engine_and_its_history() -> None:
+    w = world()
+    w.use = {"top/web": 1500, "top/job": 2400}
+
+    async def scenario(process: AgentProcess) -> None:
+        await w.tick(process, 3)
+        engine = process.agent
+        assert await process.reload(asked(replace(CONFIG, groups=(CONFIG.groups[0],))))
+        assert process.agent is engine
+        await process.discover()
+        await w.tick(process)
+        assert w.knobs.snapshot() == {}  # nobody is best effort any more
+
+    live(w, scenario)
+
+
+def test_a_reload_of_the_mode_begins_anew_and_gives_back_what_is_held() -> None:
+    w = world()
+    w.use = {"top/web": 1500, "top/job": 2400}
+
+    async def scenario(process: AgentProcess) -> None:
+        await w.tick(process, 3)
+        engine = process.agent
+        assert await process.reload(asked(replace(CONFIG, writable=("top/web",))))
+        assert process.agent is not engine
+        await w.tick(process, 2)
+        assert w.knobs.snapshot() == {}
+
+    live(w, scenario)
+
+
+def test_to_observe_from_now_on_lets_go(caplog: pytest.LogCaptureFixture) -> None:
+    w = world()
+    w.use = {"top/web": 1500, "top/job": 2400}
+
+    async def scenario(process: AgentProcess) -> None:
+        await w.tick(process, 3)
+        assert w.knobs.snapshot()
+        assert await process.reload(asked(replace(CONFIG, mode=Mode.OBSERVE, listen="127.0.0.1:1")))
+        await w.tick(process, 2)
+        assert w.knobs.snapshot() == {}
+        assert process.config.listen == CONFIG.listen
+        assert process.mode == "observe"
+        assert await process.reload(asked(replace(CONFIG, mode=Mode.DRY_RUN)))
+        assert process.mode == "observe"
+        assert await process.reload(asked(CONFIG))
+        await w.tick(process, 3)
+        assert w.knobs.snapshot()
+
+    process = live(w, scenario)
+    assert process.mode == "act"
+    assert "listen changes with a restart only" in caplog.text
+
+
+# ---- life
+
+
+def test_it_ends_when_told_with_nothing_held() -> None:
+    w = world()
+    w.use = {"top/web": 1500, "top/job": 2400}
+
+    async def run() -> None:
+        process = w.process()
+        stop = asyncio.Event()
+        running = asyncio.create_task(process.run(stop))
+        while process.ticker.ticks < 1:
+            await asyncio.sleep(0)
+        await w.tick(process, 3)
+        assert w.knobs.snapshot()
+        stop.set()
+        await running
+
+    asyncio.run(run())
+    assert w.knobs.snapshot() == {}
+
+
+def test_a_part_that_breaks_ends_the_process_and_gives_back_first() -> None:
+    w = world()
+    w.use = {"top/web": 1500, "top/job": 2400}
+
+    class Broken:
+        def watch(self, groups: object) -> None:
+            pass
+
+        async def run(self, pressed: object) -> None:
+            while not w.knobs.snapshot():
+                await asyncio.sleep(0)
+            raise ZeroDivisionError("a defect")
+
+    w.bells["probe"] = Broken()
+
+    async def run() -> None:
+        process = w.process()
+        running = asyncio.create_task(process.run(asyncio.Event()))
+        while process.ticker.ticks < 1:
+            await asyncio.sleep(0)
+        while not running.done():
+            w.pass_time()
+            await process.ticker.try_tick()
+            await asyncio.sleep(0)
+        await running
+
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(run())
+    assert w.knobs.snapshot() == {}
+
+
+def test_reports_go_to_every_receiver() -> None:
+    urls = ("http://a.example/metrics/report", "http://b.example/metrics/report")
+    w = world(reports=replace(CONFIG.reports, urls=urls))
+    w.use = {"top/web": 1500}
+
+    async def scenario(process: AgentProcess) -> None:
+        process.report()  # nothing is known yet
+        assert all(outbox.waiting is None for outbox in process.deliveries)
+        await w.tick(process, 3)
+        process.report()
+        for outbox in process.deliveries:
+            await outbox.deliver()
+
+    live(w, scenario)
+    assert [url for url, _ in w.posted] == list(urls)
+    assert b'"node_name":"n1"' in w.posted[0][1]
+    assert b'"cpu_used":1.5' in w.posted[0][1]
+
+
+def test_evictions_go_out_and_their_answers_come_back() -> None:
+    w = world()
+
+    async def scenario(process: AgentProcess) -> None:
+        await w.tick(process, 2)
+        w.evictions.answer = (False, "a budget")
+        from cotenant.engine.node_instructions import Instructions
+        from cotenant.model.node_decision import EvictPod, Reason
+
+        pod = EvictPod("group:top/job", "jobs/one", Reason("r", "too much"))
+        await process.actor.turn(lambda: Instructions(evict=(pod,)))
+        await asyncio.sleep(0)
+        w.evictions.fails = ZeroDivisionError("a defect")
+        await process.actor.turn(lambda: Instructions(evict=(pod,)))
+        await process.actor.turn(lambda: Instructions(evict=(pod,), dry=True))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await process.actor.close()
+
+    process = live(w, scenario)
+    assert len(w.evictions.pods) == 2
+    assert process.actor.eviction_failures == 1
+
+
+def test_health_and_readiness_say_what_is_wrong() -> None:
+    w = world()
+    w.use = {"top/web": 1500, "top/job": 2400}
+
+    async def scenario(process: AgentProcess) -> None:
+        assert process.unready() == "nothing has been measured yet"
+        await w.tick(process, 3)
+        assert process.unready() == process.unhealthy() == ""
+        w.keeper.away = True
+        w.use = {"top/web": 3500, "top/job": 100}
+        await w.tick(process, 12)
+        assert "keeper cannot be reached: nobody listens" in process.unready()
+        assert process.unhealthy() == ""
+        w.sensor_fails = Transient("no such luck")
+        await w.tick(process, 12)
+        assert "no tick has ended well for 12 s" in process.unhealthy()
+        assert "the last 12 ticks failed" in process.unready()
+
+    live(w, scenario)
+
+
+# ---- bells
+
+
+def test_a_bell_makes_it_look_again_once_a_period_and_decide_by_what_is_seen() -> None:
+    w = world()
+    w.use = {"top/web": 1500}
+    w.knobs.set_outside(Target("top/job", Knob.CPU_WEIGHT), "50")
+
+    async def scenario(process: AgentProcess) -> None:
+        await w.tick(process, 3)
+        samples = w.samples
+        for _ in range(5):
+            w.pass_time(0.1)
+            await process.pressed("top/web", "cpu", 300_000)
+        assert w.samples == samples + 1
+        assert process.agent.counts().pressed == 0  # no best-effort work runs
+        w.use = {"top/web": 1500, "top/job": 2400}
+        w.pass_time(1.0)
+        await process.pressed("top/web", "cpu", 300_000)
+        assert w.samples == samples + 2
+        assert process.agent.counts().pressed == 1
+        assert process.pressure_events == {"cpu": 6}
+
+    live(w, scenario)
+    assert w.knobs.snapshot()[IDLE] == "1"
+
+
+def test_a_bell_that_leads_to_a_knob_is_timed() -> None:
+    quota = BestEffortCpuConfig(suppress=SuppressConfig(form=Form.QUOTA))
+    w = world(policies=replace(DEFAULT_POLICIES, best_effort_cpu=quota))
+    w.use = {"top/web": 3000}
+
+    async def scenario(process: AgentProcess) -> None:
+        await w.tick(process, 3)
+        w.use = {"top/web": 1500, "top/job": 2400}
+        w.delay_ppm = {"top/web": 2_000_000}
+        w.pass_time(0.3)
+        await process.pressed("top/web", "cpu", 300_000)
+        assert "cotenant_agent_reaction_seconds_count 1.0" in process.metrics.page().decode()
+        await process.pressed("nobody", "cpu", 300_000)
+        assert process.ticker.failures == 0
+
+    live(w, scenario)
+
+
+# ---- groups that come between two discoveries
+
+
+def test_a_plain_group_that_appears_is_held_at_the_next_tick() -> None:
+    w = world()
+    w.use = {"top/web": 1500, "top/job": 2400}
+    w.vanish("top/job")
+
+    async def scenario(process: AgentProcess) -> None:
+        await w.tick(process, 7)  # asked for in vain, more than once
+        assert w.knobs.snapshot() == {}
+        w.appear("top/job")
+        await w.tick(process)
+        assert w.knobs.snapshot()[IDLE] == "1"
+
+    live(w, scenario)
+
+
+def test_a_pod_whose_group_came_is_asked_for_before_the_next_discovery() -> None:
+    w = world(groups=(), period_ms=100, discovery_period_s=600.0)
+    source = w.sources["kubelet"] = AwaySource()
+    w.came_or_went = lambda: source.asked == 1
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        process = w.process()
+        running = asyncio.create_task(process.run(stop))
+        async with asyncio.timeout(10.0):
+            while source.asked < 2 or not process.pods:
+                source.answer = (NodePod("u1", "a", "b", "pods/x", qos=QoSClass.BE),) if source.asked else ()
+                await asyncio.sleep(0.01)
+        stop.set()
+        await running
+
+    asyncio.run(run())
+    assert source.asked == 2
+
+
+# ---- what a machine has
+
+
+def test_what_the_machine_can_divide_and_what_its_node_can_give_reach_the_policies() -> None:
+    hardware = CacheHardware(ways=10, cache_domains=(0,))
+    w = world(policies=PolicySettings(best_effort_cpu=None, burst=None, cache=CacheConfig()))
+    w.more = {"cache": hardware, "allocatable": lambda: Allocatable(cpu_m=4000, batch_cpu_m=1000)}
+    seen: list[PolicySettings] = []
+    w.more["placers"] = (Placed(seen),)
+
+    async def scenario(process: AgentProcess) -> None:
+        await w.tick(process, 3)
+        await process.placing.place()
+        assert {hold.target for hold in process.agent.holds()} == {Target("BE", Knob.SCHEMATA)}
+        state = process.agent.state()
+        assert state is not None
+        assert state.allocatable == Allocatable(cpu_m=4000, batch_cpu_m=1000)
+        assert await process.reload(
+            asked(
+                replace(w.config, policies=PolicySettings(best_effort_cpu=None, burst=None, cache=CacheConfig(ls=LESS)))
+            )
+        )
+        await w.tick(process, 3)
+        assert {hold.target.group for hold in process.agent.holds()} == {"BE", "LS"}
+        assert process.agent.state().allocatable is not None  # type: ignore[union-attr]
+
+    live(w, scenario)
+    assert [each.cache.hardware for each in seen if each.cache] == [hardware]
+
+
+LESS = ClassCache(end_percent=50)
+
+
+class Placed:
+    def __init__(self, seen: list[PolicySettings], fails: CotenantError | None = None) -> None:
+        self.seen, self.fails = seen, fails
+        self.what = "bad" if fails else "good"
+
+    def place(self, pods: Sequence[NodePod], policies: PolicySettings) -> None:
+        self.seen.append(policies)
+        if self.fails is not None:
+            raise self.fails
+
+
+def test_programs_that_cannot_be_placed_are_counted_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    w = world()
+    good, bad = Placed([]), Placed([], Transient("the tree is busy"))
+    w.more = {"placers": (bad, good)}
+
+    async def scenario(process: AgentProcess) -> None:
+        await process.placing.place()
+        await process.placing.place()
+        assert b'cotenant_agent_placing_failures_total{what="bad"} 2.0' in process.metrics.page()
+
+    live(w, scenario)
+    assert len(good.seen) == 2
+    assert caplog.text.count("the tree is busy") == 1
+
+
+def test_accelerators_and_the_cache_are_on_the_pages() -> None:
+    w = world()
+    w.gpus = (GpuCounters(0, "GPU-1", "H100", False, 40, 80 * GIB, 20 * GIB),)
+    use = CacheUse("BE", 4096, 1 << 20, None)
+    w.more = {
+        "cache_use": lambda: (use,),
+        "network": lambda pod: (7, 9),
+        "gaps": (Gap("classes of the uplink", "more rights"),),
+    }
+
+    async def scenario(process: AgentProcess) -> None:
+        await w.tick(process, 2)
+        state = process.agent.state()
+        assert state is not None
+        page = process.state_page(state)
+        assert (page.gpus, page.cache) == (w.gpus, (use,))
+        assert page.gaps[0].what == "classes of the uplink"
+        told = process.metrics.page().decode()
+        for line in (
+            'cotenant_gpu_utilisation_ratio{gpu="GPU-1"} 0.4',
+            'cotenant_gpu_healthy{gpu="GPU-1"} 0.0',
+            'cotenant_cache_occupancy_bytes{class="BE"} 4096.0',
+            'cotenant_pod_network_sent_bytes_total{group="top/web",pod="shop/web",qos="LS",tenant="shop"} 9.0',
+            'cotenant_node_gap_info{needs="more rights",what="classes of the uplink"} 1.0',
+        ):
+            assert line in told
+
+    live(w, scenario)
+
+
+# ---- interference, by the file
+
+
+def test_who_disturbs_a_service_is_capped_and_explained(tmp_path: Path) -> None:
+    file = tmp_path / "agent.yaml"
+    file.write_text("""
+mode: act
+writable: [top]
+groups:
+  - {group: top/web, name: shop/web, qos: LS, objective_p99_ms: 5}
+  - {group: top/job, name: jobs/one, qos: BE}
+  - {group: top/calm, name: jobs/two, qos: BE}
+policies:
+  best_effort_cpu: null
+  burst: null
+  interference: {every_us: 1000000, sample_us: 1000000, window_us: 20000000, outliers: 3, threshold_ppm: 200000, cap_us: 5000000}
+""")
+    w = World(read_config(file))
+
+    async def scenario(process: AgentProcess) -> None:
+        for second in range(16):
+            loud = second % 2 == 0 or second > 8
+            w.use = {"top/web": 1000, "top/job": 2400 if loud else 100, "top/calm": 400}
+            w.delay_ppm = {"top/web": 900_000 if loud else 20_000}
+            await w.tick(process)
+            if w.knobs.snapshot():
+                break
+        assert w.knobs.snapshot() == {Target("top/job", Knob.CPU_MAX): "10000 100000"}
+        story = process.agent.explain("jobs/one")
+        assert story is not None
+        assert "first among 2 is jobs/one" in " ".join(story.text)
+        w.use, w.delay_ppm = {"top/web": 1000, "top/job": 100}, {}
+        await w.tick(process, 8)
+        assert w.knobs.snapshot() == {}  # its time is over
+
+    live(w, scenario)

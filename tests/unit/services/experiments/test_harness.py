@@ -1,0 +1,128 @@
+"""What the harness makes of rounds: order, seeds, discarded rounds, raw data. The site is a stand-in; tests/node has the real one."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from cotenant.model.errors import InvalidInput
+from cotenant.services.experiments import harness
+from cotenant.services.experiments.harness import Judgement, Record, Round, Settings, Step
+from cotenant.services.experiments.outcome import Check
+from cotenant.services.experiments.site import Conditions, Site
+
+
+class Calm(Site):
+    """A site on which others use what `foreign` says, block by block; the last stays."""
+
+    def __init__(self, *foreign: float) -> None:  # no groups, no cores
+        self._foreign = list(foreign) or [0.0]
+
+    def wait_for_quiet(self, most_foreign: float, patience_s: float) -> None:
+        return
+
+    @contextmanager
+    def watched(self) -> Iterator[Callable[[], Conditions]]:
+        share = self._foreign.pop(0) if len(self._foreign) > 1 else self._foreign[0]
+        yield lambda: Conditions(1.0, share, 0.0, None)
+
+
+@dataclass
+class Counting:
+    """An experiment that only remembers what it was asked."""
+
+    bad: Mapping[int, str] = field(default_factory=dict)
+    asked: list[tuple[str, int]] = field(default_factory=list)
+    name: str = "counting"
+    title: str = "Counting"
+    arms: Sequence[str] = ("a", "b", "c")
+    block_s: float = 2.0
+
+    def prepare(self, site: Site) -> None:
+        self.asked.append(("prepare", 0))
+
+    def block(self, site: Site, arm: str, seed: int) -> Record:
+        self.asked.append((arm, seed))
+        return {"seed": seed}
+
+    def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
+        return {number: why for number, why in self.bad.items() if number < len(rounds)}
+
+    def judge(self, rounds: Sequence[Round]) -> Judgement:
+        return Judgement({"judged": [each.number for each in rounds]}, [Check("rounds", len(rounds), 1, at_least=True)])
+
+
+def run(folder: Path, experiment: Counting, site: Calm, settings: Settings) -> tuple[harness.Outcome, list[Step]]:
+    @contextmanager
+    def opened() -> Iterator[Site]:
+        yield site
+
+    steps: list[Step] = []
+    return harness.run(experiment, settings, folder, steps.append, opened), steps
+
+
+def test_every_round_runs_every_arm_once_in_drawn_order_with_one_seed(tmp_path: Path) -> None:
+    experiment = Counting()
+    run(tmp_path, experiment, Calm(), Settings(20, seed=3))
+    assert experiment.asked[0] == ("prepare", 0)
+    rounds = [experiment.asked[1 + 3 * n : 4 + 3 * n] for n in range(20)]
+    assert all({arm for arm, _ in each} == {"a", "b", "c"} and len({seed for _, seed in each}) == 1 for each in rounds)
+    assert len({tuple(arm for arm, _ in each) for each in rounds}) == 6  # all orders turn up
+    again = Counting()
+    run(tmp_path, again, Calm(), Settings(20, seed=3))
+    assert again.asked == experiment.asked
+
+
+def test_raw_data_has_a_line_a_block(tmp_path: Path) -> None:
+    run(tmp_path, Counting(), Calm(0.02), Settings(2))
+    lines = [json.loads(line) for line in (tmp_path / harness.RAW).read_text().splitlines()]
+    assert [line["round"] for line in lines] == [0, 0, 0, 1, 1, 1]
+    assert lines[0]["conditions"]["foreign_share"] == 0.02
+    assert lines[0]["record"] == {"seed": lines[0]["seed"]}
+
+
+def test_disturbed_rounds_are_left_out_counted_and_run_again(tmp_path: Path) -> None:
+    site = Calm(0.0, 0.5, 0.6, 0.0, 0.0)  # somebody else worked during both tries of one block of the first round
+    outcome, _ = run(tmp_path, Counting({2: "its own test"}), site, Settings(3, tries=2))
+    assert outcome.figures["judged"] == [1, 3, 4]
+    assert (outcome.rounds, [number for number, _ in outcome.discarded]) == (3, [0, 2])
+    assert "60%" in outcome.discarded[0][1]
+    assert outcome.discarded[1][1] == "its own test"
+    assert outcome.worst_foreign == 0.0
+
+
+def test_a_disturbed_block_is_tried_again_with_the_same_seed_before_its_round_is_lost(tmp_path: Path) -> None:
+    experiment = Counting()
+    outcome, _ = run(tmp_path, experiment, Calm(0.0, 0.5, 0.5, 0.02, 0.0), Settings(1, tries=3))
+    arms = experiment.asked[1:]
+    assert len(arms) == 5
+    assert arms[1] == arms[2] == arms[3] != arms[4]
+    assert (outcome.rounds, outcome.repeated, outcome.worst_foreign) == (1, 2, 0.02)
+    assert outcome.to_object()["blocks_repeated"] == 2
+    assert len((tmp_path / harness.RAW).read_text().splitlines()) == 5  # what was tried is kept
+
+
+def test_no_more_rounds_are_added_than_allowed(tmp_path: Path) -> None:
+    outcome, steps = run(tmp_path, Counting(), Calm(0.9), Settings(3, more_rounds=2))
+    assert (outcome.rounds, len(outcome.discarded)) == (0, 5)
+    assert not outcome.passed  # nothing counted: nothing is proved, whatever the checks say
+    assert outcome.checks[0].passed
+    assert outcome.to_object()["discarded"] == 5
+    assert steps[0] == Step(0, 9, steps[0].arm, 18.0)
+
+
+@pytest.mark.parametrize("rounds", [0, -1, 1001])
+def test_rounds_out_of_range_are_refused(rounds: int) -> None:
+    with pytest.raises(InvalidInput, match="--rounds"):
+        Settings(rounds)
+
+
+def test_a_check_that_could_not_be_measured_does_not_pass() -> None:
+    assert not Check("x", None, 1.0).passed
+    assert not Check("x", float("nan"), 1.0, at_least=True).passed
+    assert Check("x", 1.0, 1.0).passed
+    assert Check("x", 1.0, 1.0, at_least=True).passed
+    assert not Check("x", 1.1, 1.0).passed

@@ -1,0 +1,186 @@
+"""The keeper within a process: rounds in turn, expiry by itself, everything back at the end; and the one that only pretends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from tests.fakes.kept_knobs import KeptKnobs
+
+from cotenant.drivers.leasefile.audit import AuditTrail, changes
+from cotenant.drivers.leasefile.file import LeaseFile
+from cotenant.model.errors import Transient
+from cotenant.model.knob import GiveBack, Knob, LeaseState, Scope, SetKnob, Target
+from cotenant.model.node_decision import Reason
+from cotenant.services.keeper.allowed import Asker, Rules
+from cotenant.services.keeper.carrying import Carrier, Clock
+from cotenant.services.keeper.dry import DryKnobs, NoMemory
+from cotenant.services.keeper.here import KeptHere
+
+REASON = Reason("test", "because")
+QUOTA = Target("be/a", Knob.CPU_MAX)
+HALF = "50000 100000"
+ASKER = Asker("uid 7, pid 8", ("be/agent",))
+
+
+class World:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.now_us = 0
+        self.knobs = KeptKnobs(["be/a", "be/agent", "system"])
+        self.file = LeaseFile(folder, "boot")
+        clock = Clock(lambda: self.now_us, lambda: 1.0)
+        self.keeper = KeptHere(
+            Carrier({Scope.CGROUP: self.knobs}, self.file, AuditTrail(folder), clock, Rules(("be",))),
+            last_rest_s=0,
+        )
+
+    async def hold(self, *wishes: tuple[Target, str], ttl_us: int = 100) -> list[LeaseState]:
+        made = [SetKnob(target, value, REASON, ttl_us) for target, value in wishes]
+        return [answer.state for answer in await self.keeper.hold(made, ASKER)]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path)
+    yield world
+    world.file.close()
+
+
+def test_answers_come_in_the_order_of_the_wishes_whatever_was_refused(world: World) -> None:
+    async def use() -> list[LeaseState]:
+        states = await world.hold(
+            (Target("system", Knob.CPU_MAX), HALF),
+            (QUOTA, HALF),
+            (Target("be/a", Knob.MEMORY_RECLAIM), "8192"),
+            (QUOTA, "20"),
+            (Target("be/gone", Knob.CPU_MAX), HALF),
+            (Target("be/agent", Knob.CPU_MAX), HALF),  # it could not ask for this back
+        )
+        assert await world.keeper.read([QUOTA, Target("system", Knob.CPU_MAX), Target("be/gone", Knob.CPU_MAX)]) == (
+            HALF,
+            None,
+            None,
+        )
+        await world.keeper.stop()
+        return states
+
+    refused, held = LeaseState.REFUSED, LeaseState.HELD
+    assert asyncio.run(use()) == [refused, held, LeaseState.RESTORED, refused, LeaseState.GONE, refused]
+    assert world.knobs.reclaimed_bytes == {"be/a": 8192}
+    assert world.knobs.snapshot() == {}
+    told = [(str(change.target), change.who, change.result) for change in changes(world.folder)]
+    assert ("/system:cpu.max", "uid 7, pid 8", refused) in told
+    assert ("/be/a:memory.reclaim", "uid 7, pid 8", LeaseState.RESTORED) in told
+    assert told[-1] == ("/be/a:cpu.max", "keeper", LeaseState.RESTORED)
+
+
+def test_it_gives_back_by_itself_what_has_expired(world: World) -> None:
+    async def use() -> None:
+        running = asyncio.create_task(world.keeper.run())
+        await world.hold((QUOTA, HALF), ttl_us=1)
+        world.now_us = 5
+        while await world.keeper.leases():
+            await asyncio.sleep(0)
+        assert world.knobs.snapshot() == {}
+        running.cancel()
+        await world.keeper.stop()
+
+    asyncio.run(asyncio.wait_for(use(), 10))
+
+
+def test_a_caller_that_is_cancelled_leaves_no_round_half_done(world: World) -> None:
+    async def use() -> None:
+        asking = asyncio.create_task(world.hold((QUOTA, HALF)))
+        await asyncio.sleep(0)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        (lease,) = await world.keeper.leases()
+        assert lease.state is LeaseState.HELD
+        await world.keeper.give_back([GiveBack(QUOTA, REASON)])
+        await world.keeper.stop()
+
+    asyncio.run(use())
+    assert world.knobs.snapshot() == {}
+
+
+def test_at_the_end_it_tries_again_and_tells_what_is_left(world: World) -> None:
+    async def use(failures: int) -> Sequence[object]:
+        await world.hold((QUOTA, HALF))
+        world.knobs.fail("restore", QUOTA, *[Transient("busy")] * failures)
+        return await world.keeper.stop()
+
+    assert asyncio.run(use(3)) == ()
+    assert world.knobs.snapshot() == {}
+    world.file.close()
+    world.__init__(world.folder)  # type: ignore[misc]
+    (left,) = asyncio.run(use(99))
+    assert (left.target, left.state, left.detail) == (QUOTA, LeaseState.RESTORING, "busy")  # type: ignore[attr-defined]
+    assert [lease.target for lease in world.file.leases()] == [QUOTA]
+
+
+def test_a_dry_keeper_answers_and_records_as_if_and_turns_nothing(tmp_path: Path) -> None:
+    knobs = KeptKnobs(["be/a"])
+    clock = Clock(lambda: 0, lambda: 1.0)
+    keeper = KeptHere(Carrier({Scope.CGROUP: DryKnobs(knobs)}, NoMemory(), AuditTrail(tmp_path), clock, Rules(("be",))))
+
+    async def use() -> None:
+        for _ in range(2):
+            (answer,) = await keeper.hold([SetKnob(QUOTA, HALF, REASON)])
+            assert answer.state is LeaseState.HELD
+        (gone,) = await keeper.hold([SetKnob(Target("be/gone", Knob.CPU_MAX), HALF, REASON)])
+        assert gone.state is LeaseState.GONE
+        assert await keeper.read([QUOTA]) == (HALF,)
+        (answer,) = await keeper.give_back([GiveBack(QUOTA, REASON)])
+        assert answer.state is LeaseState.RESTORED
+        assert await keeper.stop() == ()
+
+    asyncio.run(use())
+    assert knobs.journal == []
+    assert [(change.before, change.after, change.result) for change in changes(tmp_path)] == [
+        ("max 100000", HALF, LeaseState.HELD),
+        ("", "", LeaseState.GONE),
+        (HALF, "max 100000", LeaseState.RESTORED),
+    ]
+
+
+def test_a_refusal_is_told_once_however_often_it_is_asked_for(world: World) -> None:
+    system = Target("system", Knob.CPU_MAX)
+
+    async def use() -> None:
+        for _ in range(5):
+            await world.hold((system, HALF), (QUOTA, "20"))
+        await world.hold((QUOTA, HALF))
+        await world.hold((QUOTA, "20"))
+        await world.hold((system, "max 100000"))
+        await world.keeper.stop()
+
+    asyncio.run(use())
+    told = [(str(change.target), change.asked, change.result) for change in changes(world.folder)]
+    refused = LeaseState.REFUSED
+    assert told == [
+        ("/system:cpu.max", HALF, refused),
+        ("/be/a:cpu.max", "20", refused),
+        ("/be/a:cpu.max", HALF, LeaseState.HELD),
+        ("/be/a:cpu.max", "20", refused),
+        ("/system:cpu.max", "max 100000", refused),
+        ("/be/a:cpu.max", "max 100000", LeaseState.RESTORED),
+    ]
+
+
+def test_the_clock_of_people_may_jump_without_a_lease_ending_or_staying(tmp_path: Path) -> None:
+    now = {"us": 0, "wall": 1e9}
+    knobs = KeptKnobs(["be/a"])
+    clock = Clock(lambda: int(now["us"]), lambda: now["wall"])
+    carrier = Carrier({Scope.CGROUP: knobs}, NoMemory(), AuditTrail(tmp_path), clock, Rules(("be",)))
+    carrier.hold([SetKnob(QUOTA, HALF, REASON, 100)])
+    for wall in (2e9, 5e8, 0.0):
+        now["wall"] = wall
+        carrier.tick()
+        assert knobs.read(QUOTA) == HALF
+    now["us"] = 100
+    carrier.tick()
+    assert knobs.read(QUOTA) == "max 100000"

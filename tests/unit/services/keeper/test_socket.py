@@ -1,0 +1,318 @@
+"""Agent and keeper over a real socket: what is asked comes through, and what no agent would send does no harm."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fakes.kept_knobs import KeptKnobs
+
+from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient, Unsupported
+from cotenant.model.knob import GiveBack, Knob, KnobChange, LeaseState, Scope, SetKnob, Target, Vanished
+from cotenant.model.node_decision import Reason, Term
+from cotenant.services.keeper import server as serving
+from cotenant.services.keeper import wire
+from cotenant.services.keeper.allowed import Rules
+from cotenant.services.keeper.carrying import Carrier, Clock
+from cotenant.services.keeper.client import KeeperClient
+from cotenant.services.keeper.dry import NoMemory
+from cotenant.services.keeper.here import KeptHere
+from cotenant.services.keeper.server import KeeperServer, Peers
+
+REASON = Reason("guard", "slack is −3 %", (Term("slack", -30, "‰"),))
+QUOTA = Target("be/a", Knob.CPU_MAX)
+HALF = "50000 100000"
+
+
+class Trail:
+    def __init__(self) -> None:
+        self.changes: list[KnobChange] = []
+
+    def write(self, changes: list[KnobChange]) -> None:
+        self.changes += changes
+
+
+class Pipe:
+    """In place of a pressure trigger: the reading end of a pipe that says something."""
+
+    def open(self, asked: wire.Trigger) -> tuple[int, int]:
+        if asked.resource != "cpu":
+            raise Unsupported("pressure", "another machine")
+        ours, theirs = os.pipe()
+        os.write(theirs, b"stalled")
+        os.close(theirs)
+        return ours, asked.window_us
+
+
+class Keeper:
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "keeper.sock"
+        self.knobs = KeptKnobs(["be/a"])
+        self.trail = Trail()
+        clock = Clock(lambda: 0, lambda: 1.0)
+        self.kept = KeptHere(Carrier({Scope.CGROUP: self.knobs}, NoMemory(), self.trail, clock, Rules(("be",))))
+        self.server = KeeperServer(self.path, self.kept, Peers(), Pipe())
+        self.client = KeeperClient(self.path)
+
+    async def raw(self, data: bytes, *, end: bool = True) -> bytes:
+        """What comes back for these bytes, until the keeper hangs up."""
+        reader, writer = await asyncio.open_unix_connection(str(self.path))
+        writer.write(data)
+        if end:
+            writer.write_eof()
+        try:
+            return await reader.read()
+        except ConnectionError:
+            return b""
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def serving_keeper(folder: Path) -> AsyncIterator[Keeper]:
+    keeper = Keeper(folder)
+    await keeper.server.start()
+    try:
+        yield keeper
+    finally:
+        await keeper.client.close()
+        await keeper.server.stop()
+        await keeper.kept.stop()
+
+
+def run(folder: Path, use: Callable[[Keeper], Coroutine[Any, Any, None]]) -> None:
+    async def whole() -> None:
+        async with asyncio.timeout(30), serving_keeper(folder) as keeper:
+            await use(keeper)
+
+    asyncio.run(whole())
+
+
+async def still_serves(keeper: Keeper) -> None:
+    (answer,) = await keeper.client.hold([SetKnob(QUOTA, HALF, REASON)])
+    assert answer.state is LeaseState.HELD
+
+
+def test_an_agent_holds_lists_reads_and_gives_back(tmp_path: Path) -> None:
+    async def use(keeper: Keeper) -> None:
+        wishes = [SetKnob(QUOTA, HALF, REASON), SetKnob(Target("", Knob.CPU_MAX), HALF, REASON)]
+        held, refused = await keeper.client.hold(wishes)
+        assert (held.state, refused.state) == (LeaseState.HELD, LeaseState.REFUSED)
+        (lease,) = await keeper.client.leases()
+        assert (lease.target, lease.reason, lease.stands) == (QUOTA, REASON, HALF)
+        assert await keeper.client.read([QUOTA, Target("x", Knob.CPU_MAX)]) == (HALF, None)
+        (answer,) = await keeper.client.give_back([GiveBack(QUOTA, REASON)])
+        assert answer.state is LeaseState.RESTORED
+        assert {change.who for change in keeper.trail.changes} == {f"uid {os.geteuid()}, pid {os.getpid()}"}
+
+    run(tmp_path, use)
+
+
+def test_a_large_batch_goes_in_several_messages(tmp_path: Path) -> None:
+    async def use(keeper: Keeper) -> None:
+        groups = [f"be/{number}" for number in range(1100)]
+        for group in groups:
+            keeper.knobs.add(group)
+        answers = await keeper.client.hold([SetKnob(Target(group, Knob.CPU_MAX), HALF, REASON) for group in groups])
+        assert [answer.target.group for answer in answers] == groups
+        assert len(await keeper.client.leases()) == 1100
+        assert keeper.server.counts.requests == 4
+
+    run(tmp_path, use)
+
+
+def test_a_group_whose_name_is_no_text_keeps_no_other_from_its_lease(tmp_path: Path) -> None:
+    odd = Target("be/\udcff", Knob.CPU_MAX)
+    quoting = Reason("guard", "be/\udcff is slow", (Term("\udcff", 1),))
+
+    async def use(keeper: Keeper) -> None:
+        keeper.knobs.add("be/\udcff")
+        for ask in (keeper.client.hold, keeper.kept.hold):
+            refused, held = await ask([SetKnob(odd, HALF, quoting), SetKnob(QUOTA, HALF, quoting)])
+            assert (refused.state, held.state) == (LeaseState.REFUSED, LeaseState.HELD)
+        (lease,) = await keeper.client.leases()
+        assert lease.reason == Reason("guard", "be/? is slow", (Term("?", 1),))
+        back = await keeper.client.give_back([GiveBack(odd, quoting), GiveBack(QUOTA, quoting)])
+        assert [answer.state for answer in back] == [LeaseState.RESTORED] * 2
+        assert keeper.knobs.snapshot() == {}
+
+    run(tmp_path, use)
+
+
+def test_a_triggers_descriptor_is_passed_on(tmp_path: Path) -> None:
+    async def use(keeper: Keeper) -> None:
+        descriptor, window_us = await keeper.client.trigger(wire.Trigger("be/a", "cpu", 1000, 2_000_000))
+        try:
+            assert window_us == 2_000_000
+            assert os.read(descriptor, 100) == b"stalled"
+        finally:
+            os.close(descriptor)
+        with pytest.raises(Unsupported, match="another machine"):
+            await keeper.client.trigger(wire.Trigger("be/a", "gpu", 1000, 2_000_000))
+
+    run(tmp_path, use)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x00\x00",
+        b"\x00\x00\x00\x10half of it",
+        b"\xff\xff\xff\xff",
+        wire.LENGTH.pack(wire.MOST_REQUEST_BYTES + 1) + b"x" * 100,
+        wire.LENGTH.pack(9) + b"not JSON!",
+        wire.LENGTH.pack(2) + b"{}",
+        wire.LENGTH.pack(0),
+        b"GET / HTTP/1.1\r\n\r\n",
+        wire.LENGTH.pack(100_000) + b"[" * 100_000,
+        wire.frame(wire.Hold(())).replace(b"[]", b'[{"target":{"group":"../..","knob":"cpu.max"},"value":"1","reason":{"rule":"","text":""}}]'),
+    ],
+    ids=["cut length", "cut", "huge", "too long", "words", "nothing", "empty", "http", "deep", "path"],
+)  # fmt: skip
+def test_what_no_agent_would_send_ends_its_connection_and_nothing_else(tmp_path: Path, data: bytes) -> None:
+    async def use(keeper: Keeper) -> None:
+        await keeper.raw(data)
+        assert keeper.server.counts.broken == 1
+        assert keeper.knobs.journal == []
+        await still_serves(keeper)
+
+    run(tmp_path, use)
+
+
+def test_too_many_wishes_in_one_message_are_refused(tmp_path: Path) -> None:
+    async def use(keeper: Keeper) -> None:
+        wishes = (SetKnob(QUOTA, HALF, REASON),) * (wire.MOST_IN_ONE + 1)
+        told = wire.reply((await keeper.raw(wire.frame(wire.Hold(wishes))))[4:])
+        assert isinstance(told, wire.Refused)
+        assert "at most" in told.detail
+        assert keeper.knobs.journal == []
+
+    run(tmp_path, use)
+
+
+def test_a_message_that_never_ends_is_given_up(tmp_path: Path) -> None:
+    async def use(keeper: Keeper) -> None:
+        await keeper.server.stop()
+        keeper.server = KeeperServer(keeper.path, keeper.kept, Peers(), rest_of_message_s=0.01)
+        await keeper.server.start()
+        assert await keeper.raw(b"\x00\x00", end=False) == b""
+        assert keeper.server.counts.broken == 1
+        await still_serves(keeper)
+
+    run(tmp_path, use)
+
+
+def test_a_stranger_is_cut_off_before_anything_is_read(tmp_path: Path) -> None:
+    async def use(keeper: Keeper) -> None:
+        await keeper.server.stop()
+        keeper.server = KeeperServer(keeper.path, keeper.kept, Peers(own=False))
+        await keeper.server.start()
+        assert await keeper.raw(wire.frame(wire.List())) == b""
+        assert (keeper.server.counts.strangers, keeper.server.counts.requests) == (1, 0)
+        with pytest.raises(Transient):
+            await keeper.client.leases()
+
+    run(tmp_path, use)
+
+
+def test_users_and_groups_that_are_named_may_speak() -> None:
+    peers = Peers(frozenset({1000}), frozenset({50}))
+    assert peers.allows(1000, 1)
+    assert peers.allows(7, 50)
+    assert peers.allows(0, 0)
+    assert not peers.allows(7, 7)
+
+
+def test_a_crowd_is_cut_off_and_those_inside_go_on(tmp_path: Path) -> None:
+    async def use(keeper: Keeper) -> None:
+        await still_serves(keeper)
+        crowd = [await asyncio.open_unix_connection(str(keeper.path)) for _ in range(serving.MOST_CONNECTIONS + 10)]
+        while keeper.server.counts.crowded < 11:
+            await asyncio.sleep(0)
+        await still_serves(keeper)
+        for _, writer in crowd:
+            writer.close()
+        while keeper.server.counts.open > 1:
+            await asyncio.sleep(0)
+        async with asyncio.timeout(5):
+            await still_serves(keeper)
+
+    run(tmp_path, use)
+
+
+def test_a_flood_of_one_does_not_keep_another_from_its_turn(tmp_path: Path) -> None:
+    async def use(keeper: Keeper) -> None:
+        _, flood = await asyncio.open_unix_connection(str(keeper.path))
+        flood.write(wire.frame(wire.List()) * 20_000)
+        for _ in range(5):
+            await still_serves(keeper)
+        flood.transport.abort()
+
+    run(tmp_path, use)
+
+
+def test_a_keeper_that_is_away_is_a_transient_error_and_one_that_comes_back_is_found(tmp_path: Path) -> None:
+    async def use(keeper: Keeper) -> None:
+        await still_serves(keeper)
+        await keeper.server.stop()
+        for _ in range(2):
+            with pytest.raises(Transient, match="does not answer"):
+                await keeper.client.hold([SetKnob(QUOTA, HALF, REASON)])
+        keeper.server = KeeperServer(keeper.path, keeper.kept, Peers())
+        await keeper.server.start()
+        await still_serves(keeper)
+
+    run(tmp_path, use)
+
+
+def test_a_keeper_that_does_not_answer_is_given_up(tmp_path: Path) -> None:
+    async def use() -> None:
+        with socket.socket(socket.AF_UNIX) as silent:
+            silent.bind(str(tmp_path / "s"))
+            silent.listen()
+            client = KeeperClient(tmp_path / "s", patience_s=0.01)
+            with pytest.raises(Transient, match="too late"):
+                await client.leases()
+
+    asyncio.run(use())
+
+
+def test_what_stands_at_the_path_is_removed_only_if_it_is_a_dead_socket(tmp_path: Path) -> None:
+    async def use() -> None:
+        keeper = Keeper(tmp_path)
+        keeper.path.write_text("precious")
+        with pytest.raises(Permanent, match="no socket"):
+            await keeper.server.start()
+        assert keeper.path.read_text() == "precious"
+        keeper.path.unlink()
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(str(keeper.path))
+        await keeper.server.start()
+        await still_serves(keeper)
+        with pytest.raises(Permanent, match="listens"):
+            await KeeperServer(keeper.path, keeper.kept, Peers()).start()
+        await still_serves(keeper)
+        await keeper.client.close()
+        await keeper.server.stop()
+        assert not keeper.path.exists()
+        await keeper.kept.stop()
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize(
+    "error",
+    [InvalidInput("f", "v", "e", "h"), Unsupported("f", "n"), Vanished("gone"), Transient("later"), Permanent("no")],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_comes_out_as_it_went_in(error: CotenantError) -> None:
+    told = wire.reply(wire.frame(wire.refusal(error))[4:])
+    assert isinstance(told, wire.Refused)
+    again = wire.error_of(told)
+    assert (type(again), str(again)) == (type(error), str(error))
