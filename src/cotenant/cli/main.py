@@ -15,6 +15,7 @@ from cyclopts import App, CycloptsError
 from cotenant import __version__
 from cotenant.cli import lab, node
 from cotenant.cli.agent import agent
+from cotenant.cli.crds import crds
 from cotenant.cli.demo import demo
 from cotenant.cli.extender import extender
 from cotenant.cli.keeper import keeper
@@ -37,6 +38,7 @@ app = App(
 app.command(lab.app)
 app.command(agent)
 app.command(node.app)
+app.command(crds)
 app.command(demo)
 app.command(extender)
 app.command(keeper)

@@ -21,9 +21,11 @@ from cotenant.engine.cluster_settings import Settings
 from cotenant.engine.events import Event
 from cotenant.engine.instructions import Instruction
 from cotenant.engine.judging import Judging
+from cotenant.engine.plugins import Host
 from cotenant.engine.pod_lives import PodLives
 from cotenant.engine.podstate import Entry, State
 from cotenant.engine.preemption import Budgets
+from cotenant.engine.roster import Roster
 from cotenant.engine.telling import Telling
 from cotenant.engine.turns import check_states, rank
 from cotenant.model.errors import Permanent
@@ -35,17 +37,30 @@ from cotenant.policy.placement.profiles import Profile
 class Cluster:
     """One scheduler of one real cluster. Times are Unix seconds."""
 
-    def __init__(self, profile: Profile, rng: np.random.Generator, settings: Settings | None = None) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        rng: np.random.Generator,
+        settings: Settings | None = None,
+        roster: Roster | None = None,
+    ) -> None:
         self.settings = settings or Settings()
+        self.roster = roster or Roster()
         self.profile = profile
         self._nodes: dict[str, Node] = {}
         self._budgets = Budgets()
         self._namespaces: dict[str, NamespaceFacts] = {}
         self._reports: dict[str, tuple[float, ...]] = {}
         self._telling = Telling()
-        self._parts = Parts(profile, rng, self.settings, self._budgets)
+        self._parts = Parts(profile, rng, self.settings, self._budgets, self.roster.node_rules(), self.roster.plugins())
         self._lives = PodLives(self._parts, profile, self.settings, self._telling)
         self._judging = Judging(self._parts, self._lives, profile, self._telling)
+        self._reconsidered: dict[str, None] = {}  # uids, until the next judgement
+        self._host = Host(
+            self._telling.say, self._lives.happened.add, self._reconsidered.setdefault, self._telling.count
+        )
+        for plugin in self._parts.plugins:
+            plugin.attach(self._host)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -142,13 +157,21 @@ class Cluster:
     def decide(self, now_s: float) -> tuple[Instruction, ...]:
         """Judge up to `most_pods` waiting pods, and say what is to be done. Empty when nothing waits that may be judged now."""
         self._lives.expire(now_s)
+        for plugin in self._parts.plugins:
+            plugin.turn(now_s)
+        while self._reconsidered:
+            uid = next(iter(self._reconsidered))
+            del self._reconsidered[uid]
+            self._lives.reconsider(uid, now_s)
         self._parts.seating.write()
         self._judging.round(self.settings.most_pods, now_s)
         return self._telling.take()
 
     def next_s(self) -> float:
         """When `decide` should be called again if nothing happens before: -inf at once, inf never."""
-        return -inf if self._telling else min(self._judging.next_s(), self._lives.next_s())
+        if self._telling or self._reconsidered:
+            return -inf
+        return min(self._judging.next_s(), self._lives.next_s(), *(each.next_s() for each in self._parts.plugins))
 
     # ---- questions
 
@@ -195,6 +218,8 @@ class Cluster:
         nominated = [(self._lives.pods[uid], node, victims) for uid, node, victims in self._parts.nominations.all()]
         seats = {uid: entry.node for uid, entry in self._lives.pods.items() if entry.node}
         queue = self._parts.queue
+        for plugin in self._parts.plugins:
+            plugin.attach(self._host)
         self._parts.start_empty(self._nodes)
         for node in self._nodes.values():
             self._parts.seating.node_seen(node)
@@ -228,6 +253,8 @@ class Cluster:
         self._parts.placing.validate()
         self._parts.queue.validate()
         self._parts.nominations.validate()
+        for plugin in self._parts.plugins:
+            plugin.validate(self._lives.pods)
         rows = self._parts.seating.encoder.node_rows
         if rows.keys() != self._nodes.keys():
             raise Permanent("the rows and the nodes that were seen differ")

@@ -12,8 +12,10 @@ import numpy as np
 
 from cotenant.engine.cluster_queue import ClusterQueue
 from cotenant.engine.cluster_settings import Settings
+from cotenant.engine.node_rules import NodeRules
 from cotenant.engine.nominations import Nominations
 from cotenant.engine.placing import Placing
+from cotenant.engine.plugins import Plugin
 from cotenant.engine.preempting import Preempting
 from cotenant.engine.preemption import Budgets
 from cotenant.engine.seating import Seating, half_of_a_node
@@ -31,7 +33,17 @@ class Parts:
     placing: Placing
     preempting: Preempting
 
-    def __init__(self, profile: Profile, rng: np.random.Generator, settings: Settings, budgets: Budgets) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        rng: np.random.Generator,
+        settings: Settings,
+        budgets: Budgets,
+        node_rules: tuple[NodeRules, ...] = (),
+        plugins: tuple[Plugin, ...] = (),
+    ) -> None:
+        self.plugins = plugins
+        self._node_rules = node_rules
         self._profile = profile
         self._rng = rng
         self._settings = settings
@@ -41,7 +53,9 @@ class Parts:
     def start_empty(self, nodes: Mapping[str, Node]) -> None:
         """Forget everything derived. These nodes only say how large half a node is."""
         profile = self._profile
-        self.seating = Seating(half_of_a_node(nodes), profile.knobs.pressure_factor, Memory(profile.score))
+        self.seating = Seating(
+            half_of_a_node(nodes), profile.knobs.pressure_factor, Memory(profile.score), self._node_rules, self.plugins
+        )
         self.queue = ClusterQueue(self._settings.backoff, self._settings.flush_s)
         self.nominations = Nominations(self.seating)
         self.placing = Placing(self.seating, profile, self._rng)

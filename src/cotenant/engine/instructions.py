@@ -6,8 +6,10 @@ Every instruction names the pod by UID, so that a pod of the same name that came
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from cotenant.model.decision import DecisionRecord
+from cotenant.model.demands import NO_HOLDINGS, Holdings
 from cotenant.model.observed import Binding
 
 
@@ -31,6 +33,7 @@ class Bind:
     claims: tuple[ClaimChoice, ...] = ()  # WaitForFirstConsumer claims, to be settled before the pod is bound
     waited_s: float = 0.0  # since the pod could first be judged
     attempts: int = 1
+    holds: Holdings = NO_HOLDINGS  # what was chosen for it on the node, to be written with the bind
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,4 +74,32 @@ class Unschedulable:
     record: DecisionRecord
 
 
-Instruction = Bind | Preempt | ClearNomination | Unschedulable
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Evict a pod, with the grace it asks for, within its disruption budgets. Nothing answers: a pod that stays is named again later."""
+
+    victim: Victim
+    reason: str  # of the event, such as QuotaOverused
+    message: str
+
+
+class Status(Protocol):
+    """What an object of a custom kind is to be told; a later one of the same kind and key replaces one that is not written yet."""
+
+    @property
+    def kind(self) -> str:
+        """Such as PodGroup."""
+        ...
+
+    @property
+    def key(self) -> str:
+        """namespace/name, or the name."""
+        ...
+
+    @property
+    def uid(self) -> str:
+        """Of the object."""
+        ...
+
+
+Instruction = Bind | Preempt | ClearNomination | Unschedulable | Evict | Status

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import inf
+from typing import NamedTuple
 
 from cotenant.engine.cluster_parts import Parts
 from cotenant.engine.cluster_queue import Group, Verdict
 from cotenant.engine.events import EVERYTHING, Event, helping
 from cotenant.engine.instructions import Bind, ClaimChoice, Preempt
 from cotenant.engine.placing import ROW_LOCAL, Judgement
+from cotenant.engine.plugins import Refused
 from cotenant.engine.pod_lives import PodLives
 from cotenant.engine.podstate import Entry, State
 from cotenant.engine.telling import Telling
@@ -24,6 +26,14 @@ from cotenant.policy.placement.profiles import Profile
 _PREEMPTIONS_A_ROUND = 4
 _MANY_GROUPS = 256
 _WAKE_EVERY_S = 0.25
+
+
+class _Refusal(NamedTuple):
+    """A group that waits on, by its first pod that was refused. `why` None = no node was left."""
+
+    entry: Entry
+    group: Group
+    why: Refused | None = None
 
 
 class Judging:
@@ -82,9 +92,9 @@ class Judging:
         """When to look again for groups to wake: at once, unless there are so many that looking is work."""
         return self._woken_s + _WAKE_EVERY_S if self._parts.queue.unschedulable_groups() > _MANY_GROUPS else -inf
 
-    def _judge(self, taken: list[tuple[str, Group]], now_s: float) -> dict[int, tuple[Entry, Group]]:
+    def _judge(self, taken: list[tuple[str, Group]], now_s: float) -> dict[int, _Refusal]:
         """Place what can be placed; the groups that were refused, each with its first pod that was."""
-        refused: dict[int, tuple[Entry, Group]] = {}
+        refused: dict[int, _Refusal] = {}
         for segment in self._parts.nominations.segments(
             in_order(
                 [(self._lives.pods[uid], group) for uid, group in taken],
@@ -94,6 +104,7 @@ class Judging:
             )
         ):
             left = [(entry, group) for entry, group in segment.pods if id(group) not in refused]
+            left = self._admitted(left, refused, now_s)
             if not left:
                 continue
             judged = self._parts.placing.place([entry for entry, _ in left], now_s, segment.only)
@@ -101,9 +112,26 @@ class Judging:
                 entry.attempts += int(judgement.row >= 0 or judgement.account.counts[judgement.at, 0] >= 0)
                 if judgement.row >= 0:
                     self._assume(entry, group, judgement, now_s)
-                elif segment.last:
-                    refused.setdefault(id(group), (entry, group))
+                    continue
+                for plugin in self._parts.plugins:
+                    plugin.cancel(entry)
+                if segment.last:
+                    refused.setdefault(id(group), _Refusal(entry, group))
         return refused
+
+    def _admitted(
+        self, pods: list[tuple[Entry, Group]], refused: dict[int, _Refusal], now_s: float
+    ) -> list[tuple[Entry, Group]]:
+        """Those that every plugin lets be judged; the groups of the others are refused."""
+        for at, plugin in enumerate(self._parts.plugins):
+            turned_down = plugin.admit([entry for entry, _ in pods], now_s) if pods else {}
+            for position, why in turned_down.items():
+                entry, group = pods[position]
+                refused.setdefault(id(group), _Refusal(entry, group, why))
+                for before in self._parts.plugins[:at]:
+                    before.cancel(entry)
+            pods = [pod for position, pod in enumerate(pods) if position not in turned_down]
+        return pods
 
     def _assume(self, entry: Entry, group: Group, judgement: Judgement, now_s: float) -> None:
         uid = entry.seen.uid
@@ -118,7 +146,9 @@ class Judging:
         self._lives.happened.add(Event.POD_SEATED)
         claims = self._choices(entry) if entry.seen.volumes else ()
         self._telling.say(
-            Bind(uid, entry.seen.pod.key, entry.node, record, claims, now_s - entry.queued_s, entry.attempts)
+            Bind(
+                uid, entry.seen.pod.key, entry.node, record, claims, now_s - entry.queued_s, entry.attempts, entry.holds
+            )
         )
 
     def _choices(self, entry: Entry) -> tuple[ClaimChoice, ...]:
@@ -126,9 +156,12 @@ class Judging:
         chosen = self._parts.seating.narrowing.choices(entry.number, entry.row)
         return tuple(ClaimChoice(choice.claim, bindings[choice.claim], choice.volume) for choice in chosen)
 
-    def _refuse(self, refused: dict[int, tuple[Entry, Group]], now_s: float) -> None:
+    def _refuse(self, refused: dict[int, _Refusal], now_s: float) -> None:
         allowance = _PREEMPTIONS_A_ROUND
-        for first, group in refused.values():
+        for first, group, why in refused.values():
+            if why is not None:
+                self._not_admitted(first, group, why, now_s)
+                continue
             verdict = self._parts.placing.verdict(first, now_s)
             words, done = "", False
             for uid in list(group.pods):
@@ -157,6 +190,14 @@ class Judging:
             ):
                 self._lives.drop_nomination(first)  # nobody is going any more, and it did not fit all the same
                 self._lives.requeue(first, now_s)
+
+    def _not_admitted(self, first: Entry, group: Group, why: Refused, now_s: float) -> None:
+        """A plugin turned the group down: no node was looked at."""
+        record = self._lives.record(first, why.message, now_s)
+        verdict = Verdict(record, why.message, frozenset({why.plugin}), why.missing)
+        self._parts.queue.refuse(group, verdict, now_s)
+        for uid in group.pods:
+            self._telling.waits(self._lives.pods[uid], verdict.message, verdict.record, verdict.missing)
 
     def _nominate(self, entry: Entry, found: Preempt, victims: set[str], verdict: Verdict, now_s: float) -> None:
         uid = entry.seen.uid

@@ -13,17 +13,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from cotenant.engine.census import Census, Count, Kind, Owns, Role, Selected
 from cotenant.engine.encoding import Encoder
+from cotenant.engine.node_rules import NodeRules, Rule
 from cotenant.engine.pod_rules import PodRules, read_rules
 from cotenant.engine.regions import Regions
 from cotenant.engine.volumes import REASON_EXCLUSIVE, VolumeChoice, Volumes
 from cotenant.model.affinity import SpreadConstraint
 from cotenant.model.arrays import Float, Int, Mask
+from cotenant.model.demands import NO_DEMANDS, NO_HOLDINGS, Demands, Holdings
 from cotenant.model.errors import Permanent
 from cotenant.model.observed import NamespaceFacts, VolumeNeed
 from cotenant.model.pod import Pod
@@ -31,15 +33,6 @@ from cotenant.policy.placement import affinity_pods, antiaffinity_pods, node_aff
 
 EVERYWHERE: Mask = np.empty(0, dtype=np.bool_)  # what the compiled placement takes for "no narrowing"
 REASON_PORTS = "node(s) didn't have free ports for the requested pod ports"
-
-
-class Rule(NamedTuple):
-    """One rule's answer: who asks, why it refuses, which rows it leaves, and whether removing pods could open the others."""
-
-    plugin: str
-    reason: str
-    left: Mask  # [N]
-    yields: bool
 
 
 class Preferring(Protocol):
@@ -53,8 +46,12 @@ class Preferring(Protocol):
 class Narrowing:
     """Counts residents for the rules of the pods it was told of."""
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: Encoder, node_rules: tuple[NodeRules, ...] = ()) -> None:
         self.encoder = encoder
+        self.node_rules = node_rules
+        for each in node_rules:
+            each.attach(encoder)
+        self._needing: dict[int, tuple[NodeRules, ...]] = {}  # number -> who has something for it
         self.census = Census()
         self.regions = Regions(encoder)
         self.volumes = Volumes(self.regions)
@@ -67,13 +64,24 @@ class Narrowing:
 
     # ---- what happened
 
-    def watch(self, number: int, pod: Pod, shape: int, volumes: tuple[VolumeNeed, ...] = ()) -> None:
+    def watch(
+        self,
+        number: int,
+        pod: Pod,
+        shape: int,
+        volumes: tuple[VolumeNeed, ...] = (),
+        demands: Demands = NO_DEMANDS,
+        holds: Holdings = NO_HOLDINGS,
+    ) -> None:
         """Tell of a pod before it is placed; number and shape are the encoder's (`Encoder.add_pod`)."""
         if number in self._pods:
             raise Permanent(f"pod {number} is watched already")
         self._set(number, self.census.kind(pod), shape)
         if volumes:
             self.volumes.set(number, volumes)
+        needing = tuple(each for each in self.node_rules if each.watch(number, pod, demands, holds))
+        if needing:
+            self._needing[number] = needing
 
     def update_volumes(self, number: int, volumes: tuple[VolumeNeed, ...]) -> None:
         """A pod's claims changed: one was bound, or another volume appeared."""
@@ -90,16 +98,41 @@ class Narrowing:
         self._set(number, after, shape)
         self._release(before)
 
+    def held(self, number: int, holds: Holdings) -> None:
+        """What a watched pod was given was told anew."""
+        for each in self._needing.get(number, ()):
+            each.held(number, holds)
+
     def forget(self, number: int) -> None:
         """A pod is gone for good."""
         if number in self._seats:
             self.leave(number)
+        for each in self._needing.pop(number, ()):
+            each.forget(number)
         self._stopping.discard(number)
         self.volumes.forget(number)
         self._release(self._pods.pop(number)[0])
 
     def seat(self, number: int, row: int) -> None:
-        """A pod was placed. Raises `Permanent` if it already sits somewhere."""
+        """A pod sits there, by somebody's word. Raises `Permanent` if it already sits somewhere."""
+        self._seat(number, row)
+        for each in self._needing.get(number, ()):
+            each.seat(number, row)
+
+    def choose(self, number: int, row: int) -> None:
+        """A pod was placed, on a row that its rules left: what it needs there is chosen."""
+        self._seat(number, row)
+        for each in self._needing.get(number, ()):
+            each.choose(number, row)
+
+    def holdings(self, number: int) -> Holdings:
+        """What a seated pod was given of its node."""
+        holds = NO_HOLDINGS
+        for each in self._needing.get(number, ()):
+            holds = each.holdings(number, holds)
+        return holds
+
+    def _seat(self, number: int, row: int) -> None:
         if number in self._seats:
             raise Permanent(f"pod {number} already sits on node {self._seats[number]}")
         self._seats[number] = row
@@ -111,6 +144,8 @@ class Narrowing:
         """A pod left its node but may come back."""
         self.census.seat(self._pods[number][0], self._seats.pop(number), -1, number in self._stopping)
         self.volumes.leave(number)
+        for each in self._needing.get(number, ()):
+            each.leave(number)
 
     def stop(self, number: int) -> None:
         """A pod began to terminate: spread does not count it any more, all else does until it leaves."""
@@ -188,7 +223,7 @@ class Narrowing:
             if preferring is not None and wishes:
                 rows[position] = preferring(position, allowed, partial(self.liking, number))
                 if rows[position] >= 0:
-                    self.seat(number, int(rows[position]))
+                    self.choose(number, int(rows[position]))
             else:
                 self._run(numbers, rows, np.array([position]), allowed, compiled)
         self._run(numbers, rows, np.arange(start, len(numbers)), EVERYWHERE, compiled)
@@ -203,19 +238,19 @@ class Narrowing:
         rows[positions] = found
         for position, row in zip(positions.tolist(), found.tolist(), strict=True):
             if row >= 0:
-                self.seat(int(numbers[position]), row)
+                self.choose(int(numbers[position]), row)
 
     def is_narrowed(self, number: int) -> bool:
         """Whether some rule may forbid the pod a node."""
         kind, _ = self._pods[number]
-        if self.rules_of(kind).narrows or number in self.volumes:
+        if self.rules_of(kind).narrows or number in self.volumes or number in self._needing:
             return True
         return any(count.total and _role(count) is Role.FORBIDS for count in self.census.owners_about(kind))
 
     def prefers(self, number: int) -> bool:
         """Whether the pod, or a resident's wish about it, makes one node better than another beside the profile's score."""
         kind, k = self._pods[number]
-        if self.rules_of(kind).prefers or self.encoder.likes(k):
+        if self.rules_of(kind).prefers or self.encoder.likes(k) or number in self._needing:
             return True
         return any(count.total and _role(count) is not Role.FORBIDS for count in self.census.owners_about(kind))
 
@@ -276,6 +311,8 @@ class Narrowing:
                 anti = antiaffinity_pods.count_rule(over, count.rows(size))
                 left = antiaffinity_pods.mask(anti, every)
                 yield Rule("InterPodAffinity", antiaffinity_pods.REASON_RESIDENTS, left, True)
+        for each in self._needing.get(number, ()):
+            yield from each.rules(number)
 
     def selects_itself(self, kind: Kind) -> bool:
         """Whether a kind's required affinity terms all select pods of the kind, so that one may start the group."""
@@ -333,6 +370,8 @@ class Narrowing:
         if asked:
             worth = preference.POD_AFFINITY_WEIGHT * affinity_pods.score(total)
             parts.append(preference.Part("pod affinity", worth))
+        for each in self._needing.get(number, ()):
+            parts += each.wishes(number, rows)
         return tuple(parts)
 
     def _company(self, kind: Kind, rules: PodRules, rows: Int) -> tuple[Int, bool]:

@@ -20,6 +20,7 @@ from cotenant.engine.podstate import SEATED, Entry, State
 from cotenant.engine.telling import Telling
 from cotenant.engine.turns import obstacle, rank
 from cotenant.model.decision import DecisionRecord
+from cotenant.model.demands import NO_HOLDINGS
 from cotenant.model.observed import ObservedPod
 from cotenant.policy.placement.profiles import Profile
 
@@ -97,19 +98,20 @@ class PodLives:
             if seen.terminating:
                 self._end(entry, now_s)
                 return
-            judged_alike = (seen.pod, seen.gates, seen.volumes, seen.unsupported, seen.preempts) == (
+            judged_alike = (seen.pod, seen.gates, seen.volumes, seen.unsupported, seen.preempts, seen.demands) == (
                 before.pod,
                 before.gates,
                 before.volumes,
                 before.unsupported,
                 before.preempts,
+                before.demands,
             )
             if judged_alike:
                 entry.seen = seen
                 return
             self._leave_queue(entry)
             self.drop_nomination(entry)
-        reshaped = seen.pod != before.pod
+        reshaped = seen.pod != before.pod or seen.demands != before.demands
         if moved and entry.state in SEATED:
             self._telling.count("bound elsewhere than decided")
             self.take_back(entry)
@@ -172,10 +174,10 @@ class PodLives:
         if seen.gates:
             entry.move(State.GATED, now_s)
             return
-        why = obstacle(seen)
+        why = obstacle(seen) or next(filter(None, (each.gate(entry) for each in self._parts.plugins)), "")
         if why:
             entry.move(State.BLOCKED, now_s)
-            self._telling.waits(entry, why, self._record(entry, why, now_s))
+            self._telling.waits(entry, why, self.record(entry, why, now_s))
             return
         entry.move(State.QUEUED, now_s)
         group = self._parts.queue.add(
@@ -192,7 +194,14 @@ class PodLives:
         if seen.uid in self._parts.nominations:
             return seen.uid
         kind = self._parts.seating.narrowing.kind_of(entry.number)
-        return (entry.shape, seen.pod.priority, seen.preempts, kind, seen.volumes)
+        more = tuple(each.kind_of(entry) for each in self._parts.plugins)
+        return (entry.shape, seen.pod.priority, seen.preempts, kind, seen.volumes, seen.demands, more)
+
+    def reconsider(self, uid: str, now_s: float) -> None:
+        """A plugin's gate may be open now for a pod that is held back; nothing for one that is not."""
+        entry = self.pods.get(uid)
+        if entry is not None and entry.state is State.BLOCKED:
+            self.enter(entry, now_s, "PodUpdate")
 
     def _leave_queue(self, entry: Entry) -> None:
         self._parts.queue.remove(entry.seen.uid)
@@ -203,6 +212,7 @@ class PodLives:
         """Undo a decision, or a seat that proved wrong."""
         self.answers.pop(entry.seen.uid, None)
         self._parts.seating.stand(entry)
+        entry.holds = NO_HOLDINGS
         self.happened.add(Event.POD_GONE)
 
     def expire(self, now_s: float) -> None:
@@ -289,7 +299,8 @@ class PodLives:
         if self._parts.queue.remove(entry.seen.uid):
             self.enter(entry, now_s, "PodUpdate")
 
-    def _record(self, entry: Entry, why: str, now_s: float) -> DecisionRecord:
+    def record(self, entry: Entry, why: str, now_s: float) -> DecisionRecord:
+        """Of a pod that waits without a look at any node."""
         return DecisionRecord(
             pod=entry.seen.pod.key,
             at_s=now_s,

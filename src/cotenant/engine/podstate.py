@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from cotenant.model.demands import NO_HOLDINGS, Holdings
 from cotenant.model.errors import Permanent
 from cotenant.model.observed import ObservedPod
 
@@ -82,6 +83,7 @@ class Entry:
     queued_s: float = 0.0  # when it could first be judged
     since_s: float = 0.0  # of its state
     told: str = ""  # what its owner was last told
+    holds: Holdings = NO_HOLDINGS  # what was chosen for it with its node, until the API server says the same
     story: list[tuple[float, State]] = field(default_factory=list)
 
     def move(self, after: State, now_s: float) -> None:

@@ -15,9 +15,12 @@ import numpy as np
 from cotenant.engine.encoding import Encoder
 from cotenant.engine.ledger import Ledger
 from cotenant.engine.narrowing import Narrowing
+from cotenant.engine.node_rules import NodeRules
+from cotenant.engine.plugins import Plugin
 from cotenant.engine.podstate import Entry
 from cotenant.engine.told import Memory
 from cotenant.model.arrays import Float, Int
+from cotenant.model.demands import NO_HOLDINGS
 from cotenant.model.errors import Permanent
 from cotenant.model.node import Node
 from cotenant.model.observed import ObservedPod
@@ -30,9 +33,17 @@ _MOST_CLOSING = 1024
 class Seating:
     """The cluster's seats."""
 
-    def __init__(self, half_node_cores: float, pressure_factor: float, memory: Memory) -> None:
+    def __init__(
+        self,
+        half_node_cores: float,
+        pressure_factor: float,
+        memory: Memory,
+        node_rules: tuple[NodeRules, ...] = (),
+        plugins: tuple[Plugin, ...] = (),
+    ) -> None:
         self.encoder = Encoder(half_node_cores, pressure_factor)
-        self.narrowing = Narrowing(self.encoder)
+        self.narrowing = Narrowing(self.encoder, node_rules)
+        self._plugins = plugins  # told of who sits and who stands
         self.ledger = Ledger(self.encoder.nodes(), self.encoder.shapes(), 0, 0)
         self.residents: dict[str, dict[str, Entry]] = {}  # node's name -> uid -> pod, also of nodes that are not there
         self.reserved: dict[str, Entry] = {}  # uid -> pod whose room is kept on its nominated node
@@ -106,15 +117,21 @@ class Seating:
         entry.row = entry.wanted = -1
         self._grown = True
         self._note(entry)
-        self.narrowing.watch(entry.number, entry.seen.pod, entry.shape, entry.seen.volumes)
+        seen = entry.seen
+        holds = seen.holds if seen.holds != NO_HOLDINGS else entry.holds
+        self.narrowing.watch(entry.number, seen.pod, entry.shape, seen.volumes, seen.demands, holds)
         if entry.seen.terminating:
             self.narrowing.stop(entry.number)
+        for each in self._plugins:
+            each.opened(entry)
 
     def close(self, entry: Entry) -> None:
         """The pod is gone for good; the entry must not be opened again (see `reopen`)."""
         self.stand(entry)
         if entry.seen.uid in self.reserved:
             self.release(entry)
+        for each in self._plugins:
+            each.closed(entry)
         self.encoder.remove_pod(entry.seen.pod.key)
         if entry.row >= 0:
             self._closing.append(entry)
@@ -131,6 +148,8 @@ class Seating:
         if entry.seen.uid in self.reserved:
             self.release(entry)
         self.write()
+        for each in self._plugins:
+            each.closed(entry)
         self.encoder.remove_pod(before)
         self._forget(entry)
         self.open(entry)
@@ -167,7 +186,9 @@ class Seating:
         self.started_s[number] = entry.seen.started_s
 
     def retold(self, entry: Entry, before: ObservedPod) -> None:
-        """The pod's claims changed, or it began to terminate; what its shape is made of did not."""
+        """The pod's claims or holdings changed, or it began to terminate; what its shape is made of did not."""
+        if entry.seen.holds not in (before.holds, NO_HOLDINGS):
+            self.narrowing.held(entry.number, entry.seen.holds)
         if entry.seen.volumes != before.volumes:
             self.narrowing.update_volumes(entry.number, entry.seen.volumes)
         if entry.seen.terminating and not before.terminating:
@@ -184,6 +205,8 @@ class Seating:
         self.residents.setdefault(name, {})[entry.seen.uid] = entry
         entry.wanted = self.encoder.node_rows.get(name, -1)
         self._moved[id(entry)] = entry
+        for each in self._plugins:
+            each.seated(entry)
 
     def stand(self, entry: Entry) -> None:
         """The pod leaves its node; nothing where it sits on none."""
@@ -193,6 +216,8 @@ class Seating:
         del here[entry.seen.uid]
         if not here:
             del self.residents[entry.node]
+        for each in self._plugins:
+            each.stood(entry)
         entry.node = ""
         entry.wanted = -1
         self._moved[id(entry)] = entry
@@ -202,6 +227,9 @@ class Seating:
         entry.node = self.names[row]
         entry.row = entry.wanted = row
         self.residents.setdefault(entry.node, {})[entry.seen.uid] = entry
+        entry.holds = self.narrowing.holdings(entry.number)
+        for each in self._plugins:
+            each.seated(entry)
 
     # ---- room kept for nominated pods
 
@@ -287,6 +315,8 @@ class Seating:
         """The arrays say what the names say. Raises `Permanent`."""
         self.write()
         self.ledger.validate()
+        for each in self.narrowing.node_rules:
+            each.validate()
         seated = {}
         for name, here in self.residents.items():
             row = self.encoder.node_rows.get(name, -1)

@@ -12,6 +12,7 @@ from enum import StrEnum
 from math import nan
 
 from cotenant.model.affinity import NodeSelector
+from cotenant.model.demands import NO_DEMANDS, NO_HOLDINGS, Demands, Holdings
 from cotenant.model.labels import NO_LABELS, Labels, LabelSelector
 from cotenant.model.pod import Pod
 
@@ -74,6 +75,8 @@ class ObservedPod:
     started_s: float = nan  # status.startTime
     preempts: bool = True  # spec.preemptionPolicy is not Never
     volumes: tuple[VolumeNeed, ...] = ()
+    demands: Demands = NO_DEMANDS
+    holds: Holdings = NO_HOLDINGS  # what a scheduler gave it, as its annotations say
     unsupported: tuple[
         str, ...
     ] = ()  # what of it this scheduler cannot judge: a reason on the pod, never a wrong placement

@@ -14,9 +14,11 @@ from math import inf
 
 import msgspec
 
+from cotenant.drivers.kube.demands import read_demands, read_holdings
 from cotenant.drivers.kube.errors import UNREADABLE
 from cotenant.drivers.kube.objects import PodAnnotations
 from cotenant.model.annotations import DEADLINE, ESTIMATE, GROUP_LIMIT, LOAD_LIMIT, OBJECTIVE_P99_MS
+from cotenant.model.demands import NO_DEMANDS, NO_HOLDINGS, Demands, Holdings
 from cotenant.model.errors import InvalidInput
 from cotenant.model.pod import Estimate
 
@@ -35,6 +37,8 @@ class Hints:
     group: str = ""
     group_limit: int = 1
     load_limit: float = inf
+    demands: Demands = NO_DEMANDS
+    holds: Holdings = NO_HOLDINGS
     wrong: tuple[str, ...] = ()
 
 
@@ -87,5 +91,7 @@ def read_hints(written: PodAnnotations | None) -> Hints:
         group=written.group or "",
         group_limit=1 if limit is None else max(1, int(limit)),
         load_limit=inf if load_limit is None else load_limit,
+        demands=read_demands(written, wrong),
+        holds=read_holdings(written, wrong),
         wrong=tuple(wrong),
     )

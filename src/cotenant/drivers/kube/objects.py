@@ -17,6 +17,10 @@ from urllib.parse import quote
 from msgspec import Meta, Struct, field
 
 from cotenant.model import annotations as names
+from cotenant.model import gang
+from cotenant.model.cpu_topology_spec import NUMA_TOPOLOGY_SPEC, RESOURCE_SPEC, RESOURCE_STATUS
+from cotenant.model.device_allocation import DEVICE_ALLOCATED
+from cotenant.model.device_hints import ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC
 
 Text = str | None
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]  # what the API gives such fields
@@ -69,6 +73,20 @@ class PodAnnotations(_Object, frozen=True):
     group: Text = field(default=None, name=names.GROUP)
     group_limit: Text = field(default=None, name=names.GROUP_LIMIT)
     load_limit: Text = field(default=None, name=names.LOAD_LIMIT)
+    gang_name: Text = field(default=None, name=gang.NAME)
+    gang_min_available: Text = field(default=None, name=gang.MIN_AVAILABLE)
+    gang_total_number: Text = field(default=None, name=gang.TOTAL_NUMBER)
+    gang_waiting_time: Text = field(default=None, name=gang.WAITING_TIME)
+    gang_mode: Text = field(default=None, name=gang.MODE)
+    gang_groups: Text = field(default=None, name=gang.GROUPS)
+    gang_match_policy: Text = field(default=None, name=gang.MATCH_POLICY)
+    resource_spec: Text = field(default=None, name=RESOURCE_SPEC)
+    resource_status: Text = field(default=None, name=RESOURCE_STATUS)
+    numa_topology_spec: Text = field(default=None, name=NUMA_TOPOLOGY_SPEC)
+    device_allocate_hint: Text = field(default=None, name=ALLOCATE_HINT)
+    device_joint_allocate: Text = field(default=None, name=JOINT_ALLOCATE)
+    gpu_partition_spec: Text = field(default=None, name=PARTITION_SPEC)
+    device_allocated: Text = field(default=None, name=DEVICE_ALLOCATED)
 
 
 class PodMeta(_Object, frozen=True):

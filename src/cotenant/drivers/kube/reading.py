@@ -127,6 +127,8 @@ class ObjectReader:
             started_s=_unix(status.start_time),
             preempts=spec.preemption_policy != "Never",
             volumes=needs,
+            demands=hints.demands,
+            holds=hints.holds,
             unsupported=unsupported,
         )
 

@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 
 from cotenant.drivers.kube.cache import Cache, Happening, HasMeta
 from cotenant.drivers.kube.client import Client
+from cotenant.drivers.kube.errors import NotFound
 from cotenant.drivers.kube.lines import Lines
 from cotenant.drivers.kube.objects import Kind
 from cotenant.drivers.kube.watching import Counts, ListPage, Pause, Watch, Watching
@@ -27,6 +28,7 @@ Deliver = Callable[[Sequence[Happening[T]]], None]
 
 WATCH_S = 300.0  # asked of the server: 1 to 2 times this, so that watches do not end together
 GRACE_S = 15.0  # silence beyond the time asked for
+ABSENT_S = 15.0  # between questions for a kind that the server does not know
 
 _log = logging.getLogger(__name__)
 
@@ -45,13 +47,16 @@ class Reflector(Generic[T]):
         label_selector: str = "",
         page: int = 500,
         streaming: bool = False,
+        optional: bool = False,
         watch_s: float = WATCH_S,
         grace_s: float = GRACE_S,
         random: Callable[[], float] = chance.random,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`optional`: the server may not know the kind (its definition is not installed): then there are none of it, and it is asked again now and then."""
         self.kind = kind
+        self._optional = optional
         self._client = client
         self._deliver = deliver
         self._path = kind.path(namespace)
@@ -76,6 +81,11 @@ class Reflector(Generic[T]):
         """What happened so far, for metrics."""
         return self._machine.counts
 
+    @property
+    def synced(self) -> bool:
+        """Whether a complete list has been delivered."""
+        return self._synced.is_set()
+
     async def wait_synced(self) -> None:
         """Until the first complete list has been delivered."""
         await self._synced.wait()
@@ -85,7 +95,13 @@ class Reflector(Generic[T]):
         while True:
             step = self._machine.step()
             if isinstance(step, Pause):
-                _log.warning("%s: asking again in %.1f s: %s", self.kind.plural, step.seconds, step.why)
+                _log.log(
+                    logging.DEBUG if step.expected else logging.WARNING,
+                    "%s: asking again in %.1f s: %s",
+                    self.kind.plural,
+                    step.seconds,
+                    step.why,
+                )
                 await self._sleep(step.seconds)
             elif isinstance(step, ListPage):
                 await self._list(step)
@@ -100,6 +116,12 @@ class Reflector(Generic[T]):
             query["continue"] = step.continue_token
         try:
             page = self._reader.page(await self._client.request("GET", self._path, query=query))
+        except NotFound as error:
+            if self._optional:
+                self._tell(self._machine.on_absent(ABSENT_S))
+            else:
+                self._machine.on_error(error)
+            return
         except CotenantError as error:
             self._machine.on_error(error)
             return
@@ -122,6 +144,12 @@ class Reflector(Generic[T]):
                 async for chunk in chunks:
                     if not self._hear(lines.feed(chunk)):
                         return
+        except NotFound as error:
+            if self._optional:
+                self._tell(self._machine.on_absent(ABSENT_S))
+            else:
+                self._machine.on_error(error, self._monotonic() - begun_s)
+            return
         except CotenantError as error:
             self._machine.on_error(error, self._monotonic() - begun_s)
             return

@@ -56,6 +56,7 @@ class Pause:
 
     seconds: float
     why: str
+    expected: bool = False  # no failure
 
 
 Step = ListPage | Watch | Pause
@@ -130,6 +131,15 @@ class Watching(Generic[T]):
         self._unread.update(key for key, _ in malformed)
         self._token = continue_token
         return happened if continue_token else happened + self._listed(resource_version)
+
+    def on_absent(self, again_s: float) -> list[Happening[T]]:
+        """The server does not know the kind (its definition is not installed): there are none of it. It is listed again after so long."""
+        self._relist()
+        happened = self._listed("0") if len(self.cache) or not self.synced else []
+        self._relist()
+        self._failed = 0
+        self._pause = Pause(again_s, "the server does not know this kind", expected=True)
+        return happened
 
     def on_open(self) -> None:
         """A watch has begun to answer."""

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable
 
 from cotenant.drivers.kube.client import Client
+from cotenant.drivers.kube.demands import written_holdings
 from cotenant.drivers.kube.errors import Conflict, NotFound, Throttled, Unavailable
 from cotenant.drivers.kube.objects import PODS
 from cotenant.drivers.kube.reading import ObjectReader
@@ -142,7 +143,7 @@ class Binder:
         if not sent and not cluster.sending(bind.uid, now()):
             return  # taken back meanwhile
         namespace, _, name = bind.key.partition("/")
-        annotations = {DECISION: written(bind.record, bind.waited_s, bind.attempts)}
+        annotations = {DECISION: written(bind.record, bind.waited_s, bind.attempts), **written_holdings(bind.holds)}
         pause_s = _PAUSE_S
         while True:
             begun_s = now()

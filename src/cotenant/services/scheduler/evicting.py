@@ -18,7 +18,7 @@ from cotenant.drivers.kube.client import Client
 from cotenant.drivers.kube.errors import Conflict, NotFound
 from cotenant.drivers.kube.objects import PODS
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.instructions import Preempt, Victim
+from cotenant.engine.instructions import Evict, Preempt, Victim
 from cotenant.model.errors import CotenantError
 from cotenant.services.scheduler.metrics import Metrics
 from cotenant.services.scheduler.notices import Notices
@@ -55,6 +55,31 @@ class Evictor:
         task = asyncio.create_task(self._carry_out(preempt))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def evict(self, evict: Evict) -> None:
+        """Evict one pod through the API's eviction, which honours its disruption budgets."""
+        task = asyncio.create_task(self._evict_within_budgets(evict))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _evict_within_budgets(self, evict: Evict) -> None:
+        namespace, _, name = evict.victim.key.partition("/")
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"namespace": namespace, "name": name},
+            "deleteOptions": {"preconditions": {"uid": evict.victim.uid}},
+        }
+        try:
+            await self._client.request("POST", PODS.path(namespace, name, "eviction"), body)
+        except (NotFound, Conflict):
+            return  # gone, or another pod has its name
+        except CotenantError as error:
+            _log.info("%s is not evicted now (%s): %s", evict.victim.key, evict.reason, error)
+            return
+        finally:
+            self._changed()
+        self._notices.evicted(evict)
 
     def stop(self) -> None:
         """Cut what is under way."""

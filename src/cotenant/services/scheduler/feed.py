@@ -22,6 +22,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.reports import Reports
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.services.scheduler.claiming import Claiming
+from cotenant.services.scheduler.extensions import Extension, extensions
 
 _log = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ class Feed:
             watch(objects.PERSISTENT_VOLUME_CLAIMS, self._volumes),
             watch(objects.STORAGE_CLASSES, self._volumes),
             watch(objects.POD_DISRUPTION_BUDGETS, self._budgets),
+            *(self._watch_extension(client, each, streaming) for each in extensions(cluster.roster)),
             self.pods,
         )
 
@@ -81,7 +83,14 @@ class Feed:
     @property
     def synced(self) -> bool:
         """Whether everything has been listed once."""
-        return all(reflector.cache.resource_version for reflector in self.reflectors)
+        return all(reflector.synced for reflector in self.reflectors)
+
+    def _watch_extension(self, client: Client, extension: Extension[Any, Any], streaming: bool) -> Reflector[Any]:
+        def deliver(happened: Sequence[Happening[Any]]) -> None:
+            extension.deliver(happened, self._now(), self._count)
+            self._changed()
+
+        return Reflector(client, extension.kind, deliver, streaming=streaming, optional=True)
 
     # ---- deliveries
 

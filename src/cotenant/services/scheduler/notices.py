@@ -18,7 +18,7 @@ from cotenant.drivers.kube.errors import NotFound
 from cotenant.drivers.kube.events import EventWriter
 from cotenant.drivers.kube.limits import TokenBucket
 from cotenant.drivers.kube.objects import PODS, ObjectReference
-from cotenant.engine.instructions import Bind, ClearNomination, Preempt, Unschedulable, Victim
+from cotenant.engine.instructions import Bind, ClearNomination, Evict, Preempt, Unschedulable, Victim
 from cotenant.model.errors import CotenantError, Transient
 
 _MESSAGE_BYTES = 1000  # an Event's message may have 1,024
@@ -66,6 +66,10 @@ class Notices:
     def preempted(self, victim: Victim, by: Preempt) -> None:
         """A pod is evicted for another."""
         self._event(victim.uid, victim.key, "Normal", "Preempted", f"Preempted by pod {by.uid} on node {by.node}")
+
+    def evicted(self, evict: Evict) -> None:
+        """A pod was evicted for a reason of its own."""
+        self._event(evict.victim.uid, evict.victim.key, "Normal", evict.reason, evict.message)
 
     def waiting(self) -> int:
         """Conditions that are not written yet."""

@@ -27,7 +27,7 @@ from cotenant.drivers.kube.client import Client
 from cotenant.drivers.kube.reading import ObjectReader
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.cluster_settings import Settings
-from cotenant.engine.instructions import Bind, ClearNomination, Instruction, Preempt, Unschedulable
+from cotenant.engine.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Unschedulable
 from cotenant.engine.reports import Reports
 from cotenant.model.report import NodeReport
 from cotenant.policy.placement.profiles import Profile
@@ -42,6 +42,7 @@ from cotenant.services.scheduler.feed import Feed
 from cotenant.services.scheduler.http import Pages, Server, State, Story, serve
 from cotenant.services.scheduler.metrics import Metrics
 from cotenant.services.scheduler.notices import Notices
+from cotenant.services.scheduler.statuses import Statuses
 
 STUCK_S = 60.0  # the loop has not turned for so long: not healthy
 DRAIN_S = 5.0
@@ -122,6 +123,7 @@ class SchedulerProcess:
         self.notices = Notices(
             self.client, options.scheduler, identity, per_s=options.notices_per_s, monotonic=time.monotonic
         )
+        self.statuses = Statuses(self.client, per_s=options.notices_per_s, monotonic=time.monotonic)
         self.feed = Feed(
             self.client,
             self.cluster,
@@ -169,6 +171,7 @@ class SchedulerProcess:
         background = [
             asyncio.create_task(self.feed.run(), name="watches"),
             asyncio.create_task(self.notices.run(), name="notices"),
+            asyncio.create_task(self.statuses.run(), name="statuses"),
             asyncio.create_task(self.binder.run(), name="binds"),
             asyncio.create_task(self.server.serve(), name="http"),
         ]
@@ -257,9 +260,12 @@ class SchedulerProcess:
                 waiting[each.message] = waiting.get(each.message, 0) + 1
             elif isinstance(each, Preempt):
                 self.evictor.add(each)
-            else:
-                assert isinstance(each, ClearNomination)
+            elif isinstance(each, Evict):
+                self.evictor.evict(each)
+            elif isinstance(each, ClearNomination):
                 self.notices.nomination_cleared(each)
+            else:
+                self.statuses.add(each)
         for message, pods in waiting.items():
             _log.info("%d pods wait: %s", pods, message)
 

@@ -19,8 +19,12 @@ from functools import partial
 from pathlib import Path
 from socket import gaierror, gethostname
 
+import msgspec
+
+from cotenant.drivers.kube.definitions import manifests
 from cotenant.local.apiserver.admission.webhooks import attach
 from cotenant.local.apiserver.assembly import assemble
+from cotenant.local.apiserver.contract import ApiError, Target
 from cotenant.local.apiserver.custom.serving import CustomKinds
 from cotenant.local.apiserver.http.app import Application
 from cotenant.local.apiserver.http.auth import Credentials, kubeconfig, new_token, write_private
@@ -94,6 +98,8 @@ class LocalCluster:
         self.api.admission.append(kinds)
         await kinds.start()
         self._stack.push_async_callback(kinds.stop)
+        if not self.config.is_bare:
+            await self._define()
         webhooks = attach(self.api)
         self._stack.push_async_callback(webhooks.close)
         token = _kept(directory / "token", new_token)
@@ -110,6 +116,17 @@ class LocalCluster:
             await self._start_children()
             await self._start_controllers()
             await self._start_nodes()
+
+    async def _define(self) -> None:
+        """Install the custom kinds that the scheduler reads; those that are there stay as they are."""
+        resource = self.api.registry.by_kind("apiextensions.k8s.io", "CustomResourceDefinition")
+        assert resource is not None
+        for _, text in manifests():
+            try:
+                await self.api.create(Target(resource), msgspec.yaml.decode(text))
+            except ApiError as error:
+                if error.reason != "AlreadyExists":
+                    raise
 
     def _occupy(self) -> Database | None:
         """Make the directory ours alone. Raises `InvalidInput` where it cannot be, `Permanent` where what is in it cannot be read."""

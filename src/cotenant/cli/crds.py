@@ -1,0 +1,11 @@
+"""`cotenant crds`: the definitions of the custom kinds that the scheduler reads."""
+
+from __future__ import annotations
+
+
+def crds() -> int:
+    """Print the definitions of the custom kinds (PodGroup, ElasticQuota, Reservation, Device ...), for `kubectl apply -f -`."""
+    from cotenant.drivers.kube.definitions import manifests
+
+    print("\n---\n".join(text.strip("\n-") for _, text in manifests()))
+    return 0

@@ -1,0 +1,132 @@
+"""Gangs, CPUs and devices in a pod's annotations: what it asks, and what it was given.
+
+Problem: these annotations are JSON and numbers in text, written by people and by schedulers, and one that cannot be read must neither be
+taken for none nor stop the others. Choice: each is read by the value that it becomes (model/), and what is wrong becomes a sentence about that
+annotation. Limits: of a gang, a number that cannot be used is a sentence too, where upstream falls back to the default in silence.
+
+Source: Koordinator, apis/extension/{coscheduling,resource,numa_aware,device_share}.go.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from functools import partial
+from math import isfinite
+from typing import TypeVar
+
+from cotenant.drivers.kube.objects import PodAnnotations
+from cotenant.model import gang
+from cotenant.model.cpu_topology_spec import RESOURCE_STATUS, NumaTopologySpec, ResourceSpec, ResourceStatus
+from cotenant.model.demands import NO_DEMANDS, NO_HOLDINGS, Demands, Holdings
+from cotenant.model.device_allocation import DEVICE_ALLOCATED, format_allocations, parse_allocations
+from cotenant.model.device_hints import parse_hints, parse_joint, parse_partition_wish
+from cotenant.model.errors import InvalidInput
+
+T = TypeVar("T")
+
+_DURATION = re.compile(r"([0-9]*\.?[0-9]+)(ns|us|µs|ms|s|m|h)")
+_UNIT_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def read_demands(written: PodAnnotations, wrong: list[str]) -> Demands:
+    """What the pod asks; sentences about what cannot be read are added to `wrong`."""
+    attempt = _Attempt(wrong)
+    found = Demands(
+        gang=_gang(written, attempt),
+        cpus=attempt(ResourceSpec.parse, written.resource_spec),
+        numa=attempt(NumaTopologySpec.parse, written.numa_topology_spec),
+        device_hints=attempt(parse_hints, written.device_allocate_hint) or (),
+        joint_devices=attempt(parse_joint, written.device_joint_allocate),
+        partition=attempt(parse_partition_wish, written.gpu_partition_spec),
+    )
+    return found if found != NO_DEMANDS else NO_DEMANDS
+
+
+def read_holdings(written: PodAnnotations, wrong: list[str]) -> Holdings:
+    """What the pod was given; sentences about what cannot be read are added to `wrong`."""
+    attempt = _Attempt(wrong)
+    found = Holdings(
+        cpus=attempt(ResourceStatus.parse, written.resource_status),
+        devices=attempt(parse_allocations, written.device_allocated) or (),
+    )
+    return found if found != NO_HOLDINGS else NO_HOLDINGS
+
+
+def written_holdings(holds: Holdings) -> dict[str, str]:
+    """The annotations that say what a pod was given; none for nothing."""
+    told = {}
+    if holds.cpus is not None:
+        told[RESOURCE_STATUS] = holds.cpus.format()
+    if holds.devices:
+        told[DEVICE_ALLOCATED] = format_allocations(holds.devices)
+    return told
+
+
+def duration_s(text: str, field: str) -> float:
+    """A duration as Go writes it ("1h30m", "90s"). Raises `InvalidInput`."""
+    parts = _DURATION.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise InvalidInput(field, text, 'a duration such as "10m" or "90s"')
+    total = sum(float(number) * _UNIT_S[unit] for number, unit in parts)
+    if not isfinite(total):
+        raise InvalidInput(field, text, "a duration that is finite")
+    return total
+
+
+class _Attempt:
+    """Reads a text that may be absent; what is wrong with it becomes a sentence."""
+
+    def __init__(self, wrong: list[str]) -> None:
+        self._wrong = wrong
+
+    def __call__(self, read: Callable[[str], T], text: str | None) -> T | None:
+        if text is None:
+            return None
+        try:
+            return read(text)
+        except InvalidInput as error:
+            self._wrong.append(str(error))
+            return None
+
+
+def _gang(written: PodAnnotations, attempt: _Attempt) -> gang.GangNotes | None:
+    if written.gang_name is None and written.gang_min_available is None and written.gang_groups is None:
+        return None
+    return gang.GangNotes(
+        name=written.gang_name or "",
+        min_available=attempt(partial(_count, gang.MIN_AVAILABLE), written.gang_min_available),
+        total=attempt(partial(_count, gang.TOTAL_NUMBER), written.gang_total_number),
+        wait_s=attempt(partial(duration_s, field=f"annotation {gang.WAITING_TIME}"), written.gang_waiting_time),
+        mode=attempt(partial(_word, gang.Mode, gang.MODE), written.gang_mode),
+        groups=attempt(_groups, written.gang_groups) or (),
+        match_policy=attempt(partial(_word, gang.MatchPolicy, gang.MATCH_POLICY), written.gang_match_policy),
+    )
+
+
+def _count(name: str, text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        raise InvalidInput(f"annotation {name}", text, "a whole number")
+    return int(text)
+
+
+def _groups(text: str) -> tuple[str, ...]:
+    field, expected = f"annotation {gang.GROUPS}", 'a JSON list such as ["namespace/name"]'
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidInput(field, text, expected) from None
+    if not isinstance(told, list) or not all(isinstance(each, str) and each for each in told):
+        raise InvalidInput(field, text, expected)
+    return tuple(dict.fromkeys(told))
+
+
+W = TypeVar("W", gang.Mode, gang.MatchPolicy)
+
+
+def _word(words: type[W], name: str, text: str) -> W:
+    try:
+        return words(text)
+    except ValueError:
+        raise InvalidInput(f"annotation {name}", text, f"one of {', '.join(words)}") from None

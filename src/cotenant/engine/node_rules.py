@@ -1,0 +1,77 @@
+"""What some pods need of a node beyond its row: CPUs of their own, devices, a load below a threshold.
+
+Problem: which CPUs or devices are free is no sum, so no compiled filter can see it, and what was chosen must be given back exactly. Choice: a
+keeper of such things answers with rows, as every rule of narrowing does (engine/narrowing.py), chooses on the row that won, and keeps what a pod
+was given by the pod's number until the number is forgotten. It knows nodes by name, and the encoder's rows. Facts about nodes outlive `attach`,
+which begins anew with other rows and no pods. Limits: a pod with such needs is judged alone, with a few passes over the nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+from cotenant.engine.encoding import Encoder
+from cotenant.model.arrays import Int, Mask
+from cotenant.model.demands import Demands, Holdings
+from cotenant.model.pod import Pod
+from cotenant.policy.placement.preference import Part
+
+
+class Rule(NamedTuple):
+    """One rule's answer: who asks, why it refuses, which rows it leaves, and whether removing pods could open the others."""
+
+    plugin: str
+    reason: str
+    left: Mask  # [N]
+    yields: bool
+
+
+class NodeRules(Protocol):
+    """A keeper of one kind of thing. Numbers and rows are the encoder's."""
+
+    name: str  # of the plugin, in reasons; as in Koordinator where it has one
+
+    def attach(self, encoder: Encoder) -> None:
+        """Begin anew: no pod is known, rows are this encoder's; facts about nodes stay."""
+        ...
+
+    def watch(self, number: int, pod: Pod, demands: Demands, holds: Holdings) -> bool:
+        """A pod, before it is placed or seated. Whether it needs anything from here, or was given something: the others are not asked about again."""
+        ...
+
+    def held(self, number: int, holds: Holdings) -> None:
+        """A watched pod's holdings were told anew; they replace what is known."""
+        ...
+
+    def rules(self, number: int) -> Iterator[Rule]:
+        """What a watched pod needs of a row; none where it needs nothing."""
+        ...
+
+    def wishes(self, number: int, rows: Int) -> tuple[Part, ...]:
+        """What makes one of these rows, all of which pass, better than another; empty where nothing does."""
+        ...
+
+    def choose(self, number: int, row: int) -> None:
+        """The pod was placed on a row that its rules left: choose and keep. Raises `Permanent` where nothing is left after all."""
+        ...
+
+    def seat(self, number: int, row: int) -> None:
+        """The pod sits there, by somebody's word: what it holds (chosen before, or told) is taken; nothing is chosen."""
+        ...
+
+    def leave(self, number: int) -> None:
+        """It left its row; what it held is free, and remembered until it is chosen for again or forgotten."""
+        ...
+
+    def forget(self, number: int) -> None:
+        """The pod is gone for good."""
+        ...
+
+    def holdings(self, number: int, holds: Holdings) -> Holdings:
+        """`holds` with what the pod was given here."""
+        ...
+
+    def validate(self) -> None:
+        """What is free and what is held add up. Raises `Permanent`."""
+        ...

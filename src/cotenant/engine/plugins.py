@@ -1,0 +1,84 @@
+"""What has a memory of its own beside the seats: gangs, quotas, reservations.
+
+Problem: such things decide whether a pod may wait, may be judged, or may be bound, and have deadlines and facts of their own; and the
+scheduler of a cluster must not know each of them. Choice: one base class with neutral answers, told of every pod's coming, sitting, leaving and
+going; it is asked before pods enter the queue (`gate`) and before they are judged (`admit`), says what it wants done through its `Host`, and
+can be held against the pods (`validate`). Points are named as in the Kubernetes scheduling framework where it has them. What a *node* must have
+is not here (engine/node_rules.py). Limits: plugins are asked in order, and do not know one another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from cotenant.engine.events import Event
+from cotenant.engine.instructions import Instruction
+from cotenant.engine.podstate import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a pod is not judged now. Equal words for pods that are refused alike; `missing` has the figures."""
+
+    plugin: str
+    message: str
+    missing: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What a plugin may ask of the engine that it belongs to."""
+
+    say: Callable[[Instruction], None]  # something is to be done
+    happened: Callable[[Event], None]  # something that may help pods that were refused
+    reconsider: Callable[[str], None]  # the pod of this UID is held back by a gate whose answer may have changed
+    count: Callable[[str], None]  # something was odd
+
+
+class Plugin:
+    """Answers nothing, refuses nobody. A pod is told of in this order: opened, (seated, stood)*, closed."""
+
+    name = ""
+
+    def attach(self, host: Host) -> None:
+        """Begin anew: no pod is known; facts of other kinds stay."""
+        self.host = host
+
+    def opened(self, entry: Entry) -> None:
+        """A pod is known, or known anew with other demands."""
+
+    def closed(self, entry: Entry) -> None:
+        """It is gone, or will be opened anew; its `seen` may already be the new one."""
+
+    def seated(self, entry: Entry) -> None:
+        """It counts on `entry.node`: decided, or told by the API server."""
+
+    def stood(self, entry: Entry) -> None:
+        """It counts there no more."""
+
+    def gate(self, entry: Entry) -> str:
+        """Why the pod must not enter the queue yet; empty = it may (PreEnqueue)."""
+        return ""
+
+    def kind_of(self, entry: Entry) -> Hashable:
+        """What makes pods different that placement alone could not tell apart."""
+        return None
+
+    def admit(self, pods: Sequence[Entry], now_s: float) -> Mapping[int, Refused]:
+        """Which of these, by position, are not judged now; the others count as admitted, in this order, until `seated` or `cancel` (PreFilter)."""
+        return {}
+
+    def cancel(self, entry: Entry) -> None:
+        """An admitted pod found no node."""
+
+    def turn(self, now_s: float) -> None:
+        """Before every judgement: what is due."""
+
+    def next_s(self) -> float:
+        """When `turn` will next have something to do; -inf at once, inf never."""
+        return inf
+
+    def validate(self, pods: Mapping[str, Entry]) -> None:
+        """Everything agrees with the pods (by UID). Raises `Permanent`."""

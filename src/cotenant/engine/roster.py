@@ -1,0 +1,25 @@
+"""Which plugins and keepers a cluster's engine has, in the order in which they are asked.
+
+Problem: gangs, quotas, reservations, CPUs, devices and load each have facts of their own that somebody has to tell them. Choice: one value with each
+by its name and type, so that the process tells them directly and the engine asks them as `Plugin` and `NodeRules`. Limits: one of each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cotenant.engine.node_rules import NodeRules
+from cotenant.engine.plugins import Plugin
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """The members; each begins empty and neutral."""
+
+    def plugins(self) -> tuple[Plugin, ...]:
+        """Asked in this order before a pod is judged."""
+        return ()
+
+    def node_rules(self) -> tuple[NodeRules, ...]:
+        """Asked in this order for rows."""
+        return ()

@@ -1,0 +1,39 @@
+"""What a pod asks beyond the amounts in its requests, and what it was given of it.
+
+Problem: gangs, quotas, CPUs, devices and reservations are asked for in annotations, and what was given has to outlive the scheduler that gave it.
+Choice: two frozen values beside the pod: `Demands` as its owner wrote them, `Holdings` as a scheduler did; equal demands are judged alike. What a
+pod's *labels* say (its quota, its PodGroup) stays among its labels. Limits: what cannot be read is a sentence in `ObservedPod.unsupported`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cotenant.model.cpu_topology_spec import NumaTopologySpec, ResourceSpec, ResourceStatus
+from cotenant.model.device_allocation import DeviceAllocation
+from cotenant.model.device_hints import DeviceHint, JointAllocation, PartitionWish
+from cotenant.model.gang import GangNotes
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """As the pod's owner wrote them."""
+
+    gang: GangNotes | None = None
+    cpus: ResourceSpec | None = None
+    numa: NumaTopologySpec | None = None
+    device_hints: tuple[DeviceHint, ...] = ()
+    joint_devices: JointAllocation | None = None
+    partition: PartitionWish | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """As a scheduler gave them; they are the pod's while it sits on its node."""
+
+    cpus: ResourceStatus | None = None
+    devices: tuple[DeviceAllocation, ...] = ()
+
+
+NO_DEMANDS = Demands()
+NO_HOLDINGS = Holdings()

@@ -1,0 +1,60 @@
+"""Custom kinds that a scheduler reads: how each is read, and whom it is told to.
+
+Problem: PodGroups, quotas, reservations, devices, topologies and metrics come the same way (list, watch, read, tell), may not be installed, and one
+bad object must not stop the others. Choice: a line of data a kind; a kind that the server does not know has no objects; an object that cannot be read
+is as good as gone, is counted, and is said in the log. Limits: what is wrong with it is told on the object itself only where its status has
+room for that.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from cotenant.drivers.kube.cache import Changed, Happening, HasMeta, Malformed
+from cotenant.drivers.kube.objects import Kind
+from cotenant.engine.roster import Roster
+from cotenant.model.errors import InvalidInput
+
+T = TypeVar("T", bound=HasMeta)
+V = TypeVar("V")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Extension(Generic[T, V]):
+    """One kind. `seen(value, now_s)` and `gone(key, now_s)` tell the engine; `read` raises `InvalidInput`."""
+
+    kind: Kind[T]
+    read: Callable[[T], V]
+    seen: Callable[[V, float], None]
+    gone: Callable[[str, float], None]
+
+    def deliver(self, happened: Sequence[Happening[T]], now_s: float, count: Callable[[str], None]) -> None:
+        """Tell the engine what happened; `count` is told the kind of every object that cannot be read."""
+        for each in happened:
+            if isinstance(each, Malformed):
+                _log.warning("%s %s cannot be read: %s", each.kind, each.key or "without a name", each.why)
+                count(each.kind)
+                if each.key:
+                    self.gone(each.key, now_s)
+            elif isinstance(each, Changed):
+                if each.new is None:
+                    self.gone(each.key, now_s)
+                    continue
+                try:
+                    value = self.read(each.new)
+                except InvalidInput as error:
+                    _log.warning("%s %s is not used: %s", each.kind, each.key, error)
+                    count(each.kind)
+                    self.gone(each.key, now_s)
+                    continue
+                self.seen(value, now_s)
+
+
+def extensions(roster: Roster) -> tuple[Extension[Any, Any], ...]:
+    """Every custom kind that the engine's plugins read."""
+    return ()
