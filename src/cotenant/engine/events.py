@@ -23,6 +23,7 @@ class Event(StrEnum):
     POD_CHANGED = "AssignedPodUpdate"
     POD_GONE = "AssignedPodDelete"
     NAMESPACE = "NamespaceUpdate"
+    TOPOLOGY = "NodeResourceTopologyUpdate"
 
 
 _NODES = frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.NODE_GONE})
@@ -32,6 +33,9 @@ _HELPING = {
     "NodePorts": frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.POD_GONE}),
     "VolumeBinding": frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.POD_GONE}),
     "VolumeRestrictions": frozenset({Event.POD_GONE}),
+    "NodeNUMAResource": frozenset(
+        {Event.NODE_ADDED, Event.NODE_CHANGED, Event.POD_CHANGED, Event.POD_GONE, Event.TOPOLOGY}
+    ),
 }
 
 

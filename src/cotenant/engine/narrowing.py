@@ -261,6 +261,10 @@ class Narrowing:
             rules = self._rules[kind] = read_rules(self.census, kind.pod)
         return rules
 
+    def needed_by(self, number: int) -> tuple[NodeRules, ...]:
+        """The keepers that have something for a watched pod."""
+        return self._needing.get(number, ())
+
     def kind_of(self, number: int) -> Kind:
         """The kind of a watched pod."""
         return self._pods[number][0]

@@ -8,23 +8,28 @@ which begins anew with other rows and no pods. Limits: a pod with such needs is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from cotenant.engine.encoding import Encoder
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.demands import Demands, Holdings
 from cotenant.model.pod import Pod
+from cotenant.policy.placement.preemption import Column
 from cotenant.policy.placement.preference import Part
 
 
 class Rule(NamedTuple):
-    """One rule's answer: who asks, why it refuses, which rows it leaves, and whether removing pods could open the others."""
+    """One rule's answer: who asks, why it refuses, which rows it leaves, and whether removing pods could open the others.
+
+    `figures` of some of the rows that it refuses: what the one that lacks least lacks, in words; None where there is nothing to say.
+    """
 
     plugin: str
     reason: str
     left: Mask  # [N]
     yields: bool
+    figures: Callable[[Mask], str] | None = None
 
 
 class NodeRules(Protocol):
@@ -74,4 +79,13 @@ class NodeRules(Protocol):
 
     def validate(self) -> None:
         """What is free and what is held add up. Raises `Permanent`."""
+        ...
+
+
+@runtime_checkable
+class Clearing(Protocol):
+    """A keeper with rules that yield offers this: without it, preemption would clear a row that stays refused."""
+
+    def columns(self, number: int, pods: Int, rows: Int) -> Iterator[Column]:
+        """What residents add up to for a watched pod, and the most of it that lets the pod in. `pods[V]` may be removed; they sit on `rows[V]`."""
         ...

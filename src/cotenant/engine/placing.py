@@ -220,7 +220,7 @@ class Placing:
         )
         filters = frozenset(rejection.filter for rejection in explanation.rejections)
         # a reason without an amount is in the headline already
-        missing = record.nearest if nearest is not None and nearest.resource else ""
+        missing = record.nearest if nearest is not None and (nearest.resource or nearest.figures) else ""
         return Verdict(record, record.headline(), filters, missing)
 
 

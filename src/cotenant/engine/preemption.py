@@ -17,6 +17,7 @@ from cotenant.engine.census import Count, Kind, Owns, Role
 from cotenant.engine.encoding import Encoder
 from cotenant.engine.ledger import Ledger
 from cotenant.engine.narrowing import REASON_PORTS, Narrowing
+from cotenant.engine.node_rules import Clearing
 from cotenant.engine.room import demands
 from cotenant.engine.volumes import REASON_EXCLUSIVE
 from cotenant.model.arrays import Float, Int, Mask
@@ -156,7 +157,7 @@ def _resource_columns(encoder: Encoder, ledger: Ledger, profile: Profile, k: int
 
 
 def _rule_columns(narrowing: Narrowing, number: int, k: int, pods: Int, rows: Int) -> Iterator[Column]:
-    """Ports, exclusive claims, spread and affinity between pods."""
+    """Ports, exclusive claims, spread and affinity between pods, and what keepers of nodes' things count."""
     kind = narrowing.kind_of(number)
     rules = narrowing.rules_of(kind)
     size = narrowing.regions.size()
@@ -182,6 +183,9 @@ def _rule_columns(narrowing: Narrowing, number: int, k: int, pods: Int, rows: In
         if isinstance(count.question, Owns) and count.question.role is Role.FORBIDS:
             domains_of_term = narrowing.regions.domains(count.question.term.topology_key)
             yield _anti_column(antiaffinity_pods.REASON_RESIDENTS, domains_of_term, count, weights.of(count))
+    for each in narrowing.needed_by(number):
+        if isinstance(each, Clearing):
+            yield from each.columns(number, pods, rows)
 
 
 class _Weights:

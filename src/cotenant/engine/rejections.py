@@ -9,7 +9,7 @@ claims is judged anew each time.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -36,16 +36,19 @@ _ORDER = ("NodeReady", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "
 
 @dataclass(frozen=True, slots=True)
 class NearestMiss:
-    """So many nodes fit but for one thing: `amount` more of a resource (in its unit), or else a reason."""
+    """So many nodes fit but for one thing: `amount` more of a resource (in its unit), or else a reason, with figures where there are any."""
 
     nodes: int
     reason: str
     resource: str = ""
     amount: int = 0
+    figures: str = ""
 
     def __str__(self) -> str:
         nodes = "1 node fits" if self.nodes == 1 else f"{self.nodes} nodes fit"
         missing = f"{format_amount(self.resource, self.amount)} {self.resource}" if self.resource else self.reason
+        if self.figures:
+            missing = f"{missing} ({self.figures})"
         return f"{nodes} but for {missing}"
 
 
@@ -70,6 +73,7 @@ class _Check(NamedTuple):
     fails: Mask  # [N]
     resource: str = ""
     missing: Int | None = None  # [N] how much of the resource, where it fails
+    figures: Callable[[Mask], str] | None = None
 
 
 class Rejector:
@@ -89,7 +93,7 @@ class Rejector:
         if narrowing is None:
             return self.explain_shape(self._encoder.shape_of(number))
         k = self._encoder.shape_of(number)
-        if state is None or number in narrowing.volumes:
+        if state is None or number in narrowing.volumes or narrowing.needed_by(number):
             return self._explain(k, number)
         kind = narrowing.kind_of(number) if narrowing.is_narrowed(number) else None  # else its labels do not matter
         if state != self._state:
@@ -144,13 +148,13 @@ class Rejector:
         yield _Check("NodeAffinity", node_affinity.REASON, unwanted)
         for rule in rules:
             if rule.plugin in _ORDER:
-                yield _Check(rule.plugin, rule.reason, ~rule.left)
+                yield _Check(rule.plugin, rule.reason, ~rule.left, figures=rule.figures)
         for demand in demands(encoder.axis.names, nodes, shapes, k, self._profile):
             missing = demand.held - demand.limit
             yield _Check(demand.plugin, demand.reason, missing > 0, demand.name, missing)
         for rule in rules:
             if rule.plugin not in _ORDER:
-                yield _Check(rule.plugin, rule.reason, ~rule.left)
+                yield _Check(rule.plugin, rule.reason, ~rule.left, figures=rule.figures)
 
     def _repelled(self, k: int) -> Iterator[tuple[str, str, Mask]]:
         """Nodes by the first of their taints that keeps the shape away; nodes with equal taints are judged once."""
@@ -174,6 +178,7 @@ def _nearest(checks: list[_Check], near: Mask) -> NearestMiss | None:
         return None
     by_resource: list[tuple[float, NearestMiss]] = []
     by_reason: dict[str, int] = {}
+    told: dict[str, str] = {}  # figures by reason
     for check in checks:
         only = near & check.fails
         times = int(only.sum())
@@ -181,6 +186,8 @@ def _nearest(checks: list[_Check], near: Mask) -> NearestMiss | None:
             continue
         if check.missing is None or not check.resource:
             by_reason[check.reason] = by_reason.get(check.reason, 0) + times
+            if check.figures is not None:
+                told[check.reason] = check.figures(only)
             continue
         least = int(check.missing[only].min())
         nodes = int((check.missing[only] == least).sum())
@@ -188,4 +195,4 @@ def _nearest(checks: list[_Check], near: Mask) -> NearestMiss | None:
     if by_resource:
         return max(by_resource, key=lambda pair: pair[0])[1]
     reason, times = max(by_reason.items(), key=lambda pair: pair[1])
-    return NearestMiss(times, reason)
+    return NearestMiss(times, reason, figures=told.get(reason, ""))

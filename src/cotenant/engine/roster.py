@@ -6,8 +6,9 @@ by its name and type, so that the process tells them directly and the engine ask
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from cotenant.engine.cpus import Cpus
 from cotenant.engine.node_rules import NodeRules
 from cotenant.engine.plugins import Plugin
 
@@ -16,10 +17,12 @@ from cotenant.engine.plugins import Plugin
 class Roster:
     """The members; each begins empty and neutral."""
 
+    cpus: Cpus = field(default_factory=Cpus)
+
     def plugins(self) -> tuple[Plugin, ...]:
         """Asked in this order before a pod is judged."""
-        return ()
+        return (self.cpus.news,)
 
     def node_rules(self) -> tuple[NodeRules, ...]:
         """Asked in this order for rows."""
-        return ()
+        return (self.cpus,)

@@ -81,6 +81,11 @@ class CpuTopology:
             ),
         )
 
+    @property
+    def is_even(self) -> bool:
+        """Whether all cores have as many threads; not where CPUs are offline, or cores of two kinds."""
+        return len(self.cores) * self.threads_per_core == self.mask.bit_count()
+
     def numa_mask(self, ids: Iterable[int]) -> int:
         """The CPUs of the NUMA nodes with these ids; ids that the machine lacks have none."""
         wanted = set(ids)

@@ -49,6 +49,7 @@ class NumaStrategy(StrEnum):
 
     MOST_ALLOCATED = "MostAllocated"
     LEAST_ALLOCATED = "LeastAllocated"
+    DISTRIBUTE_EVENLY = "DistributeEvenly"  # where one NUMA node does not suffice, as many from each that is used
 
 
 class TopologyPolicy(StrEnum):

@@ -15,6 +15,7 @@ class Refusal:
 
     reason: str  # the same words on every node it holds for
     nearest: str  # what this node lacks, with figures
+    missing: int = 0  # how much that is, to compare nodes that are refused alike; 0 where it is no amount
 
     def __bool__(self) -> bool:
         return False

@@ -82,6 +82,24 @@ def take(ledger: CpuLedger, ask: CpuAsk) -> CpuChoice | Refusal:
     return CpuChoice(work.taken, topology.numa_of(work.taken), not work.taken & avoided, bound)
 
 
+def shortage(ledger: CpuLedger, ask: CpuAsk) -> Refusal | None:
+    """Why `take` would refuse, by counting alone; None where it would not. Of a topology whose cores are alike (`CpuTopology.is_even`)."""
+    usable = ledger.free if ask.within is None else ledger.free & ask.within
+    if ask.exclusive_required:
+        usable &= ~ledger.exclusive(ask.exclusive)
+    refusal = _impossible(ledger, ask, usable)
+    if refusal is not None or not ask.bind_required:
+        return refusal
+    topology = ledger.topology
+    if ask.bind is BindPolicy.SPREAD:
+        lying = (
+            sum(1 for core in topology.cores if core.mask & usable) if usable != topology.mask else len(topology.cores)
+        )
+    else:
+        lying = _whole(topology, usable).bit_count()
+    return None if lying >= ask.count else _unbound(topology, ask, usable)
+
+
 def spread_order(ledger: CpuLedger, strategy: NumaStrategy) -> tuple[int, ...]:
     """Every free CPU in the order in which a spread over the whole node takes them."""
     work = _Work(ledger.topology, ledger.at_least, CpuAsk(0, BindPolicy.SPREAD, strategy=strategy), 0)
@@ -315,13 +333,15 @@ def _impossible(ledger: CpuLedger, ask: CpuAsk, usable: int) -> Refusal | None:
         avoided = ledger.free & ledger.exclusive(ask.exclusive)
         why.append(f"{avoided.bit_count()} more beside pods of the policy {ask.exclusive.value}")
     besides = f" ({', '.join(why)})" if why else ""
-    return Refusal("not enough free CPUs", f"{free} free of {ask.count}{besides}")
+    return Refusal("not enough free CPUs", f"{free} free of {ask.count}{besides}", ask.count - free)
 
 
 def _unbound(topology: CpuTopology, ask: CpuAsk, usable: int) -> Refusal:
     whole = _whole(topology, usable).bit_count()
     used = sum(1 for core in topology.cores if core.mask & usable)
     if ask.bind is BindPolicy.SPREAD:
-        return Refusal("not enough cores to spread over", f"{used} cores with a free CPU of {ask.count}")
+        return Refusal(
+            "not enough cores to spread over", f"{used} cores with a free CPU of {ask.count}", ask.count - used
+        )
     nearest = f"{whole} CPUs on whole free cores of {ask.count}; {usable.bit_count()} free in all"
-    return Refusal("not enough whole free cores", nearest)
+    return Refusal("not enough whole free cores", nearest, ask.count - whole)

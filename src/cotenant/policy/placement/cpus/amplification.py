@@ -35,4 +35,5 @@ def amplified_fit(
     return Refusal(
         "insufficient amplified CPU",
         f"{missing_m}m short: {wanted_m}m asked, {allocatable_m - used_m}m of {allocatable_m}m left",
+        missing_m,
     )

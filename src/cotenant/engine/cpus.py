@@ -1,0 +1,466 @@
+"""CPUs and NUMA nodes of a cluster: which nodes can give a pod its own, which they are, and who holds them.
+
+Problem: latency-critical pods get CPUs of their own, near one another and away from others, on nodes whose topology somebody else tells, and both
+change at any time. Choice: a keeper of node rules (engine/node_rules.py): books by node's name (`cpu_books`), verdicts by kind of need and row
+(`cpu_verdicts`), judged by policy/placement/cpus. What a pod was given stays with its number, so that a seat left and taken again is the same.
+Nodes without a topology cannot give CPUs of one's own. While no node tells any, nobody gives CPUs: then only pods that insist wait for one.
+
+Limits: pods without CPUs of their own and without a NUMA policy are not asked about, also on nodes whose labels would bind or align everybody. CPUs
+are not kept for a nominated pod; its request is. Under a NUMA policy no eviction is looked for: no sum says what it would bring. On a node
+that promises more CPU than it has, the amplified sum is asked of pods with CPUs of their own only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from cotenant.engine.cpu_books import Claim, CpuBooks
+from cotenant.engine.cpu_described import CpusOfNode, described
+from cotenant.engine.cpu_verdicts import PASSES, Answer, Kinds, Verdicts
+from cotenant.engine.encoding import Encoder
+from cotenant.engine.events import Event
+from cotenant.engine.node_rules import Rule
+from cotenant.engine.plugins import Host, Plugin
+from cotenant.engine.podstate import Entry
+from cotenant.model.arrays import CPU, Int, Mask
+from cotenant.model.cpu_topology import CpuTopology, numbers_in
+from cotenant.model.cpu_topology_spec import ExclusivePolicy, ResourceStatus
+from cotenant.model.cpu_topology_told import PPM, NodeTopology
+from cotenant.model.cpulist import format_cpus
+from cotenant.model.demands import Demands, Holdings
+from cotenant.model.errors import Permanent
+from cotenant.model.node import Node
+from cotenant.model.pod import Pod
+from cotenant.policy.placement.cpus import clearing
+from cotenant.policy.placement.cpus.amplification import amplified_fit
+from cotenant.policy.placement.cpus.ledger import CpuLedger
+from cotenant.policy.placement.cpus.needs import CpuNeed, cpu_need
+from cotenant.policy.placement.cpus.node_fit import NO_TOPOLOGY, ask_of, could, give, holds_policy
+from cotenant.policy.placement.preemption import UNLIMITED, Column
+from cotenant.policy.placement.preference import Part
+from cotenant.policy.placement.refusal import Refusal
+
+NAME = "NodeNUMAResource"
+INSUFFICIENT_AMPLIFIED = "Insufficient amplified cpu"
+WISH_WEIGHT = 100.0  # of kept wishes, on the scale of a profile's score
+_MOST_TOPOLOGIES = 4096
+
+
+class CpuNews(Plugin):
+    """Tells the engine that a node tells other CPUs, and counts what is odd."""
+
+    name = NAME
+
+    def __init__(self, keeper: Cpus) -> None:
+        self._keeper = keeper
+        self._host: Host | None = None
+
+    def kind_of(self, entry: Entry) -> Hashable:
+        """What it needs of CPUs: its class says whether it gets its own."""
+        return self._keeper.need_of(entry.number)
+
+    def attach(self, host: Host) -> None:
+        """Whom to tell."""
+        self._host = host
+
+    def changed(self) -> None:
+        """Pods that were refused for CPUs may try again."""
+        if self._host is not None:
+            self._host.happened(Event.TOPOLOGY)
+
+    def odd(self, what: str) -> None:
+        """Count it."""
+        if self._host is not None:
+            self._host.count(what)
+
+
+@dataclass(slots=True)
+class _Pod:
+    """A watched pod."""
+
+    key: str
+    need: CpuNeed | None
+    exclusive: ExclusivePolicy
+    claim: Claim | None = None  # what it was given, or was told to have
+    chosen_for: str = ""  # the node that it was chosen for; "" = told
+    node: str = ""  # where it sits
+
+
+class Cpus:
+    """The keeper. Meets `NodeRules` and `Clearing` of engine/node_rules.py."""
+
+    name = NAME
+
+    def __init__(self) -> None:
+        self.news = CpuNews(self)
+        self._books: dict[str, CpuBooks] = {}
+        self._told = 0  # nodes that tell a topology
+        self._amplified: set[str] = set()  # nodes that promise more CPU than they have
+        self._alive: dict[int, CpuTopology] = {}  # by identity: none is given to another while verdicts are kept
+        self._begin(None)
+
+    def _begin(self, encoder: Encoder | None) -> None:
+        self._encoder = encoder
+        self._pods: dict[int, _Pod] = {}
+        self._kinds = Kinds()
+        self._clock = 0
+        self._versions: Int = np.zeros(0, dtype=np.int64)
+        self._at: dict[int, Node] = {}  # row -> node, as last looked at
+        self._revision = -1
+
+    # ---- facts about nodes
+
+    def topology_seen(self, told: NodeTopology, now_s: float) -> None:
+        """A node tells its CPUs, or tells them anew."""
+        books = self._open(told.name)
+        if books.told == told:
+            return
+        self._told += books.told is None
+        if id(told.topology) not in self._alive:
+            if len(self._alive) >= _MOST_TOPOLOGIES:
+                self._alive = {id(each.told.topology): each.told.topology for each in self._books.values() if each.told}
+                self._kinds.forget_alike()
+            self._alive[id(told.topology)] = told.topology
+        books.tell(told)
+        (self._amplified.add if told.ratio_ppm > PPM else self._amplified.discard)(told.name)
+        self._changed(told.name, books)
+
+    def topology_gone(self, name: str, now_s: float) -> None:
+        """A node tells nothing any more; who holds CPUs there still does."""
+        books = self._books.get(name)
+        if books is None or books.told is None:
+            return
+        self._told -= 1
+        books.tell(None)
+        self._amplified.discard(name)
+        self._changed(name, books)
+        self._tidy(name, books)
+
+    def _changed(self, name: str, books: CpuBooks) -> None:
+        row = self._encoder.node_rows.get(name) if self._encoder is not None else None
+        if row is not None:
+            self._touch(row)
+        for _ in books.met():
+            self.news.odd("CPUs that a pod holds are not its node's to give any more")
+        self.news.changed()
+
+    # ---- NodeRules
+
+    def attach(self, encoder: Encoder) -> None:
+        """Begin anew: no pod is known, rows are this encoder's; what nodes tell stays."""
+        self._begin(encoder)
+        for name, books in list(self._books.items()):
+            for number in list(books.claims):
+                books.release(number)
+            self._tidy(name, books)
+
+    def watch(self, number: int, pod: Pod, demands: Demands, holds: Holdings) -> bool:
+        """Whether it needs CPUs or NUMA nodes of its own, or has some."""
+        need = cpu_need(pod, demands)
+        if need is None and holds.cpus is None:
+            return False
+        exclusive = need.spec.exclusive if need is not None else ExclusivePolicy.NONE
+        entry = self._pods[number] = _Pod(pod.key, need, exclusive)
+        if holds.cpus is not None:
+            entry.claim = Claim.told(pod.key, holds.cpus, exclusive)
+        if need is not None:
+            self._kinds.use(need)
+        return True
+
+    def held(self, number: int, holds: Holdings) -> None:
+        """What it was given is told anew; nothing where nothing of CPUs is told."""
+        pod = self._pods.get(number)
+        if pod is None or holds.cpus is None:
+            return
+        claim = Claim.told(pod.key, holds.cpus, pod.exclusive)
+        if claim == pod.claim:
+            pod.chosen_for = ""
+            return
+        name = pod.node
+        if name:
+            self._stand(number, pod)
+        pod.claim, pod.chosen_for = claim, ""
+        if name:
+            self._sit(number, pod, name)
+
+    def rules(self, number: int) -> Iterator[Rule]:
+        """Which rows can give it what it needs."""
+        pod = self._pods.get(number)
+        need = pod.need if pod is not None else None
+        if need is None or not (self._told or need.is_strict):
+            return
+        verdicts = self._judged(need)
+        size = len(self._versions)
+        for told, left in verdicts.refusals(size):
+            yield Rule(NAME, told.reason, left, told.yields, verdicts.nearest)
+        if need.own:
+            yield from self._short_of_amplified(need)
+
+    def wishes(self, number: int, rows: Int) -> tuple[Part, ...]:
+        """Rows on which its CPUs would lie as it would rather have them, and away from whom it avoids."""
+        pod = self._pods.get(number)
+        if pod is None or pod.need is None or not pod.need.own or not self._told:
+            return ()
+        kept = self._judged(pod.need).kept[rows]
+        if kept.all() or not kept.any():
+            return ()
+        return (Part("CPUs as wished", np.where(kept, WISH_WEIGHT, 0.0)),)
+
+    def choose(self, number: int, row: int) -> None:
+        """Choose CPUs and NUMA nodes on this row, and take them."""
+        pod = self._pods[number]
+        name = self._name(row)
+        if pod.need is not None:
+            pod.claim, pod.chosen_for = None, name
+            node = self._known(row, name)
+            if node is not None and node.node is not None:
+                given = give(node.node, pod.need)
+                if isinstance(given, Refusal):
+                    raise Permanent(
+                        f"{pod.key} was placed on {name}, which cannot give its CPUs: {given.reason}, {given.nearest}"
+                    )
+                if given.cpus or given.numa:
+                    pod.claim = Claim.chosen(pod.key, given, pod.exclusive)
+        self._sit(number, pod, name)
+
+    def seat(self, number: int, row: int) -> None:
+        """It sits there with what it holds; nothing is chosen."""
+        self._sit(number, self._pods[number], self._name(row))
+
+    def leave(self, number: int) -> None:
+        """What it holds is free, and remembered."""
+        self._stand(number, self._pods[number])
+
+    def forget(self, number: int) -> None:
+        """It is gone for good."""
+        pod = self._pods.pop(number)
+        if pod.node:
+            self._stand(number, pod)
+        if pod.need is not None:
+            self._kinds.drop(pod.need)
+
+    def holdings(self, number: int, holds: Holdings) -> Holdings:
+        """With its CPUs and NUMA amounts."""
+        claim = self._pods[number].claim
+        if claim is None:
+            return holds
+        return replace(holds, cpus=ResourceStatus(numbers_in(claim.cpus), claim.numa))
+
+    def validate(self) -> None:
+        """Every book says what its pods claim, and no CPU is held twice in a ledger. Raises `Permanent`."""
+        seated: dict[str, dict[int, Claim]] = {}
+        for number, pod in self._pods.items():
+            if pod.node and pod.claim is not None:
+                seated.setdefault(pod.node, {})[number] = pod.claim
+        for name, books in self._books.items():
+            books.validate(name)
+            if books.claims != seated.pop(name, {}):
+                raise Permanent(f"who holds CPUs of node {name} differs from who sits there")
+            if books.node is not None:
+                _check_once(name, books.node.ledger)
+        if seated:
+            raise Permanent(f"CPUs of {', '.join(seated)} are held and not booked")
+        if self._told != sum(books.told is not None for books in self._books.values()):
+            raise Permanent("the count of nodes that tell their CPUs is wrong")
+
+    # ---- Clearing
+
+    def columns(self, number: int, pods: Int, rows: Int) -> Iterator[Column]:
+        """CPUs that must be free on each row, as a sum over its pods (engine/preemption.py): whole cores count for each pod on them."""
+        need = self._pods[number].need
+        if need is None or not need.own or not self._told:
+            return
+        verdicts = self._judged(need)
+        size = len(self._versions)
+        held = np.zeros(size, dtype=np.int64)
+        limit = np.full(size, UNLIMITED, dtype=np.int64)
+        weighs: dict[int, int] = {}
+        for row, node in self._at.items():
+            books = self._books.get(node.name)
+            standing = books.node if books is not None else None
+            ask = ask_of(standing, need) if standing is not None else None
+            if standing is None or ask is None or holds_policy(standing, need):
+                continue
+            ledger = standing.ledger
+            for holding in ledger.holdings:
+                weighs[int(holding.uid)] = clearing.weight(ledger, ask, holding.cpus)
+                held[row] += weighs[int(holding.uid)]
+            limit[row] = clearing.room(ledger, ask) - ask.count
+            if verdicts.codes[row] == PASSES:
+                limit[row] = max(limit[row], held[row])  # it fits as it is, whatever the sum says
+        weight = np.fromiter((weighs.get(pod, 0) for pod in pods.tolist()), dtype=np.int64, count=len(pods))
+        yield Column("not enough free CPUs", held, limit, weight)
+
+    # ---- questions
+
+    def describe(self, node: str) -> CpusOfNode | None:
+        """What is known of a node's CPUs; None where nothing is."""
+        books = self._books.get(node)
+        return described(node, books) if books is not None else None
+
+    def need_of(self, number: int) -> CpuNeed | None:
+        """What a watched pod needs; None for any other."""
+        pod = self._pods.get(number)
+        return pod.need if pod is not None else None
+
+    def nodes(self) -> tuple[str, ...]:
+        """Nodes of whose CPUs anything is known, by name."""
+        return tuple(sorted(self._books))
+
+    # ---- seats
+
+    def _name(self, row: int) -> str:
+        assert self._encoder is not None
+        return self._encoder.node(row).name
+
+    def _known(self, row: int, name: str) -> CpuBooks | None:
+        """The node's books, with its labels as they are now."""
+        assert self._encoder is not None
+        node = self._encoder.node(row)
+        if self._at.get(row) is not node:
+            self._note(row, node)
+        return self._books.get(name)
+
+    def _sit(self, number: int, pod: _Pod, name: str) -> None:
+        if pod.node:
+            raise Permanent(f"{pod.key} sits on {pod.node} already")
+        pod.node = name
+        if pod.chosen_for not in ("", name):
+            pod.claim = None  # of another node: somebody else bound it here
+        if pod.claim is None:
+            return
+        met = self._open(name).claim(number, pod.claim)
+        if met:
+            self.news.odd("CPUs told of two pods, or not their node's to give")
+        self._touch_name(name)
+
+    def _stand(self, number: int, pod: _Pod) -> None:
+        name, pod.node = pod.node, ""
+        if not name or pod.claim is None:
+            return
+        books = self._books[name]
+        books.release(number)
+        self._touch_name(name)
+        self._tidy(name, books)
+
+    def _open(self, name: str) -> CpuBooks:
+        """The books of a node, with its labels as far as they are known."""
+        books = self._books.get(name)
+        if books is None:
+            books = self._books[name] = CpuBooks()
+            row = self._encoder.node_rows.get(name) if self._encoder is not None else None
+            if row is not None and self._encoder is not None:
+                books.relabel(self._encoder.node(row).labels)
+        return books
+
+    def _tidy(self, name: str, books: CpuBooks) -> None:
+        if books.is_idle:
+            del self._books[name]
+
+    # ---- verdicts
+
+    def _touch_name(self, name: str) -> None:
+        row = self._encoder.node_rows.get(name) if self._encoder is not None else None
+        if row is not None:
+            self._touch(row)
+
+    def _touch(self, row: int) -> None:
+        self._clock += 1
+        if row < len(self._versions):
+            self._versions[row] = self._clock
+
+    def _note(self, row: int, node: Node) -> None:
+        self._at[row] = node
+        books = self._books.get(node.name)
+        if books is not None and books.labels != node.labels:
+            books.relabel(node.labels)
+        self._touch(row)
+
+    def _bring(self) -> None:
+        """Take in the encoder's nodes as they are now."""
+        encoder = self._encoder
+        assert encoder is not None
+        size = len(encoder.nodes().ready)
+        if size > len(self._versions):
+            more = np.zeros(size - len(self._versions), dtype=np.int64)
+            self._versions = np.concatenate([self._versions, more])
+        if self._revision != encoder.revision:
+            self._revision = encoder.revision
+            gone = self._at.keys() - set(encoder.node_rows.values())
+            for row in gone:
+                del self._at[row]
+                self._touch(row)
+            for row in encoder.node_rows.values():
+                node = encoder.node(row)
+                if self._at.get(row) is not node:
+                    self._note(row, node)
+
+    def _judged(self, need: CpuNeed) -> Verdicts:
+        self._bring()
+        verdicts = self._kinds.of(need)
+        books = self._books
+
+        def key(row: int) -> Hashable:
+            node = self._at.get(row)
+            known = books.get(node.name) if node is not None else None
+            standing = known.node if known is not None else None
+            if standing is None:
+                return node is None
+            ledger = standing.ledger
+            amounts = standing.amounts if holds_policy(standing, need) else None
+            avoided = ledger.exclusive(need.spec.exclusive)
+            return id(ledger.topology), ledger.reserved, ledger.at_least, avoided, standing.options, amounts
+
+        def judge(row: int) -> Answer:
+            node = self._at.get(row)
+            if node is None:
+                return Answer(None)
+            known = books.get(node.name)
+            standing = known.node if known is not None else None
+            if standing is None:
+                return Answer(NO_TOPOLOGY) if need.own or need.is_strict else Answer(None)
+            found = could(standing, need)
+            if not isinstance(found, Refusal):
+                return Answer(None, found)
+            return Answer(found, False, found.missing > 0 and not holds_policy(standing, need))
+
+        verdicts.bring(self._versions, key, judge)
+        return verdicts
+
+    def _short_of_amplified(self, need: CpuNeed) -> Iterator[Rule]:
+        """Nodes that promise more CPU than they have count CPUs of one's own times the ratio, on both sides."""
+        assert self._encoder is not None
+        nodes = self._encoder.nodes()
+        figures: dict[int, Refusal] = {}
+        for name in self._amplified:
+            row, books = self._encoder.node_rows.get(name), self._books[name]
+            if row is None or books.told is None:
+                continue
+            own_m = sum(claim.cpus.bit_count() * 1000 for claim in books.claims.values())
+            promised_m, requested_m = int(nodes.capacity[row, CPU]), int(nodes.requested[row, CPU])
+            refusal = amplified_fit(need.cpu_m, True, promised_m, requested_m, own_m, books.told.ratio_ppm)
+            if refusal is not None:
+                figures[row] = refusal
+        if figures:
+            left = np.ones(len(nodes.ready), dtype=np.bool_)
+            left[list(figures)] = False
+            yield Rule(NAME, INSUFFICIENT_AMPLIFIED, left, False, partial(_least, figures))
+
+
+def _least(figures: Mapping[int, Refusal], refused: Mask) -> str:
+    """The figures of the one of these rows that lacks least."""
+    found = [refusal for row, refusal in figures.items() if refused[row]]
+    return min(found, key=lambda refusal: (refusal.missing, refusal.nearest)).nearest if found else ""
+
+
+def _check_once(name: str, ledger: CpuLedger) -> None:
+    """No CPU is two pods' in the ledger. Raises `Permanent`."""
+    taken = 0
+    for holding in ledger.holdings:
+        if holding.cpus & taken:
+            raise Permanent(f"CPUs {format_cpus(numbers_in(holding.cpus & taken))} of node {name} are held twice")
+        taken |= holding.cpus

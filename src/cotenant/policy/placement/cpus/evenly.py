@@ -1,0 +1,65 @@
+"""CPUs of several NUMA nodes, as many from each.
+
+Problem: a pod that needs more than one NUMA node runs as slow as on the one where it has least. Choice: where no NUMA node suffices alone, the
+fewest that can give equal shares give them, the emptiest first; shares differ by a core (or a CPU, of a spread) at most. Where no such shares
+are, the CPUs are taken as without. Limits: every set of NUMA nodes is tried, at most 2^8.
+
+Source: the kubelet's option distribute-cpus-across-numa.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+
+from cotenant.model.cpu_topology import CpuGroup
+from cotenant.model.cpu_topology_spec import BindPolicy, NumaStrategy
+from cotenant.policy.placement.cpus.accumulator import CpuAsk, CpuChoice, take
+from cotenant.policy.placement.cpus.ledger import CpuHolding, CpuLedger
+from cotenant.policy.placement.refusal import Refusal
+
+_MOST_NUMA_NODES = 8
+
+
+def take_by_strategy(ledger: CpuLedger, ask: CpuAsk) -> CpuChoice | Refusal:
+    """`take`, with DistributeEvenly honoured."""
+    choice = take(ledger, ask)
+    if ask.strategy is not NumaStrategy.DISTRIBUTE_EVENLY or not isinstance(choice, CpuChoice) or len(choice.numa) < 2:
+        return choice
+    return _shared_out(ledger, ask) or choice
+
+
+def _shared_out(ledger: CpuLedger, ask: CpuAsk) -> CpuChoice | None:
+    nodes = sorted(ledger.topology.numa, key=lambda node: (-(node.mask & ledger.free).bit_count(), node.id))
+    if len(nodes) > _MOST_NUMA_NODES:
+        return None
+    unit = 1 if ask.bind is BindPolicy.SPREAD else ledger.topology.threads_per_core
+    for size in range(2, len(nodes) + 1):
+        shares = _shares(ask.count, size, unit)
+        for chosen in combinations(nodes, size):
+            found = _each(ledger, ask, chosen, shares)
+            if found is not None:
+                return found
+    return None
+
+
+def _shares(count: int, size: int, unit: int) -> list[int]:
+    """Whole units as equal as can be, the larger ones first; what is no unit goes to the last."""
+    units, rest = divmod(count, unit)
+    shares = [(units // size + (place < units % size)) * unit for place in range(size)]
+    shares[-1] += rest
+    return shares
+
+
+def _each(ledger: CpuLedger, ask: CpuAsk, nodes: tuple[CpuGroup, ...], shares: list[int]) -> CpuChoice | None:
+    cpus, alone, bound = 0, True, True
+    for node, share in zip(nodes, shares, strict=True):
+        if not share:
+            return None  # fewer NUMA nodes would have done
+        within = node.mask if ask.within is None else node.mask & ask.within
+        part = take(ledger, replace(ask, count=share, within=within))
+        if not isinstance(part, CpuChoice):
+            return None
+        ledger = ledger.given(CpuHolding(f"part {node.id}", part.cpus))
+        cpus, alone, bound = cpus | part.cpus, alone and part.alone, bound and part.bound
+    return CpuChoice(cpus, ledger.topology.numa_of(cpus), alone, bound)

@@ -1,0 +1,55 @@
+"""Which pods get CPUs of their own or NUMA nodes chosen for them, and what they need.
+
+Problem: most pods share what is left, and must be told apart at no cost. Choice: one question, asked once a pod; its answer is a value that
+equal pods share. CPUs of their own get production pods of class LSE and LSR, and pods of any class but BE that require a bind policy. Limits:
+a pod of class LSE or LSR without CPU request, or with the bind policy ConstrainedBurst, shares.
+
+Source: Koordinator, NodeNUMAResource (AllowUseCPUSet, PreFilter); there a required policy of other classes is passed over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cotenant.model.cpu_topology_spec import BindPolicy, NumaTopologySpec, ResourceSpec, TopologyPolicy
+from cotenant.model.demands import Demands
+from cotenant.model.pod import Pod
+from cotenant.model.qos import PriorityClass, QoSClass, effective_class
+from cotenant.model.resources import CPU_NAME, MEMORY_NAME
+
+_OWNERS = frozenset({QoSClass.LSE, QoSClass.LSR})
+_USUAL, _ANYWHERE = ResourceSpec(), NumaTopologySpec()
+
+
+@dataclass(frozen=True, slots=True)
+class CpuNeed:
+    """What a pod needs of a node's CPUs and NUMA nodes. `own`: CPUs of its own; without it, only that its resources lie together."""
+
+    cpu_m: int
+    memory_bytes: int
+    own: bool
+    spec: ResourceSpec = _USUAL
+    numa: NumaTopologySpec = _ANYWHERE
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether it must not be placed where nobody knows the CPUs."""
+        return self.spec.required is not None or self.numa.policy not in (
+            TopologyPolicy.NONE,
+            TopologyPolicy.BEST_EFFORT,
+        )
+
+
+def cpu_need(pod: Pod, demands: Demands, default: BindPolicy = BindPolicy.FULL_CORES) -> CpuNeed | None:
+    """What this pod needs; None for one that shares, as most do. `default`: the bind policy where the pod names none."""
+    if demands.cpus is None and demands.numa is None and pod.qos not in _OWNERS:
+        return None
+    spec, numa = demands.cpus or _USUAL, demands.numa or _ANYWHERE
+    cpu_m = pod.requests.get(CPU_NAME)
+    bind = spec.required or (default if spec.preferred is BindPolicy.DEFAULT else spec.preferred)
+    entitled = pod.qos in _OWNERS and effective_class(pod.priority_class, pod.qos) is PriorityClass.PROD
+    requires = spec.required is not None and pod.qos is not QoSClass.BE
+    own = cpu_m > 0 and bind is not BindPolicy.CONSTRAINED_BURST and (entitled or requires)
+    if not own and numa.policy is TopologyPolicy.NONE:
+        return None
+    return CpuNeed(cpu_m, pod.requests.get(MEMORY_NAME), own, spec, numa)

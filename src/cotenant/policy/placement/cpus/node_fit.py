@@ -1,0 +1,230 @@
+"""Whether one node can give a pod its CPUs and NUMA nodes, and which they are.
+
+Problem: the pod's wishes, the node's labels, the kubelet's policies and what is free all have a say, for ten thousand nodes and for the one that
+wins. Choice: `give` answers wholly; `could` says the same yes or no without choosing, where no NUMA policy holds and the node's cores are alike
+(then it is a matter of counting), and asks `give` elsewhere. Under a NUMA policy CPU and memory are aligned; own CPUs are then taken within
+what they agreed on. Limits: devices are aligned by their own keeper; of the NUMA nodes that could do, the first in the kubelet's order is tried.
+
+Source: Koordinator, NodeNUMAResource (Filter, Reserve; words of its reasons where it has them).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from cotenant.model.cpu_topology_spec import CPU_BIND_POLICY as BIND_LABEL
+from cotenant.model.cpu_topology_spec import (
+    NUMA_ALLOCATE_STRATEGY,
+    NUMA_TOPOLOGY_POLICY,
+    BindPolicy,
+    ExclusivePolicy,
+    NodeBindPolicy,
+    NumaAmount,
+    NumaStrategy,
+    TopologyPolicy,
+)
+from cotenant.model.cpu_topology_told import NodeTopology
+from cotenant.model.labels import Labels
+from cotenant.policy.placement.cpus.accumulator import CpuAsk, CpuChoice, shortage
+from cotenant.policy.placement.cpus.evenly import take_by_strategy
+from cotenant.policy.placement.cpus.ledger import CpuLedger
+from cotenant.policy.placement.cpus.needs import CpuNeed
+from cotenant.policy.placement.cpus.numa_amounts import NumaAmounts, spread_amount
+from cotenant.policy.placement.cpus.numa_hints import (
+    MOST_NUMA_NODES,
+    Alignment,
+    Hint,
+    NumaRoom,
+    align,
+    cpu_rooms,
+    hints,
+)
+from cotenant.policy.placement.cpus.wishes import cpu_ask, topology_policy
+from cotenant.policy.placement.refusal import Refusal
+
+NO_TOPOLOGY = Refusal("node(s) without a CPU topology that can be used", "no NodeResourceTopology tells its CPUs")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOptions:
+    """How a node wants CPUs to be given: its labels, and where they say nothing, its kubelet's policies."""
+
+    bind: NodeBindPolicy = NodeBindPolicy.NONE
+    strategy: NumaStrategy = NumaStrategy.MOST_ALLOCATED
+    policy: TopologyPolicy = TopologyPolicy.NONE
+
+
+AS_USUAL = NodeOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class CpuNode:
+    """One node as far as its CPUs go."""
+
+    ledger: CpuLedger
+    amounts: NumaAmounts
+    options: NodeOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a pod gets. `kept`: all that it would rather have is so as well."""
+
+    cpus: int  # mask; 0 = it shares
+    numa: tuple[NumaAmount, ...] = ()  # where its resources are aligned
+    kept: bool = True
+
+
+def node_options(labels: Labels, told: NodeTopology) -> NodeOptions:
+    """A node's options. A label with an unknown word counts as absent, as with every label of the protocol."""
+    bind = _word(NodeBindPolicy, labels.get(BIND_LABEL))
+    strategy = _word(NumaStrategy, labels.get(NUMA_ALLOCATE_STRATEGY))
+    policy = _word(TopologyPolicy, labels.get(NUMA_TOPOLOGY_POLICY))
+    return NodeOptions(
+        told.bind if bind in (None, NodeBindPolicy.NONE) else bind,
+        strategy or told.strategy or NumaStrategy.MOST_ALLOCATED,
+        policy or told.policy,
+    )
+
+
+def give(node: CpuNode, need: CpuNeed) -> Given | Refusal:
+    """What the pod gets of this node, or why nothing."""
+    asked = _asked(node, need)
+    if isinstance(asked, Refusal):
+        return asked
+    ask, policy = asked
+    if policy is not TopologyPolicy.NONE:
+        return _aligned(node, need, ask, policy)
+    if ask is None:
+        return Given(0)
+    choice = take_by_strategy(node.ledger, ask)
+    return choice if isinstance(choice, Refusal) else Given(choice.cpus, kept=_is_kept(choice))
+
+
+def could(node: CpuNode, need: CpuNeed) -> bool | Refusal:
+    """Whether `give` would give, and then whether all wishes were kept; else its refusal."""
+    asked = _asked(node, need)
+    if isinstance(asked, Refusal):
+        return asked
+    ask, policy = asked
+    if policy is TopologyPolicy.NONE and (ask is None or node.ledger.topology.is_even):
+        if ask is None:
+            return True
+        refusal = shortage(node.ledger, ask)
+        return refusal if refusal is not None else _would_be_kept(node.ledger, ask)
+    given = give(node, need)
+    return given if isinstance(given, Refusal) else given.kept
+
+
+def holds_policy(node: CpuNode, need: CpuNeed) -> bool:
+    """Whether a NUMA policy holds for this pod here, so that no sum says what removing others would bring."""
+    return topology_policy(node.options.policy, need.numa.policy) is not TopologyPolicy.NONE
+
+
+def ask_of(node: CpuNode, need: CpuNeed) -> CpuAsk | None:
+    """The CPUs to take for the pod here; None where it shares, or contradicts the node."""
+    asked = _asked(node, need)
+    return None if isinstance(asked, Refusal) else asked[0]
+
+
+def _asked(node: CpuNode, need: CpuNeed) -> tuple[CpuAsk | None, TopologyPolicy] | Refusal:
+    ask = None
+    if need.own:
+        made = cpu_ask(need.cpu_m, need.spec, node.options.bind, node.options.strategy)
+        if isinstance(made, Refusal):
+            return made
+        ask = made
+    policy = topology_policy(node.options.policy, need.numa.policy)
+    return policy if isinstance(policy, Refusal) else (ask, policy)
+
+
+def _aligned(node: CpuNode, need: CpuNeed, ask: CpuAsk | None, policy: TopologyPolicy) -> Given | Refusal:
+    topology, amounts = node.ledger.topology, node.amounts
+    if len(topology.numa) > MOST_NUMA_NODES:
+        return Refusal(
+            f"the NUMA topology policy {policy.value} cannot be kept",
+            f"{len(topology.numa)} NUMA nodes; at most {MOST_NUMA_NODES} can be aligned",
+        )
+    barred = amounts.mixed() if need.numa.single_node_exclusive else frozenset[int]()
+    asked: dict[str, tuple[Hint, ...] | None] = {}
+    cpu_rooms_m = _without(amounts.cpu_rooms_m(), barred)
+    memory_rooms = amounts.memory_rooms()
+    if ask is not None:
+        shared = {room.node: room.free // 1000 for room in cpu_rooms_m}
+        rooms = tuple(
+            NumaRoom(room.node, room.total, min(room.free, shared[room.node])) for room in cpu_rooms(node.ledger)
+        )
+        asked["cpu"] = hints(ask.count, rooms)
+    elif need.cpu_m:
+        asked["cpu"] = hints(need.cpu_m, cpu_rooms_m)
+    if memory_rooms is not None and need.memory_bytes:
+        memory_rooms = _without(memory_rooms, barred)
+        asked["memory"] = hints(need.memory_bytes, memory_rooms)
+    alignment = align(policy, asked, tuple(each.id for each in topology.numa))
+    if isinstance(alignment, Refusal):
+        return alignment
+    within = None if alignment.nodes is None else topology.numa_mask(_ids(alignment))
+    cpus, kept = 0, alignment.preferred
+    if ask is not None:
+        choice = take_by_strategy(node.ledger, replace(ask, within=within))
+        if isinstance(choice, Refusal) and policy is TopologyPolicy.BEST_EFFORT and within is not None:
+            choice, kept = take_by_strategy(node.ledger, ask), False
+        if isinstance(choice, Refusal):
+            return choice
+        cpus, kept = choice.cpus, kept and _is_kept(choice)
+    nodes = _ids(alignment) if alignment.nodes is not None else tuple(each.id for each in topology.numa)
+    return Given(cpus, _numa(node, need, cpus, nodes, cpu_rooms_m, memory_rooms), kept)
+
+
+def _numa(
+    node: CpuNode,
+    need: CpuNeed,
+    cpus: int,
+    nodes: tuple[int, ...],
+    cpu_rooms_m: tuple[NumaRoom, ...],
+    memory_rooms: tuple[NumaRoom, ...] | None,
+) -> tuple[NumaAmount, ...]:
+    """The amounts on these NUMA nodes; CPUs of its own lie where they were taken."""
+    if cpus:
+        cpu_m = {
+            each.id: (each.mask & cpus).bit_count() * 1000 for each in node.ledger.topology.numa if each.mask & cpus
+        }
+    else:
+        cpu_m = spread_amount(need.cpu_m, (room for room in cpu_rooms_m if room.node in nodes))
+    memory: dict[int, int] = {}
+    if memory_rooms is not None:
+        memory = spread_amount(need.memory_bytes, (room for room in memory_rooms if room.node in nodes))
+    return tuple(NumaAmount(id_, cpu_m.get(id_), memory.get(id_)) for id_ in sorted(cpu_m.keys() | memory.keys()))
+
+
+def _without(rooms: tuple[NumaRoom, ...], barred: frozenset[int]) -> tuple[NumaRoom, ...]:
+    return tuple(replace(room, free=0) if room.node in barred else room for room in rooms)
+
+
+def _ids(alignment: Alignment) -> tuple[int, ...]:
+    nodes = alignment.nodes or 0
+    return tuple(place for place in range(nodes.bit_length()) if nodes >> place & 1)
+
+
+def _is_kept(choice: CpuChoice) -> bool:
+    return choice.alone and choice.bound
+
+
+def _would_be_kept(ledger: CpuLedger, ask: CpuAsk) -> bool:
+    """By counting: enough CPUs that lie as asked, away from whom the pod avoids."""
+    apart = ledger.free & ~ledger.exclusive(ask.exclusive)
+    within = apart if ask.within is None else apart & ask.within
+    if ask.bind is not BindPolicy.SPREAD and ask.count % ledger.topology.threads_per_core:
+        return False  # no whole cores, wherever
+    wished = replace(ask, within=within, exclusive=ExclusivePolicy.NONE, bind_required=True)
+    return shortage(ledger, wished) is None
+
+
+W = TypeVar("W", NodeBindPolicy, NumaStrategy, TopologyPolicy)
+
+
+def _word(words: type[W], text: str | None) -> W | None:
+    if not text:
+        return None
+    return next((word for word in words if word.value == text), None)
