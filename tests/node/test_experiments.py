@@ -208,7 +208,7 @@ class Burning:
 
 def test_an_experiment_runs_its_rounds_on_real_groups(tmp_path: Path) -> None:
     # The idle arm lasts no time at all: one tick of anybody's CPU is many times its length.
-    settings = Settings(2, most_foreign=math.inf)
+    settings = Settings(2, most_foreign=math.inf, most_stolen=math.inf)
     outcome = harness.run(Burning(), settings, tmp_path, lambda _: None)
     assert outcome.passed
     assert (outcome.rounds, outcome.figures["idle"]) == (2, 0)

@@ -41,7 +41,9 @@ class Rates:
         self._least_us = max(1, least_interval_us)
         self._at_us: int | None = None
         self._host: HostCounters | None = None
-        self._groups: dict[str, tuple[int, int, GroupCounters]] = {}  # time, number of the sample, counters
+        self._groups: dict[
+            str, tuple[int, int, GroupCounters, GroupUse | None]
+        ] = {}  # time, number of the sample, counters, use if they stood still
         self._run_queue: RunQueueReading | None = None
         self._sent: int | None = None
         self._number = 0
@@ -67,11 +69,16 @@ class Rates:
         groups: dict[str, GroupUse] = {}
         for counters in sample.groups:
             before = self._groups.get(counters.group)
+            still = None
             if before is None:
-                groups[counters.group] = _levels(counters)
+                use = _levels(counters)
+            elif before[2] is counters and before[3] is not None and sample.at_us > before[0]:
+                use = still = before[3]  # nothing moved, as the time before
             else:
-                groups[counters.group] = self._use(before[2], counters, sample.at_us - before[0], sample.host.cpus)
-            self._groups[counters.group] = (sample.at_us, self._number, counters)
+                use = self._use(before[2], counters, sample.at_us - before[0], sample.host.cpus)
+                still = use if before[2] is counters and sample.at_us > before[0] else None
+            groups[counters.group] = use
+            self._groups[counters.group] = (sample.at_us, self._number, counters, still)
         if len(self._groups) > len(sample.groups):
             oldest = self._number - _MISSED
             self._groups = {group: last for group, last in self._groups.items() if last[1] > oldest}

@@ -77,6 +77,17 @@ def test_every_rate_of_a_group() -> None:
     )
 
 
+def test_a_group_that_stands_still_has_the_rates_of_one_that_was_compared() -> None:
+    still = GroupCounters("g", 5, 10, 2, 7, 3, 100, 90, 4, 0, 8, 9, 2, 10, 20, Pressure(Stall(1, 0), None, Stall(2, 1)))
+    reused, compared = Rates(), Rates()
+    for second in range(1, 6):
+        mine = use_of(reused, sample(second, still))
+        assert mine == use_of(compared, sample(second, replace(still)))
+    assert (mine.cpu_m, mine.throttled_ppm, mine.memory_stall_ppm) == (0, 0, None)
+    moved = replace(still, cpu_us=5 + SECOND)
+    assert use_of(reused, sample(6, moved)).cpu_m == 1000
+
+
 def test_every_rate_of_the_machine() -> None:
     rates = Rates()
     rates.advance(sample(1))

@@ -2,7 +2,8 @@
 
 Problem: a dozen small files a group, each an open, a read and a close: ten thousand system calls a second for a node that is only watched. Choice:
 descriptors stay open and are read again in place; those of groups that are not asked for any more are closed, and where there are more groups than
-descriptors, the rest are opened each time. A descriptor of a removed group says ENODEV: then the files are opened anew, since the group may have come
+descriptors, the rest are opened each time. Files that say what they said before are not read into numbers again, and limits, numbers of tasks and out-of-memory kills, by which nobody
+decides from one second to the next, are read every `SELDOM` readings. A descriptor of a removed group says ENODEV: then the files are opened anew, since the group may have come
 back under its name. Limits: what cannot be read is None with one `Gap` a file, never an error; a file that is missing is looked for again every
 `RETRY` readings; bytes that pass through device-mapper count once a layer, as kubelet counts them.
 
@@ -27,9 +28,11 @@ from cotenant.model.counters import Gap, GroupCounters, Pressure, Stall
 from cotenant.model.errors import Unsupported
 
 RETRY = 30  # readings after which missing files are looked for again
+SELDOM = 8  # readings between two of what changes seldom
 IDLE = 16  # readings without being asked for, after which a group's descriptors are closed
 _READ_BYTES = 16_384
 _MOST_GAPS = 64
+_SELDOM = frozenset({"quota", "period", "oom", "pids"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +43,22 @@ class _File:
     name: str
     field: str
     needs: str
+    seldom: bool = False  # read every `SELDOM` readings only
 
 
 class _Held:
     """The descriptors of one group, in the order of the reader's files; -1 where there is none."""
 
-    __slots__ = ("age", "fds", "missing", "used")
+    __slots__ = ("age", "counters", "fds", "missing", "phase", "texts", "used")
 
-    def __init__(self, fds: list[int]) -> None:
+    def __init__(self, fds: list[int], phase: int) -> None:
         self.fds = fds
         self.missing = -1 in fds
         self.age = 0
+        self.phase = phase  # groups take turns with what is read seldom
         self.used = 0
+        self.texts: list[bytes | None] = []  # as last read, and what they say
+        self.counters: GroupCounters | None = None
 
 
 class CgroupReader:
@@ -124,9 +131,8 @@ class CgroupReader:
             name = v1 if hierarchy.version == 1 else v2
             if name:
                 self._slots[slot] = len(self._files)
-                self._files.append(
-                    _File(hierarchy.path, name, field, f"the file {name} of the {controller} controller")
-                )
+                needs = f"the file {name} of the {controller} controller"
+                self._files.append(_File(hierarchy.path, name, field, needs, slot in _SELDOM))
 
         def want_unified(slot: str, name: str, field: str) -> None:
             if unified is None:
@@ -184,7 +190,7 @@ class CgroupReader:
             for fd, file in zip(fds, self._files):
                 if fd < 0 and self._trees[file.path].exists(group):
                     self._miss(file.field, file.needs)
-        return _Held(fds) if there else None
+        return _Held(fds, self.opens) if there else None
 
     def _open_file(self, at: int, file: _File) -> int:
         self.opens += 1
@@ -245,15 +251,21 @@ class CgroupReader:
             finally:
                 if passing:
                     _close_all(held)
-            return self._counters(group, texts)
+            if held.counters is None or texts != held.texts:
+                held.texts, held.counters = texts, self._counters(group, texts)
+            return held.counters
         return None
 
     def _texts(self, held: _Held) -> list[bytes | None]:
         """What the files say. Raises `_Removed` where the group has been removed since they were opened."""
         texts: list[bytes | None] = []
-        for fd, file in zip(held.fds, self._files):
+        rests = bool(held.texts) and (held.age + held.phase) % SELDOM != 0
+        for slot, (fd, file) in enumerate(zip(held.fds, self._files)):
             if fd < 0:
                 texts.append(None)
+                continue
+            if rests and file.seldom:
+                texts.append(held.texts[slot])
                 continue
             self.reads += 1
             try:

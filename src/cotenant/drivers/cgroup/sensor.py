@@ -137,6 +137,8 @@ class NodeSensor:
                     cycles=counted.get(entry.group, nothing)[0],
                     instructions=counted.get(entry.group, nothing)[1],
                 )
+                if entry.group in delays or entry.group in counted
+                else entry
                 for entry in found
             )
         return NodeSample(at_us, wall_s, host, found, gpus, (*self._gaps(), *failed), run_queue, sent)

@@ -43,6 +43,7 @@ class GuardMemory:
     missed_us: int | None = None  # since when an objective has been missed
     cool_until_us: int = 0
     judged_us: int | None = None
+    stolen_us: int | None = None  # when the hypervisor was last seen to take CPU time
     burns: tuple[Burn, ...] = ()
 
 
@@ -72,8 +73,11 @@ def judge(
         return Ceiling(capacity_m, GuardMode.OFF, bool(pods), reason), GuardMemory()
 
     burns = _burns(pods, state, config, memory)
+    stolen_us = now_us if (state.host.steal_ppm or 0) >= config.stolen_ppm else memory.stolen_us
+    stolen = stolen_us is not None and _since(stolen_us, now_us, 0) <= config.stolen_for_us
     signs = [
-        sign(entry, burns.get(entry.pod.uid) or Burn(entry.pod.uid), config, guilt_ppm(entry, state)) for entry in pods
+        sign(entry, burns.get(entry.pod.uid) or Burn(entry.pod.uid), config, guilt_ppm(entry, state), stolen)
+        for entry in pods
     ]
     worst = _with_alarms(max(signs, key=lambda each: each.severity), pods, state, config, yielding)
     used_m = best_effort_use_m(state)
@@ -122,6 +126,7 @@ def judge(
         missed_us=missed_us,
         cool_until_us=now_us + config.cool_down_us if cooling else memory.cool_until_us,
         judged_us=now_us,
+        stolen_us=stolen_us,
         burns=tuple(burns.values()),
     )
     reason = _reason(mode, before_m, ceiling_m, worst, awaits_effect, after.cool_until_us - now_us)

@@ -36,6 +36,8 @@ class GuardConfig:
     stall_hold_ppm: int = 100_000  # PSI cpu "some" of the pod: no growth
     stall_cut_ppm: int = 300_000  # ... cut
     throttled_ppm: int = 100_000  # of its own CFS periods: its waiting is its own limit's doing
+    stolen_ppm: int = 10_000  # of the machine's CPU time, taken by the hypervisor: late requests may be its doing
+    stolen_for_us: int = 3 * SECOND_US  # ... and for so long after: reports lag behind
     innocent_ppm: int = 10_000  # of the node: best-effort work that uses less causes nothing
     cut_ppm: int = 500_000  # what a cut leaves of what best-effort work uses
     growth_ppm: int = 100_000  # of the node, a step

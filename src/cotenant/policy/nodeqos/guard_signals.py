@@ -4,7 +4,8 @@ Problem: few services report latency, windows are small or old, and a machine ma
 can be had, in the order latency, run delay, PSI; the verdict names it. Where latency is known, waiting alone never cuts best-effort work: it
 only stops its growth. Where it was watched who ran meanwhile, only waiting behind best-effort work counts. Pods that their own quota throttles,
 and nodes where best-effort work hardly runs, are not blamed on it. Limits: without the probe, a service that saturates its own threads shows run
-delay that no neighbour causes; then best-effort work is cut without need.
+delay that no neighbour causes; then best-effort work is cut without need. In a virtual machine whose hypervisor gave its CPUs to others a moment ago, latency
+alone is no proof either: it cuts only where the pod also waited for a CPU.
 
 One window's percentile is noisy, so latency counts as short or missed only where the mean of the last 3 s says so too (as Chen et al., PARTIES,
 ASPLOS'19, do), and as calm only where both are.
@@ -80,9 +81,17 @@ def guilt_ppm(entry: PodUse, state: NodeState) -> int | None:
     return guilty * PPM // waited if waited else None
 
 
-def sign(entry: PodUse, burn: Burn, config: GuardConfig, guilt: int | None = None) -> Sign:
-    """The best signal of a pod, judged. `guilt`: of its waiting, in millionths, what best-effort work is to blame for; None = not known."""
+def sign(entry: PodUse, burn: Burn, config: GuardConfig, guilt: int | None = None, stolen: bool = False) -> Sign:
+    """The best signal of a pod, judged.
+
+    `guilt`: of its waiting, in millionths, what best-effort work is to blame for; None = not known. `stolen`: the hypervisor took CPU time of late.
+    """
     judged = _latency(entry, burn, config, guilt)
+    if judged is not None and stolen and judged.severity > CLOSE:
+        waiting = _run_delay(entry, config, guilt)
+        if waiting is not None and waiting.severity < PRESSED:
+            text = f"{judged.text}; the hypervisor took CPU time, and {waiting.text}: best-effort work is not blamed"
+            judged = replace(judged, severity=CLOSE, text=text)
     if judged is None:
         judged = _run_delay(entry, config, guilt) or _pressure(entry, config)
         if judged is None:

@@ -1,8 +1,8 @@
 """Runs an experiment: arms in short blocks, interleaved in random order round by round, raw data kept, disturbed rounds counted and left out.
 
 Problem: on a shared machine one arm measured after another tells of the neighbours, not of the arm. Choice: each round runs every arm once, in
-an order drawn from the seed; figures are ratios within a round; a block during which somebody else used the plant's core too much
-is tried again; a round that is still disturbed, or that the experiment's own test refuses, is left out. Both are counted. Limits: a whole round is lost for one disturbed block.
+an order drawn from the seed; figures are ratios within a round; a block during which somebody else, or the hypervisor, had too much of the plant's
+core is tried again; a round that is still disturbed, or that the experiment's own test refuses, is left out. Both are counted. Limits: a whole round is lost for one disturbed block.
 
 How to add an experiment: a class that meets `Experiment` in a module of its own, and a line in `roster.py`. `prepare` makes groups by
 `site.make_plant(...)` and starts what lives through all rounds; `block` starts one arm's loads (`site.start`), waits (`site.wait_until`), ends them
@@ -30,6 +30,7 @@ from cotenant.services.experiments.site import Conditions, Site, open_site
 
 RAW = "raw.jsonl"
 MOST_FOREIGN = 0.10  # of the plant's core
+MOST_STOLEN = 0.15  # of the plant's core, by the hypervisor
 
 Record = Mapping[str, Any]  # what a block measured, as JSON
 
@@ -126,6 +127,7 @@ class Settings:
     rounds: int
     seed: int = 1
     most_foreign: float = MOST_FOREIGN
+    most_stolen: float = MOST_STOLEN
     more_rounds: int | None = None  # None: half as many again
     quiet_s: float = 20.0  # a block waits at most so long for others to leave the plant's core alone
     tries: int = 2  # of a block that others disturbed, before its round is left out
@@ -133,6 +135,14 @@ class Settings:
     def __post_init__(self) -> None:
         if not 1 <= self.rounds <= 1000:
             raise InvalidInput("--rounds", self.rounds, "1 to 1000")
+
+    def disturbed(self, conditions: Conditions) -> str:
+        """Who else had too much of the plant's core; empty where nobody did."""
+        if conditions.foreign_share > self.most_foreign:
+            return f"others used {conditions.foreign_share:.0%} of the plant's core"
+        if conditions.steal_share > self.most_stolen:
+            return f"the hypervisor took {conditions.steal_share:.0%} of the plant's core"
+        return ""
 
     @property
     def most_rounds(self) -> int:
@@ -163,9 +173,9 @@ class _Run:
     def judged(self) -> list[Round]:
         whys = dict(self.experiment.discard(self.rounds))
         for each in self.rounds:
-            worst = max(each.blocks.values(), key=lambda block: block.conditions.foreign_share)
-            if (share := worst.conditions.foreign_share) > self.settings.most_foreign:
-                whys[each.number] = f"others used {share:.0%} of the plant's core during {worst.arm}"
+            for block in each.blocks.values():
+                if why := self.settings.disturbed(block.conditions):
+                    whys[each.number] = f"{why} during {block.arm}"
         return [Round(each.number, each.blocks, whys.get(each.number, "")) for each in self.rounds]
 
     def _round(self, site: Site, number: int, drawn: random.Random, wanted: int) -> None:
@@ -181,7 +191,7 @@ class _Run:
                 line = {"round": number, "place": place, "seed": seed, **asdict(blocks[arm])}
                 with self.raw.open("a") as file:
                     file.write(json.dumps(line) + "\n")
-                if blocks[arm].conditions.foreign_share <= self.settings.most_foreign:
+                if not self.settings.disturbed(blocks[arm].conditions):
                     break
         self.rounds.append(Round(number, blocks))
 

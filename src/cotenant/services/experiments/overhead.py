@@ -1,9 +1,9 @@
 """`overhead`: what the agent itself costs, and whether a service notices it.
 
 Problem: an agent that guards a node must be small beside what it guards, also with hundreds of groups. Choice: the agent at a period of one second over 50
-and 200 groups that each hold a sleeping process, free to run on any CPU, and Redis under load as the victim; with and without it in turns. CPU
+and 200 groups that each hold a process, of which every second one wakes twice a second, free to run on any CPU, and Redis under load as the victim; with and without it in turns. CPU
 time is its group's counter, memory its process's peak; calls and bytes read a tick are the figures that no neighbour can disturb. Limits: calls
-are those that read or write (/proc/PID/io); a group's activity costs the kernel, not the agent, so sleeping ones serve. The eBPF probe is
+are those that read or write (/proc/PID/io). The eBPF probe is
 measured apart, by the kernel's own count of its programs' time while tasks switch many thousand times a second, scaled to 10,000 switches.
 """
 
@@ -31,6 +31,8 @@ SWITCHES = 10_000  # a second, that the probe's cost is told for
 MOST_PROBE_PERCENT = 0.5  # of the machine
 _SERVICE = in_plant("service")
 _CROWD, _AGENT = "crowd", "agent"
+# Wakes twice a second without starting anything: half a second's wait for a line that never comes.
+_WAKING = ["bash", "-c", "exec 3<> <(:); while :; do read -t 0.5 -u 3; done"]
 _WAKER = "import time\nwhile True: time.sleep(2e-5)"
 _PROBE_US = 5_000_000
 _SERVICES_OF = 5  # every fifth group is a service
@@ -58,7 +60,7 @@ class Overhead:
         return self.load.seconds + self.load.settle_s + 2.0
 
     def prepare(self, site: Site) -> None:
-        """The victim, and all groups with a sleeping process each."""
+        """The victim, and all groups with a process each."""
         site.make_plant("service")
         redis_service.start(site, _SERVICE, self.load)
         everywhere = f"{site.load_cpu},{site.plant_cpu}"
@@ -66,7 +68,7 @@ class Overhead:
         site.grounds.make(_CROWD, everywhere)
         for number in range(max(self.sizes)):
             site.grounds.make(_member(number), everywhere)
-            site.start(_member(number), ["sleep", "86400"], f"sleeper-{number}")
+            site.start(_member(number), _WAKING if number % 2 else ["sleep", "86400"], f"member-{number}")
 
     def block(self, site: Site, arm: str, seed: int) -> Record:
         """One arm."""

@@ -44,7 +44,7 @@ class Conditions:
 
     seconds: float
     foreign_share: float  # of the plant's core, used by others
-    steal_share: float  # of the machine, taken by the hypervisor
+    steal_share: float  # of the plant's core, taken by the hypervisor
     cpu_stall_share: float | None  # PSI "some" of the host: the experiment's own waiting is in it
 
 
@@ -155,7 +155,7 @@ class Site:
             return Conditions(
                 passed_us / 1e6,
                 max(0.0, foreign_us / passed_us),
-                (after[3] - before[3]) / passed_us / (os.cpu_count() or 1),
+                (after[3] - before[3]) / passed_us,
                 stall,
             )
 
@@ -176,10 +176,9 @@ class Site:
         for line in Path("/proc/stat").read_text().splitlines():
             name, *ticks = line.split()
             if name == f"cpu{self.plant_cpu}":
-                user, nice, system, _, _, irq, softirq, *_ = map(int, ticks)
+                user, nice, system, _, _, irq, softirq, steal, *_ = map(int, ticks)
                 busy_us = (user + nice + system + irq + softirq) * _TICK_US
-            elif name == "cpu":
-                steal_us = int(ticks[7]) * _TICK_US
+                steal_us = steal * _TICK_US
         return now_us(), busy_us, own_us, steal_us, _host_stall_us()
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from tests.fakes.cgroup_trees import KINDS, CgroupTrees
 
-from cotenant.drivers.cgroup.counters import IDLE, RETRY, CgroupReader
+from cotenant.drivers.cgroup.counters import IDLE, RETRY, SELDOM, CgroupReader
 from cotenant.model.counters import GroupCounters, Pressure, Stall
 
 PRESSURE = Pressure(Stall(1500, 0), Stall(20, 10), Stall(40, 30))
@@ -48,6 +48,23 @@ def test_a_cpu_limit_is_told_in_milli_cpu(tmp_path: Path, kind: str) -> None:
     )
     with CgroupReader(trees.layout) as reader:
         assert reader.read(["pod"])[0].cpu_m_limit == 1500
+
+
+def test_a_limit_that_changes_is_told_after_some_readings_and_cpu_use_at_once(tmp_path: Path) -> None:
+    trees = CgroupTrees(tmp_path, "v2")
+    trees.add("pod")
+    with CgroupReader(trees.layout) as reader:
+        (first,) = reader.read(["pod"])
+        assert reader.read(["pod"])[0] is first  # nothing moved: nothing is read into numbers again
+        reads = reader.reads
+        reader.read(["pod"])
+        assert reader.reads - reads < reads // 2  # what changes seldom rests
+        trees.say("pod", "cpu.max", "50000 100000\n")
+        trees.say("pod", "memory.current", "9000000\n")
+        (second,) = reader.read(["pod"])
+        assert second.memory_bytes == 9_000_000
+        seen = [reader.read(["pod"])[0].cpu_m_limit for _ in range(SELDOM)]
+        assert seen[-1] == 500
 
 
 def test_groups_that_are_not_there_are_left_out_and_named_ones_keep_their_order(tmp_path: Path) -> None:

@@ -162,6 +162,24 @@ def test_a_moment_s_wait_behind_work_that_yields_already_only_stops_growth(stall
     assert ceiling.mode is mode
 
 
+def stolen(second: float, steal_ppm: int, **signals: int) -> NodeState:
+    state = at(second, health(2500), **signals)
+    return replace(state, host=replace(state.host, steal_ppm=steal_ppm))
+
+
+def test_late_requests_while_the_hypervisor_takes_cpus_cut_only_who_is_waited_for() -> None:
+    calm = at(0, health(500))
+    (_, held), _ = run([calm, stolen(1, 50_000, run_delay_ppm=0)])
+    assert held.mode is GuardMode.HOLD
+    assert "the hypervisor took CPU time" in held.reason.text
+    (_, waited), _ = run([calm, stolen(1, 50_000, run_delay_ppm=2_000_000)])
+    (_, unknown), _ = run([calm, stolen(1, 50_000)])
+    (_, little), _ = run([calm, stolen(1, 1_000, run_delay_ppm=0)])
+    assert {waited.mode, unknown.mode, little.mode} == {GuardMode.CUT}
+    ceilings, _ = run([calm, stolen(1, 50_000, run_delay_ppm=0), *(stolen(s, 0, run_delay_ppm=0) for s in (2, 4, 6))])
+    assert [each.mode for each in ceilings[1:]] == [GuardMode.HOLD] * 3 + [GuardMode.CUT]
+
+
 def test_an_alarm_of_memory_is_not_about_cpu() -> None:
     (ceiling,), _ = run([replace(at(0, health(500)), alarms=(Alarm(0, "", "memory"),))])
     assert ceiling.mode is GuardMode.GROW

@@ -18,8 +18,9 @@ from cotenant.services.experiments.site import Conditions, Site
 class Calm(Site):
     """A site on which others use what `foreign` says, block by block; the last stays."""
 
-    def __init__(self, *foreign: float) -> None:  # no groups, no cores
+    def __init__(self, *foreign: float, stolen: float = 0.0) -> None:  # no groups, no cores
         self._foreign = list(foreign) or [0.0]
+        self._stolen = stolen
 
     def wait_for_quiet(self, most_foreign: float, patience_s: float) -> None:
         return
@@ -27,7 +28,7 @@ class Calm(Site):
     @contextmanager
     def watched(self) -> Iterator[Callable[[], Conditions]]:
         share = self._foreign.pop(0) if len(self._foreign) > 1 else self._foreign[0]
-        yield lambda: Conditions(1.0, share, 0.0, None)
+        yield lambda: Conditions(1.0, share, self._stolen, None)
 
 
 @dataclass
@@ -103,6 +104,12 @@ def test_a_disturbed_block_is_tried_again_with_the_same_seed_before_its_round_is
     assert (outcome.rounds, outcome.repeated, outcome.worst_foreign) == (1, 2, 0.02)
     assert outcome.to_object()["blocks_repeated"] == 2
     assert len((tmp_path / harness.RAW).read_text().splitlines()) == 5  # what was tried is kept
+
+
+def test_a_core_that_the_hypervisor_took_away_disturbs_as_others_do(tmp_path: Path) -> None:
+    outcome, _ = run(tmp_path, Counting(), Calm(stolen=0.4), Settings(1, tries=1))
+    assert outcome.rounds == 0
+    assert "the hypervisor took 40% of the plant's core during" in outcome.discarded[0][1]
 
 
 def test_no_more_rounds_are_added_than_allowed(tmp_path: Path) -> None:
