@@ -20,6 +20,7 @@ plain Python (about 4 us each).
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
@@ -34,7 +35,7 @@ from cotenant.model.labels import Labels
 from cotenant.model.node import Node
 from cotenant.model.pod import Estimate, Pod, Shape
 from cotenant.model.qos import PriorityClass
-from cotenant.model.resources import ResourceAxis
+from cotenant.model.resources import MAX_AMOUNT, ResourceAxis
 from cotenant.model.taints import Taint, Toleration, tolerated
 from cotenant.model.topology import Domains
 from cotenant.policy.placement.contribution import contribution
@@ -65,6 +66,10 @@ class _HasTaint:
     """Not a demand but a fact: the node has this PreferNoSchedule taint."""
 
     taint: Taint
+
+
+def _ignored(row: int) -> None:
+    pass
 
 
 _Demand = Labels | NodeSelector | NodeSelectorTerm | _Tolerates | _HasTaint
@@ -108,6 +113,10 @@ class Encoder:
         self._taint_list = np.zeros(_FIRST_ROWS, dtype=np.int64)  # which of them a node has
         self._nodes = blank_nodes(_FIRST_ROWS, len(self.axis))
         self._shapes = blank_shapes(_FIRST_ROWS, len(self.axis))
+        self._elsewhere: dict[str, frozenset[str]] = {}  # node's name -> resources that somebody else counts there
+        self.touched: Callable[[int], None] = (
+            _ignored  # told of a row of which something changed that no node object says
+        )
 
     # ---- arrays
 
@@ -207,8 +216,27 @@ class Encoder:
         self.revision += 1
         self._row_nodes[row] = node
         self._extend_axis(node.allocatable.names())
-        self._nodes.capacity[row] = self.axis.row(node.allocatable)
+        self._write_capacity(row, node)
         self._nodes.ready[row] = node.ready
+
+    def _write_capacity(self, row: int, node: Node) -> None:
+        capacity = self.axis.row(node.allocatable)
+        for name in self._elsewhere.get(node.name, ()):
+            if name in self.axis.names and name not in node.allocatable:
+                capacity[self.axis.column(name)] = MAX_AMOUNT
+        self._nodes.capacity[row] = capacity
+
+    def count_elsewhere(self, name: str, resources: frozenset[str]) -> None:
+        """Of a node, known or not: these resources are judged by somebody else where its allocatable does not name them; the row has no limit for them."""
+        if self._elsewhere.get(name, frozenset()) == resources:
+            return
+        self._elsewhere[name] = resources
+        if not resources:
+            del self._elsewhere[name]
+        row = self.node_rows.get(name)
+        if row is not None:
+            self.revision += 1
+            self._write_capacity(row, self.node(row))
 
     def _write_taints(self, row: int, before: tuple[Taint, ...], node: Node) -> None:
         word = 0
@@ -426,10 +454,15 @@ class Encoder:
     def _extend_axis(self, names: tuple[str, ...]) -> None:
         axis = self.axis.extended(names)
         if axis is not self.axis:
+            new = frozenset(axis.names[len(self.axis) :])
             self.axis = axis
             capacity, requested = (wider(c, len(axis)) for c in (self._nodes.capacity, self._nodes.requested))
             self._nodes = self._nodes._replace(capacity=capacity, requested=requested)
             self._shapes = self._shapes._replace(request=wider(self._shapes.request, len(axis)))
+            for name, resources in self._elsewhere.items():
+                row = self.node_rows.get(name, -1)
+                if new & resources and row >= 0 and self._row_nodes[row] is not None:
+                    self._write_capacity(row, self.node(row))
 
     def _bit_of_taint(self, taint: Taint) -> int:
         bit, new = self._taints.use(taint)

@@ -27,7 +27,7 @@ from cotenant.policy.placement.compiled import REASONS, Reject, commit, reject_r
 from cotenant.policy.placement.preference import passing, scaled
 from cotenant.policy.placement.profiles import Profile
 
-ROW_LOCAL = frozenset({"NodeReady", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodeResourcesFit", "GroupLimit", "LoadThreshold"})  # fmt: skip
+ROW_LOCAL = frozenset({"NodeReady", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodeResourcesFit", "GroupLimit", "LoadThreshold", "DeviceShare"})  # fmt: skip
 
 # Filters by the names that Kubernetes' users know, where one of the compiled verdicts is one of them.
 _PLUGINS = {

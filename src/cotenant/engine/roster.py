@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from cotenant.engine.cpus import Cpus
+from cotenant.engine.device_rules import DeviceRules
+from cotenant.engine.device_rules_gate import DeviceGate
 from cotenant.engine.node_rules import NodeRules
 from cotenant.engine.plugins import Plugin
 
@@ -18,11 +20,12 @@ class Roster:
     """The members; each begins empty and neutral."""
 
     cpus: Cpus = field(default_factory=Cpus)
+    devices: DeviceRules = field(default_factory=DeviceRules)
 
     def plugins(self) -> tuple[Plugin, ...]:
         """Asked in this order before a pod is judged."""
-        return (self.cpus.news,)
+        return (self.cpus.news, DeviceGate(self.devices))
 
     def node_rules(self) -> tuple[NodeRules, ...]:
         """Asked in this order for rows."""
-        return (self.cpus,)
+        return (self.cpus, self.devices)

@@ -42,6 +42,7 @@ class Seating:
         plugins: tuple[Plugin, ...] = (),
     ) -> None:
         self.encoder = Encoder(half_node_cores, pressure_factor)
+        self.encoder.touched = self._touched
         self.narrowing = Narrowing(self.encoder, node_rules)
         self._plugins = plugins  # told of who sits and who stands
         self.ledger = Ledger(self.encoder.nodes(), self.encoder.shapes(), 0, 0)
@@ -104,6 +105,12 @@ class Seating:
         if row is not None:
             self.encoder.nodes().report[row] = values
             self._touch(row)
+
+    def _touched(self, row: int) -> None:
+        """Something that no node object says changed there: who waits may fit now, or not any more."""
+        self._grown = True
+        self.changed.add(row)
+        self._touch(row)
 
     def _touch(self, row: int) -> None:
         self.memory.resize(len(self.encoder.nodes().ready))

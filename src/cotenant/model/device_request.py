@@ -35,13 +35,13 @@ NPU_CPU = "huawei.com/npu-cpu"
 NPU_DVPP = "huawei.com/npu-dvpp"
 
 WHOLE = 100  # percent of a device
-_CARDS = (NVIDIA_GPU, AMD_GPU, HYGON_DCU, HYGON_DCU_OLD)  # counted in whole devices
+CARDS = (NVIDIA_GPU, AMD_GPU, HYGON_DCU, HYGON_DCU_OLD)  # counted in whole devices
 _PARTS = (GPU_CORE, NPU_CORE, NPU_CPU, NPU_DVPP)  # divided among the devices as they are
 _NPU = frozenset((GPU_SHARED, NPU_CORE, NPU_CPU, GPU_MEMORY))
 
 _GOES_TOGETHER = frozenset(
     [
-        *(frozenset((name,)) for name in (*_CARDS, GPU, RDMA, FPGA, GPU_MEMORY, GPU_MEMORY_RATIO)),
+        *(frozenset((name,)) for name in (*CARDS, GPU, RDMA, FPGA, GPU_MEMORY, GPU_MEMORY_RATIO)),
         frozenset((GPU_CORE, GPU_MEMORY)),
         frozenset((GPU_CORE, GPU_MEMORY_RATIO)),
         frozenset((NPU_CORE, GPU_MEMORY_RATIO)),
@@ -54,8 +54,9 @@ _GOES_TOGETHER = frozenset(
     ]
 )
 _TYPE_OF = {RDMA: DeviceType.RDMA, FPGA: DeviceType.FPGA} | dict.fromkeys(
-    (*_CARDS, GPU, GPU_SHARED, *_PARTS, GPU_MEMORY, GPU_MEMORY_RATIO), DeviceType.GPU
+    (*CARDS, GPU, GPU_SHARED, *_PARTS, GPU_MEMORY, GPU_MEMORY_RATIO), DeviceType.GPU
 )
+RESOURCES = frozenset(_TYPE_OF)  # every name by which devices are asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ def check_request(asked: Amounts) -> None:
 def canonical(asked: Amounts) -> Amounts:
     """The request in gpu-core and gpu-memory-ratio where it names whole cards or `koordinator.sh/gpu`. Raises `InvalidInput`."""
     check_request(asked)
-    for name in _CARDS:
+    for name in CARDS:
         if name in asked:
             return Amounts.of({GPU_CORE: WHOLE * asked.get(name), GPU_MEMORY_RATIO: WHOLE * asked.get(name)})
     if GPU in asked:

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from cotenant.drivers.kube.cache import Changed, Happening, HasMeta, Malformed
 from cotenant.drivers.kube.node_topologies import NODE_TOPOLOGIES, read_node_topology
+from cotenant.drivers.kube.device_objects import DEVICES, read_devices
 from cotenant.drivers.kube.objects import Kind
 from cotenant.engine.roster import Roster
 from cotenant.model.errors import InvalidInput
@@ -58,4 +59,7 @@ class Extension(Generic[T, V]):
 
 def extensions(roster: Roster) -> tuple[Extension[Any, Any], ...]:
     """Every custom kind that the engine's plugins read."""
-    return (Extension(NODE_TOPOLOGIES, read_node_topology, roster.cpus.topology_seen, roster.cpus.topology_gone),)
+    return (
+        Extension(NODE_TOPOLOGIES, read_node_topology, roster.cpus.topology_seen, roster.cpus.topology_gone),
+        Extension(DEVICES, read_devices, roster.devices.seen, roster.devices.gone),
+    )

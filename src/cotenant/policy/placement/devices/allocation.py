@@ -23,7 +23,7 @@ from cotenant.model.device_hints import CountBy, DeviceHint, JointAllocation, Pa
 from cotenant.model.device_partition import Partition
 from cotenant.model.device_request import WHOLE, DeviceRequest
 from cotenant.model.resources import Amounts
-from cotenant.policy.placement.devices.fitting import Fitting, fitting, shortage
+from cotenant.policy.placement.devices.fitting import Fitting, fitting, missing_to, shortage
 from cotenant.policy.placement.devices.functions import free_function, with_free_function
 from cotenant.policy.placement.devices.ledger import DeviceLedger, Pool
 from cotenant.policy.placement.devices.nearness import near, near_groups
@@ -117,7 +117,11 @@ class _Work:
                         served |= mask
                 room = room.narrowed(served)
         if room.fits.bit_count() < request.count:
-            return Refusal(f"not enough {type_.value} devices", shortage(pool, room, request.count))
+            return Refusal(
+                f"not enough {type_.value} devices",
+                shortage(pool, room, request.count),
+                missing_to(pool, room, request.count),
+            )
         minors = self._minors(pool, request, room)
         if isinstance(minors, Refusal):
             return minors
@@ -151,7 +155,11 @@ class _Work:
             nearest = f"{len(taken)} of {request.count} under {', '.join(switches)}"
             return Refusal(f"not enough {type_.value} devices under the same PCIe switch", nearest)
         if len(taken) < request.count:
-            return Refusal(f"not enough {type_.value} devices", shortage(pool, room, request.count))
+            return Refusal(
+                f"not enough {type_.value} devices",
+                shortage(pool, room, request.count),
+                missing_to(pool, room, request.count),
+            )
         self.chosen[type_] = self._allocations(pool, room, sorted(taken))
         return None
 

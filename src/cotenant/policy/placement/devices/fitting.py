@@ -97,3 +97,20 @@ def _nearest(pool: Pool, found: Fitting) -> str:
     if found.asked and all(found.need[minor] is None for minor in numbers_in(found.asked)):
         return f"the {name} devices here do not have these resources"
     return best[2] if best else ""
+
+
+def missing_to(pool: Pool, found: Fitting, count: int) -> int:
+    """How far it is from `count` devices with room, in parts per million of a device: of the nearest of those without, and a whole one for each further."""
+    short = count - found.fits.bit_count()
+    if short <= 0:
+        return 0
+    least = PPM
+    for minor in numbers_in(found.asked & ~found.fits):
+        row, total = found.need[minor], pool.inventory.totals[minor]
+        if row is not None and total is not None:
+            missing = [
+                max(0, part + have - most) * PPM // max(most, 1)
+                for part, have, most in zip(row, pool.used[minor], total, strict=True)
+            ]
+            least = min(least, max(missing, default=PPM))
+    return (short - 1) * PPM + least

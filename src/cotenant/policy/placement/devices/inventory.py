@@ -7,8 +7,8 @@ minors. Limits: a device whose place is not known is in no group but the node.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeVar
 
@@ -81,6 +81,13 @@ class Inventory:
             if not numa >> node & 1:
                 found &= ~minors
         return found
+
+    def likeness(self) -> Hashable:
+        """Equal for inventories from which the same minors would be chosen: all but the identities of devices without virtual functions."""
+        return (
+            tuple(None if device is None else replace(device, id="") for device in self.devices),
+            self.type,
+        )
 
     def pcie_of(self, minors: int) -> tuple[str, ...]:
         """The switches that these devices are under, in the order of their first device."""

@@ -1,0 +1,72 @@
+"""How well a choice of devices suits the node it would be on, compared with other nodes.
+
+Problem: which node gets a part of a GPU decides what is left in whole ones anywhere, and each strategy of choosing a device has a counterpart between
+nodes. Choice, for the choice that would be made on each node:
+
+- binpack: of a part, first how full the devices become that it goes to, then how few idle ones the node has; of whole devices, how few idle ones are left.
+- spread: the reverse.
+- default: how much of the node's devices stays free (upstream's default).
+- fragmentation: by how much F of the node grows (strategy.py); less is better, and only the caller knows on what scale.
+
+Limits: of a pod with several types of devices the first type decides, GPUs before cards.
+
+Source: Koordinator, DeviceShare scoring (default); Weng et al., USENIX ATC 2023, section 4 (fragmentation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cotenant.model.device_allocation import DeviceAllocation
+from cotenant.model.resources import GPU_CORE, GPU_MEMORY_RATIO
+from cotenant.policy.placement.devices.ledger import DeviceLedger, Pool
+from cotenant.policy.placement.devices.strategy import Strategy, UsualPod, fragments
+
+PERCENT = 100
+
+
+def worth(
+    strategy: Strategy, ledger: DeviceLedger, chosen: Sequence[DeviceAllocation], usual: Sequence[UsualPod]
+) -> float:
+    """0 to 100, more is better; of `FRAGMENTATION` with usual pods the growth of F with its sign turned."""
+    pool = ledger.pool(chosen[0].type) if chosen else None
+    if pool is None:
+        return 0.0
+    own = [each for each in chosen if each.type is pool.inventory.type]
+    before, after = _used_percent(pool), _used_percent(pool.changed(own, 1))
+    if not before:
+        return 0.0
+    if strategy is Strategy.FRAGMENTATION and usual:
+        return float(fragments(_idle(before), usual) - fragments(_idle(after), usual))
+    if strategy is Strategy.DEFAULT:
+        return PERCENT - sum(after.values()) / len(after)
+    packed = _packed(before, after, [each.minor for each in own])
+    return PERCENT - packed if strategy is Strategy.SPREAD else packed
+
+
+def _packed(before: dict[int, int], after: dict[int, int], minors: Sequence[int]) -> float:
+    idle = sum(used == 0 for used in after.values())
+    few_idle = PERCENT * (len(after) - idle) / len(after)
+    full = [after.get(minor, PERCENT) for minor in minors]
+    if all(after.get(minor, 0) - before.get(minor, 0) >= PERCENT for minor in minors):
+        return few_idle
+    return (2.0 * sum(full) / len(full) + few_idle) / 3.0
+
+
+def _used_percent(pool: Pool) -> dict[int, int]:
+    """How much of each healthy device is used, by the resource that is used most."""
+    resources = pool.inventory.resources
+    columns = [column for column, name in enumerate(resources) if name in (GPU_CORE, GPU_MEMORY_RATIO)]
+    columns = columns or list(range(len(resources)))
+    used = {}
+    for minor, total in enumerate(pool.inventory.totals):
+        if total is not None and pool.inventory.healthy >> minor & 1:
+            have = pool.used[minor]
+            used[minor] = min(
+                PERCENT, max((have[c] * PERCENT // total[c] for c in columns if total[c]), default=PERCENT)
+            )
+    return used
+
+
+def _idle(used: dict[int, int]) -> tuple[int, ...]:
+    return tuple(PERCENT - each for each in used.values())
