@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from cotenant.drivers.kube.cache import Changed, Happening, HasMeta, Malformed
-from cotenant.drivers.kube.node_topologies import NODE_TOPOLOGIES, read_node_topology
 from cotenant.drivers.kube.device_objects import DEVICES, read_devices
+from cotenant.drivers.kube.node_topologies import NODE_TOPOLOGIES, read_node_topology
 from cotenant.drivers.kube.objects import Kind
 from cotenant.engine.roster import Roster
 from cotenant.model.errors import InvalidInput
