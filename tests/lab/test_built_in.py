@@ -17,7 +17,7 @@ from cotenant.lab.registry import BUILT_IN, Entry
 
 TRACES = Path(os.environ.get("COTENANT_TRACES") or Path(__file__).parents[3] / "shared" / "traces")
 SMALL = "nodes: 20\nhorizon_h: 1.5\n"
-LOADS = {"founding": 0.77, "colocation": 0.8, "openb": 0.1, "tianchi": 0.05, "dag": 0.1}
+LOADS = {"founding": 0.77, "colocation": 0.8, "openb": 0.1, "tianchi": 0.05, "dag": 0.1, "training": 0.1}
 
 
 def cheap(entry: Entry, folder: Path) -> RunSpec:

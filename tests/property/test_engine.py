@@ -8,7 +8,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from cotenant.engine.ledger import Ledger, empty_nodes
 from cotenant.engine.lifecycle import State
-from cotenant.engine.ports import ALLOW, Verdict
 from cotenant.engine.scheduler import Scheduler
 from cotenant.model.arrays import MEMORY, Param, PendingArrays, Report, ShapeArrays
 from cotenant.model.errors import Permanent
@@ -116,45 +115,11 @@ EngineMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=
 TestEngine = pytest.mark.slow(EngineMachine.TestCase)
 
 
-class AllOrNone:
-    """A gang of two: the first waits, the second lets both go."""
-
-    name = "gang"
-
-    def __init__(self) -> None:
-        self.held: list[int] = []
-        self.reserved: set[int] = set()
-
-    def pre_enqueue(self, pod: int, now_s: float) -> bool:
-        return pod != 99
-
-    def reserve(self, pod: int, row: int, now_s: float) -> Verdict:
-        if pod == 50:
-            return Verdict(False, "quota used up")
-        self.reserved.add(pod)
-        return ALLOW
-
-    def unreserve(self, pod: int, row: int, now_s: float) -> None:
-        self.reserved.discard(pod)
-        if pod in self.held:
-            self.held.remove(pod)
-
-    def permit(self, pod: int, row: int, now_s: float) -> Verdict:
-        if self.held:
-            return Verdict(True, also=(self.held.pop(),))
-        self.held.append(pod)
-        return Verdict(False, "waits for its gang", wait_until_s=now_s + 30.0)
-
-
-def engine_with_gang() -> tuple[Scheduler, AllOrNone, ShapeArrays]:
+def engine_of_two() -> tuple[Scheduler, ShapeArrays]:
     rng = np.random.default_rng(0)
-    shapes, gang = shapes_of(rng, 9), AllOrNone()
+    shapes = shapes_of(rng, 9)
     capacity = np.tile(np.array([[16_000, 32 * GIB, 20]]), (2, 1))
-    return (
-        Scheduler(Ledger(empty_nodes(capacity, groups=1), shapes, 3, 4), profile("best-fit"), rng, [gang]),
-        gang,
-        shapes,
-    )
+    return Scheduler(Ledger(empty_nodes(capacity, groups=1), shapes, 3, 4), profile("best-fit"), rng), shapes
 
 
 def batch(pod: int, shapes: ShapeArrays) -> PendingArrays:
@@ -162,46 +127,8 @@ def batch(pod: int, shapes: ShapeArrays) -> PendingArrays:
     return one._replace(shape=np.array([5]), is_service=np.array([False]), tenant=shapes.tenant[[5]])
 
 
-def test_a_pod_waits_for_its_gang_and_both_are_bound_together() -> None:
-    engine, gang, shapes = engine_with_gang()
-    engine.submit(batch(1, shapes), 0.0)
-    assert len(engine.decide(0.0).pods) == 0
-    assert engine.ledger.row[1] >= 0  # it holds its node meanwhile
-    engine.submit(batch(2, shapes), 5.0)
-    assert sorted(engine.decide(5.0).pods.tolist()) == [1, 2]
-    assert gang.reserved == {1, 2}
-    engine.validate()
-
-
-def test_a_gang_that_never_completes_gives_its_node_back() -> None:
-    engine, gang, shapes = engine_with_gang()
-    engine.submit(batch(1, shapes), 0.0)
-    engine.decide(0.0)
-    engine.delete(np.array([1]), 1.0)
-    assert engine.ledger.nodes.requested.sum() == 0
-    assert gang.reserved == set()
-    engine.submit(batch(3, shapes), 2.0)
-    engine.decide(2.0)
-    engine.decide(40.0)  # time is up: unreserved, then judged again and waiting anew
-    assert [str(c).split(" (")[0] for c in engine.lifecycle.story(3)][2] == "40 s: waiting -> queued"
-    engine.validate()
-
-
-def test_refused_reservations_and_gates() -> None:
-    engine, _, shapes = engine_with_gang()
-    engine.submit(batch(50, shapes), 0.0)
-    decision = engine.decide(0.0)
-    assert decision.reasons == {"quota used up": 1}
-    assert engine.ledger.nodes.requested.sum() == 0
-    engine.submit(batch(99, shapes), 1.0)
-    assert engine.lifecycle.state[99] == State.GATED
-    engine.open_gate([99], 2.0)
-    assert engine.lifecycle.state[99] == State.QUEUED
-    engine.validate()
-
-
 def test_an_illegal_change_raises_with_the_story() -> None:
-    engine, _, shapes = engine_with_gang()
+    engine, shapes = engine_of_two()
     engine.submit(batch(1, shapes), 0.0)
     with pytest.raises(Permanent, match=r"pod 1 cannot go from queued to queued .* unknown -> queued \(submitted\)"):
         engine.submit(batch(1, shapes), 3.0)

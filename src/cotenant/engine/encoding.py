@@ -202,6 +202,7 @@ class Encoder:
         self._row_nodes[row] = None
         self._nodes.ready[row] = False
         self._nodes.taints[row] = 0
+        self._taint_list[row] = 0
         self._nodes.labels[row] = 0
         self._free_rows.append(row)
         return row

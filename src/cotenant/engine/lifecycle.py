@@ -1,7 +1,8 @@
 """A pod's way through the scheduler, as a table of legal transitions.
 
 Problem: a pod that stands in the queue twice runs twice, and nobody notices. Choice: one state a pod, changed only along `LEGAL`, each
-edge with its reason; an illegal change raises with the pod's story. Limits: the story keeps the last `remembered` changes of all pods.
+edge with its reason; an illegal change raises with the pod's story. Limits: the story keeps the last `remembered` changes of all pods. A cluster's
+pods have a table of their own (engine/podstate.py).
 """
 
 from __future__ import annotations
@@ -20,24 +21,15 @@ class State(IntEnum):
     """Where a pod is."""
 
     UNKNOWN = 0
-    GATED = 1  # a PreEnqueue plugin holds it
-    QUEUED = 2  # may be judged (perhaps after a hold)
-    WAITING = 3  # reserved, and a Permit plugin wants others first
-    BOUND = 4
-    GONE = 5
+    QUEUED = 1  # may be judged (perhaps after a hold)
+    BOUND = 2
+    GONE = 3
 
 
 LEGAL: dict[tuple[State, State], str] = {
     (State.UNKNOWN, State.QUEUED): "submitted",
-    (State.UNKNOWN, State.GATED): "submitted, gated",
-    (State.GATED, State.QUEUED): "gate opened",
-    (State.GATED, State.GONE): "deleted while gated",
-    (State.QUEUED, State.BOUND): "reserved, permitted, bound",
-    (State.QUEUED, State.WAITING): "reserved, waits for permission",
+    (State.QUEUED, State.BOUND): "placed",
     (State.QUEUED, State.GONE): "deleted while queued",
-    (State.WAITING, State.BOUND): "permitted, bound",
-    (State.WAITING, State.QUEUED): "permission refused or timed out, unreserved",
-    (State.WAITING, State.GONE): "deleted while waiting",
     (State.BOUND, State.QUEUED): "evicted or its node was lost",
     (State.BOUND, State.GONE): "finished or deleted",
 }

@@ -3,13 +3,13 @@
 Problem: one judgement must serve a simulated cluster, a real one and a single-machine one. Choice: this state machine owns the ledger, the
 queue and every pod's state; its owner feeds it what happened (`submit`, `finish`, `evict`, `set_ready`, `report`,
 `measure`) and asks `decide(now)`,
-which runs a profile compiled over the whole queue, or a round policy on a snapshot, then Reserve and Permit for each placement.
-Limits: a profile's plugins are asked after the whole queue is placed, so a refusal frees room only for the next round.
+which runs a profile compiled over the whole queue, or a round policy on a snapshot. Limits: nothing here gates pods or holds them back once they are
+placed; gangs, quotas and reservations live in the cluster's engine (engine/cluster.py, plugins.py), which the lab runs for workloads that have them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,7 +18,6 @@ from cotenant.engine.estimates import Estimates
 from cotenant.engine.ledger import Ledger
 from cotenant.engine.lifecycle import Lifecycle, State
 from cotenant.engine.narrowing import EVERYWHERE, Narrowing
-from cotenant.engine.ports import Plugin
 from cotenant.engine.queue import Queue
 from cotenant.engine.rebalancer import Rebalancer
 from cotenant.engine.records import passing_rows, record
@@ -56,7 +55,6 @@ class Scheduler:
         ledger: Ledger,
         policy: Profile | RoundPolicy,
         rng: np.random.Generator,
-        plugins: Sequence[Plugin] = (),
         narrowing: Narrowing | None = None,
     ) -> None:
         """`narrowing` knows the pods' spread and anti-affinity rules; a round policy only tells it who sits where."""
@@ -64,7 +62,6 @@ class Scheduler:
         self.policy = policy
         self.queue = Queue()
         self.lifecycle = Lifecycle(len(ledger.row))
-        self._plugins = tuple(plugins)
         self._narrowing = narrowing
         self._rng = rng
         self.estimates = Estimates(ledger, policy.knobs if isinstance(policy, Profile) else Knobs())
@@ -72,40 +69,23 @@ class Scheduler:
         self._cursor = np.zeros(1, dtype=np.int64)  # where node sampling goes on
         self._watched = _NOBODY
         self.records: dict[int, DecisionRecord] = {}  # of watched pods, the latest
-        self._gated: dict[int, PendingArrays] = {}
-        self._waiting: dict[int, tuple[int, float]] = {}  # pod -> row it holds, until when
 
     # ---- events
 
     def submit(self, pods: PendingArrays, now_s: float) -> None:
-        """New pods. Those that a PreEnqueue plugin refuses are gated until `open_gate`."""
-        if self._plugins:
-            passes = np.array(
-                [all(p.pre_enqueue(int(pod), now_s) for p in self._plugins) for pod in pods.pod], dtype=bool
-            )
-            held = pods.at(~passes)
-            self.lifecycle.move(held.pod, State.GATED, now_s)
-            for i, pod in enumerate(held.pod):
-                self._gated[int(pod)] = held.at(np.array([i]))
-            pods = pods.at(passes)
+        """New pods."""
         self.lifecycle.move(pods.pod, State.QUEUED, now_s)
         self.queue.submit(pods)
         self.estimates.submitted(pods)
 
-    def open_gate(self, pods: Sequence[int], now_s: float) -> None:
-        """Gated pods whose gate has opened enter the queue."""
-        for pod in pods:
-            self.lifecycle.move(np.array([pod]), State.QUEUED, now_s)
-            self.queue.submit(self._gated.pop(pod))
-
     def finish(self, pods: Int, now_s: float) -> None:
         """Bound pods ended or were deleted."""
-        self._leave(pods, now_s)
+        self._remove(pods)
         self.lifecycle.move(pods, State.GONE, now_s)
 
     def evict(self, pods: Int, hold_until_s: Float, now_s: float) -> None:
         """Bound pods lost their node (memory pressure, node failure, our own doing) and wait again, held until a time each."""
-        self._leave(pods, now_s)
+        self._remove(pods)
         self.lifecycle.move(pods, State.QUEUED, now_s)
         self.queue.again(pods, hold_until_s)
 
@@ -118,13 +98,7 @@ class Scheduler:
                 self.finish(one, now_s)
                 continue
             self.lifecycle.move(one, State.GONE, now_s)
-            if state is State.QUEUED:
-                self.queue.drop(one)
-            elif state is State.WAITING:
-                row, _ = self._waiting.pop(int(pod))
-                self._unreserve(int(pod), row, now_s)
-            else:
-                self._gated.pop(int(pod))
+            self.queue.drop(one)
 
     def set_ready(self, rows: Int, ready: bool) -> None:
         """Nodes came up, went down, or were cordoned."""
@@ -173,19 +147,13 @@ class Scheduler:
 
     def decide(self, now_s: float) -> Decision:
         """Judge every pod that may be judged now, and commit what was decided."""
-        for pod, (row, until) in list(self._waiting.items()):
-            if until <= now_s:
-                self._give_back(pod, row, now_s)
         pending = self.queue.ready(now_s)
         if len(pending.pod) == 0:
             return Decision(_NOBODY, _NOBODY, 0, {"nothing waits": len(self.queue)})
         chosen, rows, reasons = self._judge(pending, now_s)
         pods = pending.pod[chosen]
         self.queue.drop(pods)
-        if self._plugins:
-            pods, rows = self._permit(pods, rows, now_s, reasons)
-        else:
-            self.lifecycle.move(pods, State.BOUND, now_s)
+        self.lifecycle.move(pods, State.BOUND, now_s)
         return Decision(pods, rows, len(pending.pod), reasons)
 
     def _judge(self, pending: PendingArrays, now_s: float) -> tuple[Int, Int, dict[str, int]]:
@@ -312,75 +280,6 @@ class Scheduler:
         elif len(pending.pod):
             self.policy.decide(self._snapshot(pending), now_s, np.random.default_rng(0))
 
-    # ---- reserve and permit
-
-    def _permit(self, pods: Int, rows: Int, now_s: float, reasons: dict[str, int]) -> tuple[Int, Int]:
-        bound: list[tuple[int, int]] = []
-        for pod, row in zip(pods.tolist(), rows.tolist(), strict=True):
-            refusal = self._reserve(pod, row, now_s)
-            if refusal is not None:
-                self._back_to_queue(pod, now_s)
-                reasons[refusal] = reasons.get(refusal, 0) + 1
-                continue
-            verdicts = [plugin.permit(pod, row, now_s) for plugin in self._plugins]
-            refused = [v for v in verdicts if not v.allow and v.wait_until_s is None]
-            waits = [v.wait_until_s for v in verdicts if not v.allow and v.wait_until_s is not None]
-            if refused:
-                self._unreserve(pod, row, now_s, keep_ledger=True)
-                self._back_to_queue(pod, now_s)
-                reasons[refused[0].reason] = reasons.get(refused[0].reason, 0) + 1
-            elif waits:
-                self.lifecycle.move(np.array([pod]), State.WAITING, now_s)
-                self._waiting[pod] = (row, min(waits))
-            else:
-                self.lifecycle.move(np.array([pod]), State.BOUND, now_s)
-                bound.append((pod, row))
-            for verdict in verdicts:
-                for other in verdict.also:
-                    if other in self._waiting:
-                        held, _ = self._waiting.pop(other)
-                        self.lifecycle.move(np.array([other]), State.BOUND, now_s)
-                        bound.append((other, held))
-                for other in verdict.drop:
-                    if other in self._waiting:
-                        self._give_back(other, self._waiting[other][0], now_s)
-        result = np.array(bound, dtype=np.int64).reshape(-1, 2)
-        return result[:, 0], result[:, 1]
-
-    def _reserve(self, pod: int, row: int, now_s: float) -> str | None:
-        for i, plugin in enumerate(self._plugins):
-            verdict = plugin.reserve(pod, row, now_s)
-            if not verdict.allow:
-                for earlier in reversed(self._plugins[:i]):
-                    earlier.unreserve(pod, row, now_s)
-                return verdict.reason or f"{plugin.name} refused"
-        return None
-
-    def _unreserve(self, pod: int, row: int, now_s: float, keep_ledger: bool = False) -> None:
-        for plugin in reversed(self._plugins):
-            plugin.unreserve(pod, row, now_s)
-        if not keep_ledger:
-            self._remove(np.array([pod]))
-
-    def _back_to_queue(self, pod: int, now_s: float) -> None:
-        """A placed pod that may not stay: it has left the queue but is still QUEUED, and the ledger has it."""
-        self._remove(np.array([pod]))
-        self.queue.again(np.array([pod]), np.array([now_s]))
-
-    def _give_back(self, pod: int, row: int, now_s: float) -> None:
-        """A waiting pod's time is up, or its group was dropped."""
-        del self._waiting[pod]
-        self._unreserve(pod, row, now_s)
-        self.lifecycle.move(np.array([pod]), State.QUEUED, now_s)
-        self.queue.again(np.array([pod]), np.array([now_s]))
-
-    def _leave(self, pods: Int, now_s: float) -> None:
-        if self._plugins:
-            for pod in pods.tolist():
-                for plugin in reversed(self._plugins):
-                    plugin.unreserve(pod, int(self.ledger.row[pod]), now_s)
-        self._remove(pods)
-
     def _remove(self, pods: Int) -> None:
         self.ledger.remove(pods)
         if self._narrowing is not None:
@@ -394,7 +293,7 @@ class Scheduler:
         self.ledger.validate()
         state = self.lifecycle.state
         seated = np.flatnonzero(self.ledger.row >= 0)
-        wrong = seated[~np.isin(state[seated], (State.BOUND, State.WAITING))]
+        wrong = seated[state[seated] != State.BOUND]
         if len(wrong):
             raise Permanent(f"pod {wrong[0]} sits on a node but is {State(state[wrong[0]]).name.lower()}")
         waiting = self.queue.ready(np.inf).pod

@@ -54,6 +54,14 @@ class Measures:
     slowdown_p95: float = nan
     slowdown_p99: float = nan
     wait_p99_s: float = nan
+    wait_mean_s: float = nan
+    wait_p50_s: float = nan
+    completion_mean_s: float = nan  # of jobs, from arrival to end
+    completion_p50_s: float = nan
+    completion_p99_s: float = nan
+    held_idle: float = nan  # of what is held, by jobs that do not run
+    guarantee_missed: float = nan  # of what teams were owed and asked for
+    racks_crossed: float = nan  # of the runs of several pods that one rack could have held
     evictions: float = nan  # count
     preemptions: float = nan  # count
     first_failure: float = nan  # load at the first pod that found no node

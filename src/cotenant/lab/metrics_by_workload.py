@@ -167,6 +167,74 @@ _VARIANTS: dict[str, tuple[Metric, ...]] = {
             "Wall time of the event loop with its placements; reading and drawing the jobs, and compiling, are not in it.",
         ),
     ),
+    # Counted jobs: those that arrive in [2 h, 12 h); the run goes on until every job has ended, at most 48 h.
+    "training": (
+        _here(
+            "success", "Counted jobs (arrived in [2 h, 12 h)) that had ended when the run did, over all counted jobs."
+        ),
+        _here(
+            "utilisation",
+            "Time mean over [2 h, 12 h] of GPUs held by pods that were decided or bound / GPUs of the cluster: allocated, whether or not the job runs.",
+            "GPU allocated",
+            "GPU alloc.",
+        ),
+        _here(
+            "utilisation_used",
+            "Time mean over [2 h, 12 h] of GPUs held by jobs that run / GPUs of the cluster, computed in vain included.",
+            "GPU computing",
+            "GPU comput.",
+            better="higher",
+        ),
+        _here(
+            "granted_fairness",
+            "Jain's index over teams of GPU-time held / GPU-time deserved in [2 h, 12 h]. Deserved: weighted max-min by what is owed, among "
+            "organisations, then among their teams, capped at what each asks for.",
+            "Delivered over deserved",
+            "deserved",
+        ),
+        _here(
+            "slowdown_p50",
+            "Median over counted jobs of (end - arrival) / duration alone; a job that never ended is taken to end with the run.",
+            "Job slowdown, median",
+            subject="jobs",
+        ),
+        _here(
+            "slowdown_p95",
+            "95th percentile over counted jobs of (end - arrival) / duration alone.",
+            "Job slowdown, p95",
+        ),
+        _here(
+            "slowdown_p99",
+            "99th percentile over counted jobs of (end - arrival) / duration alone.",
+            "Job slowdown, p99",
+        ),
+        _here(
+            "wait_p99_s",
+            "99th percentile over counted jobs of the seconds from arrival until all pods ran for the first time.",
+            "Job wait, p99",
+        ),
+        _here(
+            "wait_mean_s",
+            "Mean over counted jobs of the seconds from arrival until all pods ran for the first time.",
+            "Job wait, mean",
+        ),
+        _here(
+            "wait_p50_s",
+            "Median over counted jobs of the seconds from arrival until all pods ran for the first time.",
+            "Job wait, median",
+        ),
+        _here("evictions", "Pods on nodes that failed. Their jobs begin again at the last checkpoint."),
+        _here(
+            "preemptions",
+            "Pods that the scheduler had evicted, for a more important pod or for a quota. Their jobs begin again at the last checkpoint.",
+        ),
+        _here(
+            "decision_p50_us",
+            "Median over bound pods of the wall time of the engine's round that decided them / the pods decided in it.",
+        ),
+        _here("decision_p99_us", "99th percentile over bound pods of the same wall time."),
+        _here("decision_total_s", "Wall time of all the engine's rounds together, those that placed nobody included."),
+    ),
 }
 
 

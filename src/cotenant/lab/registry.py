@@ -62,6 +62,11 @@ BUILT_IN: tuple[Entry, ...] = (
         "DAG jobs with deadlines, real with --traces: stages wait for their parents",
         "cotenant.lab.scenarios.dag",
     ),
+    Entry(
+        "training",
+        "jobs of 1 to 64 pods of eight teams on 384 GPUs, by the cluster's own engine: gangs, quotas, racks, devices",
+        "cotenant.lab.scenarios.training",
+    ),
 )
 
 

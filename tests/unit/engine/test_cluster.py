@@ -507,3 +507,11 @@ def test_the_story_of_a_pod() -> None:
         "1.000 s: binding (bind sent)",
         "1.000 s: bound (bound)",
     )
+
+
+def test_a_tainted_node_that_is_gone_repels_nobody() -> None:
+    c = cluster(node("a", unschedulable=True))
+    c.node_gone("a", 0.0)
+    c.pod_seen(pod("x"), 1.0)
+    assert told(c.decide(1.0)) == {"x": "no nodes available to schedule pods"}
+    c.validate()

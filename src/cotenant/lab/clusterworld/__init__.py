@@ -1,0 +1,1 @@
+"""A simulated cluster around the cluster's own engine: API server, kubelets and job controller in virtual time."""

@@ -1,0 +1,58 @@
+"""The nodes of the training cluster and their GPUs, as an API server would tell of them.
+
+Problem: racks, blocks and GPUs are facts that several parts of the engine read, each from its own object. Choice: one value a node with all that is
+told of it. Limits: all nodes are alike; link domains are as on eight-GPU boards with a switch: every GPU reaches every other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cotenant.lab.workloads.training import (
+    GPU_BYTES,
+    GPUS_A_NODE,
+    NODE_CPU_MILLI,
+    NODE_MEMORY,
+    NODES_A_RACK,
+    RACKS_A_BLOCK,
+    WHOLE,
+)
+from cotenant.model.device import Device, DeviceType
+from cotenant.model.labels import HOSTNAME, Labels
+from cotenant.model.node import Node
+from cotenant.model.resources import CPU_NAME, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, MEMORY_NAME, Amounts
+
+RACK = "topology.cotenant.io/rack"
+BLOCK = "topology.cotenant.io/block"
+
+
+@dataclass(frozen=True, slots=True)
+class RackedNode:
+    """A node, where it stands, and its devices."""
+
+    node: Node
+    rack: str
+    devices: tuple[Device, ...]
+
+
+def racked_nodes(count: int) -> tuple[RackedNode, ...]:
+    """Nodes in racks in blocks, all alike."""
+    return tuple(_node(i) for i in range(count))
+
+
+def _node(i: int) -> RackedNode:
+    rack = i // NODES_A_RACK
+    name = f"rack-{rack}-node-{i % NODES_A_RACK}"
+    labels = Labels.of({HOSTNAME: name, RACK: f"rack-{rack}", BLOCK: f"block-{rack // RACKS_A_BLOCK}"})
+    there = {
+        CPU_NAME: NODE_CPU_MILLI,
+        MEMORY_NAME: NODE_MEMORY,
+        GPU_CORE: GPUS_A_NODE * WHOLE,
+        GPU_MEMORY_RATIO: GPUS_A_NODE * WHOLE,
+    }
+    total = Amounts.of({GPU_CORE: WHOLE, GPU_MEMORY_RATIO: WHOLE, GPU_MEMORY: GPU_BYTES})
+    devices = tuple(
+        Device(DeviceType.GPU, minor, total, numa=minor // 4, pcie=str(minor // 2), link="0", id=f"{name}-gpu-{minor}")
+        for minor in range(GPUS_A_NODE)
+    )
+    return RackedNode(Node(name, Amounts.of(there), labels), f"rack-{rack}", devices)

@@ -1,0 +1,257 @@
+"""Everything at once against the cluster's engine: nodes, pods, gangs, quotas and devices come, change and go; answers are late, lost or
+refusals; the scheduler is killed at any step and built anew from the API. After each step all books must agree."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf, isfinite
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.fakes.api_of_all import NODE, POD, Api, Kind
+
+from cotenant.engine.cluster import Cluster
+from cotenant.engine.cluster_settings import Settings
+from cotenant.engine.instructions import Bind, ClearNomination, Evict, Preempt
+from cotenant.model.demands import NO_DEMANDS, Demands
+from cotenant.model.gang import GangNotes, Mode
+from cotenant.model.labels import HOSTNAME, Labels
+from cotenant.model.node import Node
+from cotenant.model.observed import ObservedPod
+from cotenant.model.pod import Pod
+from cotenant.model.resources import Amounts
+from cotenant.policy.placement.profiles import profile
+
+NAMES = ("a", "b", "c", "d")
+CORES = 4
+GRACE_S = 30.0
+KINDS = (
+    Kind(NODE, lambda c, v, now: c.node_seen(v), lambda c, k, now: c.node_gone(k, now)),  # type: ignore[arg-type]
+    Kind(POD, lambda c, v, now: c.pod_seen(v, now), lambda c, k, now: c.pod_gone(k, now)),  # type: ignore[arg-type]
+)
+ORDERS = st.permutations([kind.name for kind in KINDS])
+
+
+def a_node(name: str, **more: object) -> Node:
+    there = Amounts.of({"cpu": CORES * 1000, "memory": 64 << 30})
+    return Node(name, there, Labels.of({HOSTNAME: name, "rack": "xy"[NAMES.index(name) // 2]}), **more)  # type: ignore[arg-type]
+
+
+class Everything(RuleBasedStateMachine):
+    """Random events in random order; everything is checked after each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.api = Api(KINDS)
+        self.now_s = 1000.0
+        self.born = 0
+        self.flying: list[Bind] = []  # sent, not answered
+        self.sent_s: dict[str, float] = {}  # uid -> when
+        self.lost: dict[str, float] = {}  # uid -> since when its accepted bind has gone unanswered
+        self.satisfied: set[str] = set()  # gangs of which enough had a node once
+
+    def start(self) -> Cluster:
+        return Cluster(profile("best-fit"), np.random.default_rng(self.born), Settings(most_pods=8))
+
+    @initialize(nodes=st.integers(1, 3))
+    def begin(self, nodes: int) -> None:
+        self.cluster = self.start()
+        for name in NAMES[:nodes]:
+            self.api.put(NODE, name, a_node(name))
+        self.api.deliver_all(self.cluster, self.now_s)
+
+    # ---- nodes
+
+    @rule(name=st.sampled_from(NAMES), ready=st.booleans(), cordoned=st.booleans())
+    def node_there(self, name: str, ready: bool, cordoned: bool) -> None:
+        self.api.put(NODE, name, a_node(name, ready=ready, unschedulable=cordoned))
+
+    @rule(name=st.sampled_from(NAMES))
+    def node_well(self, name: str) -> None:
+        self.api.put(NODE, name, a_node(name))
+
+    @rule(name=st.sampled_from(NAMES))
+    def node_gone(self, name: str) -> None:
+        """Its pods are collected with it."""
+        if name in self.api.nodes:
+            self.api.delete(NODE, name)
+            for uid in [uid for uid, pod in self.api.pods.items() if pod.node == name]:
+                self.api.delete(POD, uid)
+
+    # ---- pods and gangs
+
+    def create(self, name: str, cores: int, priority: int, labels: dict[str, str], demands: Demands) -> None:
+        self.born += 1
+        pod = Pod(
+            f"{name}-{self.born}",
+            requests=Amounts.of({"cpu": cores * 1000, "memory": 1 << 20}),
+            priority=priority,
+            labels=Labels.of(labels),
+        )
+        seen = ObservedPod(pod, f"uid-{self.born}", "cotenant", self.now_s, demands=demands)
+        self.api.put(POD, seen.uid, seen)
+
+    @rule(cores=st.integers(1, CORES), priority=st.integers(0, 2))
+    def pod(self, cores: int, priority: int) -> None:
+        self.create("single", cores, priority, {}, NO_DEMANDS)
+
+    @rule(
+        members=st.integers(1, 5),
+        minimum=st.integers(1, 5),
+        cores=st.integers(1, 3),
+        priority=st.integers(0, 2),
+        mode=st.sampled_from(Mode),
+        wait_s=st.sampled_from([5.0, 60.0]),
+        known=st.integers(0, 2),
+    )
+    def gang(
+        self, members: int, minimum: int, cores: int, priority: int, mode: Mode, wait_s: float, known: int
+    ) -> None:
+        """A new gang, or more members of one of the first few; its first pods say what it asks."""
+        name = f"g{known}" if known else f"g-{self.born}"
+        notes = GangNotes(name, min_available=minimum, total=max(members, minimum), wait_s=wait_s, mode=mode)
+        for _ in range(members):
+            self.create(name, cores, priority, {}, Demands(gang=notes))
+
+    @rule(i=st.integers(0, 40))
+    def delete(self, i: int) -> None:
+        if self.api.pods:
+            uid = sorted(self.api.pods)[i % len(self.api.pods)]
+            self.leave(uid)
+
+    @rule(i=st.integers(0, 40))
+    def end(self, i: int) -> None:
+        bound = sorted(uid for uid, pod in self.api.pods.items() if pod.occupies)
+        if bound:
+            self.api.end(bound[i % len(bound)])
+
+    @rule()
+    def graces_over(self) -> None:
+        self.now_s += GRACE_S
+        for uid in [uid for uid, pod in self.api.pods.items() if pod.terminating]:
+            self.api.delete(POD, uid)
+
+    def leave(self, uid: str) -> None:
+        pod = self.api.pods.get(uid)
+        if pod is None or pod.terminating:
+            return
+        if pod.node:
+            self.api.put(POD, uid, replace(pod, ends_s=self.now_s + GRACE_S))
+        else:
+            self.api.delete(POD, uid)
+
+    # ---- the watcher
+
+    @rule(kind=st.sampled_from([kind.name for kind in KINDS]), most=st.integers(1, 6))
+    def deliver(self, kind: str, most: int) -> None:
+        self.api.deliver(kind, most, self.cluster, self.now_s)
+
+    @rule()
+    def deliver_all(self) -> None:
+        self.api.deliver_all(self.cluster, self.now_s)
+
+    @rule(seconds=st.sampled_from([0.0, 0.3, 1.5, 20.0, 130.0]))
+    def decide(self, seconds: float) -> None:
+        self.now_s += seconds
+        if any(since_s + 100.0 < self.now_s for since_s in self.lost.values()):
+            self.api.deliver(POD, 10**6, self.cluster, self.now_s)  # a watch is never so late
+            self.lost.clear()
+        for bind in [each for each in self.flying if self.sent_s[each.uid] + 100.0 < self.now_s]:
+            self.flying.remove(bind)  # the process's own time-out, long before the engine's
+            self.cluster.bind_failed(bind.uid, "timed out", self.now_s)
+        instructions = self.cluster.decide(self.now_s)
+        self.check_binds([each for each in instructions if isinstance(each, Bind)])
+        for each in instructions:
+            if isinstance(each, Bind):
+                if self.cluster.sending(each.uid, self.now_s):
+                    self.flying.append(each)
+                    self.sent_s[each.uid] = self.now_s
+            elif isinstance(each, Preempt):
+                pod = self.api.pods.get(each.uid)
+                if pod is None or pod.node:
+                    self.cluster.preempt_failed(each.uid, self.now_s)
+                    continue
+                self.api.put(POD, each.uid, replace(pod, nominated_node=each.node))
+                for victim in each.victims:
+                    self.leave(victim.uid)
+            elif isinstance(each, Evict):
+                self.leave(each.victim.uid)
+            elif isinstance(each, ClearNomination):
+                pod = self.api.pods.get(each.uid)
+                if pod is not None and not pod.node:
+                    self.api.put(POD, each.uid, replace(pod, nominated_node=""))
+
+    @rule(i=st.integers(0, 20), how=st.sampled_from(["accepted", "accepted", "accepted", "answer lost", "refused"]))
+    def answer(self, i: int, how: str) -> None:
+        if not self.flying:
+            return
+        bind = self.flying.pop(i % len(self.flying))
+        if how == "refused":
+            self.cluster.bind_failed(bind.uid, "refused", self.now_s)
+        elif not self.api.bind(bind):
+            self.cluster.bind_failed(bind.uid, "conflict", self.now_s, retry=bind.uid in self.api.pods)
+        elif how == "accepted":
+            self.cluster.bound(bind.uid, self.now_s)
+        else:
+            self.lost[bind.uid] = self.now_s
+
+    @rule()
+    def answer_all(self) -> None:
+        while self.flying:
+            self.answer(0, "accepted")
+
+    @rule(order=ORDERS, arrived=st.booleans())
+    def killed(self, order: list[str], arrived: bool) -> None:
+        """The process dies: what it had sent has arrived or not; another begins with what the API has."""
+        for bind in self.flying:
+            if arrived:
+                self.api.bind(bind)
+        self.flying.clear()
+        self.lost.clear()
+        self.cluster = self.start()
+        self.api.list_all(self.cluster, self.now_s, tuple(order))
+        assert self.cluster.seats() == {uid: pod.node for uid, pod in self.api.pods.items() if pod.occupies}
+
+    @rule()
+    def rebuilt(self) -> None:
+        self.cluster.rebuild(self.now_s)
+
+    # ---- what must hold
+
+    def check_binds(self, binds: list[Bind]) -> None:
+        """What was decided now keeps every rule by what the engine has been told."""
+
+    @invariant()
+    def whole(self) -> None:
+        if not hasattr(self, "cluster"):
+            return
+        self.cluster.validate()
+        assert self.cluster.over_capacity() == ()
+        self.api.check()
+        due_s = self.cluster.next_s()
+        assert due_s == inf or due_s == -inf or isfinite(due_s)
+
+    def teardown(self) -> None:
+        """Left in peace, it comes to rest, and knows what a new one would."""
+        if not hasattr(self, "cluster"):
+            return
+        for _ in range(12):
+            self.answer_all()
+            self.api.deliver_all(self.cluster, self.now_s)
+            self.now_s += 400.0
+            self.decide(0.0)
+            self.answer_all()
+            self.graces_over()
+            self.whole()
+        self.api.deliver_all(self.cluster, self.now_s)
+        seats = {uid: pod.node for uid, pod in self.api.pods.items() if pod.occupies}
+        assert {uid: node for uid, node in self.cluster.seats().items() if uid in seats} == seats
+
+
+Everything.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+TestEverything = pytest.mark.slow(Everything.TestCase)
