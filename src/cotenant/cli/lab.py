@@ -27,7 +27,9 @@ class Interrupted(Exception):
 @app.command
 def compare(
     *,
-    workload: Annotated[str, Parameter(help="founding, colocation, openb[:LIST], tianchi, dag, training or FILE.yaml.")],
+    workload: Annotated[
+        str, Parameter(help="founding, colocation, openb[:LIST], tianchi, dag, training or FILE.yaml.")
+    ],
     traces: Annotated[
         Path | None, Parameter(help="Folder of real traces; default $COTENANT_TRACES, else ../shared/traces.")
     ] = None,
