@@ -50,9 +50,12 @@ def _node(i: int) -> RackedNode:
         GPU_CORE: GPUS_A_NODE * WHOLE,
         GPU_MEMORY_RATIO: GPUS_A_NODE * WHOLE,
     }
+    return RackedNode(Node(name, Amounts.of(there), labels), f"rack-{rack}", gpus(GPUS_A_NODE))
+
+
+def gpus(count: int) -> tuple[Device, ...]:
+    """Of one node: two on each PCIe switch, four on each NUMA node, all linked."""
     total = Amounts.of({GPU_CORE: WHOLE, GPU_MEMORY_RATIO: WHOLE, GPU_MEMORY: GPU_BYTES})
-    devices = tuple(
-        Device(DeviceType.GPU, minor, total, numa=minor // 4, pcie=str(minor // 2), link="0", id=f"{name}-gpu-{minor}")
-        for minor in range(GPUS_A_NODE)
+    return tuple(
+        Device(DeviceType.GPU, minor, total, numa=minor // 4, pcie=str(minor // 2), link="0") for minor in range(count)
     )
-    return RackedNode(Node(name, Amounts.of(there), labels), f"rack-{rack}", devices)

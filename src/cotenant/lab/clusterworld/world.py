@@ -22,13 +22,14 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Unschedulable
 from cotenant.lab.clusterworld.books import Books, Levels
 from cotenant.lab.clusterworld.config import ClusterConfig
+from cotenant.lab.clusterworld.facts import RackedNode
 from cotenant.lab.clusterworld.job import Job, Member
 from cotenant.lab.clusterworld.truth import Truth
 from cotenant.lab.workloads.training import JobPlan
 from cotenant.model.demands import NO_DEMANDS, Demands
+from cotenant.model.device_node import NodeDevices
 from cotenant.model.errors import Permanent
 from cotenant.model.labels import NO_LABELS, Labels
-from cotenant.model.node import Node
 from cotenant.model.observed import ObservedPod, Phase
 from cotenant.model.pod import Pod
 
@@ -58,8 +59,7 @@ class ClusterWorld:
     def __init__(
         self,
         cluster: Cluster,
-        nodes: Iterable[Node],
-        rack_of: dict[str, str],
+        nodes: Iterable[RackedNode],
         plans: Iterable[JobPlan],
         wear: Callable[[JobPlan], Worn],
         books: Books,
@@ -81,8 +81,9 @@ class ClusterWorld:
             tuple[float, float, float]
         ] = []  # seconds, GPUs held, GPUs computing; five minutes apart or more
         self._truth = Truth()
-        self._nodes = {node.name: node for node in nodes}
-        self._rack_of = rack_of
+        racked = tuple(nodes)
+        self._nodes = {each.node.name: each.node for each in racked}
+        self._rack_of = {each.node.name: each.rack for each in racked}
         self._rack_gpus = rack_gpus
         self._wear = wear
         self._config = config
@@ -94,10 +95,11 @@ class ClusterWorld:
         self._open = len(self.jobs)
         teams = len(books.held)
         self._levels = Levels(np.zeros(teams), np.zeros(teams), np.zeros(teams))
-        for node in self._nodes.values():
-            self._truth.node_seen(node)
-            cluster.node_seen(node)
-            self._fail_later(node.name)
+        for each in racked:
+            self._truth.node_seen(each.node)
+            cluster.node_seen(each.node)
+            cluster.roster.devices.seen(NodeDevices(each.node.name, each.devices))
+            self._fail_later(each.node.name)
         for job in self.jobs:
             self._at(job.plan.arrival_s, self._arrival(job))
 

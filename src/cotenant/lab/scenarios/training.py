@@ -166,8 +166,7 @@ def _world(spec: RunSpec, watch: Watch | None = None) -> ClusterWorld:
     )
     return ClusterWorld(
         cluster,
-        (each.node for each in nodes),
-        {each.node.name: each.rack for each in nodes},
+        nodes,
         plans,
         lambda plan: wear(policy.parts, plan),
         books,

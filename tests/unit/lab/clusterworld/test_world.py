@@ -12,6 +12,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.cluster_settings import Settings
 from cotenant.lab.clusterworld.books import Books
 from cotenant.lab.clusterworld.config import ClusterConfig
+from cotenant.lab.clusterworld.facts import RackedNode, gpus
 from cotenant.lab.clusterworld.job import Job
 from cotenant.lab.clusterworld.truth import Truth
 from cotenant.lab.clusterworld.world import ClusterWorld, Watch, Worn
@@ -54,11 +55,9 @@ def world(
     names = [f"n{i}" for i in range(nodes)]
     cluster = Cluster(profile("first-fit"), np.random.default_rng(0), Settings(most_pods=64))
     books = Books(2.0 * nodes, np.array([2.0 * nodes]), np.array([0]), (0.0, 1e6))
-    rack_of = {name: f"r{i % racks}" for i, name in enumerate(names)}
     return ClusterWorld(
         cluster,
-        [node(name) for name in names],
-        rack_of,
+        [RackedNode(node(name), f"r{i % racks}", gpus(2)) for i, name in enumerate(names)],
         plans,
         lambda _: Worn(),
         books,
