@@ -57,7 +57,11 @@ class Cluster:
         self._judging = Judging(self._parts, self._lives, profile, self._telling)
         self._reconsidered: dict[str, None] = {}  # uids, until the next judgement
         self._host = Host(
-            self._telling.say, self._lives.happened.add, self._reconsidered.setdefault, self._telling.count
+            self._telling.say,
+            self._lives.happened.add,
+            self._reconsidered.setdefault,
+            self._telling.count,
+            lambda entry: self._budgets.is_spent(entry.seen.pod),
         )
         for plugin in self._parts.plugins:
             plugin.attach(self._host)
@@ -80,6 +84,8 @@ class Cluster:
         self._nodes[node.name] = node
         if self._parts.seating.node_seen(node):
             self._lives.happened.add(Event.NODE_ADDED if new else Event.NODE_CHANGED)
+            for plugin in self._parts.plugins:
+                plugin.node_seen(node)
             if new:
                 self._parts.nominations.node_seen(node.name)
 
@@ -95,6 +101,8 @@ class Cluster:
         for uid in self._parts.nominations.on(name):
             self._lives.drop_nomination(self._lives.pods[uid])
         self._parts.seating.node_gone(name)
+        for plugin in self._parts.plugins:
+            plugin.node_gone(name)
         self._lives.happened.add(Event.NODE_GONE)
 
     def budget_seen(self, budget: DisruptionBudget) -> None:

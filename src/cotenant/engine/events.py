@@ -24,6 +24,7 @@ class Event(StrEnum):
     POD_GONE = "AssignedPodDelete"
     NAMESPACE = "NamespaceUpdate"
     TOPOLOGY = "NodeResourceTopologyUpdate"
+    QUOTA = "ElasticQuotaUpdate"
 
 
 _NODES = frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.NODE_GONE})
@@ -36,6 +37,7 @@ _HELPING = {
     "NodeNUMAResource": frozenset(
         {Event.NODE_ADDED, Event.NODE_CHANGED, Event.POD_CHANGED, Event.POD_GONE, Event.TOPOLOGY}
     ),
+    "ElasticQuota": frozenset({Event.QUOTA}),
 }
 
 

@@ -75,7 +75,7 @@ class Judging:
             by_row: list[Group] = []
             for group in self._parts.queue.unschedulable():
                 filters = group.verdict.filters if group.verdict is not None else frozenset({EVERYTHING})
-                if any(helping(name) & happened for name in filters - ROW_LOCAL):
+                if any(helping(name) & happened for name in filters - ROW_LOCAL) and self._may_help(group, filters):
                     self._parts.queue.wake(group, now_s, event.value)
                 elif filters & ROW_LOCAL or not filters:
                     by_row.append(group)
@@ -87,6 +87,11 @@ class Judging:
                         self._parts.queue.wake(group, now_s, event.value)
         happened.clear()
         rows.clear()
+
+    def _may_help(self, group: Group, filters: frozenset[str]) -> bool:
+        """Whether a plugin that refused the group might not refuse it now."""
+        first = self._lives.pods[next(iter(group.pods))]
+        return all(plugin.may_help(first) for plugin in self._parts.plugins if plugin.name in filters)
 
     def _wake_again_s(self) -> float:
         """When to look again for groups to wake: at once, unless there are so many that looking is work."""
@@ -115,8 +120,8 @@ class Judging:
                     continue
                 for plugin in self._parts.plugins:
                     plugin.cancel(entry)
-                if segment.last:
-                    refused.setdefault(id(group), _Refusal(entry, group))
+                if segment.last and (id(group) not in refused or refused[id(group)].why is not None):
+                    refused[id(group)] = _Refusal(entry, group)  # who came after it was refused for its sake
         return refused
 
     def _admitted(

@@ -16,6 +16,7 @@ from math import inf
 from cotenant.engine.events import Event
 from cotenant.engine.instructions import Instruction
 from cotenant.engine.podstate import Entry
+from cotenant.model.node import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,9 @@ class Host:
     happened: Callable[[Event], None]  # something that may help pods that were refused
     reconsider: Callable[[str], None]  # the pod of this UID is held back by a gate whose answer may have changed
     count: Callable[[str], None]  # something was odd
+    breaks_budget: Callable[[Entry], bool] = lambda entry: (
+        False
+    )  # whether a disruption budget has nothing left for this pod
 
 
 class Plugin:
@@ -45,6 +49,12 @@ class Plugin:
     def attach(self, host: Host) -> None:
         """Begin anew: no pod is known; facts of other kinds stay."""
         self.host = host
+
+    def node_seen(self, node: Node) -> None:
+        """A node is there, or has changed."""
+
+    def node_gone(self, name: str) -> None:
+        """A node was deleted."""
 
     def opened(self, entry: Entry) -> None:
         """A pod is known, or known anew with other demands."""
@@ -72,6 +82,10 @@ class Plugin:
 
     def cancel(self, entry: Entry) -> None:
         """An admitted pod found no node."""
+
+    def may_help(self, entry: Entry) -> bool:
+        """Whether what happened may help a pod that this plugin refused (QueueingHint)."""
+        return True
 
     def turn(self, now_s: float) -> None:
         """Before every judgement: what is due."""

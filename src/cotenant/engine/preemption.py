@@ -23,6 +23,7 @@ from cotenant.engine.volumes import REASON_EXCLUSIVE
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.labels import LabelSelector
 from cotenant.model.observed import DisruptionBudget
+from cotenant.model.pod import Pod
 from cotenant.model.topology import Domains
 from cotenant.policy.placement import (
     affinity_pods,
@@ -51,6 +52,10 @@ class Budgets:
     def remove(self, namespace: str, name: str) -> None:
         """A budget is gone."""
         self._budgets.pop((namespace, name), None)
+
+    def is_spent(self, pod: Pod) -> bool:
+        """Whether a budget that covers the pod allows no disruption now."""
+        return any(budget.allowed <= 0 and budget.covers(pod) for budget in self._budgets.values())
 
     def covering(self, encoder: Encoder, narrowing: Narrowing, pods: Int) -> tuple[Int, Mask, Int]:
         """`Candidates.group`, `covered` and `bears` for these pods."""

@@ -13,6 +13,7 @@ from cotenant.engine.device_rules import DeviceRules
 from cotenant.engine.device_rules_gate import DeviceGate
 from cotenant.engine.node_rules import NodeRules
 from cotenant.engine.plugins import Plugin
+from cotenant.engine.quotas import Quotas
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +22,11 @@ class Roster:
 
     cpus: Cpus = field(default_factory=Cpus)
     devices: DeviceRules = field(default_factory=DeviceRules)
+    quotas: Quotas = field(default_factory=Quotas)
 
     def plugins(self) -> tuple[Plugin, ...]:
         """Asked in this order before a pod is judged."""
-        return (self.cpus.news, DeviceGate(self.devices))
+        return (self.quotas, self.cpus.news, DeviceGate(self.devices))
 
     def node_rules(self) -> tuple[NodeRules, ...]:
         """Asked in this order for rows."""

@@ -2,9 +2,9 @@
 
 Problem: organisations divide a cluster by a tree of quotas, each with a guaranteed `minimum` and a `maximum`, and users have such objects already.
 Choice: a frozen value for a quota and one for a pod as a quota sees it; amounts in each resource's unit (model/resources.py). What one value cannot
-say about itself (its parent, its children, the pods it holds) is judged by policy/quota/admission.py. Limits: nothing reads a manifest into these values
-yet, so no quota object takes effect anywhere; the annotations that upstream writes back as results (`runtime`, `request`, `guaranteed` ...) are
-not part of the value: read as input they would ratchet.
+say about itself (its parent, its children, the pods it holds) is judged by policy/quota/admission.py. Limits: the annotations that a scheduler writes
+back as results (`runtime`, `request`, `guaranteed` ...) are not part of the value: read as input they would ratchet. A maximum too large to be meant
+(upstream writes the largest integer, divided) is `NO_LIMIT`: it never holds anybody, and as a weight it still claims a share of what a parent has.
 
 Source: Koordinator's ElasticQuota labels and annotations (apis/extension/elastic_quota.go).
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.resources import NOTHING, Amounts
+from cotenant.model.resources import MAX_AMOUNT, NOTHING, Amounts
 
 PREFIX = "quota.scheduling.koordinator.sh/"
 
@@ -42,6 +42,9 @@ REQUEST = PREFIX + "request"
 CHILD_REQUEST = PREFIX + "child-request"
 ALLOCATED = PREFIX + "allocated"
 GUARANTEED = PREFIX + "guaranteed"
+PROBLEM = "cotenant.io/quota-problem"  # why it is not used, or what is borne; absent = nothing
+
+NO_LIMIT = MAX_AMOUNT - 1
 
 ROOT_QUOTA = "koordinator-root-quota"
 SYSTEM_QUOTA = "koordinator-system-quota"
@@ -97,3 +100,15 @@ class QuotaPod:
     def importance(self) -> tuple[int, int, str]:
         """Sorts the most important pod first."""
         return (-self.priority, self.started_us, self.uid)
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaObject:
+    """A quota as its object in a cluster has it. One with something `wrong` is known, and not used."""
+
+    key: str  # namespace/name
+    uid: str
+    quota: Quota
+    total: Amounts | None = None  # of a tree's root: what the tree divides
+    keeps_out: bool = True  # of a tree's root: its total is taken off the default tree's
+    wrong: tuple[str, ...] = ()  # sentences about what cannot be read

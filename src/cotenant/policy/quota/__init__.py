@@ -1,1 +1,1 @@
-"""Who may use how much: the elastic quota tree. Pure. Not wired to a scheduler yet: only tests and a benchmark call it."""
+"""Who may use how much: the elastic quota tree. Pure; engine/quotas.py brings it the pods of a cluster."""

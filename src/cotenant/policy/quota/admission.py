@@ -204,6 +204,43 @@ def sort_out(quotas: Iterable[Quota]) -> tuple[tuple[Quota, ...], tuple[Violatio
     return tuple(kept.values()), tuple(refused)
 
 
+def inherited(quotas: Iterable[Quota]) -> tuple[Quota, ...]:
+    """A quota that names no tree is in that of its nearest ancestor that does, as upstream's webhook writes it."""
+    given = tuple(quotas)
+    by_name = {quota.name: quota for quota in given}
+    return tuple(quota if quota.tree_id else replace(quota, tree_id=_tree_above(quota, by_name)) for quota in given)
+
+
+def _tree_above(quota: Quota, by_name: dict[str, Quota]) -> str:
+    at: Quota | None = quota
+    for _ in range(len(by_name) + 1):  # a circle ends too
+        if at is None or at.tree_id:
+            break
+        at = by_name.get(at.parent)
+    return at.tree_id if at is not None else ""
+
+
+def borne(quotas: Iterable[Quota], rules: Rules = DEFAULT_RULES) -> tuple[Violation, ...]:
+    """What is wrong with quotas that are used all the same: scaling and division deal with it, and their owners should know."""
+    given = {quota.name: quota for quota in quotas}
+    below: dict[str, list[Quota]] = {}
+    for quota in given.values():
+        below.setdefault(quota.parent, []).append(quota)
+    found: list[Violation] = []
+    for name, children in below.items():
+        parent = given.get(name)
+        if parent is None:
+            continue
+        if not parent.is_parent:
+            text = f"it has children ({_list(child.name for child in children)}) and is not marked as a parent"
+            found.append(Violation(name, "is-parent", text))
+        if not (parent.is_tree_root or parent.allows_force_update):
+            found += _sum_of_minima(name, parent, [child for child in children if not child.allows_force_update])
+        for child in children:
+            found += check_keys(child, (parent,), rules)
+    return tuple(found)
+
+
 def _breaks(quota: Quota, by_name: dict[str, Quota]) -> Violation | None:
     for violation in check_alone(quota):
         return violation

@@ -56,6 +56,7 @@ class Forest:
                 self._take_namespaces(quota)
         self._trees = {tree_id: QuotaTree(of, NOTHING, *self._rules) for tree_id, of in sorted(members.items())}
         self._cluster = NOTHING  # the total that the default tree divides, with what is used outside
+        self._is_rest_stale = False
 
     def tree_ids(self) -> tuple[str, ...]:
         """Every tree, the default one first."""
@@ -65,6 +66,7 @@ class Forest:
         """One tree; `InvalidInput` where there is none."""
         if tree_id not in self._trees:
             raise InvalidInput("tree-id", tree_id, f"one of {', '.join(map(repr, self._trees))}")
+        self.settle()
         return self._trees[tree_id]
 
     def tree_of(self, name: str) -> QuotaTree | None:
@@ -73,7 +75,13 @@ class Forest:
             return None
         if name not in self._tree_ids:
             raise InvalidInput("quota", name, "the name of a quota")
+        self.settle()
         return self._trees[self._tree_ids[name]]
+
+    def quota(self, name: str) -> Quota:
+        """One quota, of any tree or outside; `InvalidInput` where there is none of that name."""
+        tree = self.tree_of(name)
+        return tree.quota(name) if tree is not None else self._outside[name]
 
     def belonging(self, namespace: str, label: str = "") -> Belonging:
         """The quota of a pod by the label that names one, else by its namespace."""
@@ -139,7 +147,7 @@ class Forest:
         used = self._outside_used[name]
         for resource, amount in amounts:
             used[resource] = used.get(resource, 0) + (-amount if gone else amount)
-        self._divide_rest()
+        self._is_rest_stale = True
 
     def used(self, name: str) -> Levels:
         """What a quota's pods use."""
@@ -156,8 +164,14 @@ class Forest:
         most = self._outside[name].maximum.items
         return tuple(compare(name, Limit.MAXIMUM, most, self.used(name), request))
 
+    def settle(self) -> None:
+        """Take off the default tree what pods outside of all trees use by now: done where a tree is asked for, and not for every such pod."""
+        if self._is_rest_stale:
+            self._divide_rest()
+
     def validate(self) -> None:
         """Recompute every tree; AssertionError names the first difference."""
+        self.settle()
         for tree in self._trees.values():
             tree.validate()
         outside = (Amounts.of(used) for used in self._outside_used.values())
@@ -173,6 +187,7 @@ class Forest:
         self._by_namespace = {space: owner for space, owner in self._by_namespace.items() if owner != name}
 
     def _divide_rest(self) -> None:
+        self._is_rest_stale = False
         outside = (Amounts.of(used) for used in self._outside_used.values())
         self.tree().set_total(distributable(self._cluster, *outside))
 

@@ -11,6 +11,7 @@ Source: Koordinator's elasticquota plugin (PreFilter); upstream compares every r
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -66,16 +67,28 @@ def shortages(
     tree: QuotaTree, name: str, request: Amounts, preemptible: bool = True, rules: HeadroomRules = DEFAULT_RULES
 ) -> tuple[Shortage, ...]:
     """Every limit that a pod of this quota does not fit under; none = the quota lets it run."""
+    return under(tree, name, request, preemptible, rules, tree.used, tree.nonpreemptible_used)
+
+
+def under(
+    tree: QuotaTree,
+    name: str,
+    request: Amounts,
+    preemptible: bool,
+    rules: HeadroomRules,
+    used: Callable[[str], Levels],
+    held: Callable[[str], Levels],
+) -> tuple[Shortage, ...]:
+    """The same with other books: `used` and `held` say what is booked at a quota, and of it for pods that may not be preempted."""
     found: list[Shortage] = []
     path = tree.path(name)
     for quota in path if rules.check_parents else path[:1]:
         if rules.by_runtime:
-            found += compare(quota, Limit.RUNTIME, tree.runtime(quota), tree.used(quota), request)
+            found += compare(quota, Limit.RUNTIME, tree.runtime(quota), used(quota), request)
         else:
-            found += compare(quota, Limit.MAXIMUM, tree.quota(quota).maximum.items, tree.used(quota), request)
+            found += compare(quota, Limit.MAXIMUM, tree.quota(quota).maximum.items, used(quota), request)
         if not preemptible:
-            kept = tree.nonpreemptible_used(quota)
-            found += compare(quota, Limit.MINIMUM, tree.quota(quota).minimum.items, kept, request)
+            found += compare(quota, Limit.MINIMUM, tree.quota(quota).minimum.items, held(quota), request)
     return tuple(found)
 
 
@@ -101,3 +114,23 @@ def told(found: tuple[Shortage, ...]) -> Reason:
         Term("asked", -first.request, unit),
     )
     return Reason(RULE, "; ".join(map(str, found)), terms)
+
+
+def refusal(name: str, found: Sequence[Shortage]) -> tuple[str, str]:
+    """For a pod of the quota `name` that does not fit: what holds it, in words that stay while figures move, and the figures."""
+    held: dict[tuple[str, Limit], list[str]] = {}
+    for shortage in found:
+        held.setdefault((shortage.quota, shortage.limit), []).append(shortage.resource)
+    parts = []
+    for (quota, limit), resources in held.items():
+        whose = "its" if quota == name else f"{quota}'s"
+        beyond = ", which is all that pods that may not be preempted can have" if limit is Limit.MINIMUM else ""
+        parts.append(f"{' and '.join(resources)} of {whose} {limit}{beyond}")
+    return f"Quota {name} has not enough left: {'; '.join(parts)}.", "; ".join(map(_figures, found))
+
+
+def _figures(shortage: Shortage) -> str:
+    used, request, allowed = (
+        format_amount(shortage.resource, n) for n in (shortage.used, shortage.request, shortage.allowed)
+    )
+    return f"{shortage.quota}: {used} of {allowed} {shortage.resource} are used, {request} more are asked"

@@ -1,9 +1,9 @@
-"""The headroom check as compiled code over arrays, for the inside of compiled placement.
+"""The headroom check as compiled code over arrays: many pods in order, each booked before the next is asked about.
 
 Problem: the plain check costs microseconds a pod, placement itself costs about one. Choice: limits, use and parents of all quotas as int64 arrays, one row a
-quota and one column a resource; the check and the booking of a placed pod are inlined into whoever compiles a loop around them. Limits: amounts
-below 2^62; the arrays are a copy: whoever books pods in them brings the tree the same pods, and copies limits anew when a runtime may have changed (with guarantees by use, after each of them). No placement
-loop uses them yet. A property test compares them with the plain form.
+quota and one column a resource; the check and the booking of a pod are inlined into whoever compiles a loop around them, such as `admit_in_order`.
+Limits: amounts below 2^62; the arrays are a copy: whoever books pods in them brings the tree the same pods once they are placed, and takes over limits anew
+(`renew`, a quota at a time) when a runtime may have changed: with guarantees by use, after each of them. A property test compares them with the plain form.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotenant.model.arrays import Int
-from cotenant.model.compiled import inlined
+from cotenant.model.arrays import Int, Mask
+from cotenant.model.compiled import inlined, njit
 from cotenant.model.errors import InvalidInput
+from cotenant.model.quota import Levels
 from cotenant.model.resources import Amounts
 from cotenant.policy.quota.headroom import DEFAULT_RULES, HeadroomRules
 from cotenant.policy.quota.nodes import UNLIMITED
@@ -62,6 +63,28 @@ def quota_book(quotas: QuotaArrays, row: int, request: Int, sign: int, preemptib
         at = above[at]
 
 
+@njit
+def admit_in_order(quotas: QuotaArrays, rows: Int, requests: Int, of: Int, preemptible: Mask, fits: Mask) -> None:
+    """Book those of P pods that fit, in order, and say in `fits` which. Pod p is of the quota in `rows[p]` and asks for `requests[of[p]]`."""
+    for p in range(len(rows)):
+        request = requests[of[p]]
+        fits[p] = quota_fits(quotas, rows[p], request, preemptible[p])
+        if fits[p]:
+            quota_book(quotas, rows[p], request, 1, preemptible[p])
+
+
+@njit
+def fits_now(quotas: QuotaArrays, row: int, request: Int, preemptible: bool) -> bool:
+    """`quota_fits` for one pod."""
+    return quota_fits(quotas, row, request, preemptible)
+
+
+@njit
+def book(quotas: QuotaArrays, row: int, request: Int, sign: int, preemptible: bool) -> None:
+    """`quota_book` for one pod."""
+    quota_book(quotas, row, request, sign, preemptible)
+
+
 class HeadroomTable:
     """A tree's limits and use as arrays, and which row is which quota."""
 
@@ -96,6 +119,21 @@ class HeadroomTable:
             if resource in self._columns:
                 row[self._columns[resource]] = amount
         return row
+
+    def used(self, name: str) -> Levels:
+        """What is booked at a quota."""
+        return tuple(zip(self.resources, self.arrays.used[self.row(name)].tolist(), strict=True))
+
+    def held(self, name: str) -> Levels:
+        """What is booked there for pods that may not be preempted."""
+        return tuple(zip(self.resources, self.arrays.held[self.row(name)].tolist(), strict=True))
+
+    def renew(self, tree: QuotaTree, name: str) -> None:
+        """Take over the limits that a pod of this quota is held to, as they are now."""
+        for at in tree.path(name) if self._rules.check_parents else (name,):
+            row = self._rows[at]
+            for resource, amount in tree.runtime(at) if self._rules.by_runtime else tree.quota(at).maximum.items:
+                self.arrays.limit[row, self._columns[resource]] = amount
 
     def copy(self, tree: QuotaTree) -> None:
         """Take over limits and use from the tree, which must have the same quotas and resources as before."""

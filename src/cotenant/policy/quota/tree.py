@@ -38,6 +38,7 @@ class QuotaTree:
         self._guarantee = guarantee_use
         self._total = total
         self._names: dict[str, int] = {}
+        self.changes = 0  # grows whenever a runtime may have become another
         self._build()
 
     # --- what stands
@@ -114,19 +115,31 @@ class QuotaTree:
 
     def ask(self, name: str, amounts: Amounts) -> None:
         """A pod with these requests belongs to the quota from now on, placed or not."""
-        self._request(name, amounts, 1)
+        self._request(name, amounts.items, 1)
 
     def ask_no_more(self, name: str, amounts: Amounts) -> None:
         """A pod that asked is gone."""
-        self._request(name, amounts, -1)
+        self._request(name, amounts.items, -1)
 
     def use(self, name: str, amounts: Amounts, preemptible: bool = True) -> None:
         """A pod that asked has been placed."""
-        self._use(name, amounts, 1, preemptible)
+        self._use(name, amounts.items, 1, preemptible)
 
     def use_no_more(self, name: str, amounts: Amounts, preemptible: bool = True) -> None:
         """A placed pod has left its place."""
-        self._use(name, amounts, -1, preemptible)
+        self._use(name, amounts.items, -1, preemptible)
+
+    def load(self, name: str, asked: Levels, used: Levels, held: Levels) -> None:
+        """Many pods at once: what they ask for, and what the placed ones use that may be preempted (`used`) and that may not (`held`)."""
+        self._request(name, asked, 1)
+        self._use(name, used, 1, True)
+        self._use(name, held, 1, False)
+
+    def copy(self) -> QuotaTree:
+        """Another tree that stands as this one does."""
+        made = QuotaTree(self._quotas.values(), self._total, self._scale, self._guarantee)
+        made._take_over(self._nodes, self._names)
+        return made
 
     def set_total(self, total: Amounts) -> None:
         """The cluster grew or shrank."""
@@ -162,8 +175,7 @@ class QuotaTree:
         AssertionError names the first difference.
         """
         self.refresh()
-        fresh = QuotaTree(self._quotas.values(), self._total, self._scale, self._guarantee)
-        fresh._take_over(self._nodes, self._names)
+        fresh = self.copy()
         fresh.refresh()
         for name, node in self._nodes.items():
             for resource, i in self._names.items():
@@ -196,9 +208,9 @@ class QuotaTree:
 
     # --- demand and use, upwards
 
-    def _request(self, name: str, amounts: Amounts, sign: int) -> None:
+    def _request(self, name: str, amounts: Levels, sign: int) -> None:
         node = self._node(name)
-        for resource, amount in amounts.items:
+        for resource, amount in amounts:
             i = self._names.get(resource, -1)
             if i < 0:
                 i = self._column(resource)
@@ -218,9 +230,9 @@ class QuotaTree:
                 self._wish(at, at.parent, i, limited - change)
             at = at.parent
 
-    def _use(self, name: str, amounts: Amounts, sign: int, preemptible: bool) -> None:
+    def _use(self, name: str, amounts: Levels, sign: int, preemptible: bool) -> None:
         node = self._node(name)
-        for resource, amount in amounts.items:
+        for resource, amount in amounts:
             i = self._names.get(resource, -1)
             if i < 0:
                 i = self._column(resource)
@@ -273,6 +285,7 @@ class QuotaTree:
     def _mark(self, parent: Node, i: int, child: Node | None = None) -> None:
         if not parent.children or i >= self._divided:
             return
+        self.changes += 1
         changed = parent.stale.setdefault(i, {})
         if child is not None:
             changed[child] = None
@@ -398,6 +411,7 @@ class QuotaTree:
         self._quotas, self._names, self._divided = fresh._quotas, fresh._names, fresh._divided
         self._root = fresh._root
         self._nodes, self._stale_nodes = fresh._nodes, fresh._stale_nodes
+        self.changes += 1
 
     def _take_over(self, nodes: dict[str, Node], names: dict[str, int]) -> None:
         """Ask for and use what pods of the same quotas ask for and use in another tree."""

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from cotenant.drivers.kube.cache import Changed, Happening, HasMeta, Malformed
 from cotenant.drivers.kube.device_objects import DEVICES, read_devices
+from cotenant.drivers.kube.elastic_quotas import ELASTIC_QUOTAS, read_quota
 from cotenant.drivers.kube.node_topologies import NODE_TOPOLOGIES, read_node_topology
 from cotenant.drivers.kube.objects import Kind
 from cotenant.engine.roster import Roster
@@ -62,4 +63,5 @@ def extensions(roster: Roster) -> tuple[Extension[Any, Any], ...]:
     return (
         Extension(NODE_TOPOLOGIES, read_node_topology, roster.cpus.topology_seen, roster.cpus.topology_gone),
         Extension(DEVICES, read_devices, roster.devices.seen, roster.devices.gone),
+        Extension(ELASTIC_QUOTAS, read_quota, roster.quotas.quota_seen, roster.quotas.quota_gone),
     )

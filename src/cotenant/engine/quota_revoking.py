@@ -1,0 +1,221 @@
+"""Quotas that use more than their runtime give back to those who wait for what is theirs: when, which jobs, and in whose favour.
+
+Problem: A borrowed what B did not need; B comes, A's runtime falls, and A's pods still run. Evicting them at once would churn, evicting a few of a gang
+leaves a job that holds resources and gets nowhere, and evicting where nobody gains is waste. Choice: overuse must last for a delay; then, while somebody
+in the same tree waits, first those who wait for what they are owed get it from whole jobs (policy/quota/reclaim.py), and then, for those who wait
+for their share of what is lent, quotas that are still over come down to their runtime, whole jobs again (policy/quota/revocation.py). A job is a gang;
+any other pod is of use by itself. Pods on their way out count as gone. All of it is tried on a copy of the tree, so that several claims see each other's
+evictions. Limits: whether a node has room for who waits is not asked; a victim that its budget keeps is named again after another delay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cotenant.engine.instructions import Evict, Victim
+from cotenant.engine.podstate import State
+from cotenant.engine.quota_books import Account, TreeBooks
+from cotenant.engine.quota_preempting import as_quota_pod
+from cotenant.engine.quota_settings import QuotaSettings
+from cotenant.model.gang import LIGHT_NAME, POD_GROUP
+from cotenant.model.quota import Levels, QuotaPod
+from cotenant.model.resources import NOTHING, Amounts, format_amount
+from cotenant.policy.quota.reclaim import Job, reclaim
+from cotenant.policy.quota.revocation import NO_OVERUSE, Overuse, over, revoke, watch
+from cotenant.policy.quota.tree import QuotaTree
+
+REASON = "QuotaOverused"
+LOOK_EVERY_S = 1.0
+LEAVING_S = 30.0  # a pod that was named counts as going for so long at least
+
+
+@dataclass(slots=True)
+class _Going:
+    """A job that is to go, and why."""
+
+    job: Job
+    why: str
+
+
+class Revoking:
+    """Watches for overuse, one tree after another."""
+
+    def __init__(self, settings: QuotaSettings) -> None:
+        self._settings = settings
+        self._overuse: dict[str, Overuse] = {}  # by quota
+        self._leaving: dict[str, float] = {}  # uid -> until when it counts as going
+        self.due_s = 0.0
+
+    def over_since_s(self, quota: str) -> float | None:
+        """Since when a quota has been seen to use more than its runtime."""
+        since_us = self._overuse.get(quota, NO_OVERUSE).since_us
+        return None if since_us is None else since_us / 1e6
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether some quota is over, so that time alone may make something due."""
+        return bool(self._overuse)
+
+    def clear(self) -> None:
+        """No pod is known."""
+        self._leaving.clear()
+
+    def turn(self, now_s: float, trees: Iterable[TreeBooks]) -> list[Evict]:
+        """Look at every tree; the evictions that are due."""
+        self.due_s = now_s + LOOK_EVERY_S
+        self._leaving = {uid: until_s for uid, until_s in self._leaving.items() if until_s > now_s}
+        evictions: list[Evict] = []
+        seen: set[str] = set()
+        for books in trees:
+            due = []
+            for quota in books.over():
+                seen.add(quota)
+                before = self._overuse.get(quota, NO_OVERUSE)
+                after, is_due = watch(before, True, int(now_s * 1e6), int(self._settings.revoke_after_s * 1e6))
+                if is_due:
+                    due.append(quota)
+                else:
+                    self._overuse[quota] = after
+            given = self._take_back(books, due, now_s) if due else []
+            if given:  # else the time goes on, and who comes to wait later need not wait for it again
+                for quota in due:
+                    self._overuse[quota] = Overuse(int(now_s * 1e6))
+            evictions += given
+        self._overuse = {quota: state for quota, state in self._overuse.items() if quota in seen}
+        return evictions
+
+    def _take_back(self, books: TreeBooks, due: Sequence[str], now_s: float) -> list[Evict]:
+        waiting = {name: found for name in books.members if (found := _waiting(books, name))}
+        if not any(name not in due for name in waiting):
+            return []
+        tree = books.tree.copy()
+        members: dict[str, list[Account]] = {}  # of each job
+        for name in books.members:
+            for account in books.members[name].values():
+                if not account.node:
+                    continue
+                if account.entry.seen.terminating or account.uid in self._leaving:
+                    tree.use_no_more(name, account.asked, account.preemptible)
+                else:
+                    members.setdefault(_job_of(account), []).append(account)
+        jobs = {key: _job(key, accounts) for key, accounts in members.items()}
+        going: dict[str, _Going] = {}
+        for name, accounts in waiting.items():
+            claim = _claim(tree, name, accounts)
+            if not claim:
+                continue
+            result = reclaim(tree, name, claim, [job for job in jobs.values() if job.quota in due])
+            if not result.granted:
+                continue
+            for job in result.jobs:
+                going[job.key] = _Going(jobs.pop(job.key), f"{name} is owed {claim} more and waits for it")
+                tree.use_no_more(job.quota, job.held, job.preemptible)
+            tree.use(name, claim)
+        for name in due:
+            self._share(tree, name, waiting, jobs, going)
+        evictions = []
+        for each in going.values():
+            for account in members[each.job.key]:
+                self._leaving[account.uid] = now_s + max(LEAVING_S, self._settings.revoke_after_s)
+                message = f"{self._said(books, each.job.quota)}; {each.why}"
+                evictions.append(Evict(Victim(account.uid, account.entry.seen.pod.key), REASON, message))
+        return evictions
+
+    def _share(
+        self,
+        tree: QuotaTree,
+        name: str,
+        waiting: dict[str, list[Account]],
+        jobs: dict[str, Job],
+        going: dict[str, _Going],
+    ) -> None:
+        """A quota that is still over comes down to its runtime, if another waits for its share of that."""
+        runtime = tree.runtime(name)
+        beyond = over(tree.used(name), runtime)
+        claimant = next(
+            (other for other, pods in waiting.items() if other != name and _entitled(tree, pods[0], beyond)), ""
+        )
+        if not claimant:
+            return
+        pods = [
+            QuotaPod(job.key, job.held, job.priority, job.started_us, job.preemptible)
+            for job in jobs.values()
+            if job.quota == name
+        ]
+        for pod in revoke(pods, runtime):
+            job = jobs.pop(pod.uid)
+            going[job.key] = _Going(job, f"{claimant} waits for its share")
+            tree.use_no_more(name, job.held, job.preemptible)
+
+    def _said(self, books: TreeBooks, quota: str) -> str:
+        used, runtime = dict(books.tree.used(quota)), dict(books.tree.runtime(quota))
+        figures = ", ".join(
+            f"{format_amount(resource, used[resource])} {resource} where it may use {format_amount(resource, runtime[resource])}"
+            for resource in over(tuple(used.items()), tuple(runtime.items()))
+        )
+        return f"quota {quota} has used {figures} for more than {self._settings.revoke_after_s:g} s"
+
+
+def _waiting(books: TreeBooks, name: str) -> list[Account]:
+    """The quota's pods that could be placed if there were room, the most important first."""
+    found = [
+        account
+        for account in books.members[name].values()
+        if not account.node and account.entry.state in (State.QUEUED, State.HELD)
+    ]
+    return sorted(
+        found, key=lambda account: (-account.entry.seen.pod.priority, account.entry.seen.created_s, account.uid)
+    )
+
+
+def _claim(tree: QuotaTree, name: str, accounts: Sequence[Account]) -> Amounts:
+    """What of the waiting pods' requests is within what the quota is owed: whole pods, in order."""
+    left: dict[str, int] = {}
+    for resource, _ in tree.quota(name).maximum:
+        standing = tree.standing(name, resource)
+        left[resource] = max(standing.scaled_minimum, standing.guaranteed) - standing.used
+    claim: dict[str, int] = {}
+    for account in accounts:
+        asked = [(resource, amount) for resource, amount in account.asked if resource in left]
+        if asked and all(amount <= left[resource] for resource, amount in asked if amount):
+            for resource, amount in asked:
+                left[resource] -= amount
+                claim[resource] = claim.get(resource, 0) + amount
+    return Amounts.of(claim) if any(claim.values()) else NOTHING
+
+
+def _entitled(tree: QuotaTree, account: Account, beyond: Sequence[str]) -> bool:
+    """Whether the quota lets the pod run, and the tree has no room for it in a resource of which another uses too much."""
+    fits = _fits(tree.used(account.quota), tree.runtime(account.quota), account.asked)
+    total = tree.total()
+    short = [r for r in beyond if not _fits(tree.used(), ((r, total.get(r)),), account.asked)]
+    return fits and bool(short)
+
+
+def _fits(used: Levels, most: Levels, asked: Amounts) -> bool:
+    use = dict(used)
+    return all(use.get(resource, 0) + asked.get(resource) <= amount for resource, amount in most if asked.get(resource))
+
+
+def _job_of(account: Account) -> str:
+    """The gang that the pod is of, else the pod. A gang across quotas is one job in each."""
+    seen = account.entry.seen
+    labels = seen.pod.labels
+    gang = labels.get(POD_GROUP) or labels.get(LIGHT_NAME) or (seen.demands.gang.name if seen.demands.gang else "")
+    return f"gang {account.namespace}/{gang} in {account.quota}" if gang else account.uid
+
+
+def _job(key: str, accounts: Sequence[Account]) -> Job:
+    pods = [as_quota_pod(account) for account in accounts]
+    held = NOTHING
+    for pod in pods:
+        held = held + pod.request
+    return Job(
+        key,
+        accounts[0].quota,
+        held,
+        max(pod.priority for pod in pods),
+        min(pod.started_us for pod in pods),
+        all(pod.preemptible for pod in pods),
+    )

@@ -1,0 +1,469 @@
+"""Elastic quotas in a cluster's engine: who is let through, who waits and why, what is taken back, and what quotas' objects are told.
+
+Problem: a cluster's pods, nodes and quota objects come and change in any order, and at every moment each quota's runtime, use and promises must be those of the
+facts. Choice: facts are kept (objects, nodes, pods); a changed object makes the trees anew from them before the next judgement, and everything else moves sums
+(engine/quota_books.py). A batch is let through in order by compiled code, each pod booked before the next is asked about. What may help a refused pod
+(a pod of a tree leaves or asks no more, a quota or the total changes) is an event, and whether it does help is asked of the books before the pod is
+tried. Limits: a pod with scheduling gates asks too; quotas are not held to what other schedulers have not bound yet.
+
+Source: Koordinator's elasticquota plugin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from math import inf
+
+from cotenant.engine.events import Event
+from cotenant.engine.plugins import Host, Plugin, Refused
+from cotenant.engine.podstate import Entry
+from cotenant.engine.quota_books import Account, Outside, TreeBooks
+from cotenant.engine.quota_objects import Place, Sorted
+from cotenant.engine.quota_preempting import QuotaPreempting
+from cotenant.engine.quota_revoking import Revoking
+from cotenant.engine.quota_settings import DEFAULTS, QuotaSettings
+from cotenant.engine.quota_telling import QuotaDescription, QuotaStatus, Told, shares_of, status_of
+from cotenant.engine.quota_totals import Totals
+from cotenant.model.errors import Permanent
+from cotenant.model.node import Node
+from cotenant.model.quota import DEFAULT_QUOTA, NAME, PREEMPTIBLE, QuotaObject
+from cotenant.model.resources import Amounts
+from cotenant.policy.quota.forest import DEFAULT_TREE, OUTSIDE, Forest, distributable
+
+
+class _World:
+    """The trees of the objects that stand, with every pod in its place: made anew when an object changes."""
+
+    def __init__(
+        self,
+        objects: Mapping[str, QuotaObject],
+        entries: Sequence[Entry],
+        let_through: set[str],
+        settings: QuotaSettings,
+    ) -> None:
+        self.sorted = Sorted(objects.values())
+        self.forest = Forest(self.sorted.quotas, settings.scale_minima, settings.guarantee_use)
+        limited = frozenset(self.forest.tree().resources())
+        self.outside = {name: Outside(name, self.forest, limited) for name in OUTSIDE}
+        self._places: dict[tuple[str, str], Place] = {}
+        self.accounts: dict[str, Account] = {}
+        of_tree: dict[str, list[Account]] = {tree_id: [] for tree_id in self.forest.tree_ids()}
+        for entry in entries:
+            account = self.account(entry)
+            account.node = entry.node
+            account.admitted = account.uid in let_through and not entry.node
+            self.accounts[account.uid] = account
+            tree_id = self.tree_id_of(account.quota)
+            if tree_id is not None:
+                of_tree[tree_id].append(account)
+        self.trees = {
+            tree_id: TreeBooks(tree_id, self.forest.tree(tree_id), settings.rules, accounts)
+            for tree_id, accounts in of_tree.items()
+        }
+        for account in self.accounts.values():
+            self.settle(account)
+            if isinstance(account.book, Outside):
+                account.admitted = False
+                account.book.open(account)
+                if account.node:
+                    account.book.sit(account)
+
+    def tree_id_of(self, quota: str) -> str | None:
+        """The tree of a quota; None = outside."""
+        return None if quota in OUTSIDE else self.forest.quota(quota).tree_id
+
+    def place(self, namespace: str, label: str) -> Place:
+        """Where such pods belong."""
+        found = self._places.get((namespace, label))
+        if found is None:
+            found = self._places[namespace, label] = self.sorted.place(self.forest, namespace, label)
+        return found
+
+    def account(self, entry: Entry) -> Account:
+        """A pod that nobody has been told of yet."""
+        pod = entry.seen.pod
+        label = pod.labels.get(NAME) or ""
+        place = self.place(pod.namespace, label)
+        return Account(
+            entry,
+            pod.namespace,
+            label,
+            pod.labels.get(PREEMPTIBLE) != "false",
+            pod.requests,
+            self.outside[DEFAULT_QUOTA],
+            place.quota,
+            place.because,
+            place.held,
+        )
+
+    def settle(self, account: Account) -> None:
+        """Give the account the book of its quota."""
+        tree_id = self.tree_id_of(account.quota)
+        account.book = self.outside[account.quota] if tree_id is None else self.trees[tree_id]
+
+
+class Quotas(Plugin):
+    """The quotas of one cluster. Without any quota object it does nothing."""
+
+    name = "ElasticQuota"
+
+    def __init__(self, settings: QuotaSettings = DEFAULTS) -> None:
+        self.settings = settings
+        self._objects: dict[str, QuotaObject] = {}
+        self._totals = Totals()
+        self._entries: dict[str, Entry] = {}
+        self._world: _World | None = None
+        self._is_stale = False  # objects have changed: the world is to be made anew
+        self._has_moved = False  # sums have, since overuse and statuses were last looked at
+        self._untold = False
+        self._turned_down: set[tuple[object, ...]] = set()  # sorts of pods, since the last turn
+        self._preempting = QuotaPreempting(settings.rules)
+        self._revoking = Revoking(settings)
+        self._told = Told(settings.status_every_s)
+        self._now_s = 0.0
+
+    # ---- what was seen
+
+    def quota_seen(self, seen: QuotaObject, now_s: float) -> None:
+        """A quota object is there, or has changed; the same one again changes nothing."""
+        if self._objects.get(seen.key) != seen:
+            self._objects[seen.key] = seen
+            self._is_stale = True
+
+    def quota_gone(self, key: str, now_s: float) -> None:
+        """A quota object was deleted, or cannot be read at all."""
+        if self._objects.pop(key, None) is not None:
+            self._is_stale = True
+
+    def node_seen(self, node: Node) -> None:
+        """A node is there, or has changed."""
+        self._totals.node_seen(node)
+
+    def node_gone(self, name: str) -> None:
+        """A node was deleted."""
+        self._totals.node_gone(name)
+
+    # ---- pods
+
+    def attach(self, host: Host) -> None:
+        """Begin anew: no pod is known; quotas and nodes stay."""
+        super().attach(host)
+        self._entries.clear()
+        self._world = None
+        self._is_stale = bool(self._objects)
+        self._preempting.clear()
+        self._revoking.clear()
+
+    def opened(self, entry: Entry) -> None:
+        """A pod is known, or known anew with other demands."""
+        self._entries[entry.seen.uid] = entry
+        world = self._current()
+        if world is not None:
+            account = world.account(entry)
+            world.settle(account)
+            world.accounts[account.uid] = account
+            account.book.open(account)
+            self._has_moved = self._untold = True
+
+    def closed(self, entry: Entry) -> None:
+        """It is gone, or will be opened anew."""
+        del self._entries[entry.seen.uid]
+        world = self._current()
+        if world is not None:
+            account = world.accounts.pop(entry.seen.uid)
+            account.book.close(account)
+            self._preempting.end(account)
+            self._moved()
+
+    def seated(self, entry: Entry) -> None:
+        """It counts on its node."""
+        world = self._current()
+        if world is not None:
+            account = world.accounts[entry.seen.uid]
+            account.node = entry.node
+            account.book.sit(account)
+            self._totals.sit(entry.node, account.uid, account.requests)
+            self._preempting.end(account)
+            self._has_moved = self._untold = True
+
+    def stood(self, entry: Entry) -> None:
+        """It counts there no more."""
+        world = self._current()
+        if world is not None:
+            account = world.accounts[entry.seen.uid]
+            account.book.stand(account)
+            self._totals.stand(account.node, account.uid)
+            self._preempting.left(account.quota)
+            account.node = ""
+            self._moved()
+
+    def kind_of(self, entry: Entry) -> Hashable:
+        """Pods of one sort have the same quota whatever quotas there are."""
+        pod = entry.seen.pod
+        if not pod.labels:
+            return pod.namespace
+        return (pod.namespace, pod.labels.get(NAME), pod.labels.get(PREEMPTIBLE))
+
+    def admit(self, pods: Sequence[Entry], now_s: float) -> Mapping[int, Refused]:
+        """Those that their quota lets run count against it from here on."""
+        if not self._objects:
+            return {}
+        world = self._settled()
+        if world is None:
+            return {}
+        refused: dict[int, Refused] = {}
+        lots: dict[int, list[tuple[int, Account]]] = {}
+        for position, entry in enumerate(pods):
+            account = world.accounts[entry.seen.uid]
+            why = account.held or self._preempting.obstacle(account)
+            if why:
+                refused[position] = Refused(self.name, why if why.endswith(".") else f"{why}.")
+            else:
+                lots.setdefault(id(account.book), []).append((position, account))
+        for lot in lots.values():
+            book = lot[0][1].book
+            let_through = book.admit([account for _, account in lot])
+            words: dict[tuple[object, ...], Refused] = {}
+            for (position, account), fits in zip(lot, let_through, strict=True):
+                if fits:
+                    self._preempting.end(account)
+                    continue
+                sort = (account.quota, account.requests, account.preemptible, account.entry.seen.pod.priority)
+                if sort not in words:
+                    words[sort] = Refused(self.name, *book.refusal(account))
+                    self._turned_down.add(sort)
+                    self._preempt(account)
+                refused[position] = words[sort]
+            for position, account in lot:
+                # let through before somebody more important was found to need the room
+                if account.admitted and (why := self._preempting.obstacle(account)):
+                    book.cancel(account)
+                    refused[position] = Refused(self.name, why)
+        return refused
+
+    def cancel(self, entry: Entry) -> None:
+        """An admitted pod found no node."""
+        account = self._world.accounts.get(entry.seen.uid) if self._world is not None else None
+        if account is None or not account.admitted:
+            return
+        account.book.cancel(account)
+        sort = (account.quota, account.requests, account.preemptible, account.entry.seen.pod.priority)
+        if self._turned_down - {sort}:
+            self.host.happened(Event.QUOTA)  # others were refused for this one's sake
+
+    def may_help(self, entry: Entry) -> bool:
+        """Whether a pod that was refused would be let through now."""
+        world = self._settled()
+        if world is None:
+            return True
+        account = world.accounts[entry.seen.uid]
+        if account.held or self._preempting.obstacle(account):
+            return False
+        return self._preempting.may_try(account) or account.book.has_room(account)
+
+    # ---- time
+
+    def turn(self, now_s: float) -> None:
+        """Before every judgement: what is due."""
+        self._now_s = now_s
+        self._turned_down.clear()
+        if not self._objects and self._world is None:
+            self._is_stale = False
+            return
+        world = self._settled()
+        if self._preempting.expire(now_s):
+            self._moved()
+        if world is None:
+            return
+        if self.settings.revoke and self.settings.by_runtime and self._revoking.due_s <= now_s and self._is_watching():
+            self._has_moved = False
+            for evict in self._revoking.turn(now_s, world.trees.values()):
+                self.host.say(evict)
+        if self._untold and self._told.due_s <= now_s:
+            self._untold = False
+            self._tell(world, now_s)
+
+    def next_s(self) -> float:
+        """When `turn` will next have something to do; -inf at once, inf never."""
+        if self._is_stale or (self._world is not None and self._totals.has_changed):
+            return -inf
+        if self._world is None:
+            return inf
+        soonest = self._preempting.next_s()
+        if self.settings.revoke and self.settings.by_runtime and self._is_watching():
+            soonest = min(soonest, self._revoking.due_s)
+        return min(soonest, self._told.due_s) if self._untold else soonest
+
+    # ---- questions
+
+    def names(self) -> tuple[str, ...]:
+        """Every quota that there is, used or not, and the built-in ones outside of trees."""
+        return tuple(sorted({each.quota.name for each in self._objects.values()} | set(OUTSIDE)))
+
+    def quota_of(self, uid: str) -> tuple[str, str]:
+        """The quota of a pod and why it is this one; empty where nobody wrote a quota, or the pod is not known."""
+        world = self._settled()
+        account = world.accounts.get(uid) if world is not None else None
+        return (account.quota, account.held or account.because) if account is not None else ("", "")
+
+    def describe(self, name: str) -> QuotaDescription | None:
+        """All that is known of a quota; None = there is none of this name."""
+        world = self._settled()
+        if world is None:
+            return None
+        of_name = [each for each in self._objects.values() if each.quota.name == name]
+        if name in OUTSIDE:
+            mine = [account for account in world.accounts.values() if account.quota == name]
+            written = world.sorted.used.get(name)
+            return QuotaDescription(
+                name,
+                written.key if written is not None else "",
+                is_used=True,
+                problems=self._problems(world, of_name),
+                used=world.forest.used(name),
+                maximum=world.forest.quota(name).maximum.items,
+                seated=sum(1 for account in mine if account.node),
+                waiting=sum(1 for account in mine if not account.node),
+            )
+        used_object = world.sorted.used.get(name)
+        if used_object is None:
+            if not of_name:
+                return None
+            return QuotaDescription(name, of_name[0].key, is_used=False, problems=self._problems(world, of_name))
+        quota = world.forest.quota(name)
+        books = world.trees[quota.tree_id]
+        promise = self._preempting.promise_of(name)
+        members = books.members[name].values()
+        return QuotaDescription(
+            name,
+            used_object.key,
+            is_used=True,
+            problems=self._problems(world, of_name),
+            tree_id=quota.tree_id,
+            parent=quota.parent,
+            children=books.tree.children(name),
+            lends=quota.lends,
+            namespaces=quota.namespaces,
+            total=books.tree.total().items,
+            used=books.tree.used(name),
+            held=books.tree.nonpreemptible_used(name),
+            maximum=quota.maximum.items,
+            shares=shares_of(books, name),
+            seated=sum(1 for account in members if account.node),
+            waiting=sum(1 for account in members if not account.node),
+            over_since_s=self._revoking.over_since_s(name),
+            kept_for=promise.key if promise is not None else "",
+        )
+
+    # ---- self-examination
+
+    def validate(self, pods: Mapping[str, Entry]) -> None:
+        """Everything agrees with the pods (by UID). Raises `Permanent`."""
+        if self._entries != dict(pods):
+            raise Permanent(f"quotas know {len(self._entries)} pods, the engine {len(pods)}, or others")
+        world = self._settled()
+        if world is None:
+            return
+        self._totals.validate()
+        if world.accounts.keys() != pods.keys():
+            raise Permanent(f"{len(world.accounts)} pods have an account, {len(pods)} are known")
+        for uid, entry in pods.items():
+            account, fresh = world.accounts[uid], world.account(entry)
+            mine = (account.quota, account.held, account.preemptible, account.requests, account.node)
+            if mine != (fresh.quota, fresh.held, fresh.preemptible, fresh.requests, entry.node):
+                raise Permanent(f"pod {entry.seen.pod.key} is accounted as {mine}")
+        for name, book in world.outside.items():
+            book.validate([account for account in world.accounts.values() if account.quota == name])
+        for tree_id, books in world.trees.items():
+            books.validate()
+            if books.tree.total() != self._total_of(world, tree_id):
+                raise Permanent(
+                    f"tree {tree_id or 'default'!r} divides {books.tree.total()}, there is {self._total_of(world, tree_id)}"
+                )
+        for name in world.forest.tree_ids():
+            if any(quota.name not in world.trees[name].members for quota in world.forest.tree(name).quotas()):
+                raise Permanent(f"tree {name!r} has a quota without books")
+
+    # ---- inside
+
+    def _current(self) -> _World | None:
+        """The world, where it need not be made anew: then pods are counted when it is."""
+        return None if self._is_stale else self._world
+
+    def _settled(self) -> _World | None:
+        """The world, up to date; None where nobody wrote a quota."""
+        if self._is_stale or (self._world is not None and any(b.is_crowded for b in self._world.trees.values())):
+            self._make_anew()
+        world = self._world
+        if world is None:
+            return None
+        if self._totals.has_changed:
+            self._totals.has_changed = False
+            self._set_totals(world)
+            self._moved()
+        world.forest.settle()
+        return world
+
+    def _make_anew(self) -> None:
+        before, self._is_stale = self._world, False
+        let_through = {a.uid for a in before.accounts.values() if a.admitted} if before is not None else set()
+        if not self._objects:
+            self._world = None
+            self._preempting.clear()
+        else:
+            self._world = _World(self._objects, list(self._entries.values()), let_through, self.settings)
+            self._totals.forget_pods()
+            for account in self._world.accounts.values():
+                if account.node:
+                    self._totals.sit(account.node, account.uid, account.requests)
+        self._told.forget(self._objects)
+        self._moved()
+
+    def _set_totals(self, world: _World) -> None:
+        for tree_id in world.trees:
+            world.forest.set_total(self._whole(world, tree_id), tree_id)
+
+    def _whole(self, world: _World, tree_id: str) -> Amounts:
+        """What a tree's nodes give, before pods outside of trees."""
+        limited = world.trees[tree_id].limited
+        if tree_id != DEFAULT_TREE:
+            return Amounts(tuple(pair for pair in world.sorted.totals[tree_id] if pair[0] in limited))
+        return distributable(self._totals.amounts(limited), world.sorted.kept_out)
+
+    def _total_of(self, world: _World, tree_id: str) -> Amounts:
+        whole = self._whole(world, tree_id)
+        if tree_id != DEFAULT_TREE:
+            return whole
+        return distributable(whole, *(Amounts.of(world.forest.used(name)) for name in OUTSIDE))
+
+    def _moved(self) -> None:
+        """Something may have come free."""
+        self._has_moved = self._untold = True
+        self.host.happened(Event.QUOTA)
+
+    def _is_watching(self) -> bool:
+        return self._has_moved or self._revoking.is_watching
+
+    def _preempt(self, account: Account) -> None:
+        if self.settings.preempt and isinstance(account.book, TreeBooks):
+            for evict in self._preempting.attempt(account, account.book, self._now_s, self.host.breaks_budget):
+                self.host.say(evict)
+
+    def _problems(self, world: _World, objects: Sequence[QuotaObject]) -> tuple[str, ...]:
+        return tuple(text for each in objects for text in world.sorted.problems.get(each.key, ()))
+
+    def _tell(self, world: _World, now_s: float) -> None:
+        """Every object whose status has changed."""
+        self._told.put_off(now_s)
+        for key, written in self._objects.items():
+            name = written.quota.name
+            problem = "; ".join(world.sorted.problems.get(key, ()))
+            tree_id = world.tree_id_of(name) if world.sorted.used.get(name) is written else None
+            if tree_id is not None:
+                status = status_of(written, world.trees[tree_id], problem, self.settings.guarantee_use)
+            elif name in OUTSIDE:
+                status = QuotaStatus(key, written.uid, used=world.forest.used(name), problem=problem)
+            else:
+                status = QuotaStatus(key, written.uid, problem=problem)
+            if self._told.news(status):
+                self.host.say(status)

@@ -1,0 +1,30 @@
+"""Writing what a quota's object is told: annotations with its runtime and requests, and `status.used`.
+
+Problem: upstream's tools read a quota's results partly from annotations and partly from its status, which a server takes in separate requests. Choice: the
+annotations first, as a merge patch of that very object; a quota that is not used is told why, and the log too. Limits: a reader may see
+the one before the other.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from cotenant.drivers.kube.client import MERGE_PATCH, Client
+from cotenant.drivers.kube.elastic_quotas import ELASTIC_QUOTAS, written_annotations, written_levels
+from cotenant.engine.quota_telling import QuotaStatus
+
+_log = logging.getLogger(__name__)
+
+
+async def write_quota_status(client: Client, status: QuotaStatus) -> None:
+    """Tell one object."""
+    namespace, _, name = status.key.partition("/")
+    if status.problem:
+        _log.warning("ElasticQuota %s: %s", status.key, status.problem)
+    annotations = written_annotations(
+        status.runtime, status.request, status.child_request, status.allocated, status.guaranteed, status.problem
+    )
+    body: dict[str, object] = {"metadata": {"uid": status.uid, "annotations": annotations}}
+    await client.patch(ELASTIC_QUOTAS, namespace, name, body)
+    used: dict[str, object] = {"metadata": {"uid": status.uid}, "status": {"used": written_levels(status.used)}}
+    await client.patch_status(ELASTIC_QUOTAS, namespace, name, used, content_type=MERGE_PATCH)
