@@ -10,9 +10,13 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.fakes.cpu_cluster import cpus
 
 from cotenant.drivers.kube.access import load_access
 from cotenant.drivers.kube.client import Client
+from cotenant.drivers.kube.definitions import manifests
+from cotenant.drivers.kube.node_topologies import NODE_TOPOLOGIES, read_node_topology
+from cotenant.drivers.kubelet.cpu_manager import CpuManager
 from cotenant.engine.node_report import Aggregate, NodeUsage, PodUsage, Summary
 from cotenant.model.node_decision import EvictPod, Reason
 from cotenant.model.node_pod import NodeContainer, NodePod, Phase
@@ -20,6 +24,7 @@ from cotenant.model.qos import PriorityClass, QoSClass
 from cotenant.services.agent.cluster import ClusterPods
 from cotenant.services.agent.evicting import Evictions
 from cotenant.services.agent.nodemetric import NodeMetricWriter
+from cotenant.services.agent.topology import NodeTopologyWriter
 
 CRD = Path(__file__).parents[2] / "deploy" / "node" / "nodemetric-crd.yaml"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -240,3 +245,44 @@ def test_without_a_cluster_and_without_leave_to_kill_nobody_is_evicted() -> None
         assert killed == ["batch/one"]
 
     asyncio.run(scenario())
+
+
+TOPOLOGIES = "/apis/topology.node.k8s.io/v1alpha1/noderesourcetopologies"
+
+
+@pytest.fixture
+def topology_kind(kube: Any) -> Iterator[None]:
+    """The kind as `cotenant crds` prints it, unless the cluster has it already."""
+    name = f"{CRDS}/noderesourcetopologies.topology.node.k8s.io"
+    made = kube.request("GET", name).code == 404
+    if made:
+        kube.create(CRDS, yaml.safe_load(dict(manifests())["noderesourcetopologies"]))
+        kube.eventually(TOPOLOGIES, lambda answer: answer.get("kind") == "NodeResourceTopologyList")
+    yield
+    if made:
+        kube.request("DELETE", name)
+        kube.eventually(TOPOLOGIES, lambda answer: "items" not in answer)
+
+
+def test_a_nodes_cpus_are_told_once_and_again_when_they_change(kube: Any, node: str, topology_kind: None) -> None:
+    online: list[Any] = list(cpus())
+    told: list[bool] = []
+
+    async def scenario(client: Client) -> None:
+        writer = NodeTopologyWriter(
+            client, node, tuple, cpus=lambda: online, memory=lambda: ((0, 1 << 30),), kubelet=CpuManager
+        )
+        told.append(await writer.write())
+        told.append(await writer.write())
+        online.pop()
+        told.append(await writer.write())
+        assert (writer.said, writer.failures, writer.written) == ("", 0, 2)
+        seen = read_node_topology(await client.get(NODE_TOPOLOGIES, "", node))
+        assert seen.topology.mask == 0b1111111
+        assert [(zone.node, zone.cpu_m, zone.memory_bytes) for zone in seen.zones] == [
+            (0, 4000, 1 << 30), (1, 4000, None)
+        ]  # fmt: skip
+
+    with_client(kube, scenario)
+    assert told == [True, False, True]
+    kube.delete(f"{TOPOLOGIES}/{node}")

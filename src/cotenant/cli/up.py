@@ -26,6 +26,7 @@ def up(
     profile: str = "cotenant-requests",
     speed: float = 60.0,
     seed: int = 0,
+    cpu_topology: str = "",
     bare: bool = False,
 ) -> int:
     """A Kubernetes-shaped cluster on this machine: API server, controllers, simulated nodes, scheduler and extender. Ends with Ctrl-C.
@@ -50,6 +51,8 @@ def up(
         Simulated seconds a second, for pods on simulated nodes.
     seed
         Of the workload and the nodes' behaviour.
+    cpu_topology
+        What simulated nodes tell of their 32 CPUs: SOCKETSxCORESxTHREADS, such as 2x8x2. Default: nothing, so pods get no CPUs of their own.
     bare
         The API server alone.
     """
@@ -67,5 +70,6 @@ def up(
         profile=profile,
         speed=speed,
         seed=seed,
+        cpu_topology=cpu_topology,
     )
     return run(config, lambda line: print(line, flush=True))

@@ -29,12 +29,14 @@ from cotenant.policy.nodeqos import (
     memory,
     memory_pressure,
     network,
+    own_cpus,
     reclaim,
 )
 
 SECOND_US = 1_000_000
 _BURST = burst_config.BurstConfig()  # of which pods may ask for more by annotation
 _SUPPRESS_AND_GUARD = best_effort_cpu.BestEffortCpuConfig()
+_OWN_CPUS = own_cpus.OwnCpusConfig()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class PolicySettings:
     """Each policy's settings; None = off."""
 
     best_effort_cpu: best_effort_cpu.BestEffortCpuConfig | None = _SUPPRESS_AND_GUARD
+    own_cpus: own_cpus.OwnCpusConfig | None = _OWN_CPUS  # of which nothing is done where no pod was given any
     burst: burst_config.BurstConfig | None = _BURST
     interference: interference.Settings | None = None
     antagonists_leave: bool = False  # those who offend again and again
@@ -98,6 +101,14 @@ def roster(settings: PolicySettings) -> tuple[NodePolicy, ...]:
             "services use less CPU, or have been well within their objectives for a while",
             best_effort_cpu.reads,
             urgent=True,
+        ),
+        NodePolicy(
+            "own-cpus",
+            own_cpus.decide,
+            settings.own_cpus,
+            own_cpus.OwnCpusMemory(),
+            "the pod leaves, or is given other CPUs; the shared pool when nobody has CPUs of its own",
+            own_cpus.reads,
         ),
         NodePolicy(
             "interference",

@@ -56,7 +56,7 @@ class NodePod:
     phase: Phase = Phase.RUNNING
     host_application: bool = False
     addresses: tuple[str, ...] = ()  # IPs of its own; none in the host's network
-    own_cpus: tuple[int, ...] = ()  # logical CPUs given to it alone (LSE, LSR)
+    own_cpus: tuple[int, ...] = ()  # logical CPUs given to it alone
 
     @property
     def key(self) -> str:

@@ -10,7 +10,7 @@ Source: Koordinator, apis/extension/{numa_aware,node_reservation,system_qos,node
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
@@ -288,6 +288,18 @@ def pools_text(cpus: Iterable[LogicalCpu], taken: Iterable[int]) -> str:
 def allocs_text(allocs: Iterable[PodCpus]) -> str:
     """The annotation that tells which pods hold CPUs."""
     return _encoder.encode(tuple(allocs)).decode()
+
+
+def annotation_text(value: KubeletPolicy | Reservation) -> str:
+    """Any of the small ones."""
+    return _encoder.encode(value).decode()
+
+
+def said_by(obj: NodeResourceTopology) -> Mapping[str, str | None]:
+    """The annotations that an object has, of those that are used, by name."""
+    told = obj.metadata.annotations or TopologyAnnotations()
+    fields_of = zip(told.__struct_fields__, told.__struct_encode_fields__, strict=True)
+    return {name: getattr(told, attribute) for attribute, name in fields_of}
 
 
 def _number(cpu: LogicalCpu) -> int:

@@ -104,7 +104,7 @@ def laid_over(pod: NodePod, said: DeclaredPod) -> NodePod:
         annotations=annotations,
         phase=said.phase or pod.phase,
         addresses=said.addresses or pod.addresses,
-        own_cpus=_own_cpus(annotations.get(RESOURCE_STATUS)) if qos in (QoSClass.LSE, QoSClass.LSR) else (),
+        own_cpus=_own_cpus(annotations.get(RESOURCE_STATUS)) if qos is not QoSClass.BE else (),
     )
 
 

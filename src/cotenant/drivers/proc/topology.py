@@ -53,3 +53,18 @@ def _number(path: Path) -> int:
         return int(path.read_text(encoding="ascii", errors="replace"))
     except (OSError, ValueError):
         return -1
+
+
+def read_memory_bytes(sys_root: str = "/sys") -> tuple[tuple[int, int], ...]:
+    """(NUMA node, bytes of memory), ascending; () where sysfs does not say."""
+    found = []
+    for path in Path(sys_root, "devices/system/node").glob("node[0-9]*"):
+        try:
+            text = Path(path, "meminfo").read_text(encoding="ascii", errors="replace")
+        except OSError:
+            continue
+        # "Node 0 MemTotal:       16316412 kB"
+        words = next((line.split() for line in text.splitlines() if " MemTotal:" in line), [])
+        if path.name[4:].isdecimal() and len(words) == 5 and words[3].isdecimal():
+            found.append((int(path.name[4:]), int(words[3]) * 1024))
+    return tuple(sorted(found))

@@ -19,8 +19,9 @@ from dataclasses import replace
 
 import msgspec
 
+from cotenant.drivers.kube.node_topologies import NODE_TOPOLOGIES
 from cotenant.lab.world.config import WorldConfig
-from cotenant.local.apiserver.contract import MERGE, ApiError, Manifest, Target, WriteOptions
+from cotenant.local.apiserver.contract import MERGE, ApiError, Manifest, Resource, Target, WriteOptions
 from cotenant.local.controllers.actions import LEASES, NODES, PODS
 from cotenant.local.controllers.informer import Informers
 from cotenant.local.controllers.views import Node, Pod
@@ -29,6 +30,7 @@ from cotenant.local.nodes.fleet import LEASE_NAMESPACE, Fleet, lease_manifest, n
 from cotenant.local.nodes.kubelets import Kubelets
 from cotenant.local.nodes.reporting import Reporter
 from cotenant.local.nodes.seen import Snapshot
+from cotenant.local.nodes.topologies import CpuShape, topology_manifest
 from cotenant.local.nodes.world import World
 from cotenant.model.annotations import CPU_USED, FAIL, MEMORY_USED, VIOLATION
 from cotenant.model.errors import CotenantError
@@ -55,13 +57,18 @@ class SimulatedNodes:
         speed: float = 1.0,
         reporter: Reporter | None = None,
         config: WorldConfig | None = None,
+        cpus: CpuShape | None = None,
         clock: Callable[[], float] = time.time,
         seed: int = 0,
     ) -> None:
-        """`speed`: simulated seconds a second. `config`: the laws of the world; the nodes' size is the fleet's. Raises `InvalidInput`."""
+        """`speed`: simulated seconds a second. `config`: the laws of the world; the nodes' size is the fleet's. `cpus`: what they tell of their CPUs.
+
+        Raises `InvalidInput`.
+        """
         self._informers = informers
         self._api = informers.api
         self._fleet = fleet
+        self._cpus = cpus
         self._clock = clock
         self._reporter = reporter
         config = config if config is not None else WorldConfig()
@@ -290,6 +297,24 @@ class SimulatedNodes:
         for at in range(0, len(names), ABREAST):
             some = range(at, min(at + ABREAST, len(names)))
             await self._abreast([self._register_one(i, names[i], names[i] in known) for i in some])
+        if self._cpus is not None:
+            resource = await self._served(NODE_TOPOLOGIES.group, NODE_TOPOLOGIES.name)
+            for at in range(0, len(names), ABREAST):
+                await self._abreast([self._tell_cpus(resource, name, self._cpus) for name in names[at : at + ABREAST]])
+
+    async def _served(self, group: str, kind: str) -> Resource:
+        """A custom kind, which is served a moment after it was defined."""
+        while (found := self._api.registry.by_kind(group, kind)) is None:
+            await asyncio.sleep(0.05)
+        return found
+
+    async def _tell_cpus(self, resource: Resource, name: str, cpus: CpuShape) -> None:
+        obj = topology_manifest(name, self._uids.get(name, ""), cpus, self._fleet.shape.memory_bytes)
+        try:
+            await self._api.create(Target(resource), obj, self._options)
+        except ApiError as error:
+            if error.code != 409:
+                raise
 
     async def _register_one(self, index: int, name: str, is_known: bool) -> None:
         now = self._clock()

@@ -149,8 +149,9 @@ def exclusive_cpus(state: NodeState) -> tuple[int, ...]:
 
 
 def lent_cpus(state: NodeState) -> tuple[int, ...]:
-    """CPUs of LSR pods, which are lent while idle."""
-    return tuple(sorted({cpu for entry in state.pods if entry.pod.qos is QoSClass.LSR for cpu in entry.pod.own_cpus}))
+    """CPUs of LSR pods, which are lent while idle, and of others that required some."""
+    kept = (QoSClass.LSE, QoSClass.SYSTEM)
+    return tuple(sorted({cpu for entry in state.pods if entry.pod.qos not in kept for cpu in entry.pod.own_cpus}))
 
 
 def recovered_cpus(state: NodeState) -> tuple[int, ...]:

@@ -139,12 +139,13 @@ class Reports:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAccess:
-    """A Kubernetes API server: whose pods run here, whom to evict through, where NodeMetric is written."""
+    """A Kubernetes API server: whose pods run here, whom to evict through, where NodeMetric and NodeResourceTopology are written."""
 
     kubeconfig: Path | None = None  # default: as kubectl or a pod finds it
     context: str = ""
     node_metric: bool = True
     node_metric_period_s: float = 60.0
+    node_topology: bool = True  # tell this machine's CPUs in its NodeResourceTopology
 
     def __post_init__(self) -> None:
         if not 5.0 <= self.node_metric_period_s <= 3600.0:

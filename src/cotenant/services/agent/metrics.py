@@ -38,6 +38,7 @@ from cotenant.services.agent.ticking import Ticker
 
 if TYPE_CHECKING:
     from cotenant.services.agent.nodemetric import NodeMetricWriter
+    from cotenant.services.agent.topology import NodeTopologyWriter
 
 # A tick's parts take fractions of a millisecond to a second.
 _TICK_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -62,6 +63,7 @@ class View(Protocol):
     reloads: dict[str, int]
     pressure_events: dict[str, int]
     node_metric: NodeMetricWriter | None
+    node_topology: NodeTopologyWriter | None
     placing: Placing
 
     def network(self, pod: NodePod) -> tuple[int, int] | None:
@@ -172,6 +174,10 @@ def _process(view: View) -> Iterator[Metric]:
     if writer is not None:
         yield _counter("cotenant_agent_node_metrics", "Writes of this node's NodeMetric, by outcome", ("outcome",),
                        [(("written",), writer.written), (("failed",), writer.failures)])  # fmt: skip
+    topology = view.node_topology
+    if topology is not None:
+        yield _counter("cotenant_agent_node_topologies", "Writes of this node's NodeResourceTopology, by outcome", ("outcome",),
+                       [(("written",), topology.written), (("failed",), topology.failures)])  # fmt: skip
     if ticker.last is not None:
         yield _gauge("cotenant_node_gap_info", "What this machine cannot tell, and what it would take", ("what", "needs"),
                      [((gap.what, gap.needs), 1) for gap in view.gaps()])  # fmt: skip

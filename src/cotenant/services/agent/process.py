@@ -7,6 +7,7 @@
     bells       trigger or late wake-up -> engine -> keeper      when one rings
     reports     engine -> outboxes -> receivers                  every 30 s
     NodeMetric  engine -> API server                             as its spec says
+    topology    machine, pods -> API server                      every 60 s, where it differs
     http        questions, metrics, services' latency
 
 Problem: a node must stay in hand while the cluster, a receiver, the keeper or a source of pods is away for hours, and nothing may be left behind
@@ -50,6 +51,7 @@ from cotenant.services.running import cancelled
 
 if TYPE_CHECKING:  # an HTTP client comes with these: only where there is a cluster
     from cotenant.services.agent.nodemetric import NodeMetricWriter
+    from cotenant.services.agent.topology import NodeTopologyWriter
 
 END_WITHIN_S = 5.0
 STUCK_PERIODS = 10
@@ -107,6 +109,7 @@ class AgentProcess:
             [] if post is None else [Outbox(url, post, ports.clocks.monotonic) for url in config.reports.urls]
         )
         self.node_metric = self._node_metric_writer()
+        self.node_topology = self._node_topology_writer()
         self.pages = Pages(self, self.metrics.page)
         self._look = ports.news
         self._looked_s = float("-inf")  # when a bell last made the agent look
@@ -168,6 +171,8 @@ class AgentProcess:
             work |= {f"reports to {outbox.url}": outbox.run() for outbox in self.deliveries}
         if self.node_metric is not None:
             work["NodeMetric"] = self._write_node_metric(self.node_metric)
+        if self.node_topology is not None:
+            work["NodeResourceTopology"] = self._write_node_topology(self.node_topology)
         return work
 
     # ---- discovery
@@ -240,6 +245,11 @@ class AgentProcess:
             await asyncio.sleep(writer.period_s)
             await writer.write()
 
+    async def _write_node_topology(self, writer: NodeTopologyWriter) -> None:
+        while True:
+            await writer.write()
+            await asyncio.sleep(writer.period_s)
+
     async def _report(self) -> None:
         while True:
             await asyncio.sleep(self.config.reports.period_s)
@@ -300,6 +310,16 @@ class AgentProcess:
             lambda windows_us: self.agent.usage(windows_us),
             self.ports.clocks.wall,
             cluster.node_metric_period_s,
+        )
+
+    def _node_topology_writer(self) -> NodeTopologyWriter | None:
+        cluster = self.config.cluster
+        if self.ports.client is None or cluster is None or not cluster.node_topology:
+            return None
+        from cotenant.services.agent.topology import NodeTopologyWriter
+
+        return NodeTopologyWriter(
+            self.ports.client, self.node, lambda: self.pods, lambda: self.config.settings().reserved_cpus
         )
 
     def policies(self) -> PolicySettings:

@@ -179,7 +179,9 @@ class LocalCluster:
         ports = (self.endpoints.scheduler_port, self.endpoints.extender_port)
         reporter = HttpReporter([port for port in ports if port])
         self._stack.push_async_callback(reporter.close)
-        self.nodes = SimulatedNodes(self._informers, fleet, speed=config.speed, reporter=reporter, seed=config.seed)
+        self.nodes = SimulatedNodes(
+            self._informers, fleet, speed=config.speed, reporter=reporter, cpus=config.cpus(), seed=config.seed
+        )
         await self.nodes.start()
         self._stack.push_async_callback(self.nodes.stop)
         if config.workload:

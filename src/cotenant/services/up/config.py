@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from cotenant.local.nodes.fleet import Shape
+from cotenant.local.nodes.topologies import CpuShape
 from cotenant.local.workloads import script
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.compiled import Fit
@@ -29,6 +31,7 @@ class UpConfig:
     profile: str = "cotenant-requests"
     speed: float = 60.0  # simulated seconds a second
     seed: int = 0
+    cpu_topology: str = ""  # of the simulated nodes: SOCKETSxCORESxTHREADS; "" = they do not tell
 
     def __post_init__(self) -> None:
         if not 0 <= self.nodes <= MOST_NODES:
@@ -37,6 +40,8 @@ class UpConfig:
             raise InvalidInput("--port", self.port, "0 to 65535", "0 takes any free port")
         if not 0 < self.speed <= FASTEST:
             raise InvalidInput("--speed", self.speed, f"more than 0, at most {FASTEST:g} simulated seconds a second")
+        if self.cpu_topology:
+            self.cpus()
         if self.seed < 0:
             raise InvalidInput("--seed", self.seed, "0 or more")
         profiles = [each.name for each in PROFILES if each.fit is Fit.REQUESTS]  # docs/adr/0012
@@ -48,3 +53,7 @@ class UpConfig:
             raise InvalidInput("--workload", self.workload, "nodes to run it on", "say --nodes 200")
         if self.is_bare and (self.nodes or self.workload):
             raise InvalidInput("--bare", "with --nodes or --workload", "the API server alone")
+
+    def cpus(self) -> CpuShape | None:
+        """What simulated nodes tell of their CPUs."""
+        return CpuShape.parse(self.cpu_topology, Shape().cores, "--cpu-topology") if self.cpu_topology else None

@@ -64,9 +64,9 @@ def test_words_that_cannot_be_read_count_as_absent() -> None:
     assert (pod.objective_p99_us, pod.own_cpus) == (None, ())
 
 
-def test_cpus_of_its_own_belong_to_reserved_classes_only() -> None:
+def test_cpus_of_its_own_has_nobody_of_best_effort_work() -> None:
     annotations = Labels.of({RESOURCE_STATUS: '{"cpuset": "2-3,6", "numaNodeResources": []}'})
-    for qos, cpus in (("LSR", (2, 3, 6)), ("LSE", (2, 3, 6)), ("LS", ())):
+    for qos, cpus in (("LSR", (2, 3, 6)), ("LSE", (2, 3, 6)), ("LS", (2, 3, 6)), ("BE", ())):
         (pod,) = join([FOUND], [DeclaredPod("u", labels=Labels.of({QOS_CLASS: qos}), annotations=annotations)])
         assert pod.own_cpus == cpus
 

@@ -65,7 +65,9 @@ print([name for name in {HEAVY!r} if name in sys.modules])
         (replace(CONFIG, mode=Mode.OBSERVE, groups=CONFIG.groups[:1]), "none of 1 pods is best effort"),
         (replace(CONFIG, mode=Mode.OBSERVE, writable=("elsewhere",)), "outside the groups that the agent may turn"),
         (
-            replace(CONFIG, mode=Mode.OBSERVE, policies=PolicySettings(best_effort_cpu=None, burst=None)),
+            replace(
+                CONFIG, mode=Mode.OBSERVE, policies=PolicySettings(best_effort_cpu=None, own_cpus=None, burst=None)
+            ),
             "no policy is on",
         ),
     ],

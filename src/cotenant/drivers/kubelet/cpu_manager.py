@@ -1,0 +1,48 @@
+"""The kubelet's CPU manager, by its state file: its policy, and the CPUs that it has given to pods.
+
+Problem: where the kubelet's static policy gives CPUs to Guaranteed pods, nobody else must give the same. Choice: the checkpoint that the kubelet itself
+starts from, read whole. Limits: reserved CPUs are not in it (they are part of the default set); a file that cannot be read says nothing.
+
+Source: Kubernetes, pkg/kubelet/cm/cpumanager/state (cpu_manager_state, JSON).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from cotenant.model.cpulist import parse_cpus
+from cotenant.model.errors import InvalidInput
+
+STATE = Path("/var/lib/kubelet/cpu_manager_state")
+_MOST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CpuManager:
+    """`given`: CPUs by pod's UID. A policy of "" is not known."""
+
+    policy: str = ""
+    given: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+
+class _State(msgspec.Struct, frozen=True, rename="camel"):
+    policy_name: str = ""
+    entries: Mapping[str, Mapping[str, str]] = {}
+
+
+def read_cpu_manager(path: Path = STATE) -> CpuManager:
+    """What the kubelet has written down; nothing where there is no such file, or none that can be read."""
+    try:
+        with path.open("rb") as file:
+            state = msgspec.json.decode(file.read(_MOST_BYTES), type=_State)
+        given = tuple(
+            (uid, tuple(sorted({cpu for text in containers.values() for cpu in parse_cpus(text, str(path))})))
+            for uid, containers in sorted(state.entries.items())
+        )
+    except (OSError, msgspec.DecodeError, InvalidInput, RecursionError):
+        return CpuManager()
+    return CpuManager(state.policy_name, given)

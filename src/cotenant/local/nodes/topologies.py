@@ -1,0 +1,75 @@
+"""The NodeResourceTopology objects of simulated nodes: sockets, cores, threads, told as an agent would.
+
+Problem: pods get CPUs of their own only on nodes that tell theirs. Choice: one shape for the whole fleet, CPUs numbered as Linux does on most machines
+(the first threads of all cores, then the second), a NUMA node a socket with an equal part of the memory. Limits: nothing is kept for the
+kubelet; the objects are made once and never updated; a simulated pod runs as fast on its own CPUs as elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from cotenant.drivers.kube.node_topologies import NODE_TOPOLOGIES, ZONE_TYPE, topology_text
+from cotenant.local.apiserver.contract import Manifest
+from cotenant.model.counters import LogicalCpu
+from cotenant.model.cpu_topology_told import CPU_TOPOLOGY
+from cotenant.model.errors import InvalidInput
+
+_TEXT = re.compile(r"([1-9][0-9]{0,2})x([1-9][0-9]{0,3})x([1-9])")
+
+
+@dataclass(frozen=True, slots=True)
+class CpuShape:
+    """Sockets, cores a socket, threads a core."""
+
+    sockets: int
+    cores: int
+    threads: int
+
+    @classmethod
+    def parse(cls, text: str, cpus: int, field: str) -> CpuShape:
+        """From "2x8x2". Raises `InvalidInput` unless it comes to `cpus`."""
+        found = _TEXT.fullmatch(text)
+        expected = f"SOCKETSxCORESxTHREADS that come to {cpus} CPUs, such as 2x{max(1, cpus // 4)}x2"
+        if found is None:
+            raise InvalidInput(field, text, expected)
+        shape = cls(*(int(part) for part in found.groups()))
+        if shape.sockets * shape.cores * shape.threads != cpus:
+            raise InvalidInput(field, text, expected)
+        return shape
+
+    def cpus(self) -> tuple[LogicalCpu, ...]:
+        """All of them."""
+        every = self.sockets * self.cores
+        return tuple(
+            LogicalCpu(thread * every + core, core, core // self.cores, core // self.cores)
+            for thread in range(self.threads)
+            for core in range(every)
+        )
+
+
+def topology_manifest(name: str, uid: str, shape: CpuShape, memory_bytes: int) -> Manifest:
+    """A node's object; it goes with the node."""
+    per_socket = shape.cores * shape.threads
+    memory = f"{memory_bytes // shape.sockets // 1024}Ki"
+    metadata: Manifest = {"name": name, "annotations": {CPU_TOPOLOGY: topology_text(shape.cpus())}}
+    if uid:
+        metadata["ownerReferences"] = [{"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}]
+    return {
+        "apiVersion": f"{NODE_TOPOLOGIES.group}/{NODE_TOPOLOGIES.version}",
+        "kind": NODE_TOPOLOGIES.name,
+        "metadata": metadata,
+        "topologyPolicies": ["None"],
+        "zones": [
+            {
+                "name": f"node-{socket}",
+                "type": ZONE_TYPE,
+                "resources": [
+                    {"name": resource, "capacity": amount, "allocatable": amount, "available": amount}
+                    for resource, amount in (("cpu", str(per_socket)), ("memory", memory))
+                ],
+            }
+            for socket in range(shape.sockets)
+        ],
+    }

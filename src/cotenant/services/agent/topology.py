@@ -1,0 +1,167 @@
+"""Writes this node's NodeResourceTopology: its CPUs, who has which, and what its NUMA nodes have.
+
+Problem: a scheduler gives CPUs only where a node tells them, and a CPU may go offline at any time. Choice: the machine is looked at each period; the object is
+made where nobody has made it, and patched when what is to be said differs from what it says: our annotations, the zones where nobody else has written any.
+What the kubelet's static policy has given is told as such, so that it is nobody else's to give. Limits: reserved CPUs are those of the agent's
+configuration; where the kind is not installed, that is told once and asked again each period.
+Source: Koordinator, koordlet's NodeResourceTopology (names of annotations; zones node-0 and so on).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from cotenant.drivers.kube.client import MERGE_PATCH, Client
+from cotenant.drivers.kube.errors import AlreadyExists, NotFound
+from cotenant.drivers.kube.node_topologies import (
+    NODE_TOPOLOGIES,
+    ZONE_TYPE,
+    KubeletPolicy,
+    PodCpus,
+    Reservation,
+    allocs_text,
+    annotation_text,
+    pools_text,
+    said_by,
+    topology_text,
+)
+from cotenant.drivers.kubelet.cpu_manager import CpuManager, read_cpu_manager
+from cotenant.drivers.proc.topology import read_memory_bytes, read_topology
+from cotenant.model.counters import LogicalCpu
+from cotenant.model.cpu_topology_told import (
+    CPU_SHARED_POOLS,
+    CPU_TOPOLOGY,
+    KUBELET_CPU_MANAGER_POLICY,
+    NODE_RESERVATION,
+    POD_CPU_ALLOCS,
+)
+from cotenant.model.cpulist import format_cpus
+from cotenant.model.errors import CotenantError
+from cotenant.model.node_pod import NodePod
+from cotenant.model.quantities import format_bytes
+
+PERIOD_S = 60.0
+_log = logging.getLogger(__name__)
+
+
+class NodeTopologyWriter:
+    """One node's object. `written` and `failures` are for metrics."""
+
+    def __init__(
+        self,
+        client: Client,
+        node: str,
+        pods: Callable[[], Sequence[NodePod]],
+        reserved: Callable[[], Sequence[int]] = tuple,
+        *,
+        cpus: Callable[[], Sequence[LogicalCpu]] = read_topology,
+        memory: Callable[[], Sequence[tuple[int, int]]] = read_memory_bytes,
+        kubelet: Callable[[], CpuManager] = read_cpu_manager,
+    ) -> None:
+        self.period_s = PERIOD_S
+        self.written = 0
+        self.failures = 0
+        self.said = ""
+        self._client = client
+        self._node = node
+        self._pods = pods
+        self._reserved = reserved
+        self._cpus = cpus
+        self._memory = memory
+        self._kubelet = kubelet
+
+    async def write(self) -> bool:
+        """Once. False where it says that already, or, counted, where the server did not take it."""
+        try:
+            cpus = tuple(self._cpus())
+            if not cpus:
+                return False
+            said = told_of(cpus, tuple(self._pods()), tuple(self._reserved()), self._kubelet())
+            changed = await self._say(said, zones(cpus, self._memory()))
+        except CotenantError as error:
+            self.failures += 1
+            if not self.said:
+                _log.warning("NodeResourceTopology %s is not written: %s", self._node, error)
+            self.said = str(error)
+            return False
+        if self.said:
+            _log.info("NodeResourceTopology %s is written again", self._node)
+        self.said = ""
+        self.written += changed
+        return changed
+
+    async def _say(self, said: Mapping[str, str | None], parts: list[dict[str, Any]]) -> bool:
+        try:
+            found = await self._client.get(NODE_TOPOLOGIES, "", self._node)
+        except NotFound:
+            body = {
+                "apiVersion": f"{NODE_TOPOLOGIES.group}/{NODE_TOPOLOGIES.version}",
+                "kind": NODE_TOPOLOGIES.name,
+                "metadata": {"name": self._node, "annotations": {key: text for key, text in said.items() if text}},
+                "topologyPolicies": ["None"],
+                "zones": parts,
+            }
+            try:
+                await self._client.create(NODE_TOPOLOGIES, "", body)
+                return True
+            except AlreadyExists:  # made by another agent at this moment
+                found = await self._client.get(NODE_TOPOLOGIES, "", self._node)
+        patch: dict[str, Any] = {}
+        stands = said_by(found)
+        if any(stands.get(key) != text for key, text in said.items()):
+            patch["metadata"] = {"annotations": dict(said)}
+        if not found.zones:
+            patch["zones"] = parts
+        if patch:
+            await self._client.patch(NODE_TOPOLOGIES, "", self._node, patch, content_type=MERGE_PATCH)
+        return bool(patch)
+
+
+def told_of(
+    cpus: Sequence[LogicalCpu], pods: Sequence[NodePod], reserved: Sequence[int], kubelet: CpuManager
+) -> dict[str, str | None]:
+    """What is to be said, by annotation; None = nothing, so that what was said before goes."""
+    by_uid = {pod.uid: pod for pod in pods}
+    allocs = [
+        PodCpus(
+            namespace=by_uid[uid].namespace if uid in by_uid else "",
+            name=by_uid[uid].name if uid in by_uid else "",
+            uid=uid,
+            cpuset=format_cpus(given),
+            managed_by_kubelet=True,
+        )
+        for uid, given in kubelet.given
+        if given
+    ]
+    managed = {each.uid for each in allocs}
+    allocs += [
+        PodCpus(namespace=pod.namespace, name=pod.name, uid=pod.uid, cpuset=format_cpus(pod.own_cpus))
+        for pod in sorted(pods, key=lambda each: each.key)
+        if pod.own_cpus and pod.uid not in managed
+    ]
+    taken = {cpu for pod in pods for cpu in pod.own_cpus} | {cpu for _, given in kubelet.given for cpu in given}
+    return {
+        CPU_TOPOLOGY: topology_text(cpus),
+        CPU_SHARED_POOLS: pools_text(cpus, taken | set(reserved)),
+        POD_CPU_ALLOCS: allocs_text(allocs) if allocs else None,
+        KUBELET_CPU_MANAGER_POLICY: annotation_text(KubeletPolicy(policy=kubelet.policy)) if kubelet.policy else None,
+        NODE_RESERVATION: annotation_text(Reservation(reserved_cpus=format_cpus(reserved))) if reserved else None,
+    }
+
+
+def zones(cpus: Sequence[LogicalCpu], memory: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
+    """One zone a NUMA node with CPUs."""
+    sizes = dict(memory)
+    found = []
+    for node in sorted({each.numa for each in cpus}):
+        amounts = {"cpu": str(sum(each.numa == node for each in cpus))}
+        if node in sizes:
+            amounts["memory"] = format_bytes(sizes[node])
+        resources = [
+            {"name": name, "capacity": amount, "allocatable": amount, "available": amount}
+            for name, amount in amounts.items()
+        ]
+        found.append({"name": f"node-{node}", "type": ZONE_TYPE, "resources": resources})
+    return found

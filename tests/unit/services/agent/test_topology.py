@@ -1,0 +1,71 @@
+"""What the agent tells of its machine's CPUs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.fakes.cpu_cluster import cpus
+
+from cotenant.drivers.kubelet.cpu_manager import CpuManager, read_cpu_manager
+from cotenant.drivers.proc.topology import read_memory_bytes
+from cotenant.model.cpu_topology_told import (
+    CPU_SHARED_POOLS,
+    CPU_TOPOLOGY,
+    KUBELET_CPU_MANAGER_POLICY,
+    NODE_RESERVATION,
+    POD_CPU_ALLOCS,
+)
+from cotenant.model.node_pod import NodePod
+from cotenant.services.agent.topology import told_of, zones
+
+
+def pod(name: str, *own: int) -> NodePod:
+    return NodePod(f"uid-{name}", "ns", name, f"pods/{name}", own_cpus=own)
+
+
+def test_who_has_which_cpus_is_told_and_what_is_left() -> None:
+    kubelet = CpuManager("static", (("uid-theirs", (6,)), ("uid-gone", (7,)), ("uid-none", ())))
+    said = told_of(cpus(), (pod("ours", 2, 3), pod("theirs", 6), pod("shares")), (0,), kubelet)
+    assert json.loads(said[POD_CPU_ALLOCS] or "") == [
+        {"namespace": "ns", "name": "theirs", "uid": "uid-theirs", "cpuset": "6", "managedByKubelet": True},
+        {"uid": "uid-gone", "cpuset": "7", "managedByKubelet": True},
+        {"namespace": "ns", "name": "ours", "uid": "uid-ours", "cpuset": "2-3"},
+    ]
+    assert [each["cpuset"] for each in json.loads(said[CPU_SHARED_POOLS] or "")] == ["1", "4-5"]
+    assert json.loads(said[KUBELET_CPU_MANAGER_POLICY] or "") == {"policy": "static"}
+    assert json.loads(said[NODE_RESERVATION] or "") == {"reservedCPUs": "0"}
+    assert len(json.loads(said[CPU_TOPOLOGY] or "")["detail"]) == 8
+
+
+def test_what_nobody_has_is_not_told() -> None:
+    said = told_of(cpus(), (), (), CpuManager())
+    assert {key for key, text in said.items() if text is None} == {
+        POD_CPU_ALLOCS, KUBELET_CPU_MANAGER_POLICY, NODE_RESERVATION
+    }  # fmt: skip
+
+
+def test_a_zone_a_numa_node() -> None:
+    first, second = zones(cpus(), ((0, 1 << 30),))
+    assert (first["name"], [each["name"] for each in first["resources"]]) == ("node-0", ["cpu", "memory"])
+    assert [each["allocatable"] for each in first["resources"]] == ["4", "1Gi"]
+    assert (second["name"], [each["name"] for each in second["resources"]]) == ("node-1", ["cpu"])
+
+
+def test_the_kubelets_state_file(tmp_path: Path) -> None:
+    path = tmp_path / "cpu_manager_state"
+    assert read_cpu_manager(path) == CpuManager()
+    path.write_text(json.dumps(
+        {"policyName": "static", "defaultCpuSet": "0,3-7", "entries": {"u": {"a": "1", "b": "2"}}, "checksum": 1}
+    ))  # fmt: skip
+    assert read_cpu_manager(path) == CpuManager("static", (("u", (1, 2)),))
+    path.write_text('{"policyName":"static","entries":{"u":{"a":"x"}}}')
+    assert read_cpu_manager(path) == CpuManager()
+
+
+def test_memory_of_numa_nodes(tmp_path: Path) -> None:
+    for node, text in (("node1", "Node 1 MemTotal:       2 kB\nNode 1 MemFree: 1 kB\n"), ("node0", "nonsense\n")):
+        folder = tmp_path / "devices/system/node" / node
+        folder.mkdir(parents=True)
+        (folder / "meminfo").write_text(text)
+    assert read_memory_bytes(str(tmp_path)) == ((1, 2048),)
