@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError
 
 from cotenant import __version__
-from cotenant.cli import lab, node
+from cotenant.cli import explain, lab, node
 from cotenant.cli.agent import agent
 from cotenant.cli.crds import crds
 from cotenant.cli.demo import demo
@@ -40,6 +40,7 @@ app.command(agent)
 app.command(node.app)
 app.command(crds)
 app.command(demo)
+app.command(explain.app)
 app.command(extender)
 app.command(keeper)
 app.command(scheduler)

@@ -37,11 +37,17 @@ def scheduler(
     report_token_file: Annotated[
         Path | None, Parameter(help="File with the bearer token that POST /metrics/report asks for.")
     ] = None,
+    debug_token_file: Annotated[
+        Path | None,
+        Parameter(
+            help="File with the bearer token that lets callers from elsewhere use the debug API; default: nobody."
+        ),
+    ] = None,
     log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
 ) -> int:
     """Place the pods of a Kubernetes cluster whose schedulerName is ours.
 
-    It serves /metrics, /healthz, /readyz and takes nodes' reports at POST /metrics/report. Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input.
+    It serves /metrics, /healthz, /readyz, the debug API (GET /apis/v1/__services__ lists it), and takes nodes' reports at POST /metrics/report. Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input.
     """
     from cotenant.services.scheduler import main
 
@@ -59,6 +65,7 @@ def scheduler(
             notices_per_s=notices_per_s,
             listen=listen,
             report_token_file=report_token_file,
+            debug_token_file=debug_token_file,
             log_level=log_level,
         )
     )

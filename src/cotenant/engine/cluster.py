@@ -21,6 +21,7 @@ from cotenant.engine.cluster_settings import Settings
 from cotenant.engine.events import Event
 from cotenant.engine.instructions import Instruction
 from cotenant.engine.judging import Judging
+from cotenant.engine.past import Past
 from cotenant.engine.plugins import Host
 from cotenant.engine.pod_lives import PodLives
 from cotenant.engine.podstate import Entry, State
@@ -28,6 +29,8 @@ from cotenant.engine.preemption import Budgets
 from cotenant.engine.roster import Roster
 from cotenant.engine.telling import Telling
 from cotenant.engine.turns import check_states, rank
+from cotenant.engine.why import Why
+from cotenant.engine.why_scores import Witness
 from cotenant.model.errors import Permanent
 from cotenant.model.node import Node
 from cotenant.model.observed import DisruptionBudget, NamespaceFacts, ObservedPod
@@ -55,6 +58,8 @@ class Cluster:
         self._parts = Parts(profile, rng, self.settings, self._budgets, self.roster.node_rules(), self.roster.plugins())
         self._lives = PodLives(self._parts, profile, self.settings, self._telling)
         self._judging = Judging(self._parts, self._lives, profile, self._telling)
+        self._past = Past()
+        self.why = Why(self._parts, self._lives, self._past, self._budgets, self.roster, profile, self.settings)
         self._reconsidered: dict[str, None] = {}  # uids, until the next judgement
         self._host = Host(
             self._telling.say,
@@ -173,7 +178,9 @@ class Cluster:
             self._lives.reconsider(uid, now_s)
         self._parts.seating.write()
         self._judging.round(self.settings.most_pods, now_s)
-        return self._telling.take()
+        given = self._telling.take()
+        self._past.note(given, now_s)
+        return given
 
     def next_s(self) -> float:
         """When `decide` should be called again if nothing happens before: -inf at once, inf never."""
@@ -209,6 +216,10 @@ class Cluster:
         sizes["unschedulable"] += held.count(State.BLOCKED)
         sizes["backoff"] += len(self._lives.held)
         return sizes
+
+    def observe(self, witness: Witness | None) -> None:
+        """Tell this witness of every pod that is judged from now on, one by one; None = nobody, which is how judging is fast."""
+        self._parts.witness = self._parts.placing.witness = witness
 
     def size(self) -> tuple[int, int]:
         """Nodes and pods that are known."""

@@ -20,6 +20,7 @@ from cotenant.engine.preempting import Preempting
 from cotenant.engine.preemption import Budgets
 from cotenant.engine.seating import Seating, half_of_a_node
 from cotenant.engine.told import Memory
+from cotenant.engine.why_scores import Witness
 from cotenant.model.node import Node
 from cotenant.policy.placement.profiles import Profile
 
@@ -43,6 +44,7 @@ class Parts:
         plugins: tuple[Plugin, ...] = (),
     ) -> None:
         self.plugins = plugins
+        self.witness: Witness | None = None
         self._node_rules = node_rules
         self._profile = profile
         self._rng = rng
@@ -59,4 +61,5 @@ class Parts:
         self.queue = ClusterQueue(self._settings.backoff, self._settings.flush_s)
         self.nominations = Nominations(self.seating)
         self.placing = Placing(self.seating, profile, self._rng)
+        self.placing.witness = self.witness
         self.preempting = Preempting(self.seating, self.nominations, self._budgets, profile)

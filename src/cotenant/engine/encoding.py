@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from math import inf
 
@@ -329,6 +330,11 @@ class Encoder:
         return self._use_shape(shape)
 
     @property
+    def pod_rows(self) -> int:
+        """One more than the largest number that a pod has had."""
+        return len(self._pods)
+
+    @property
     def shape_rows(self) -> int:
         """Rows of shapes: in use, reclaimable, and free."""
         return len(self._row_shapes)
@@ -383,7 +389,8 @@ class Encoder:
         self._write_shape(row, shape)
         return row
 
-    def _write_shape(self, row: int, shape: Shape) -> None:
+    def _write_amounts(self, row: int, shape: Shape) -> None:
+        """What a shape requests and is expected to do."""
         arrays = self._shapes
         request = self.axis.row(shape.requests)
         request[PODS] = 1
@@ -402,6 +409,10 @@ class Encoder:
         arrays.sums[one] = contribution(
             arrays.request[one], arrays.params[one], self._half_node_cores, self._pressure_factor
         )
+
+    def _write_shape(self, row: int, shape: Shape) -> None:
+        arrays = self._shapes
+        self._write_amounts(row, shape)
         arrays.tenant[row] = self.tenants.setdefault(shape.tenant, len(self.tenants))
         arrays.group[row] = self._group(shape.group) if shape.group else -1
         arrays.group_limit[row] = shape.group_limit
@@ -423,6 +434,32 @@ class Encoder:
             self._shape_preferred[row] = np.array(bits, dtype=np.int64), np.array(weights, dtype=np.int64)
         if self._overflowing:
             self._demand(row, _Tolerates(shape.tolerations))
+
+    # ---- questions
+
+    def with_guest(self, number: int, shape: Shape) -> tuple[Encoder, int]:
+        """An encoder that reads as this one does and has one pod more, and its number; the columns that seats change are copies. This one stays as it is.
+
+        `shape` may differ from that of pod `number` in its requests and estimate. The other may be read, and pods may be added to its arrays by a ledger.
+        """
+        k = self.shape_of(number)
+        made = copy(self)
+        made.axis = self.axis.extended(shape.requests.names())
+        nodes, shapes = self.nodes(), self.shapes()
+        made._nodes = nodes._replace(
+            capacity=wider(nodes.capacity, len(made.axis)),
+            requested=wider(nodes.requested, len(made.axis)),
+            sums=nodes.sums.copy(),
+            group_count=nodes.group_count.copy(),
+        )
+        one_more = ShapeArrays._make(np.concatenate([column, column[k : k + 1]]) for column in shapes)
+        made._shapes = one_more._replace(request=wider(one_more.request, len(made.axis)))
+        made._row_shapes = [*self._row_shapes, shape]
+        made._shape_preferred = [*self._shape_preferred, self._shape_preferred[k]]
+        made._pods = [*self._pods, ("", len(self._row_shapes))]
+        if shape != self.shape(k):
+            made._write_amounts(len(self._row_shapes), shape)
+        return made, len(self._pods)
 
     # ---- scores
 

@@ -53,6 +53,7 @@ class Preempt:
     node: str
     victims: tuple[Victim, ...]
     breaks_budgets: int = 0  # victims beyond what their disruption budgets allow
+    rule: str = "lower priority"  # by which these are the ones to go
 
 
 @dataclass(frozen=True, slots=True)

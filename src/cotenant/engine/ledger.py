@@ -39,6 +39,15 @@ class Ledger:
         weight[: len(before.weight)] = before.weight
         self.tenants = TenantArrays(allocated, weight)
 
+    def copy(self, nodes: NodeArrays, shapes: ShapeArrays) -> Ledger:
+        """A ledger of its own with these residents, over arrays that are copies of this one's."""
+        made = Ledger(nodes, shapes, 0, 0)
+        made.tenants = TenantArrays(self.tenants.allocated.copy(), self.tenants.weight.copy())
+        if made.tenants.allocated.shape[1] != nodes.capacity.shape[1]:
+            made.adopt(nodes, shapes, len(made.tenants.weight))
+        made.row, made.shape, made._added = self.row.copy(), self.shape, self._added
+        return made
+
     def note_placed(self, pods: Int, rows: Int, shapes: Int) -> None:
         """Remember pods whose requests and sums a compiled placement has already added to `nodes`."""
         self._grow(pods)

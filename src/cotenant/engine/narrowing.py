@@ -61,6 +61,9 @@ class Narrowing:
         self._stopping: set[int] = set()
         self._kinds: Int = np.full(64, -1, dtype=np.int64)  # by number: the kind's index
         self._expected: tuple[tuple[int, int], ...] = ()
+        self._supposed: tuple[int, int, tuple[NodeRules, ...]] | None = (
+            None  # number, the guest that stands for it, who has something for that
+        )
 
     # ---- what happened
 
@@ -199,6 +202,38 @@ class Narrowing:
             return beside if len(without) == 0 else without
         return beside & without
 
+    @contextmanager
+    def without(self, number: int) -> Iterator[None]:
+        """Within, a seated pod counts nowhere, for a question about it; its claims keep what they hold. Afterwards everything is as it was."""
+        row = self._seats.get(number)
+        if row is None:
+            yield
+            return
+        kind, keepers, stopping = self._pods[number][0], self._needing.get(number, ()), number in self._stopping
+        self.census.seat(kind, row, -1, stopping)
+        for each in keepers:
+            each.leave(number)
+        try:
+            yield
+        finally:
+            for each in keepers:
+                each.seat(number, row)
+            self.census.seat(kind, row, 1, stopping)
+
+    @contextmanager
+    def supposing(self, number: int, pod: Pod, demands: Demands) -> Iterator[None]:
+        """Within, keepers are asked about the pod as if it were `pod`, a pod of its kind; nothing of that is kept."""
+        guest = self.encoder.pod_rows  # beyond every number that a pod has
+        needing: list[NodeRules] = []
+        try:
+            needing.extend(each for each in self.node_rules if each.watch(guest, pod, demands, NO_HOLDINGS))
+            self._supposed = number, guest, tuple(needing)
+            yield
+        finally:
+            self._supposed = None
+            for each in needing:
+                each.forget(guest)
+
     def choices(self, number: int, row: int) -> tuple[VolumeChoice, ...]:
         """Which volume each claim that is not bound yet takes on a row; what must be bound before the pod is."""
         return self.volumes.choices(number, row)
@@ -269,6 +304,10 @@ class Narrowing:
         """The kind of a watched pod."""
         return self._pods[number][0]
 
+    def shape_of(self, number: int) -> int:
+        """The shape's row of a watched pod."""
+        return self._pods[number][1]
+
     def row_of(self, number: int) -> int:
         """Where a pod sits, -1 = nowhere."""
         return self._seats.get(number, -1)
@@ -315,8 +354,15 @@ class Narrowing:
                 anti = antiaffinity_pods.count_rule(over, count.rows(size))
                 left = antiaffinity_pods.mask(anti, every)
                 yield Rule("InterPodAffinity", antiaffinity_pods.REASON_RESIDENTS, left, True)
-        for each in self._needing.get(number, ()):
-            yield from each.rules(number)
+        for each, known_as in self._keepers(number):
+            yield from each.rules(known_as)
+
+    def _keepers(self, number: int) -> Iterator[tuple[NodeRules, int]]:
+        """Who has something for the pod, and by which number they know it."""
+        if self._supposed is not None and self._supposed[0] == number:
+            yield from ((each, self._supposed[1]) for each in self._supposed[2])
+        else:
+            yield from ((each, number) for each in self._needing.get(number, ()))
 
     def selects_itself(self, kind: Kind) -> bool:
         """Whether a kind's required affinity terms all select pods of the kind, so that one may start the group."""
@@ -374,8 +420,8 @@ class Narrowing:
         if asked:
             worth = preference.POD_AFFINITY_WEIGHT * affinity_pods.score(total)
             parts.append(preference.Part("pod affinity", worth))
-        for each in self._needing.get(number, ()):
-            parts += each.wishes(number, rows)
+        for each, known_as in self._keepers(number):
+            parts += each.wishes(known_as, rows)
         return tuple(parts)
 
     def _company(self, kind: Kind, rules: PodRules, rows: Int) -> tuple[Int, bool]:

@@ -84,6 +84,11 @@ class Nominations:
         nomination = self._of.get(uid)
         return nomination.node if nomination is not None else ""
 
+    def victims_of(self, uid: str) -> frozenset[str]:
+        """UIDs of those that the pod waits for."""
+        nomination = self._of.get(uid)
+        return frozenset(nomination.victims) if nomination is not None else frozenset()
+
     def victim_gone(self, uid: str) -> tuple[str, ...]:
         """A pod is gone; those whose last victim it was."""
         ready = []

@@ -19,6 +19,7 @@ from cotenant.engine.podstate import Entry
 from cotenant.engine.rejections import Rejector
 from cotenant.engine.seating import Seating
 from cotenant.engine.told import Account, blank, helped, place_told
+from cotenant.engine.why_scores import Seen, Witness
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.decision import Candidate, DecisionRecord
 from cotenant.model.errors import Permanent
@@ -65,6 +66,7 @@ class Placing:
         self._knobs = profile.knobs.array()
         self._cursor = np.zeros(1, dtype=np.int64)  # where node sampling goes on
         self._rejector = Rejector(seating.encoder, seating.narrowing, profile)
+        self.witness: Witness | None = None  # told of every pod, which are then judged one by one
         self._calls = 0  # of `place`; nothing is seen between one and the verdicts that follow it
 
     def place(self, pods: Sequence[Entry], now_s: float, only: Mask = EVERYWHERE) -> list[Judgement]:
@@ -80,6 +82,9 @@ class Placing:
 
         def run(positions: Int, allowed: Mask) -> Int:
             left = _both(allowed, only)
+            if self.witness is not None and len(positions) > 1:
+                return np.concatenate([run(positions[i : i + 1], allowed) for i in range(len(positions))])
+            self._witnessed(pods[int(positions[0])], left, now_s)
             account = self._judge(shapes[positions], left, now_s)
             count = int(left.sum()) if len(left) else -1
             for at, (position, row) in enumerate(zip(positions.tolist(), account.rows.tolist(), strict=True)):
@@ -88,14 +93,40 @@ class Placing:
 
         def preferring(position: int, allowed: Mask, wishes: Callable[[Int], Float]) -> int:
             left = _both(allowed, only)
+            self._witnessed(pods[position], left, now_s)
             account = self._judge_with_wishes(int(shapes[position]), left, wishes, now_s)
             found[position] = Judgement(int(account.rows[0]), account, 0, int(left.sum()) if len(left) else -1)
             return int(account.rows[0])
 
         rows = seating.narrowing.place(numbers, run, preferring)
+        if self.witness is not None:
+            nowhere = np.zeros(len(seating.names), dtype=np.bool_)
+            for entry, judgement in zip(pods, found, strict=True):
+                if judgement is _CLOSED:
+                    self._witnessed(entry, nowhere, now_s)
         placed = rows >= 0
         seating.ledger.note_placed(numbers[placed], rows[placed], shapes[placed])
         return found
+
+    def _witnessed(self, entry: Entry, allowed: Mask, now_s: float) -> None:
+        if self.witness is None:
+            return
+        seating, number = self._seating, entry.number
+        narrowing = seating.narrowing
+        self.witness.judging(
+            Seen(
+                pod=entry.seen.pod.key,
+                shape=entry.shape,
+                number=number,
+                nodes=seating.ledger.nodes,
+                shapes=seating.ledger.shapes,
+                names=seating.names,
+                allowed=allowed,
+                at_s=now_s,
+                wishes=lambda rows: narrowing.wishes(number, rows) if narrowing.prefers(number) else (),
+                check=lambda: self._rejector.check(entry.shape, number),
+            )
+        )
 
     def _judge_with_wishes(self, k: int, allowed: Mask, wishes: Callable[[Int], Float], now_s: float) -> Account:
         """As `preference.choose_preferring`, committed, with the account."""
@@ -182,7 +213,9 @@ class Placing:
             if narrowed:
                 found.append(
                     Rejection(
-                        "Narrowing", "node(s) did not suit the pod's rules on other pods, or its claims", narrowed
+                        "Narrowing",
+                        "node(s) did not suit the pod's rules on other pods, its claims, or what it needs of a node",
+                        narrowed,
                     )
                 )
         for verdict, plugin in _PLUGINS.items():

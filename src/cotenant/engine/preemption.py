@@ -120,12 +120,14 @@ def preempt(
     priorities: Int,
     started_s: Float,
     budgets: Budgets,
+    guest: int = -1,
 ) -> Preemption:
     """Whom to evict for the pod `number` of this priority, and where.
 
     `priorities[P]` and `started_s[P]` (Unix seconds, NaN = not started) are by pod number and cover every resident.
+    With a `guest` (engine/supposing.py) the encoder and ledger are asked about that one, and the narrowing about `number`.
     """
-    shape = encoder.shape_of(number)
+    shape = encoder.shape_of(number if guest < 0 else guest)
     seated = np.flatnonzero(ledger.row >= 0)
     lower = seated[priorities[seated] < priority]
     group, covered, bears = budgets.covering(encoder, narrowing, lower)
@@ -136,7 +138,7 @@ def preempt(
             helpable &= rule.left
     columns = (
         *_resource_columns(encoder, ledger, profile, shape, lower),
-        *_rule_columns(narrowing, number, shape, lower, candidates.row),
+        *_rule_columns(narrowing, number, narrowing.shape_of(number), lower, candidates.row),
     )
     return find_victims(narrowing.regions.here(), helpable, columns, candidates)
 

@@ -65,7 +65,7 @@ class Explanation:
         return no_node_line(self.nodes, self.rejections)
 
 
-class _Check(NamedTuple):
+class Check(NamedTuple):
     """One filter's answer."""
 
     plugin: str
@@ -74,6 +74,44 @@ class _Check(NamedTuple):
     resource: str = ""
     missing: Int | None = None  # [N] how much of the resource, where it fails
     figures: Callable[[Mask], str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Every filter's answer for one pod: rows with a node, the answers in kube-scheduler's order, and how many refuse each row."""
+
+    here: Mask  # [N]
+    checks: tuple[Check, ...]
+    misses: Int  # [N]
+
+    def explanation(self) -> Explanation:
+        """The counts, a node under the first filter that refuses it, and the nearest miss."""
+        found: dict[tuple[str, str], int] = {}
+        for check, refused in self.counted():
+            times = int(refused.sum())
+            if times:
+                found[check.plugin, check.reason] = found.get((check.plugin, check.reason), 0) + times
+        rejections = tuple(Rejection(name, reason, times) for (name, reason), times in found.items())
+        nearest = self.nearest()
+        return Explanation(int(self.here.sum()), rejections, nearest[0] if nearest else None)
+
+    def counted(self) -> Iterator[tuple[Check, Mask]]:
+        """Each answer with the rows that count under it."""
+        left, i = self.here, 0
+        while i < len(self.checks):
+            end = i + 1
+            while end < len(self.checks) and self.checks[end].plugin == self.checks[i].plugin == FIT:
+                end += 1  # a node that lacks two resources is counted under both
+            passing = left
+            for check in self.checks[i:end]:
+                yield check, left & check.fails
+                passing = passing & ~check.fails
+            left, i = passing, end
+
+    def nearest(self) -> tuple[NearestMiss, ...]:
+        """What alone keeps nodes from fitting."""
+        near = self.here & (self.misses == 1)
+        return near_misses(self.checks, near) if near.any() else ()
 
 
 class Rejector:
@@ -94,67 +132,54 @@ class Rejector:
             return self.explain_shape(self._encoder.shape_of(number))
         k = self._encoder.shape_of(number)
         if state is None or number in narrowing.volumes or narrowing.needed_by(number):
-            return self._explain(k, number)
+            return self.check(k, number).explanation()
         kind = narrowing.kind_of(number) if narrowing.is_narrowed(number) else None  # else its labels do not matter
         if state != self._state:
             self._known.clear()
             self._state = state
         known = self._known.get((kind, k))
         if known is None:
-            known = self._known[kind, k] = self._explain(k, number)
+            known = self._known[kind, k] = self.check(k, number).explanation()
         return known
 
     def explain_shape(self, k: int, rows: Int | None = None) -> Explanation:
         """Why nodes (those of `rows`, or all) refuse pods of a shape, by what is row-local."""
-        return self._explain(k, -1, rows)
+        return self.check(k, -1, rows).explanation()
 
-    def _explain(self, k: int, number: int, rows: Int | None = None) -> Explanation:
-        encoder = self._encoder
-        here = np.zeros(len(encoder.nodes().ready), dtype=np.bool_)
-        here[list(encoder.node_rows.values()) if rows is None else rows] = True
-        found: dict[tuple[str, str], int] = {}
-        left, misses = here.copy(), np.zeros(len(here), dtype=np.int64)
-        checks = list(self._checks(k, number))
-        i = 0
-        while i < len(checks):
-            end = i + 1
-            while end < len(checks) and checks[end].plugin == checks[i].plugin == FIT:
-                end += 1  # a node that lacks two resources is counted under both
-            passing = left
-            for check in checks[i:end]:
-                refused = int((left & check.fails).sum())
-                if refused:
-                    found[check.plugin, check.reason] = found.get((check.plugin, check.reason), 0) + refused
-                misses += check.fails
-                passing = passing & ~check.fails
-            left, i = passing, end
-        rejections = tuple(Rejection(name, reason, times) for (name, reason), times in found.items())
-        return Explanation(int(here.sum()), rejections, _nearest(checks, here & (misses == 1)))
+    def check(self, k: int, number: int, rows: Int | None = None) -> Checked:
+        """Every filter's answer on every node (those of `rows`, or all) for a watched pod as one of shape k; number -1 = by what is row-local."""
+        here = np.zeros(len(self._encoder.nodes().ready), dtype=np.bool_)
+        here[list(self._encoder.node_rows.values()) if rows is None else rows] = True
+        checks = tuple(self._checks(k, number))
+        misses = np.zeros(len(here), dtype=np.int64)
+        for each in checks:
+            misses += each.fails
+        return Checked(here, checks, misses)
 
-    def _checks(self, k: int, number: int) -> Iterator[_Check]:
+    def _checks(self, k: int, number: int) -> Iterator[Check]:
         encoder = self._encoder
         nodes, shapes = encoder.nodes(), encoder.shapes()
         every = np.arange(len(nodes.ready))
         rules = list(self._narrowing.rules(number)) if self._narrowing is not None and number >= 0 else []
-        yield _Check("NodeReady", NOT_READY, ~nodes.ready)
+        yield Check("NodeReady", NOT_READY, ~nodes.ready)
         repelled = np.zeros(len(every), dtype=np.bool_)
         for plugin, reason, where in self._repelled(k):
             repelled |= where
-            yield _Check(plugin, reason, where)
+            yield Check(plugin, reason, where)
         # past 64 taints their bits stand among the selector's: a node that repels the shape is not counted against its selector
         unwanted = ~node_affinity.mask(nodes, shapes, k, every)
         if encoder.taints_overflow:
             unwanted &= ~repelled
-        yield _Check("NodeAffinity", node_affinity.REASON, unwanted)
+        yield Check("NodeAffinity", node_affinity.REASON, unwanted)
         for rule in rules:
             if rule.plugin in _ORDER:
-                yield _Check(rule.plugin, rule.reason, ~rule.left, figures=rule.figures)
+                yield Check(rule.plugin, rule.reason, ~rule.left, figures=rule.figures)
         for demand in demands(encoder.axis.names, nodes, shapes, k, self._profile):
             missing = demand.held - demand.limit
-            yield _Check(demand.plugin, demand.reason, missing > 0, demand.name, missing)
+            yield Check(demand.plugin, demand.reason, missing > 0, demand.name, missing)
         for rule in rules:
             if rule.plugin not in _ORDER:
-                yield _Check(rule.plugin, rule.reason, ~rule.left, figures=rule.figures)
+                yield Check(rule.plugin, rule.reason, ~rule.left, figures=rule.figures)
 
     def _repelled(self, k: int) -> Iterator[tuple[str, str, Mask]]:
         """Nodes by the first of their taints that keeps the shape away; nodes with equal taints are judged once."""
@@ -172,11 +197,9 @@ class Rejector:
                 yield "TaintToleration", taints.reason(taint), numbers == number
 
 
-def _nearest(checks: list[_Check], near: Mask) -> NearestMiss | None:
-    """Of the nodes that one check alone refuses: the least that a resource lacks, else the reason of most."""
-    if not near.any():
-        return None
-    by_resource: list[tuple[float, NearestMiss]] = []
+def near_misses(checks: tuple[Check, ...], near: Mask) -> tuple[NearestMiss, ...]:
+    """Of the nodes that one check alone refuses: the least that each resource lacks, most nodes first, then the other reasons likewise."""
+    by_resource: list[tuple[int, NearestMiss]] = []
     by_reason: dict[str, int] = {}
     told: dict[str, str] = {}  # figures by reason
     for check in checks:
@@ -192,7 +215,6 @@ def _nearest(checks: list[_Check], near: Mask) -> NearestMiss | None:
         least = int(check.missing[only].min())
         nodes = int((check.missing[only] == least).sum())
         by_resource.append((times, NearestMiss(nodes, check.reason, check.resource, least)))
-    if by_resource:
-        return max(by_resource, key=lambda pair: pair[0])[1]
-    reason, times = max(by_reason.items(), key=lambda pair: pair[1])
-    return NearestMiss(times, reason, figures=told.get(reason, ""))
+    by_resource.sort(key=lambda pair: -pair[0])
+    others = sorted(by_reason.items(), key=lambda pair: -pair[1])
+    return (*(miss for _, miss in by_resource), *(NearestMiss(times, reason, figures=told.get(reason, "")) for reason, times in others))

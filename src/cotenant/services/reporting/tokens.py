@@ -21,9 +21,10 @@ SHORTEST = 16  # characters; shorter ones can be guessed
 class ReportToken:
     """The token of a file. Raises `InvalidInput` where there is none at the start."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, field: str = "report token file") -> None:
         self._path = path
-        self._token = read_token(path)
+        self._field = field
+        self._token = read_token(path, field)
         self._looked_s = float("-inf")
 
     def accepts(self, authorization: bytes, now_s: float) -> bool:
@@ -31,17 +32,17 @@ class ReportToken:
         if abs(now_s - self._looked_s) >= LOOK_AGAIN_S:
             self._looked_s = now_s
             with suppress(InvalidInput):
-                self._token = read_token(self._path)
+                self._token = read_token(self._path, self._field)
         scheme, _, given = authorization.partition(b" ")
         return scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._token)
 
 
-def read_token(path: Path) -> bytes:
+def read_token(path: Path, field: str = "report token file") -> bytes:
     """The token that a file has. Raises `InvalidInput`."""
     try:
         token = path.read_bytes().strip()
     except OSError as error:
-        raise InvalidInput("report token file", str(path), "a readable file", error.strerror or "") from error
+        raise InvalidInput(field, str(path), "a readable file", error.strerror or "") from error
     if len(token) < SHORTEST or not token.isascii() or any(byte <= 32 or byte == 127 for byte in token):
-        raise InvalidInput("report token file", str(path), f"one line of at least {SHORTEST} printable characters")
+        raise InvalidInput(field, str(path), f"one line of at least {SHORTEST} printable characters")
     return token

@@ -60,5 +60,13 @@ def written(record: DecisionRecord, waited_s: float, attempts: int) -> str:
     return encoded.decode()
 
 
+def read(text: str) -> Written | None:
+    """The annotation's value; None where it is not one of ours."""
+    try:
+        return msgspec.json.decode(text, type=Written)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+
+
 def _rounded(score: float) -> float:
     return float(f"{score:.4g}")

@@ -1,12 +1,11 @@
-"""The scheduler's HTTP side: metrics, health, reports of nodes, and questions about single pods.
+"""The scheduler's HTTP side: metrics, health, reports of nodes, and the debug API.
 
     GET  /metrics        Prometheus text            POST /metrics/report  a node's report (services/reporting)
     GET  /healthz        200 while the loop turns   GET  /readyz          200 once everything has been listed
-    GET  /debug/pods/NAMESPACE/NAME                 GET  /debug/state
+    /apis/v1/..., /debug/...                        questions and switches, for callers on this machine or with a token (pages.py)
 
 Problem: it must answer while ten thousand pods are judged. Choice: plain ASGI in the scheduler's own event loop; a batch of judgements takes some
-tens of milliseconds, so an answer waits no longer. Limits: no TLS and no authentication of its own but the reports' token; meant for the
-pod network, or loopback.
+tens of milliseconds, so an answer waits no longer. Limits: no TLS; metrics and health are open to the pod network.
 """
 
 from __future__ import annotations
@@ -14,42 +13,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
-import msgspec
 import uvicorn
 
 from cotenant.services.reporting.asgi import TEXT, Answer, Receive, Scope, Send, send_answer
 from cotenant.services.reporting.endpoint import PATH as REPORT_PATH
 from cotenant.services.scheduler.metrics import Metrics
+from cotenant.services.scheduler.pages import PROTECTED
 
 Endpoint = Callable[[Scope, Receive, Send], Awaitable[None]]
 EXPOSITION = b"text/plain; version=0.0.4; charset=utf-8"
-
-
-class State(msgspec.Struct, frozen=True, rename="camel"):
-    """What `/debug/state` tells."""
-
-    identity: str
-    leading: bool
-    synced: bool
-    nodes: int
-    pods: int
-    seated: int
-    pending: dict[str, int]
-    nominated: dict[str, str]
-    binds_under_way: int
-    notices_waiting: int
-    oddities: dict[str, int]
-
-
-class Story(msgspec.Struct, frozen=True):
-    """What `/debug/pods/...` tells."""
-
-    pod: str
-    uid: str
-    node: str
-    state: str
-    told: str
-    story: tuple[str, ...]
 
 
 class Pages:
@@ -62,16 +34,14 @@ class Pages:
         *,
         healthy: Callable[[], str],
         ready: Callable[[], str],
-        state: Callable[[], State],
-        story: Callable[[str], Story | None],
+        debug: Endpoint,
     ) -> None:
-        """`healthy` and `ready` give what is wrong, empty if nothing is."""
+        """`healthy` and `ready` give what is wrong, empty if nothing is; `debug` answers what may not be asked by everybody."""
         self._metrics = metrics
         self._report = report
         self._healthy = healthy
         self._ready = ready
-        self._state = state
-        self._story = story
+        self._debug = debug
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -79,6 +49,8 @@ class Pages:
             raise ValueError(f"an HTTP endpoint was asked for {scope['type']}")
         if scope["path"] == REPORT_PATH:
             await self._report(scope, receive, send)
+        elif scope["path"].startswith(PROTECTED):
+            await self._debug(scope, receive, send)
         elif scope["method"] not in ("GET", "HEAD"):
             await send_answer(send, Answer(405, b"only GET\n", TEXT, ((b"allow", b"GET, HEAD"),)))
         else:
@@ -91,12 +63,6 @@ class Pages:
             return _verdict(self._healthy())
         if path == "/readyz":
             return _verdict(self._ready())
-        if path == "/debug/state":
-            return Answer(200, msgspec.json.encode(self._state()))
-        if path.startswith("/debug/pods/"):
-            story = self._story(path.removeprefix("/debug/pods/"))
-            if story is not None:
-                return Answer(200, msgspec.json.encode(story))
         return Answer(404, b"not found\n", TEXT)
 
 
@@ -132,6 +98,7 @@ def serve(app: Endpoint, host: str, port: int) -> Server:
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # who asks is who connects
             timeout_keep_alive=75,
             timeout_graceful_shutdown=2,
             limit_concurrency=512,

@@ -45,6 +45,7 @@ class Request:
     listen: str
     report_token_file: Path | None
     log_level: str
+    debug_token_file: Path | None = None
 
 
 def run(request: Request) -> int:
@@ -72,6 +73,7 @@ def run(request: Request) -> int:
         host=host,
         port=port,
         report_token=request.report_token_file,
+        debug_token=request.debug_token_file,
     )
     identity = new_identity()
     namespace = request.lease_namespace or access.namespace

@@ -37,11 +37,16 @@ from cotenant.services.running import cancelled
 from cotenant.services.scheduler.binding import VOLUMES_WITHIN_S, Binder
 from cotenant.services.scheduler.claiming import Claiming
 from cotenant.services.scheduler.clock import SteadyClock
+from cotenant.services.scheduler.debugging import Debugging
 from cotenant.services.scheduler.evicting import Evictor
 from cotenant.services.scheduler.feed import Feed
-from cotenant.services.scheduler.http import Pages, Server, State, Story, serve
+from cotenant.services.scheduler.http import Pages, Server, serve
 from cotenant.services.scheduler.metrics import Metrics
 from cotenant.services.scheduler.notices import Notices
+from cotenant.services.scheduler.pages import Guard, Routes
+from cotenant.services.scheduler.pages_plugins import routes as plugin_routes
+from cotenant.services.scheduler.pages_process import Process, State
+from cotenant.services.scheduler.pages_process import routes as process_routes
 from cotenant.services.scheduler.statuses import Statuses
 
 STUCK_S = 60.0  # the loop has not turned for so long: not healthy
@@ -63,6 +68,7 @@ class Options:
     host: str = "127.0.0.1"
     port: int = 10261
     report_token: Path | None = None
+    debug_token: Path | None = None  # of those who may use the debug API from elsewhere
     streaming_lists: bool = False
     seed: int = 0
 
@@ -153,14 +159,14 @@ class SchedulerProcess:
         self._working = False
         self._turned_s = time.monotonic()
         self._read_metrics()
+        self.debugging = Debugging(profile, self.cluster.observe)
         self.server: Server = serve(
             Pages(
                 self.metrics,
                 self._report,
                 healthy=self._unhealthy,
                 ready=lambda: "" if self.feed.synced else "not everything has been listed yet",
-                state=self._state,
-                story=self._story,
+                debug=self._debug_pages(),
             ),
             options.host,
             options.port,
@@ -283,11 +289,15 @@ class SchedulerProcess:
         silent_s = time.monotonic() - self._turned_s
         return f"the loop has not turned for {silent_s:.0f} s" if silent_s > STUCK_S and self._working else ""
 
+    @property
+    def _leads(self) -> bool:
+        return self._working and self.leadership.leading
+
     def _state(self) -> State:
         nodes, pods = self.cluster.size()
         return State(
             identity=self.identity,
-            leading=self._working and self.leadership.leading,
+            leading=self._leads,
             synced=self.feed.synced,
             nodes=nodes,
             pods=pods,
@@ -299,11 +309,11 @@ class SchedulerProcess:
             oddities=dict(self.cluster.counts),
         )
 
-    def _story(self, key: str) -> Story | None:
-        found = self.cluster.find(key)
-        if found is None:
-            return None
-        return Story(key, found.seen.uid, found.node, found.state.name.lower(), found.told, found.lines())
+    def _debug_pages(self) -> Routes:
+        options = self.options
+        token = ReportToken(options.debug_token, "debug token file") if options.debug_token else None
+        process = Process(self.cluster, self.debugging, options.scheduler, self.now, self._state, lambda: self._leads)
+        return Routes((*process_routes(process), *plugin_routes(self.cluster)), Guard(token, time.time))
 
     def _read_metrics(self) -> None:
         cluster, read = self.cluster, self.metrics.read

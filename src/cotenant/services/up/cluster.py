@@ -39,6 +39,7 @@ from cotenant.local.nodes.fleet import Fleet
 from cotenant.local.nodes.simulated import SimulatedNodes
 from cotenant.local.workloads.submitter import Submitter
 from cotenant.model.errors import InvalidInput
+from cotenant.services.scheduler.asking import URL_FILE
 from cotenant.services.up.children import Child, ChildSpec, free_port, stop_all
 from cotenant.services.up.config import UpConfig
 from cotenant.services.up.reporter import HttpReporter
@@ -208,6 +209,9 @@ class LocalCluster:
         for child in self.children:
             await child.start()
         self.endpoints = Endpoints(self.endpoints.url, self.endpoints.kubeconfig, scheduler, extender)
+        told = self.config.directory / URL_FILE
+        write_private(told, f"http://127.0.0.1:{scheduler}\n")
+        self._stack.callback(told.unlink, missing_ok=True)
 
     def _child(self, name: str, port: int, *more: str, before: Callable[[], Awaitable[object]] | None = None) -> Child:
         arguments = (name, "--kubeconfig", str(self.endpoints.kubeconfig), "--listen", f"127.0.0.1:{port}", *more)

@@ -12,6 +12,8 @@ import numpy as np
 from cotenant.model.arrays import CPU, MEMORY, Float, Int, NodeArrays, ShapeArrays
 from cotenant.model.compiled import inlined
 
+PLUGINS = ("NodeResourcesFit", "NodeResourcesBalancedAllocation")
+
 
 @inlined
 def kube_default_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int) -> float:
@@ -32,8 +34,14 @@ def kube_default_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int) -> f
 
 def kube_default(nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int) -> Float:
     """Plain form of `kube_default_at` over rows."""
+    return kube_default_parts(nodes, shapes, k, rows).sum(axis=1)
+
+
+def kube_default_parts(nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int) -> Float:
+    """`float64[len(rows), len(PLUGINS)]`: what each of the plugins gives."""
     capacity = nodes.capacity[rows][:, [CPU, MEMORY]]
     taken = nodes.requested[rows][:, [CPU, MEMORY]] + shapes.request[k][[CPU, MEMORY]]
     least = np.where(taken <= capacity, (capacity - taken) * 100 // capacity, 0).sum(axis=1) // 2
     fraction = np.minimum(1.0, taken / capacity)
-    return least + np.floor((1.0 - np.abs(fraction[:, 0] - fraction[:, 1]) / 2.0) * 100.0)
+    balanced = np.floor((1.0 - np.abs(fraction[:, 0] - fraction[:, 1]) / 2.0) * 100.0)
+    return np.stack([least.astype(np.float64), balanced], axis=1)

@@ -1,0 +1,131 @@
+"""Asking a running scheduler why.
+
+Problem: a person does not know the port of the scheduler that `cotenant up` started, and must be told "none runs" apart from "it says no". Choice: the scheduler is the one that is
+named, or the one beside the kubeconfig in use, or in the directory of `cotenant up`, or at the default port; the standard library's HTTP client, one
+connection a question, blocking. Limits: where two schedulers answer and none is named, neither is asked.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from cotenant.drivers.kube.errors import UNREADABLE
+from cotenant.model.answers import Concern, PodAnswer
+from cotenant.model.errors import InvalidInput, Permanent, Transient
+from cotenant.services.reporting.tokens import read_token
+
+T = TypeVar("T")
+
+DEFAULT_URL = "http://127.0.0.1:10261"
+URL_FILE = "scheduler-url"  # in the directory of `cotenant up`
+_ANSWER_S = 30.0
+_PROBE_S = 2.0
+
+
+class Gone(Permanent):
+    """The scheduler does not know what was asked about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """A scheduler at a URL."""
+
+    url: str
+    token: str = ""
+
+    def pod(self, namespace: str, name: str, supposed: Sequence[str]) -> PodAnswer:
+        """Why a pod is where it is. Raises `Gone`, `InvalidInput`, `Transient` or `Permanent`."""
+        query = [("if", each) for each in supposed]
+        return self._read(f"/debug/explain/pods/{quoted(namespace)}/{quoted(name)}", PodAnswer, query)
+
+    def concern(self, path: str) -> Concern:
+        """What a quota or a gang tells of itself. Raises as `pod` does."""
+        return self._read(path, Concern)
+
+    def _read(self, path: str, form: type[T], query: Sequence[tuple[str, str]] = ()) -> T:
+        try:
+            return msgspec.json.decode(self.get(path, query), type=form)
+        except UNREADABLE as error:
+            raise Permanent(f"{self.url} answered what this version cannot read: {error}") from error
+
+    def get(self, path: str, query: Sequence[tuple[str, str]] = (), within_s: float = _ANSWER_S) -> bytes:
+        """A page. Raises as `pod` does."""
+        status, body = self._ask(f"{path}?{urlencode(query)}" if query else path, within_s)
+        said = body.decode(errors="replace").strip()
+        if status == 200:
+            return body
+        if status == 404:
+            raise Gone(said or f"{self.url} has no such page")
+        if status == 403:
+            raise Permanent(f"{self.url}: {said}; --token-file names a file with the token")
+        if status == 400:
+            field, _, rest = said.partition(": ")
+            value, _, expected = rest.partition(": expected ")
+            raise InvalidInput(field, value, expected or said)
+        raise Permanent(f"{self.url} answered {status}: {said[:300]}")
+
+    def is_there(self) -> bool:
+        """Whether a scheduler answers."""
+        try:
+            return self._ask("/healthz", _PROBE_S)[0] in (200, 503)
+        except (Transient, InvalidInput):
+            return False
+
+    def _ask(self, target: str, within_s: float) -> tuple[int, bytes]:
+        parts = urlsplit(self.url)
+        try:
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            host, port = None, None
+        if parts.scheme not in ("http", "https") or not host:
+            raise InvalidInput("--scheduler", self.url, "a URL", f"such as {DEFAULT_URL}")
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        connection = kind(host, port, timeout=within_s)
+        try:
+            headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+            connection.request("GET", parts.path.rstrip("/") + target, headers=headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise Transient(
+                f"no scheduler answers at {self.url} ({why}): start one, name it with --scheduler, or say --kubeconfig for what "
+                "the API server has of it"
+            ) from error
+        finally:
+            connection.close()
+
+
+def find(url: str, token_file: Path | None, up: Path) -> Scheduler:
+    """The scheduler to ask; `up` is the default directory of `cotenant up`. Raises `InvalidInput` where several answer."""
+    token = read_token(token_file, "--token-file").decode() if token_file is not None else ""
+    if url:
+        return Scheduler(url.rstrip("/"), token)
+    for beside in os.environ.get("KUBECONFIG", "").split(os.pathsep):
+        found = _written(Path(beside).parent) if beside else ""
+        if found:
+            return Scheduler(found, token)
+    answering = [each for each in dict.fromkeys((_written(up), DEFAULT_URL)) if each and Scheduler(each).is_there()]
+    if len(answering) > 1:
+        raise InvalidInput("--scheduler", " and ".join(answering), "one of them", "several schedulers answer")
+    return Scheduler(answering[0] if answering else _written(up) or DEFAULT_URL, token)
+
+
+def _written(directory: Path) -> str:
+    try:
+        return (directory / URL_FILE).read_text().strip()
+    except (OSError, UnicodeError):
+        return ""
+
+
+def quoted(name: str) -> str:
+    """A name as one segment of a path."""
+    return quote(name, safe="")

@@ -1,0 +1,187 @@
+"""Routes of the scheduler's debug API, and who may ask.
+
+    GET  /apis/v1/__services__                       what is here, by method
+    GET  /apis/v1/nodes/:nodeName                    what the scheduler believes of a node
+    GET  /apis/v1/plugins/...                        what plugins believe (pages_plugins.py)
+    GET  /debug/state, /debug/pods/:namespace/:name  the process, and one pod's story
+    GET  /debug/explain/pods|quotas|gangs/...        answers for `cotenant explain`
+    GET  /debug/scores, /debug/filters               what was kept since the flags were set
+    PUT  /debug/flags/s, /debug/flags/f              top-N score tables, and failing filters, of every pod that is judged
+
+Problem: pages come and go with the plugins that are there, and a list of them that somebody keeps is wrong. Choice: a route is a value with its pattern;
+the list is made from the routes, and a request finds its route by segments. These pages tell what runs where and who is evicted, so they answer a caller on this
+machine, or one with the bearer token; everybody else gets 403 and a sentence. A caller counts as on this machine where the peer's address is loopback, nothing was
+forwarded for somebody else, and the Host is no name of elsewhere, so that a web page in a browser here cannot ask in its place. Limits: no TLS.
+Source: founding document, v0.7, section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from ipaddress import IPv6Address, ip_address
+from urllib.parse import parse_qs
+
+import msgspec
+
+from cotenant.model.errors import InvalidInput
+from cotenant.services.reporting.asgi import (
+    JSON,
+    TEXT,
+    Answer,
+    Gone,
+    Receive,
+    Refused,
+    Scope,
+    Send,
+    header,
+    read_body,
+    send_answer,
+)
+from cotenant.services.reporting.tokens import ReportToken
+
+SERVICES = "/apis/v1/__services__"
+PROTECTED = ("/apis/", "/debug/")
+_MOST_BODY_BYTES = 64
+_BODY_WITHIN_S = 5.0
+_MOST_QUERY_BYTES = 4096
+_FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via")
+_NO = "only callers on this machine, or with a bearer token that this scheduler knows (--debug-token-file), may ask"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request, as far as a page needs it."""
+
+    names: tuple[str, ...]  # what stood for the pattern's `:names`
+    query: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    body: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A pattern such as `/apis/v1/nodes/:nodeName`, and what answers."""
+
+    method: str
+    pattern: str
+    page: Callable[[Asked], Answer]
+
+    def names(self, path: Sequence[str]) -> tuple[str, ...] | None:
+        """What stands for its names in a path of these segments; None where the path is another's."""
+        own = self.pattern.split("/")
+        if len(own) != len(path):
+            return None
+        found = []
+        for segment, given in zip(own, path, strict=True):
+            if segment.startswith(":") and given:
+                found.append(given)
+            elif segment != given:
+                return None
+        return tuple(found)
+
+
+class Unknown(Exception):
+    """What was asked about is not known; the words go to the caller."""
+
+
+class Routes:
+    """The ASGI application of the pages behind the guard."""
+
+    def __init__(self, routes: Sequence[Route], guard: Guard) -> None:
+        self._routes = (*routes, Route("GET", SERVICES, self._services))
+        self._guard = guard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        try:
+            answer = await self._answer(scope, receive)
+        except Refused as refused:
+            answer = refused.answer
+        except Gone:
+            return
+        await send_answer(send, answer)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+        if not self._guard.admits(scope):
+            return said(403, _NO)
+        path = scope["path"].split("/")
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        found = [(route, names) for route in self._routes if (names := route.names(path)) is not None]
+        if not found:
+            return said(404, f"there is no such page; GET {SERVICES} lists them")
+        fitting = next(((route, names) for route, names in found if route.method == method), None)
+        if fitting is None:
+            allowed = ", ".join(sorted({route.method for route, _ in found}))
+            return said(405, f"only {allowed}", ((b"allow", allowed.encode()),))
+        route, names = fitting
+        try:
+            body = b"" if method == "GET" else await read_body(scope, receive, _MOST_BODY_BYTES, _BODY_WITHIN_S)
+            return route.page(Asked(names, _query(scope["query_string"]), body.decode()))
+        except UnicodeDecodeError:
+            return said(400, "the body is no text")
+        except InvalidInput as error:
+            return said(400, str(error))
+        except Unknown as unknown:
+            return said(404, str(unknown))
+
+    def _services(self, asked: Asked) -> Answer:
+        """The patterns of all routes by method, sorted."""
+        by_method: dict[str, list[str]] = {}
+        for route in self._routes:
+            by_method.setdefault(route.method, []).append(route.pattern)
+        value = {method: sorted(set(by_method[method])) for method in sorted(by_method)}
+        return Answer(200, msgspec.json.format(msgspec.json.encode(value), indent=4) + b"\n", JSON)
+
+
+class Guard:
+    """Who may ask."""
+
+    def __init__(self, token: ReportToken | None, clock: Callable[[], float]) -> None:
+        self._token = token
+        self._clock = clock
+
+    def admits(self, scope: Scope) -> bool:
+        """Whether the caller has the token, or is on this machine and speaks for itself."""
+        authorization = header(scope, b"authorization")
+        if authorization and self._token is not None and self._token.accepts(authorization, self._clock()):
+            return True
+        client = scope.get("client")
+        if client is None or not _is_loopback(client[0]) or any(header(scope, name) for name in _FORWARDED):
+            return False
+        return _is_of_here(header(scope, b"host").decode(errors="replace"))
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+        return found.ipv4_mapped.is_loopback
+    return found.is_loopback
+
+
+def _is_of_here(host: str) -> bool:
+    """Whether a Host header names no other machine: an address, localhost, or nothing."""
+    name = host[1 : host.find("]")] if host.startswith("[") else host.partition(":")[0]
+    if name.lower() in ("", "localhost"):
+        return True
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _query(raw: bytes) -> Mapping[str, Sequence[str]]:
+    if len(raw) > _MOST_QUERY_BYTES:
+        raise InvalidInput("query", f"{len(raw)} bytes", f"at most {_MOST_QUERY_BYTES}")
+    try:
+        return parse_qs(raw.decode(), keep_blank_values=True, max_num_fields=32, errors="strict")
+    except ValueError as error:
+        raise InvalidInput("query", str(error), "name=value pairs") from None
+
+
+def said(status: int, words: str, more: tuple[tuple[bytes, bytes], ...] = ()) -> Answer:
+    """An answer of one line."""
+    return Answer(status, f"{' '.join(words.split())}\n".encode(), TEXT, more)

@@ -1,0 +1,60 @@
+"""JSON of what the debug pages tell: frozen values with their fields in camelCase, as users of the founding API write them.
+
+Problem: the values are the engine's, and know no JSON; and NaN, NumPy's numbers and enumerations have none. Choice: one walk over dataclasses, mappings and
+sequences; a number that is not finite is null. Limits: keys of mappings stay as they are, because they are names of things.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from math import isfinite
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from cotenant.services.reporting.asgi import Answer
+
+
+def page(value: object) -> Answer:
+    """A value as an answer."""
+    return Answer(200, encode(value))
+
+
+def encode(value: object) -> bytes:
+    """A value as JSON on one line."""
+    return msgspec.json.encode(plain(value)) + b"\n"
+
+
+def plain(value: object) -> Any:
+    """The value of which JSON is made."""
+    if isinstance(value, msgspec.Struct):
+        return plain(msgspec.to_builtins(value))
+    if is_dataclass(value) and not isinstance(value, type):
+        return {_camel(each.name): plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Enum):
+        return plain(value.value)
+    if isinstance(value, bool | str | int) or value is None:
+        return value
+    if isinstance(value, float | np.floating):
+        return float(value) if isfinite(value) else None
+    if isinstance(value, np.generic | np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {_key(key): plain(each) for key, each in value.items()}
+    if isinstance(value, Set):
+        return sorted((plain(each) for each in value), key=str)
+    if isinstance(value, tuple | list):
+        return [plain(each) for each in value]
+    return str(value)
+
+
+def _key(key: object) -> str:
+    return str(key.value) if isinstance(key, Enum) else str(key)
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(each.capitalize() for each in rest)

@@ -1,0 +1,130 @@
+"""Pages of the scheduler's process: its state, pods' stories and answers, nodes, and the debug flags.
+
+Problem: what people ask of a running scheduler lies in its engine, its binder and its flags. Choice: one route a question, each a few lines that fetch a frozen
+value; unknown names are a sentence. Limits: every page is computed when it is asked for, in the scheduler's own loop (`bench/why.py` says how long that takes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from cotenant.engine.cluster import Cluster
+from cotenant.model.answers import PodAnswer, Supposed
+from cotenant.services.reporting.asgi import TEXT, Answer
+from cotenant.services.scheduler.debugging import Debugging
+from cotenant.services.scheduler.pages import Asked, Route, Unknown
+from cotenant.services.scheduler.pages_json import page
+
+MARKDOWN = b"text/markdown; charset=utf-8"
+
+
+class State(msgspec.Struct, frozen=True, rename="camel"):
+    """What `/debug/state` tells."""
+
+    identity: str
+    leading: bool
+    synced: bool
+    nodes: int
+    pods: int
+    seated: int
+    pending: dict[str, int]
+    nominated: dict[str, str]
+    binds_under_way: int
+    notices_waiting: int
+    oddities: dict[str, int]
+
+
+class Story(msgspec.Struct, frozen=True):
+    """What `/debug/pods/...` tells."""
+
+    pod: str
+    uid: str
+    node: str
+    state: str
+    told: str
+    story: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """What pages ask of the process around the engine."""
+
+    cluster: Cluster
+    debugging: Debugging
+    scheduler: str  # whose pods are ours
+    now: Callable[[], float]
+    state: Callable[[], State]
+    leads: Callable[[], bool]
+
+
+def routes(process: Process) -> tuple[Route, ...]:
+    """Everything that is about no plugin."""
+    cluster, debugging = process.cluster, process.debugging
+
+    def story(asked: Asked) -> Answer:
+        key = "/".join(asked.names)
+        found = cluster.find(key)
+        if found is None:
+            raise _unknown_pod(key, process.scheduler)
+        told = Story(key, found.seen.uid, found.node, found.state.name.lower(), found.told, found.lines())
+        return Answer(200, msgspec.json.encode(told))
+
+    def explained(asked: Asked) -> Answer:
+        key = "/".join(asked.names)
+        supposed = Supposed.parse(asked.query.get("if", ()))
+        answer = cluster.why.pod(key, process.now(), supposed)
+        if answer is None:
+            raise _unknown_pod(key, process.scheduler)
+        return Answer(200, msgspec.json.encode(_with_scores(replace(answer, leads=process.leads()), debugging)))
+
+    def node(asked: Asked) -> Answer:
+        (name,) = asked.names
+        answer = cluster.why.node(name, process.now())
+        if answer is None:
+            raise Unknown(f"node {name} is not known to this scheduler; kubectl get nodes lists those that are there")
+        return page(answer)
+
+    def scores(asked: Asked) -> Answer:
+        tables = debugging.tables(asked.query.get("pod", ("",))[0])
+        if not tables:
+            off = "" if debugging.top_scores else "; the flag is off: PUT a number of nodes to /debug/flags/s"
+            raise Unknown(f"no scores are kept{off}")
+        told = "\n\n".join(f"{each.pod}, {each.passing} nodes passed\n\n{each.markdown()}" for each in tables)
+        return Answer(200, f"{told}\n".encode(), MARKDOWN)
+
+    def filters(asked: Asked) -> Answer:
+        failures = debugging.failures(asked.query.get("pod", ("",))[0])
+        if not failures:
+            off = "" if debugging.filters else "; the flag is off: PUT true to /debug/flags/f"
+            raise Unknown(f"no failures of filters are kept{off}")
+        lines = [line for each in failures for line in (*each.lines, *([f"{each.more} more"] if each.more else []))]
+        return Answer(200, "\n".join((*lines, "")).encode(), TEXT)
+
+    return (
+        Route("GET", "/debug/state", lambda asked: Answer(200, msgspec.json.encode(process.state()))),
+        Route("GET", "/debug/pods/:namespace/:name", story),
+        Route("GET", "/debug/explain/pods/:namespace/:name", explained),
+        Route("GET", "/debug/scores", scores),
+        Route("GET", "/debug/filters", filters),
+        Route("PUT", "/debug/flags/s", lambda asked: Answer(200, debugging.set_scores(asked.body).encode(), TEXT)),
+        Route("PUT", "/debug/flags/f", lambda asked: Answer(200, debugging.set_filters(asked.body).encode(), TEXT)),
+        Route("GET", "/apis/v1/nodes/:nodeName", node),
+    )
+
+
+def _with_scores(answer: PodAnswer, debugging: Debugging) -> PodAnswer:
+    """The record with the terms of its scores, where they were kept when it was decided."""
+    record = answer.record
+    if record is None or not debugging.top_scores:
+        return answer
+    kept = next((each for each in reversed(debugging.tables(answer.pod)) if each.at_s == record.at_s), None)
+    return answer if kept is None else replace(answer, record=replace(record, candidates=kept.best))
+
+
+def _unknown_pod(key: str, scheduler: str) -> Unknown:
+    return Unknown(
+        f"pod {key} is not known to this scheduler: it does not exist, has ended, or waits for another one than {scheduler} (spec.schedulerName)"
+    )

@@ -1,0 +1,66 @@
+"""Small clusters for questions about pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cotenant.engine.cluster import Cluster
+from cotenant.engine.cluster_settings import Settings
+from cotenant.engine.instructions import Bind, Instruction
+from cotenant.engine.roster import Roster
+from cotenant.engine.why_scores import Seen, table
+from cotenant.model.decision import Candidate
+from cotenant.model.labels import HOSTNAME, Labels
+from cotenant.model.node import Node
+from cotenant.model.observed import ObservedPod
+from cotenant.model.pod import Pod
+from cotenant.model.resources import Amounts
+from cotenant.policy.placement.profiles import profile
+
+MIB = 1 << 20
+OF_OBSERVED = ("gates", "volumes", "unsupported", "preempts", "phase", "ends_s", "demands")
+
+
+def node(name: str, cpu: int = 4000, *, memory: int = 0, labels: dict[str, str] | None = None, **more: Any) -> Node:
+    """Memory in MiB; as many as milli-CPU where none is given."""
+    size = Amounts.of({"cpu": cpu, "memory": (memory or cpu) * MIB})
+    return Node(name, size, Labels.of({HOSTNAME: name, **(labels or {})}), **more)
+
+
+def pod(
+    name: str, cpu: int = 1000, *, memory: int = 0, on: str = "", created_s: float = 0.0, **more: Any
+) -> ObservedPod:
+    """Memory in MiB; as many as milli-CPU where none is given."""
+    observed = {key: more.pop(key) for key in OF_OBSERVED if key in more}
+    size = Amounts.of({"cpu": cpu, "memory": (memory or cpu) * MIB})
+    return ObservedPod(Pod(name, requests=size, **more), f"uid-{name}", "cotenant", created_s, node=on, **observed)
+
+
+def cluster(
+    *nodes: Node, profile_name: str = "least-allocated", roster: Roster | None = None, **settings: Any
+) -> Cluster:
+    made = Cluster(profile(profile_name), np.random.default_rng(1), Settings(**settings), roster)
+    for each in nodes:
+        made.node_seen(each)
+    return made
+
+
+def carry_out(c: Cluster, instructions: tuple[Instruction, ...], now_s: float) -> None:
+    """Every bind is accepted."""
+    for each in instructions:
+        if isinstance(each, Bind):
+            assert c.sending(each.uid, now_s)
+            c.bound(each.uid, now_s)
+
+
+class Watching:
+    """Keeps the ranking of every pod that is judged."""
+
+    def __init__(self, c: Cluster) -> None:
+        self._cluster = c
+        self.seen: dict[str, tuple[Candidate, ...]] = {}
+
+    def judging(self, seen: Seen) -> None:
+        self.seen[seen.pod] = table(seen, self._cluster.profile).best(1000)

@@ -1,0 +1,193 @@
+"""A question changes nothing: not a bit of any array, and not one later decision; and its answer is what a judgement then does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.fakes import rule_worlds
+from tests.fakes.questions import Watching
+
+from cotenant.engine.cluster import Cluster
+from cotenant.engine.cluster_settings import Settings
+from cotenant.engine.instructions import Bind, Instruction, Preempt
+from cotenant.engine.podstate import SEATED
+from cotenant.model.answers import Supposed
+from cotenant.model.observed import ObservedPod
+from cotenant.model.resources import Amounts
+from cotenant.policy.placement.profiles import profile
+
+PROFILES = ("kube-default", "cotenant-requests", "best-fit")
+
+
+def arrays(c: Cluster) -> dict[str, Any]:
+    """Every array that judging reads or writes, as bytes."""
+    seating = c._parts.seating
+    seating.write()
+    encoder, ledger, memory = seating.encoder, seating.ledger, seating.memory
+    found: dict[str, Any] = {
+        "axis": encoder.axis.names,
+        "free": list(encoder._free_pods),
+        "rows": dict(encoder.node_rows),
+    }
+    for name, columns in (("nodes", encoder._nodes), ("shapes", encoder._shapes), ("tenants", ledger.tenants)):
+        found |= {f"{name}.{field}": column.tobytes() for field, column in columns._asdict().items()}
+    for name in ("row", "shape", "_added"):
+        found[f"ledger.{name}"] = getattr(ledger, name).tobytes()
+    for name in ("version", "stamps", "verdicts", "scores"):
+        found[f"memory.{name}"] = getattr(memory, name).tobytes()
+    found["slots"] = memory.remembered()
+    found["priorities"] = (seating.priorities.tobytes(), seating.started_s.tobytes())
+    found["pods"] = list(encoder._pods)
+    found["changed"] = set(seating.changed)
+    found["cursor"] = c._parts.placing._cursor.tobytes()
+    found["rng"] = c._parts.placing._rng.bit_generator.state
+    return found
+
+
+def residents(c: Cluster) -> dict[str, Any]:
+    """What is counted for rules between pods, and who holds what."""
+    narrowing = c._parts.seating.narrowing
+    counted = {
+        question: (count.rows(narrowing.regions.size()).tobytes(), count.total)
+        for question, count in narrowing.census._counts.items()
+    }
+    return {
+        "counted": counted,
+        "seats": dict(narrowing._seats),
+        "stopping": set(narrowing._stopping),
+        "kinds": {key: (dict(kind.seats), dict(kind.stopping)) for key, kind in narrowing.census._kinds.items()},
+        "claims": (dict(narrowing.volumes._seats), dict(narrowing.volumes._promised)),
+    }
+
+
+class World:
+    """A cluster that random things happen to; twins of one seed see the same."""
+
+    def __init__(self, seed: int, name: str) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.c = Cluster(profile(name), np.random.default_rng(seed), Settings(most_pods=4))
+        self.pods: dict[str, ObservedPod] = {}
+        self.born = 0
+        self.now_s = 0.0
+        for i in range(5):
+            self.c.node_seen(rule_worlds.a_node(self.rng, i))
+
+    def happen(self) -> tuple[Instruction, ...]:
+        rng = self.rng
+        self.now_s += float(rng.integers(0, 15))
+        for _ in range(int(rng.integers(1, 4))):
+            self.born += 1
+            pod = rule_worlds.a_pod(rng, f"p{self.born}", 0.25, Amounts.of({"cpu": int(rng.choice([100, 400, 900]))}))
+            pod = replace(pod, priority=int(rng.choice([0, 0, 5, 9])))
+            on = f"n{int(rng.integers(5))}" if rng.random() < 0.2 else ""
+            gates = ("g",) if rng.random() < 0.05 else ()
+            seen = ObservedPod(pod, f"u{self.born}", "cotenant", self.now_s, node=on, gates=gates)
+            self.see(seen)
+        if self.pods and rng.random() < 0.4:
+            uid = sorted(self.pods)[int(rng.integers(len(self.pods)))]
+            del self.pods[uid]
+            self.c.pod_gone(uid, self.now_s)
+        if rng.random() < 0.3:
+            self.c.node_seen(rule_worlds.a_node(rng, int(rng.integers(5))))
+        given = self.c.decide(self.now_s)
+        for each in given:
+            if isinstance(each, Bind):
+                assert self.c.sending(each.uid, self.now_s)
+                if rng.random() < 0.8:
+                    self.see(replace(self.pods[each.uid], node=each.node))
+                else:
+                    self.c.bind_failed(each.uid, "no", self.now_s)
+            elif isinstance(each, Preempt):
+                for victim in each.victims:
+                    self.see(replace(self.pods[victim.uid], ends_s=self.now_s + 30.0))
+        return given
+
+    def see(self, seen: ObservedPod) -> None:
+        self.pods[seen.uid] = seen
+        self.c.pod_seen(seen, self.now_s)
+
+
+def ask_everything(world: World, rng: np.random.Generator) -> None:
+    for seen in list(world.pods.values()):
+        changes = [
+            (),
+            (f"cpu={int(rng.integers(1, 1500))}m",),
+            ("nvidia.com/gpu=1", f"priority={int(rng.integers(-5, 20))}"),
+            (f"node=n{int(rng.integers(5))}", "memory=10"),
+        ]
+        before = arrays(world.c)
+        for texts in changes:
+            answer = world.c.why.pod(seen.pod.key, world.now_s, Supposed.parse(texts))
+            assert answer is not None
+        assert arrays(world.c) == before
+
+
+@pytest.mark.slow
+@given(st.integers(0, 2**32 - 1), st.sampled_from(PROFILES))
+@settings(deadline=None, max_examples=30)
+def test_a_question_changes_no_bit_and_no_later_decision(seed: int, name: str) -> None:
+    asked, left_alone = World(seed, name), World(seed, name)
+    rng = np.random.default_rng(seed)
+    for _ in range(6):
+        assert asked.happen() == left_alone.happen()
+        ask_everything(asked, rng)
+        before = residents(asked.c)
+        ask_everything(asked, rng)
+        assert residents(asked.c) == before
+        assert arrays(asked.c) == arrays(left_alone.c)
+        asked.c.validate()
+
+
+@pytest.mark.slow
+@given(st.integers(0, 2**32 - 1), st.sampled_from(PROFILES))
+@settings(deadline=None, max_examples=30)
+def test_who_is_watched_is_placed_as_who_is_not_and_the_table_has_the_choice_first(seed: int, name: str) -> None:
+    watched, left_alone = World(seed, name), World(seed, name)
+    watching = Watching(watched.c)
+    watched.c.observe(watching)
+    for _ in range(6):
+        watching.seen.clear()
+        given = watched.happen()
+        plain = left_alone.happen()
+        assert [each for each in given if isinstance(each, Bind | Preempt)] == [
+            each for each in plain if isinstance(each, Bind | Preempt)
+        ]
+        for each in given:
+            if isinstance(each, Bind):
+                told = watching.seen[each.key]
+                chosen = next(c for c in told if c.node == each.node)
+                assert chosen.score == pytest.approx(told[0].score)
+                recorded = next(c.score for c in each.record.candidates if c.node == each.node)
+                assert chosen.score == pytest.approx(recorded, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.slow
+@given(st.integers(0, 2**32 - 1))
+@settings(deadline=None, max_examples=60)
+def test_what_would_be_with_less_is_what_is_with_less(seed: int) -> None:
+    """The nodes that a what-if says would take the pod are those that the pod's twin, which asks for that, is judged to pass."""
+    world = World(seed, "best-fit")
+    for _ in range(4):
+        world.happen()
+    rng = np.random.default_rng(seed)
+    for seen in list(world.pods.values()):
+        entry = world.c.find(seen.pod.key)
+        if entry is None or entry.state in SEATED or seen.gates or len(world.c.reserved()):
+            continue
+        cpu = int(rng.integers(0, 1200))
+        answer = world.c.why.pod(seen.pod.key, world.now_s, Supposed.parse((f"cpu={cpu}m",)))
+        assert answer is not None
+        assert answer.waiting is not None
+        twin = replace(seen.pod, name="twin", requests=seen.pod.requests.replaced(Amounts.of({"cpu": cpu})))
+        world.c.pod_seen(ObservedPod(twin, "twin", "cotenant", world.now_s), world.now_s)
+        real = world.c.why.pod(twin.key, world.now_s)
+        assert real is not None
+        assert real.waiting is not None
+        assert (answer.waiting.rejections, answer.waiting.passing) == (real.waiting.rejections, real.waiting.passing)
+        assert [each.node for each in answer.candidates] == [each.node for each in real.candidates]
+        world.c.pod_gone("twin", world.now_s)
