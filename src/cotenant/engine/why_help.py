@@ -125,7 +125,8 @@ def missing_labels(pod: Pod, node: Node) -> tuple[str, ...]:
     affinity = pod.node_affinity
     if affinity is not None and affinity.required is not None and not affinity.required.matches(node.name, node.labels):
         per_term = [_unmet(term, node) for term in affinity.required.terms]
-        lacking += min(per_term, key=len) if per_term else ["a term in its node affinity"]
+        easiest: list[str] = min(per_term, key=len) if per_term else ["a term in its node affinity"]
+        lacking += easiest
     return tuple(lacking)
 
 
