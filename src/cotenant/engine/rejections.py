@@ -217,4 +217,7 @@ def near_misses(checks: tuple[Check, ...], near: Mask) -> tuple[NearestMiss, ...
         by_resource.append((times, NearestMiss(nodes, check.reason, check.resource, least)))
     by_resource.sort(key=lambda pair: -pair[0])
     others = sorted(by_reason.items(), key=lambda pair: -pair[1])
-    return (*(miss for _, miss in by_resource), *(NearestMiss(times, reason, figures=told.get(reason, "")) for reason, times in others))
+    return (
+        *(miss for _, miss in by_resource),
+        *(NearestMiss(times, reason, figures=told.get(reason, "")) for reason, times in others),
+    )
