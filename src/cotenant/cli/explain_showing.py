@@ -128,6 +128,7 @@ def _print_waiting(waiting: Waiting) -> None:
         rows = [(f"{each.nodes:,}", each.filter, each.reason) for each in counted]
         tables.print_words((f"of {waiting.nodes:,}", "refused by", "because"), rows, right=(f"of {waiting.nodes:,}",))
     if waiting.nearest:
+        print()
         tables.print_folded(f"nearest: {'; '.join(waiting.nearest)}")
     if waiting.helps:
         print()
@@ -138,8 +139,8 @@ def _print_waiting(waiting: Waiting) -> None:
         print()
         tables.print_folded(f"evicting others: {waiting.preemption}")
     if waiting.retry is not None:
-        at = f" ({_clock(waiting.retry.at_s)})" if waiting.retry.at_s is not None else ""
-        tables.print_folded(f"tried again: {waiting.retry.words}{at}; it is {waiting.retry.standing}")
+        at = f", at {_clock(waiting.retry.at_s)} at the latest" if waiting.retry.at_s is not None else ""
+        tables.print_folded(f"tried again: {waiting.retry.words}{at} (it is {waiting.retry.standing})")
 
 
 def _print_about(verdict: NodeVerdict) -> None:

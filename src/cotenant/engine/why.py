@@ -12,6 +12,7 @@ import numpy as np
 
 from cotenant.engine.cluster_parts import Parts
 from cotenant.engine.cluster_settings import Settings
+from cotenant.engine.ledger import Ledger
 from cotenant.engine.past import Past
 from cotenant.engine.pod_lives import PodLives
 from cotenant.engine.podstate import LEGAL, SEATED, Entry, State
@@ -174,8 +175,8 @@ class Why:
             return f"it is promised {node}" + (f" and waits for {leaving} to go" if leaving else ""), ()
         if not entry.seen.preempts:
             return "its preemptionPolicy is Never: nobody is evicted for it", ()
-        priorities, ledger = self._parts.seating.priorities, view.ledger
-        seated = np.flatnonzero(ledger.row >= 0)
+        priorities = self._parts.seating.priorities
+        seated = np.flatnonzero(view.ledger.row >= 0)  # and those who are promised a node: they give way too
         if (priorities[seated] < view.pod.priority).any():
             attempt = self._attempt(view, view.pod.priority)
             if attempt.row >= 0:
@@ -196,7 +197,7 @@ class Why:
         seating = self._parts.seating
         return preempt(
             view.encoder,
-            view.ledger,
+            self._seats_beside(view, priority),
             view.narrowing,
             self._profile,
             view.number,
@@ -206,6 +207,24 @@ class Why:
             self._budgets,
             view.guest,
         )
+
+    def _seats_beside(self, view: View, priority: int) -> Ledger:
+        """The ledger as a pod of this priority sees it: promises to less important pods are no seats."""
+        row = view.ledger.row
+        promised = [
+            other.number
+            for other in self._parts.seating.reserved.values()
+            if other.seen.pod.priority < priority and row[other.number] >= 0
+        ]
+        if not promised:
+            return view.ledger
+        nodes = view.ledger.nodes
+        nodes = nodes._replace(
+            requested=nodes.requested.copy(), sums=nodes.sums.copy(), group_count=nodes.group_count.copy()
+        )
+        ledger = view.ledger.copy(nodes, view.ledger.shapes)
+        ledger.remove(np.array(promised, dtype=np.int64))
+        return ledger
 
     def _evicting(self, found: Preemption) -> str:
         seating = self._parts.seating

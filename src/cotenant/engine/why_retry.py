@@ -43,7 +43,7 @@ def retry(entry: Entry, group: Group | None, promised: bool, settings: Settings,
     flush_s = group.since_s + settings.flush_s
     if promised:
         return Retry(group.standing.value, "when those who were evicted for it are gone", flush_s)
-    return Retry(group.standing.value, f"when {_what_helps(group)}; at the latest without it", flush_s)
+    return Retry(group.standing.value, f"when {_what_helps(group)}", flush_s)
 
 
 def _what_helps(group: Group) -> str:

@@ -117,6 +117,17 @@ def test_who_was_preempted_is_remembered_with_the_rule() -> None:
     assert asked(c, "low").preemptions == answer.preemptions
 
 
+def test_who_is_promised_a_node_is_not_named_as_a_victim() -> None:
+    c = cluster(node("a"))
+    c.pod_seen(pod("low", 4000, on="a"), 0.0)
+    c.pod_seen(pod("vip", 3000, priority=5), 0.0)
+    c.decide(0.0)
+    c.pod_seen(pod("x", 3000), 0.0)
+    (wanted,) = [each for each in waiting(asked(c)).helps if each.what == "priority"]
+    assert wanted.words == "priority 6 or more (it has 0): default/low would be evicted on a"
+    c.validate()
+
+
 def test_what_if_it_asked_for_less_or_more() -> None:
     c = cluster(node("a", 1000), node("b", 600))
     c.pod_seen(pod("x", 4000, memory=100), 0.0)
