@@ -114,6 +114,8 @@ class World:
 
 def ask_everything(world: World, rng: np.random.Generator) -> None:
     for seen in list(world.pods.values()):
+        if world.c.find(seen.pod.key) is None:
+            continue  # it was ending, and no node had it
         changes = [
             (),
             (f"cpu={int(rng.integers(1, 1500))}m",),
