@@ -26,6 +26,7 @@ from cotenant.engine.plugins import Host
 from cotenant.engine.pod_lives import PodLives
 from cotenant.engine.podstate import Entry, State
 from cotenant.engine.preemption import Budgets
+from cotenant.engine.reservations import Ties
 from cotenant.engine.roster import Roster
 from cotenant.engine.telling import Telling
 from cotenant.engine.turns import check_states, rank
@@ -57,7 +58,7 @@ class Cluster:
         self._telling = Telling()
         self._parts = Parts(profile, rng, self.settings, self._budgets, self.roster.node_rules(), self.roster.plugins())
         self._lives = PodLives(self._parts, profile, self.settings, self._telling)
-        self._judging = Judging(self._parts, self._lives, profile, self._telling)
+        self._judging = Judging(self._parts, self._lives, profile, self._telling, self.roster.reservations)
         self._past = Past()
         self.why = Why(self._parts, self._lives, self._past, self._budgets, self.roster, profile, self.settings)
         self._reconsidered: dict[str, None] = {}  # uids, until the next judgement
@@ -70,6 +71,7 @@ class Cluster:
         )
         for plugin in self._parts.plugins:
             plugin.attach(self._host)
+        self.roster.reservations.tie(Ties(self._parts, self._lives, self.settings.scheduler))
 
     @property
     def counts(self) -> dict[str, int]:
@@ -180,7 +182,7 @@ class Cluster:
         self._judging.round(self.settings.most_pods, now_s)
         given = self._telling.take()
         self._past.note(given, now_s)
-        return given
+        return self.roster.reservations.worded(given, now_s)
 
     def next_s(self) -> float:
         """When `decide` should be called again if nothing happens before: -inf at once, inf never."""

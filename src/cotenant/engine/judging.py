@@ -19,6 +19,7 @@ from cotenant.engine.placing import ROW_LOCAL, Judgement
 from cotenant.engine.plugins import Refused
 from cotenant.engine.pod_lives import PodLives
 from cotenant.engine.podstate import Entry, State
+from cotenant.engine.reservations import Reservations
 from cotenant.engine.telling import Telling
 from cotenant.engine.turns import in_order, rank
 from cotenant.policy.placement.profiles import Profile
@@ -39,11 +40,14 @@ class _Refusal(NamedTuple):
 class Judging:
     """Judges one cluster's waiting pods."""
 
-    def __init__(self, parts: Parts, lives: PodLives, profile: Profile, telling: Telling) -> None:
+    def __init__(
+        self, parts: Parts, lives: PodLives, profile: Profile, telling: Telling, reservations: Reservations
+    ) -> None:
         self._parts = parts
         self._lives = lives
         self._profile = profile
         self._telling = telling
+        self._reservations = reservations
         self._woken_s = 0.0
 
     def round(self, most_pods: int, now_s: float) -> None:
@@ -100,14 +104,13 @@ class Judging:
     def _judge(self, taken: list[tuple[str, Group]], now_s: float) -> dict[int, _Refusal]:
         """Place what can be placed; the groups that were refused, each with its first pod that was."""
         refused: dict[int, _Refusal] = {}
-        for segment in self._parts.nominations.segments(
-            in_order(
-                [(self._lives.pods[uid], group) for uid, group in taken],
-                self._profile,
-                self._parts.seating.ledger.shapes,
-                now_s,
-            )
-        ):
+        pods = in_order(
+            [(self._lives.pods[uid], group) for uid, group in taken],
+            self._profile,
+            self._parts.seating.ledger.shapes,
+            now_s,
+        )
+        for segment in self._reservations.segments(self._parts.nominations.segments(pods)):
             left = [(entry, group) for entry, group in segment.pods if id(group) not in refused]
             left = self._admitted(left, refused, now_s)
             if not left:

@@ -98,20 +98,29 @@ class PodLives:
             if seen.terminating:
                 self._end(entry, now_s)
                 return
-            judged_alike = (seen.pod, seen.gates, seen.volumes, seen.unsupported, seen.preempts, seen.demands) == (
+            judged_alike = (
+                seen.pod,
+                seen.gates,
+                seen.volumes,
+                seen.unsupported,
+                seen.preempts,
+                seen.demands,
+                seen.owned_by,
+            ) == (
                 before.pod,
                 before.gates,
                 before.volumes,
                 before.unsupported,
                 before.preempts,
                 before.demands,
+                before.owned_by,
             )
             if judged_alike:
                 entry.seen = seen
                 return
             self._leave_queue(entry)
             self.drop_nomination(entry)
-        reshaped = seen.pod != before.pod or seen.demands != before.demands
+        reshaped = (seen.pod, seen.demands, seen.owned_by) != (before.pod, before.demands, before.owned_by)
         if moved and entry.state in SEATED:
             self._telling.count("bound elsewhere than decided")
             self.take_back(entry)

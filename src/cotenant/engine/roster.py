@@ -14,6 +14,7 @@ from cotenant.engine.device_rules_gate import DeviceGate
 from cotenant.engine.node_rules import NodeRules
 from cotenant.engine.plugins import Plugin
 from cotenant.engine.quotas import Quotas
+from cotenant.engine.reservations import Reservations
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +24,11 @@ class Roster:
     cpus: Cpus = field(default_factory=Cpus)
     devices: DeviceRules = field(default_factory=DeviceRules)
     quotas: Quotas = field(default_factory=Quotas)
+    reservations: Reservations = field(default_factory=Reservations)
 
     def plugins(self) -> tuple[Plugin, ...]:
         """Asked in this order before a pod is judged."""
-        return (self.quotas, self.cpus.news, DeviceGate(self.devices))
+        return (self.quotas, self.cpus.news, DeviceGate(self.devices), self.reservations)
 
     def node_rules(self) -> tuple[NodeRules, ...]:
         """Asked in this order for rows."""

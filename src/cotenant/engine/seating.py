@@ -28,6 +28,7 @@ from cotenant.model.observed import ObservedPod
 _RECLAIM_AFTER = 20_000  # pods gone
 _MOST_UNUSED = 512  # shapes that no pod has, beyond as many as have one: each may cost a bit of every node
 _MOST_CLOSING = 1024
+_NEVER_A_VICTIM = 2**62
 
 
 class Seating:
@@ -189,7 +190,8 @@ class Seating:
         if number >= len(self.by_number):
             self.by_number.extend([entry] * (number + 1 - len(self.by_number)))
         self.by_number[number] = entry
-        self.priorities[number] = entry.seen.pod.priority
+        # what stands for a reservation is nobody's victim
+        self.priorities[number] = _NEVER_A_VICTIM if entry.seen.reservation else entry.seen.pod.priority
         self.started_s[number] = entry.seen.started_s
 
     def retold(self, entry: Entry, before: ObservedPod) -> None:

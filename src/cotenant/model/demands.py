@@ -13,6 +13,7 @@ from cotenant.model.cpu_topology_spec import NumaTopologySpec, ResourceSpec, Res
 from cotenant.model.device_allocation import DeviceAllocation
 from cotenant.model.device_hints import DeviceHint, JointAllocation, PartitionWish
 from cotenant.model.gang import GangNotes
+from cotenant.model.reservation_notes import Allocated, ReservationAffinity
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Demands:
     device_hints: tuple[DeviceHint, ...] = ()
     joint_devices: JointAllocation | None = None
     partition: PartitionWish | None = None
+    reservation_affinity: ReservationAffinity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Holdings:
 
     cpus: ResourceStatus | None = None
     devices: tuple[DeviceAllocation, ...] = ()
+    reservation: Allocated | None = None  # from which it drew
 
 
 NO_DEMANDS = Demands()

@@ -60,6 +60,17 @@ class VolumeNeed:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnedBy:
+    """An object that made the pod."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ObservedPod:
     """A pod as the API server has it."""
 
@@ -77,6 +88,8 @@ class ObservedPod:
     volumes: tuple[VolumeNeed, ...] = ()
     demands: Demands = NO_DEMANDS
     holds: Holdings = NO_HOLDINGS  # what a scheduler gave it, as its annotations say
+    owned_by: tuple[OwnedBy, ...] = ()
+    reservation: str = ""  # this is no pod, it stands for the reservation of this name, and has its UID
     unsupported: tuple[
         str, ...
     ] = ()  # what of it this scheduler cannot judge: a reason on the pod, never a wrong placement

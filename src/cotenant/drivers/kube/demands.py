@@ -1,4 +1,4 @@
-"""Gangs, CPUs and devices in a pod's annotations: what it asks, and what it was given.
+"""Gangs, CPUs, devices and reservations in a pod's annotations: what it asks, and what it was given.
 
 Problem: these annotations are JSON and numbers in text, written by people and by schedulers, and one that cannot be read must neither be
 taken for none nor stop the others. Choice: each is read by the value that it becomes (model/), and what is wrong becomes a sentence about that
@@ -17,12 +17,14 @@ from math import isfinite
 from typing import TypeVar
 
 from cotenant.drivers.kube.objects import PodAnnotations
+from cotenant.drivers.kube.reservation_notes import read_affinity
 from cotenant.model import gang
 from cotenant.model.cpu_topology_spec import RESOURCE_STATUS, NumaTopologySpec, ResourceSpec, ResourceStatus
 from cotenant.model.demands import NO_DEMANDS, NO_HOLDINGS, Demands, Holdings
 from cotenant.model.device_allocation import DEVICE_ALLOCATED, format_allocations, parse_allocations
 from cotenant.model.device_hints import parse_hints, parse_joint, parse_partition_wish
 from cotenant.model.errors import InvalidInput
+from cotenant.model.reservation_notes import ALLOCATED, Allocated
 
 T = TypeVar("T")
 
@@ -40,6 +42,7 @@ def read_demands(written: PodAnnotations, wrong: list[str]) -> Demands:
         device_hints=attempt(parse_hints, written.device_allocate_hint) or (),
         joint_devices=attempt(parse_joint, written.device_joint_allocate),
         partition=attempt(parse_partition_wish, written.gpu_partition_spec),
+        reservation_affinity=attempt(read_affinity, written.reservation_affinity),
     )
     return found if found != NO_DEMANDS else NO_DEMANDS
 
@@ -50,6 +53,7 @@ def read_holdings(written: PodAnnotations, wrong: list[str]) -> Holdings:
     found = Holdings(
         cpus=attempt(ResourceStatus.parse, written.resource_status),
         devices=attempt(parse_allocations, written.device_allocated) or (),
+        reservation=attempt(Allocated.parse, written.reservation_allocated),
     )
     return found if found != NO_HOLDINGS else NO_HOLDINGS
 
@@ -61,6 +65,8 @@ def written_holdings(holds: Holdings) -> dict[str, str]:
         told[RESOURCE_STATUS] = holds.cpus.format()
     if holds.devices:
         told[DEVICE_ALLOCATED] = format_allocations(holds.devices)
+    if holds.reservation is not None:
+        told[ALLOCATED] = holds.reservation.format()
     return told
 
 

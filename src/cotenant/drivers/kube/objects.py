@@ -21,6 +21,7 @@ from cotenant.model import gang
 from cotenant.model.cpu_topology_spec import NUMA_TOPOLOGY_SPEC, RESOURCE_SPEC, RESOURCE_STATUS
 from cotenant.model.device_allocation import DEVICE_ALLOCATED
 from cotenant.model.device_hints import ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC
+from cotenant.model.reservation_notes import AFFINITY, ALLOCATED
 
 Text = str | None
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]  # what the API gives such fields
@@ -87,6 +88,8 @@ class PodAnnotations(_Object, frozen=True):
     device_joint_allocate: Text = field(default=None, name=JOINT_ALLOCATE)
     gpu_partition_spec: Text = field(default=None, name=PARTITION_SPEC)
     device_allocated: Text = field(default=None, name=DEVICE_ALLOCATED)
+    reservation_affinity: Text = field(default=None, name=AFFINITY)
+    reservation_allocated: Text = field(default=None, name=ALLOCATED)
 
 
 class PodMeta(_Object, frozen=True):
@@ -100,6 +103,7 @@ class PodMeta(_Object, frozen=True):
     deletion_timestamp: Time | None = None
     labels: Strings = None
     annotations: PodAnnotations | None = None
+    owner_references: tuple[OwnerReference, ...] | None = None
 
 
 class Expression(_Object, frozen=True):

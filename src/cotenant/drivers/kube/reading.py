@@ -34,7 +34,7 @@ from cotenant.model.labels import (
     Labels,
 )
 from cotenant.model.node import Node
-from cotenant.model.observed import DisruptionBudget, NamespaceFacts, ObservedPod, Phase, VolumeNeed
+from cotenant.model.observed import DisruptionBudget, NamespaceFacts, ObservedPod, OwnedBy, Phase, VolumeNeed
 from cotenant.model.pod import HostPort, Pod
 from cotenant.model.qos import PriorityClass, QoSClass, parse_sub_priority, qos_of_label, raw_class
 from cotenant.model.resources import NOTHING, PODS_NAME, Amounts, ContainerAmounts, pod_requests
@@ -75,6 +75,7 @@ class ObjectReader:
         self._templates: dict[bytes, _Template] = {}
         self._labels: dict[tuple[tuple[str, str], ...], Labels] = {}
         self._hints: dict[objects.PodAnnotations, Hints] = {}
+        self._owned: dict[tuple[objects.OwnerReference, ...], tuple[OwnedBy, ...]] = {}
 
     def pod(self, obj: objects.Pod) -> ObservedPod:
         """A pod. Never fails: what cannot be judged is named in `unsupported`."""
@@ -129,8 +130,12 @@ class ObjectReader:
             volumes=needs,
             demands=hints.demands,
             holds=hints.holds,
+            owned_by=self._owned_by(meta.owner_references) if meta.owner_references else (),
             unsupported=unsupported,
         )
+
+    def _owned_by(self, written: tuple[objects.OwnerReference, ...]) -> tuple[OwnedBy, ...]:
+        return self._owned.get(written) or _remember(self._owned, written, tuple(map(_owned, written)))
 
     def _label_set(self, labels: Mapping[str, str]) -> Labels:
         if not labels:
@@ -324,6 +329,10 @@ def _resized(status: objects.PodStatus) -> object:
             pending = [c for c in status.conditions or () if c.type == "PodResizePending"]
             return (status.container_statuses, status.init_container_statuses, pending)
     return None
+
+
+def _owned(written: objects.OwnerReference) -> OwnedBy:
+    return OwnedBy(written.api_version, written.kind, written.name, written.uid, bool(written.controller))
 
 
 def _unix(time: datetime | None) -> float:

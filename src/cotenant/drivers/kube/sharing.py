@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
-from cotenant.drivers.kube.objects import Pod, PodSpec, PodStatus
+from cotenant.drivers.kube.objects import OwnerReference, Pod, PodMeta, PodSpec, PodStatus
 
 REMEMBERED = 16384
 RESIZE_PENDING = "PodResizePending"
@@ -25,6 +25,7 @@ class PodSharing:
         self._encoder = msgspec.json.Encoder()
         self._specs: dict[bytes, PodSpec] = {}
         self._statuses: dict[bytes, PodStatus] = {}
+        self._owners: dict[tuple[OwnerReference, ...], tuple[OwnerReference, ...]] = {}
 
     def __call__(self, pod: Pod) -> Pod:
         """The same pod, smaller."""
@@ -33,7 +34,19 @@ class PodSharing:
             spec = self._spec(spec)
         if status is not None:
             status = self._status(status)
-        return Pod(metadata=pod.metadata, spec=spec, status=status)
+        return Pod(metadata=self._meta(pod.metadata), spec=spec, status=status)
+
+    def _meta(self, meta: PodMeta) -> PodMeta:
+        owners = meta.owner_references
+        if not owners:
+            return meta
+        known = self._owners.get(owners)
+        if known is None:
+            if len(self._owners) >= REMEMBERED:
+                self._owners.clear()
+            self._owners[owners] = owners
+            return meta
+        return _replace(meta, owner_references=known)
 
     def _spec(self, spec: PodSpec) -> PodSpec:
         key = self._encoder.encode(

@@ -18,6 +18,7 @@ from cotenant.drivers.kube.device_objects import DEVICES, read_devices
 from cotenant.drivers.kube.elastic_quotas import ELASTIC_QUOTAS, read_quota
 from cotenant.drivers.kube.node_topologies import NODE_TOPOLOGIES, read_node_topology
 from cotenant.drivers.kube.objects import Kind
+from cotenant.drivers.kube.reservations import RESERVATIONS, ReservationReader
 from cotenant.engine.roster import Roster
 from cotenant.model.errors import InvalidInput
 
@@ -64,4 +65,5 @@ def extensions(roster: Roster) -> tuple[Extension[Any, Any], ...]:
         Extension(NODE_TOPOLOGIES, read_node_topology, roster.cpus.topology_seen, roster.cpus.topology_gone),
         Extension(DEVICES, read_devices, roster.devices.seen, roster.devices.gone),
         Extension(ELASTIC_QUOTAS, read_quota, roster.quotas.quota_seen, roster.quotas.quota_gone),
+        Extension(RESERVATIONS, ReservationReader().read, roster.reservations.seen, roster.reservations.gone),
     )

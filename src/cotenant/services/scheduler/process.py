@@ -29,6 +29,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.cluster_settings import Settings
 from cotenant.engine.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Unschedulable
 from cotenant.engine.reports import Reports
+from cotenant.engine.reservation_words import Reserve
 from cotenant.model.report import NodeReport
 from cotenant.policy.placement.profiles import Profile
 from cotenant.services.reporting.endpoint import ReportEndpoint
@@ -47,6 +48,7 @@ from cotenant.services.scheduler.pages import Guard, Routes
 from cotenant.services.scheduler.pages_plugins import routes as plugin_routes
 from cotenant.services.scheduler.pages_process import Process, State
 from cotenant.services.scheduler.pages_process import routes as process_routes
+from cotenant.services.scheduler.reserving import Reserver
 from cotenant.services.scheduler.statuses import Statuses
 
 STUCK_S = 60.0  # the loop has not turned for so long: not healthy
@@ -129,6 +131,13 @@ class SchedulerProcess:
         self.notices = Notices(
             self.client, options.scheduler, identity, per_s=options.notices_per_s, monotonic=time.monotonic
         )
+        self.reserver = Reserver(
+            self.client,
+            self.cluster,
+            self.now,
+            may_write=lambda: self._working and self.leadership.leading,
+            changed=self._wake,
+        )
         self.statuses = Statuses(self.client, per_s=options.notices_per_s, monotonic=time.monotonic)
         self.feed = Feed(
             self.client,
@@ -194,6 +203,7 @@ class SchedulerProcess:
             self.server.should_exit = True
             await cancelled(background)
             self.evictor.stop()
+            self.reserver.stop()
             await self.client.close()
 
     async def _lead(self) -> None:
@@ -268,6 +278,8 @@ class SchedulerProcess:
                 self.evictor.add(each)
             elif isinstance(each, Evict):
                 self.evictor.evict(each)
+            elif isinstance(each, Reserve):
+                self.reserver.add(each)
             elif isinstance(each, ClearNomination):
                 self.notices.nomination_cleared(each)
             else:

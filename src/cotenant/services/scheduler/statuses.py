@@ -17,13 +17,17 @@ from cotenant.drivers.kube.errors import Conflict, NotFound
 from cotenant.drivers.kube.limits import TokenBucket
 from cotenant.engine.instructions import Status
 from cotenant.engine.quota_telling import QuotaStatus
+from cotenant.engine.reservation_words import DeleteReservation, ReservationStatus
 from cotenant.model.errors import CotenantError, Transient
+from cotenant.services.scheduler import reserving
 from cotenant.services.scheduler.quota_statuses import write_quota_status
 
 Writer = Callable[[Client, Any], Awaitable[None]]
 
 WRITERS: Mapping[type, Writer] = {
     QuotaStatus: write_quota_status,
+    ReservationStatus: reserving.write_status,
+    DeleteReservation: reserving.delete,
 }
 
 _log = logging.getLogger(__name__)

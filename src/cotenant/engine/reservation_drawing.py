@@ -1,0 +1,74 @@
+"""One judgement of an owner: which reservations it may draw from on which node, and their room lifted meanwhile.
+
+Problem: an owner must see its node as if the reservation were not there, in the sums and in every rule about neighbours, and afterwards all must be
+as it was. Choice: of each node's reservations the best one is chosen before; their pods leave the ledger and the narrowing for the one judgement
+and come back after it, then those drawn from shrink. A reservation of which something is left keeps its place among the node's pods, so there
+must be one place more for the owner. Limits: whether the rest fits beside the reservation is estimated by requests to choose between
+several on a node; the profile's own filters decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cotenant.engine.podstate import Entry
+from cotenant.engine.reservation_records import Record
+from cotenant.engine.seating import Seating
+from cotenant.model.arrays import PODS, NodeArrays
+from cotenant.model.reservation_notes import Allocated
+from cotenant.model.resources import ResourceAxis
+from cotenant.policy.placement.reservations.drawing import Rank, covers, rank, shortage
+
+
+@dataclass(slots=True)
+class Drawing:
+    """An owner that is judged, and the reservation on each row that it would draw from."""
+
+    entry: Entry
+    chosen: Mapping[int, Record]
+
+    def drawn_on(self, row: int) -> Allocated | None:
+        """From which it draws, now that it has this row."""
+        record = self.chosen.get(row)
+        return Allocated(record.reservation.name, record.reservation.uid) if record is not None else None
+
+    def lift(self, seating: Seating) -> None:
+        """Let the judgement not see them."""
+        entries = self._entries()
+        seating.lift(entries)
+        for entry in entries:
+            seating.narrowing.leave(entry.number)
+
+    def lay(self, seating: Seating) -> None:
+        """Put all of them back as they were."""
+        entries = self._entries()
+        seating.lay(entries)
+        for entry in entries:
+            seating.narrowing.seat(entry.number, entry.row)
+
+    def _entries(self) -> list[Entry]:
+        return [record.entry for record in self.chosen.values() if record.entry is not None]
+
+
+def candidates(entry: Entry, records: Sequence[Record], nodes: NodeArrays, axis: ResourceAxis) -> dict[int, Record]:
+    """Row -> the reservation that the pod would draw from there."""
+    request = entry.seen.pod.requests
+    best: dict[int, tuple[Rank, Record]] = {}
+    for record in records:
+        at = record.entry
+        if at is None or at.row < 0:
+            continue
+        left = record.left
+        if shortage(record.reservation, left, request):
+            continue
+        free = nodes.capacity[at.row] - nodes.requested[at.row]
+        if free[PODS] < (0 if covers(left, request) else 1):
+            continue
+        fits = all(
+            amount <= left.get(name) + int(free[axis.column(name)]) for name, amount in request if name in axis.names
+        )
+        found = rank(record.reservation, left, request, fits)
+        if at.row not in best or found < best[at.row][0]:
+            best[at.row] = (found, record)
+    return {row: record for row, (_, record) in best.items()}

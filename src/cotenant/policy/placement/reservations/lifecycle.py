@@ -1,0 +1,86 @@
+"""How far a reservation has come, and where it may go from there.
+
+Problem: time, its node, its owner and a person's `kubectl` all move a reservation, and one that has ended must never hold room again. Choice: one
+table of legal changes, and one function that says which end is due; the first that holds wins: its node is gone, its owner has it, its time is over.
+Limits: a reservation that several may draw from ends by time alone, whoever has drawn from it; upstream's Waiting is left out.
+
+Source: Koordinator, pkg/scheduler/plugins/reservation/controller (expiration, garbage collection).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cotenant.model.demands import Demands
+from cotenant.model.pod import Pod
+from cotenant.model.qos import QoSClass
+from cotenant.model.reservation import KEPT_S, READY, SCHEDULED, Condition, Phase, Reservation
+from cotenant.model.resources import FPGA, GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, GPU_SHARED, NVIDIA_GPU, RDMA
+
+LEGAL: dict[tuple[Phase, Phase], str] = {
+    (Phase.PENDING, Phase.AVAILABLE): "a node was found",
+    (Phase.PENDING, Phase.FAILED): "its time was over before a node was found",
+    (Phase.AVAILABLE, Phase.SUCCEEDED): "its owner is bound",
+    (Phase.AVAILABLE, Phase.FAILED): "its time is over, or its node is gone",
+}
+
+EXPIRED = "Expired"
+_DEVICES = frozenset({FPGA, GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, GPU_SHARED, NVIDIA_GPU, RDMA})
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The end of a reservation."""
+
+    phase: Phase
+    reason: str
+    message: str
+
+
+def ending(reservation: Reservation, now_s: float, node_is_gone: bool, bound: int) -> Ending | None:
+    """The end that is due; None while it lives. `bound` = owners that have drawn and are bound."""
+    if reservation.phase.is_final:
+        return None
+    if reservation.node and node_is_gone:
+        return Ending(Phase.FAILED, EXPIRED, f"node {reservation.node} is gone")
+    if reservation.phase is Phase.AVAILABLE and reservation.allocate_once and bound:
+        return Ending(Phase.SUCCEEDED, Phase.SUCCEEDED.value, "its owner is bound")
+    if reservation.ends_s <= now_s:
+        how = "spec.expires" if reservation.expires_s == reservation.expires_s else f"spec.ttl, {reservation.ttl_s:g} s"
+        return Ending(Phase.FAILED, EXPIRED, f"its time is over ({how})")
+    return None
+
+
+def conditions(node: str, refusal: str, end: Ending | None) -> tuple[Condition, ...]:
+    """What its status says. `refusal` is why no node was found."""
+    placed: Condition | None = None
+    if node:
+        placed = Condition(SCHEDULED, True, "Scheduled")
+    elif refusal:
+        placed = Condition(SCHEDULED, False, "Unschedulable", refusal)
+    if end is not None:
+        ready: Condition | None = Condition(READY, False, end.reason, end.message)
+    else:
+        ready = Condition(READY, True, "Available") if node else None
+    return tuple(each for each in (placed, ready) if each is not None)
+
+
+def collect_at_s(reservation: Reservation, first_seen_s: float, kept_s: float = KEPT_S) -> float:
+    """When an ended one is to be deleted. One that does not say when it ended counts from when it was first seen so."""
+    since_s = reservation.changed_s if reservation.changed_s == reservation.changed_s else first_seen_s
+    return since_s + kept_s
+
+
+def cannot_keep(pod: Pod, demands: Demands) -> tuple[str, ...]:
+    """What of a template cannot be kept room for, in sentences."""
+    wrong = []
+    devices = sorted(name for name, amount in pod.requests if name in _DEVICES and amount)
+    if devices or demands.device_hints or demands.joint_devices is not None or demands.partition is not None:
+        wrong.append(
+            f"spec.template asks for devices ({', '.join(devices) or 'by its annotations'}), which cannot be reserved yet"
+        )
+    if demands.cpus is not None or demands.numa is not None or pod.qos in (QoSClass.LSE, QoSClass.LSR):
+        wrong.append("spec.template asks for CPUs or NUMA nodes of its own, which cannot be reserved yet")
+    if not any(amount for _, amount in pod.requests):
+        wrong.append("spec.template requests nothing, so there is nothing to reserve")
+    return tuple(wrong)

@@ -1,0 +1,71 @@
+"""A reservation that keeps room elsewhere for a pod which is to be evicted.
+
+Problem: a rebalancer that evicts first and hopes after leaves services without room. Choice: reserve first: the pod's own demands as the template,
+its controller (or, where nobody made it, a pod of its name) as the owner, used once, never on the node that it is on now. Whoever moves pods
+waits for the phase Available, evicts, and the replacement lands there. Limits: labels of gangs and quotas are left out of the template, so the
+reservation is charged to no quota and is no member; the replacement is, when it comes.
+
+Source: Koordinator, the ReservationFirst mode of PodMigrationJob.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cotenant.model import quota
+from cotenant.model.affinity import NAME_FIELD, NodeAffinity, NodeSelector, NodeSelectorTerm
+from cotenant.model.demands import NO_DEMANDS
+from cotenant.model.gang import LIGHT_MATCH_POLICY, LIGHT_MIN_AVAILABLE, LIGHT_NAME, POD_GROUP
+from cotenant.model.labels import Labels, Operator, Requirement
+from cotenant.model.observed import ObservedPod
+from cotenant.model.pod import Pod
+from cotenant.model.reservation import ControllerOwner, ObjectOwner, Owner, Reservation
+
+MIGRATION_TTL_S = 300.0  # upstream's lifetime of a migration
+GANG_LABELS = frozenset({POD_GROUP, LIGHT_NAME, LIGHT_MIN_AVAILABLE, LIGHT_MATCH_POLICY})
+
+
+def reservation_for(
+    seen: ObservedPod, name: str, now_s: float, ttl_s: float = MIGRATION_TTL_S, uid: str = "", elsewhere: bool = True
+) -> Reservation:
+    """Room for whoever replaces this pod. `elsewhere`: not on its node."""
+    pod = without_labels(seen.pod, GANG_LABELS | {quota.NAME})
+    if elsewhere and seen.node:
+        pod = replace(pod, node_affinity=not_on(pod.node_affinity, seen.node))
+    return Reservation(
+        name=name,
+        uid=uid,
+        pod=replace(pod, name=name),
+        owners=(owner_like(seen),),
+        created_s=now_s,
+        scheduler=seen.scheduler,
+        ttl_s=ttl_s,
+        allocate_once=True,
+        demands=replace(seen.demands, gang=None) if seen.demands != NO_DEMANDS else NO_DEMANDS,
+    )
+
+
+def owner_like(seen: ObservedPod) -> Owner:
+    """Whoever replaces this pod: what its controller makes next, or a pod of its name."""
+    for by in seen.owned_by:
+        if by.controller:
+            return Owner(
+                controller=ControllerOwner(
+                    by.name, seen.pod.namespace, by.uid, by.kind, by.api_version, controller=True
+                )
+            )
+    return Owner(object=ObjectOwner(seen.pod.name, seen.pod.namespace))
+
+
+def not_on(affinity: NodeAffinity | None, node: str) -> NodeAffinity:
+    """The same demands, and not this node. Terms that name nodes by field keep what they ask."""
+    away = Requirement(NAME_FIELD, Operator.NOT_IN, (node,))
+    terms = affinity.required.terms if affinity is not None and affinity.required is not None else (NodeSelectorTerm(),)
+    narrowed = tuple(NodeSelectorTerm(term.expressions, (*term.fields, away)) for term in terms)
+    return NodeAffinity(NodeSelector(narrowed), affinity.preferred if affinity is not None else ())
+
+
+def without_labels(pod: Pod, names: frozenset[str]) -> Pod:
+    """The pod without these labels."""
+    kept = tuple(pair for pair in pod.labels if pair[0] not in names)
+    return pod if len(kept) == len(pod.labels.items) else replace(pod, labels=Labels(kept))

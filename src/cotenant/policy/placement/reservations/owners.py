@@ -1,0 +1,106 @@
+"""Whether a pod is one for whom room is kept.
+
+Problem: an owner is named as one object, as whatever a controller makes, or by labels, and a cluster has many of both. Choice: what is given in one
+entry must all hold, of the entries any is enough; the pod's own reservation-affinity narrows them. `keys_of` and `keys_for` give small keys of
+which owner and pod share one wherever the owner can match, so that nobody compares every pod with every reservation. Limits: labels
+select in every namespace, as upstream has it: only an object and a controller name one.
+
+Source: Koordinator, pkg/util/reservation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+
+from cotenant.model.labels import Operator
+from cotenant.model.observed import ObservedPod, OwnedBy
+from cotenant.model.reservation import ControllerOwner, ObjectOwner, Owner, Reservation
+from cotenant.model.reservation_notes import IGNORED, ReservationAffinity
+from cotenant.model.taints import tolerated
+
+ANYBODY: Hashable = ("anybody",)
+
+
+def is_owner(reservation: Reservation, seen: ObservedPod) -> bool:
+    """Whether the room is kept for this pod. Another reservation, or a pod that ignores them, is no owner."""
+    if seen.reservation or seen.pod.labels.get(IGNORED) == "true":
+        return False
+    return any(matches(owner, seen) for owner in reservation.owners)
+
+
+def matches(owner: Owner, seen: ObservedPod) -> bool:
+    """Whether one entry of `spec.owners` names this pod. One without any field names nobody."""
+    if owner.object is None and owner.controller is None and owner.selector is None:
+        return False
+    if owner.object is not None and not _is_object(owner.object, seen):
+        return False
+    if owner.controller is not None and not _is_made_by(owner.controller, seen):
+        return False
+    return owner.selector is None or owner.selector.matches(seen.pod.labels)
+
+
+def _is_object(owner: ObjectOwner, seen: ObservedPod) -> bool:
+    pairs = ((owner.uid, seen.uid), (owner.name, seen.pod.name), (owner.namespace, seen.pod.namespace))
+    return all(not asked or asked == has for asked, has in pairs)
+
+
+def _is_made_by(owner: ControllerOwner, seen: ObservedPod) -> bool:
+    if owner.namespace and owner.namespace != seen.pod.namespace:
+        return False
+    return any(_is(owner, by) for by in seen.owned_by)
+
+
+def _is(owner: ControllerOwner, by: OwnedBy) -> bool:
+    if owner.controller is not None and owner.controller != by.controller:
+        return False
+    pairs = ((owner.uid, by.uid), (owner.name, by.name), (owner.kind, by.kind), (owner.api_version, by.api_version))
+    return all(not asked or asked == has for asked, has in pairs)
+
+
+def obstacle(reservation: Reservation, seen: ObservedPod) -> str:
+    """Why an owner may not draw from it all the same; empty if it may."""
+    if reservation.unschedulable:
+        return f"reservation {reservation.name} is marked unschedulable"
+    affinity = seen.demands.reservation_affinity
+    tolerations = affinity.tolerations if affinity is not None else ()
+    for taint in reservation.taints:
+        if taint.repels and not tolerated(taint, tolerations):
+            return f"reservation {reservation.name} has the taint {taint}, which the pod's reservation affinity does not tolerate"
+    if affinity is not None and not selects(affinity, reservation):
+        return f"the pod's reservation affinity does not select reservation {reservation.name}"
+    return ""
+
+
+def selects(affinity: ReservationAffinity, reservation: Reservation) -> bool:
+    """Whether a pod's reservation affinity lets it use this one; taints aside."""
+    if affinity.name and affinity.name != reservation.name:
+        return False
+    if affinity.required is not None and not affinity.required.matches(reservation.name, reservation.labels):
+        return False
+    return reservation.labels.contains(affinity.selector)
+
+
+def keys_of(owner: Owner) -> tuple[Hashable, ...]:
+    """Keys of which every pod that this owner names has at least one."""
+    if owner.object is not None and (owner.object.uid or owner.object.name):
+        return (("uid", owner.object.uid) if owner.object.uid else ("name", owner.object.name),)
+    if owner.controller is not None and (owner.controller.uid or owner.controller.name):
+        of = owner.controller
+        return (("made by", of.uid) if of.uid else ("made by name", of.name),)
+    if owner.selector is not None:
+        for requirement in owner.selector.requirements:
+            if requirement.operator is Operator.IN:
+                return tuple(("label", requirement.key, value) for value in requirement.values)
+    return (ANYBODY,)
+
+
+def keys_for(seen: ObservedPod) -> Iterator[Hashable]:
+    """Every key that this pod has."""
+    yield ("uid", seen.uid)
+    yield ("name", seen.pod.name)
+    for by in seen.owned_by:
+        yield ("made by", by.uid)
+        yield ("made by name", by.name)
+    for key, value in seen.pod.labels:
+        yield ("label", key, value)
+    yield ANYBODY

@@ -1,0 +1,126 @@
+"""Carrying out reservations: the status that gives one its node, answered to the engine exactly once.
+
+Problem: a reservation has no binding: its status is written, the answer may be lost, it may have been deleted or ended meanwhile, and our right to
+write may end. Choice: as for binds: what is not sent can be withheld until the last moment (`Cluster.sending`), a lost answer is settled by reading
+the object, and any other failure takes the decision back. Limits: side by side without a bound of its own; the client's own limits hold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from cotenant.drivers.kube.client import MERGE_PATCH, Client
+from cotenant.drivers.kube.errors import Conflict, NotFound, Unavailable
+from cotenant.drivers.kube.reservations import RESERVATIONS, ReservationReader, status_patch
+from cotenant.engine.cluster import Cluster
+from cotenant.engine.reservation_words import DeleteReservation, ReservationStatus, Reserve
+from cotenant.model.errors import CotenantError, Transient
+
+_PAUSE_S = 0.2
+_LONGEST_PAUSE_S = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+async def write_status(client: Client, status: ReservationStatus) -> None:
+    """Tell a reservation how it stands."""
+    patch = status_patch(
+        status.uid,
+        status.phase,
+        status.node,
+        status.allocatable,
+        status.allocated,
+        status.owners,
+        status.conditions,
+    )
+    await client.patch_status(RESERVATIONS, "", status.key, patch, content_type=MERGE_PATCH)
+
+
+async def delete(client: Client, gone: DeleteReservation) -> None:
+    """Delete one that ended long ago."""
+    await client.delete(RESERVATIONS, "", gone.key, uid=gone.uid)
+
+
+class Reserver:
+    """Writes the nodes of reservations."""
+
+    def __init__(
+        self,
+        client: Client,
+        cluster: Cluster,
+        now: Callable[[], float],
+        *,
+        may_write: Callable[[], bool],
+        changed: Callable[[], None],
+    ) -> None:
+        """`may_write`: whether this replica leads; `changed` is called when the engine should be asked again."""
+        self._client = client
+        self._cluster = cluster
+        self._reader = ReservationReader()
+        self._now = now
+        self._may_write = may_write
+        self._changed = changed
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def add(self, reserve: Reserve) -> None:
+        """Begin to write one."""
+        task = asyncio.create_task(self._carry_out(reserve))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def stop(self) -> None:
+        """Cut what is under way."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def _carry_out(self, reserve: Reserve) -> None:
+        try:
+            if not self._may_write():
+                self._failed(reserve, "not leading")
+            elif self._cluster.sending(reserve.uid, self._now()):
+                await self._write(reserve)
+        except CotenantError as error:
+            self._failed(reserve, str(error), type(error).__name__)
+        except Exception:  # one reservation's trouble must not end the scheduler
+            _log.exception("reservation %s", reserve.key)
+            self._failed(reserve, "unforeseen error")
+        finally:
+            self._changed()
+
+    async def _write(self, reserve: Reserve) -> None:
+        try:
+            await write_status(self._client, reserve.status)
+        except (NotFound, Conflict):
+            # gone, or another has its name: the watch says so too
+            self._cluster.bind_failed(reserve.uid, "reservation not found", self._now(), retry=False)
+        except Unavailable as error:
+            if not error.maybe_done:
+                raise
+            await self._look(reserve, str(error))
+        else:
+            self._cluster.bound(reserve.uid, self._now())
+
+    async def _look(self, reserve: Reserve, why: str) -> None:
+        """Nobody knows how the write ended: read the object until the server says."""
+        pause_s = _PAUSE_S
+        while True:
+            try:
+                found = self._reader.read(await self._client.get(RESERVATIONS, "", reserve.key))
+                break
+            except NotFound:
+                self._cluster.bind_failed(reserve.uid, "reservation not found", self._now(), retry=False)
+                return
+            except Transient as error:
+                _log.warning("reservation %s on %s: %s; then %s; asking again", reserve.key, reserve.node, why, error)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        if found.uid == reserve.uid and found.node == reserve.node:
+            self._cluster.bound(reserve.uid, self._now())
+        else:
+            self._failed(reserve, why, "Unavailable")
+
+    def _failed(self, reserve: Reserve, why: str, kind: str = "") -> None:
+        _log.warning("reservation %s on %s: %s", reserve.key, reserve.node, why)
+        self._cluster.bind_failed(reserve.uid, kind or why, self._now())

@@ -1,0 +1,160 @@
+"""An API server's worth of pods and reservations around a cluster's engine: it accepts binds and statuses, and tells of them as the test says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from cotenant.engine.cluster import Cluster
+from cotenant.engine.cluster_settings import Settings
+from cotenant.engine.instructions import Bind, Instruction
+from cotenant.engine.reservation_words import DeleteReservation, ReservationStatus, Reserve
+from cotenant.model.labels import HOSTNAME, Labels, LabelSelector
+from cotenant.model.node import Node
+from cotenant.model.observed import ObservedPod
+from cotenant.model.pod import Pod
+from cotenant.model.reservation import Owner, Phase, Reservation
+from cotenant.model.resources import Amounts
+from cotenant.policy.placement.profiles import profile
+from cotenant.policy.placement.reservations.drawing import remainder
+
+WEB = Labels.of({"app": "web"})
+OWNERS = (Owner(selector=LabelSelector.of({"app": "web"})),)
+
+
+def size(cpu: int) -> Amounts:
+    return Amounts.of({"cpu": cpu, "memory": cpu << 20})
+
+
+def node(name: str, cpu: int = 4000, pods: int = 110) -> Node:
+    return Node(name, size(cpu) + Amounts.of({"pods": pods}), Labels.of({HOSTNAME: name}))
+
+
+def pod(name: str, cpu: int = 1000, on: str = "", **more: object) -> ObservedPod:
+    outer = {k: more.pop(k) for k in ("demands", "holds", "owned_by", "created_s", "preempts") if k in more}
+    value = Pod(name, requests=size(cpu), **more)  # type: ignore[arg-type]
+    return ObservedPod(value, f"uid-{name}", "cotenant", float(outer.pop("created_s", 0.0)), node=on, **outer)  # type: ignore[arg-type]
+
+
+def web(name: str, cpu: int = 1000, **more: object) -> ObservedPod:
+    return pod(name, cpu, labels=WEB, **more)
+
+
+def reservation(name: str = "r", cpu: int = 3000, **more: object) -> Reservation:
+    template = Pod(name, requests=size(cpu), labels=more.pop("pod_labels", WEB))  # type: ignore[arg-type]
+    return replace(Reservation(name, f"uid-{name}", template, OWNERS), **more)  # type: ignore[arg-type]
+
+
+class World:
+    """An engine, and an API server that holds what it is told."""
+
+    def __init__(self, *nodes: Node, **settings: object) -> None:
+        self.cluster = Cluster(profile("least-allocated"), np.random.default_rng(1), Settings(**settings))  # type: ignore[arg-type]
+        self.reservations = self.cluster.roster.reservations
+        self.held: dict[str, Reservation] = {}
+        self.pods: dict[str, ObservedPod] = {}
+        self.said: list[Instruction] = []
+        self.now_s = 0.0
+        for each in nodes:
+            self.cluster.node_seen(each)
+
+    def see(self, *objects: ObservedPod | Reservation) -> None:
+        for each in objects:
+            if isinstance(each, Reservation):
+                self.held[each.uid] = each
+                self.reservations.seen(each, self.now_s)
+            else:
+                self.pods[each.uid] = each
+                self.cluster.pod_seen(each, self.now_s)
+
+    def go(self, after_s: float = 0.0, answer: bool = True) -> tuple[Instruction, ...]:
+        """Judge, carry out, and tell the engine what came of it."""
+        self.now_s += after_s
+        given: list[Instruction] = []
+        while self.cluster.next_s() <= self.now_s:
+            told = self.cluster.decide(self.now_s)
+            for each in told:
+                self.carry_out(each, answer)
+            given += told
+            self.cluster.validate()
+            assert self.cluster.over_capacity() == ()
+            if not answer:
+                break
+        self.said += given
+        return tuple(given)
+
+    def carry_out(self, each: Instruction, answer: bool) -> None:
+        c = self.cluster
+        if isinstance(each, (Bind, Reserve)) and answer:
+            assert c.sending(each.uid, self.now_s)
+            if isinstance(each, Reserve):
+                self.written(each.status)
+            else:
+                seen = self.pods[each.uid]
+                self.see(replace(seen, node=each.node, holds=each.holds))
+            c.bound(each.uid, self.now_s)
+        elif isinstance(each, ReservationStatus):
+            self.written(each)
+        elif isinstance(each, DeleteReservation):
+            del self.held[each.uid]
+            self.reservations.gone(each.key, self.now_s)
+
+    def written(self, status: ReservationStatus) -> None:
+        self.see(
+            replace(
+                self.held[status.uid],
+                phase=status.phase,
+                node=status.node,
+                allocatable=status.allocatable,
+                allocated=status.allocated,
+                current=status.owners,
+                conditions=status.conditions,
+            )
+        )
+
+    def delete(self, name: str) -> None:
+        self.pods.pop(f"uid-{name}")
+        self.cluster.pod_gone(f"uid-{name}", self.now_s)
+
+    def on(self, name: str) -> str:
+        return self.cluster.seats().get(f"uid-{name}", "")
+
+    def again(self) -> World:
+        """A scheduler that starts anew over the same API server."""
+        fresh = World()
+        fresh.now_s = self.now_s
+        for each in self.cluster._nodes.values():
+            fresh.cluster.node_seen(each)
+        for seen in self.pods.values():
+            fresh.see(seen)
+        for held in self.held.values():
+            fresh.see(held)
+        return fresh
+
+    def living(self, name: str) -> list[Reservation]:
+        """Reservations that hold room on a node, by the server's word."""
+        return [
+            each
+            for each in self.held.values()
+            if each.node == name and each.phase is Phase.AVAILABLE and each.ends_s > self.now_s
+        ]
+
+    def drew_from(self, held: Reservation) -> list[ObservedPod]:
+        """Pods that are bound and have drawn from it, by the server's word."""
+        on_it = (p for p in self.pods.values() if p.node and p.node == held.node)
+        return [p for p in on_it if p.holds.reservation is not None and p.holds.reservation.uid == held.uid]
+
+    def left(self, held: Reservation) -> Amounts:
+        """What owners have not drawn, by the server's word."""
+        return remainder(held.allocatable, (p.pod.requests for p in self.drew_from(held)))
+
+    def room_taken(self, name: str) -> int:
+        """CPU of a node that pods and living reservations have, by the server's word."""
+        pods = sum(p.pod.requests.get("cpu") for p in self.pods.values() if p.node == name)
+        return pods + sum(self.left(each).get("cpu") for each in self.living(name))
+
+    def places_taken(self, name: str) -> int:
+        """Places for pods that are taken on a node, by the server's word."""
+        pods = sum(p.node == name for p in self.pods.values())
+        return pods + sum(bool(self.left(each)) for each in self.living(name))

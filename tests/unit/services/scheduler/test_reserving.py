@@ -1,0 +1,109 @@
+"""A reservation's node is written, and the engine is answered exactly once, whatever the server says."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+from tests.fakes.reservation_world import World, node, reservation
+
+from cotenant.drivers.kube.client import Client
+from cotenant.drivers.kube.errors import Conflict, Forbidden, NotFound, Unavailable
+from cotenant.drivers.kube.objects import Kind
+from cotenant.drivers.kube.reservations import ReservationObject
+from cotenant.engine.podstate import State
+from cotenant.engine.reservation_words import DeleteReservation, Reserve
+from cotenant.services.scheduler.reserving import Reserver, delete, write_status
+
+
+class Server(Client):
+    """Answers a status patch as told, and holds one object."""
+
+    def __init__(self, fails: Exception | None = None, node: str | None = "") -> None:
+        self.fails = fails
+        self.node = node  # that the object has; None = there is none
+        self.patches: list[Any] = []
+        self.deleted: list[str] = []
+
+    async def patch_status(self, kind: Kind[Any], namespace: str, name: str, patch: Any, **_: Any) -> Any:
+        self.patches.append(patch)
+        if self.fails is not None:
+            raise self.fails
+
+    async def get(self, kind: Kind[Any], namespace: str, name: str) -> Any:
+        if self.node is None:
+            raise NotFound("gone")
+        found = {"metadata": {"name": name, "uid": "uid-r"}, "spec": {}, "status": {"nodeName": self.node}}
+        return msgspec.json.decode(msgspec.json.encode(found), type=ReservationObject)
+
+    async def delete(self, kind: Kind[Any], namespace: str, name: str, *, uid: str = "", **_: Any) -> None:
+        self.deleted.append(f"{name} {uid}")
+
+
+def carried_out(server: Server, leads: bool = True, gone: bool = False) -> State:
+    """Decide a reservation and write it to the server: where the engine has it then."""
+    world = World(node("a"))
+    world.see(reservation())
+    (reserve,) = world.cluster.decide(0.0)
+    assert isinstance(reserve, Reserve)
+    if gone:
+        world.reservations.gone("r", 0.0)
+    woken: list[bool] = []
+
+    async def scenario() -> None:
+        reserver = Reserver(
+            server, world.cluster, lambda: 1.0, may_write=lambda: leads, changed=lambda: woken.append(True)
+        )
+        reserver.add(reserve)
+        while reserver._tasks:
+            await asyncio.sleep(0)
+        reserver.stop()
+
+    asyncio.run(scenario())
+    assert woken
+    world.cluster.validate()
+    return world.cluster.state_of("uid-r")
+
+
+LOST = Unavailable("the connection broke", maybe_done=True)
+
+
+@pytest.mark.parametrize(
+    ("server", "state"),
+    [
+        (Server(), State.BOUND),
+        (Server(NotFound("gone")), State.GONE),
+        (Server(Conflict("another UID")), State.GONE),
+        (Server(Forbidden("no")), State.HELD),
+        (Server(Unavailable("no route", maybe_done=False)), State.HELD),
+        (Server(LOST, "a"), State.BOUND),
+        (Server(LOST, ""), State.HELD),
+        (Server(LOST, None), State.GONE),
+        (Server(RuntimeError("unforeseen")), State.HELD),
+    ],
+)
+def test_answers(server: Server, state: State) -> None:
+    assert carried_out(server) is state
+    assert server.patches[0]["metadata"] == {"uid": "uid-r"}
+    assert server.patches[0]["status"]["nodeName"] == "a"
+
+
+def test_nothing_is_sent_that_is_not_ours_to_send() -> None:
+    server = Server()
+    assert carried_out(server, leads=False) is State.HELD
+    assert carried_out(server, gone=True) is State.GONE
+    assert server.patches == []
+
+
+def test_statuses_and_deletions() -> None:
+    world = World(node("a"))
+    world.see(reservation(ttl_s=5.0))
+    world.go()
+    (status,) = world.cluster.decide(6.0)
+    server = Server()
+    asyncio.run(write_status(server, status))  # type: ignore[arg-type]
+    asyncio.run(delete(server, DeleteReservation("r", "uid-r")))
+    assert server.patches[0]["status"]["phase"] == "Failed"
+    assert server.deleted == ["r uid-r"]
