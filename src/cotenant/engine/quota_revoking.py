@@ -93,7 +93,9 @@ class Revoking:
         members: dict[str, list[Account]] = {}  # of each job
         for name in books.members:
             for account in books.members[name].values():
-                if not account.node:
+                if (
+                    not account.node or account.entry.seen.reservation
+                ):  # what stands for a reservation cannot be evicted
                     continue
                 if account.entry.seen.terminating or account.uid in self._leaving:
                     tree.use_no_more(name, account.asked, account.preemptible)

@@ -11,7 +11,7 @@ devices or CPUs of its own (those are refused); the lab's engine knows none; a r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -27,15 +27,14 @@ from cotenant.engine.pod_lives import PodLives
 from cotenant.engine.podstate import Entry, State
 from cotenant.engine.reservation_drawing import Drawing, candidates
 from cotenant.engine.reservation_records import Index, Record
+from cotenant.engine.reservation_views import PLUGIN, nothing_for, view
 from cotenant.engine.reservation_words import DeleteReservation, ReservationView, Reserve, is_stand_in
 from cotenant.engine.seating import Seating
 from cotenant.model.errors import Permanent
 from cotenant.model.reservation import KEPT_S, Reservation
-from cotenant.model.resources import NOTHING
 from cotenant.policy.placement.reservations.lifecycle import LEGAL, cannot_keep, collect_at_s, ending
 from cotenant.policy.placement.reservations.owners import obstacle
 
-NAME = "Reservation"
 _TOLD_AGAIN_S = 30.0  # a status, or a deletion, that the API server does not show is asked for again after so long
 
 _NO_RECORDS: tuple[Record, ...] = ()
@@ -53,7 +52,7 @@ class Ties:
 class Reservations(Plugin):
     """All reservations of one cluster."""
 
-    name = NAME
+    name = PLUGIN
 
     def __init__(self, kept_s: float = KEPT_S) -> None:
         """An ended reservation is deleted after `kept_s`; inf = never."""
@@ -207,34 +206,8 @@ class Reservations(Plugin):
         turned_down = {}
         for position, entry in enumerate(pods):
             if entry.seen.demands.reservation_affinity is not None and not entry.seen.reservation:
-                turned_down[position] = Refused(NAME, *self._nothing_for(entry))
+                turned_down[position] = nothing_for(entry, self._may_draw.get(entry.seen.uid, _NO_RECORDS))
         return turned_down
-
-    def _nothing_for(self, entry: Entry) -> tuple[str, str]:
-        found = self._may_draw.get(entry.seen.uid, _NO_RECORDS)
-        if not found:
-            return "No reservation that the pod's reservation affinity asks for is kept for it", ""
-        why = {self._obstacle(record, entry) for record in found}
-        return "No reservation that is kept for the pod can take it now", "; ".join(
-            sorted(each for each in why if each)
-        )
-
-    def _obstacle(self, record: Record, entry: Entry) -> str:
-        if record.is_open:
-            return (
-                obstacle(record.reservation, entry.seen)
-                or f"reservation {record.reservation.name} or its node has too little room"
-            )
-        what = self._phrase(record)
-        return f"reservation {record.reservation.name} is {what}"
-
-    @staticmethod
-    def _phrase(record: Record) -> str:
-        if record.over or not record.node:
-            return (record.end.phase if record.end is not None else record.reservation.phase).value
-        if record.wrong:
-            return "not usable"
-        return "unschedulable" if record.reservation.unschedulable else "used up"
 
     # ---- who waits for what
 
@@ -498,33 +471,12 @@ class Reservations(Plugin):
     def describe(self, name: str) -> ReservationView | None:
         """One reservation as it stands; None for one that is not known."""
         record = self._records.get(self._uids.get(name, ""))
-        return self._view(record) if record is not None else None
+        return view(record) if record is not None else None
 
     def on_node(self, node: str) -> tuple[ReservationView, ...]:
         """Those that hold room on a node."""
         here = (each for each in self._records.values() if each.node == node and not each.over)
-        return tuple(sorted(map(self._view, here), key=lambda view: view.name))
-
-    def _view(self, record: Record) -> ReservationView:
-        reservation = record.reservation
-        end = record.end
-        said = next((each.message for each in reservation.conditions if not each.status and each.message), "")
-        entry = record.entry
-        node = record.node or (entry.node if entry is not None else "")
-        return ReservationView(
-            name=reservation.name,
-            uid=reservation.uid,
-            phase=end.phase if end is not None else reservation.phase,
-            node=node,
-            allocate_once=reservation.allocate_once,
-            policy=reservation.policy.value,
-            reserved=record.reserved,
-            left=record.left if not record.over else NOTHING,
-            owners=_keys(record.drawers),
-            waiting=_keys(record.waiting.values()),
-            ends_s=reservation.ends_s,
-            why="; ".join(record.wrong) or (end.message if end is not None else record.refusal or said),
-        )
+        return tuple(sorted(map(view, here), key=lambda each: each.name))
 
     # ---- self-examination
 
@@ -581,7 +533,3 @@ def _opens(reservation: Reservation) -> Hashable:
         reservation.policy,
         reservation.restricted,
     )
-
-
-def _keys(entries: Collection[Entry]) -> tuple[str, ...]:
-    return tuple(sorted(entry.seen.pod.key for entry in entries))
