@@ -1,0 +1,83 @@
+"""CPUs of one's own from a pod's annotation to the knobs, and back, over a machine in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from tests.fakes.agent_world import CONFIG, AwaySource, World
+
+from cotenant.drivers.kubelet.declared import DeclaredPod, join
+from cotenant.model.knob import Knob, Target
+from cotenant.model.labels import QOS_CLASS, Labels
+from cotenant.model.node_pod import NodeContainer, NodePod
+from cotenant.model.qos import QoSClass
+
+
+def found(name: str, cpuset: str) -> NodePod:
+    """A pod's group as the tree has it, with what the API server says of the pod."""
+    container = NodeContainer("main", f"top/{name}/main")
+    bare = NodePod(f"uid-{name}", "", "", f"top/{name}", QoSClass.LS, containers=(container,))
+    notes = Labels.of({"scheduling.koordinator.sh/resource-status": f'{{"cpuset":"{cpuset}"}}'} if cpuset else {})
+    said = DeclaredPod(f"uid-{name}", "shop", name, Labels.of({QOS_CLASS: "LSR" if cpuset else "LS"}), notes)
+    return join([bare], [said])[0]
+
+
+def cpusets(w: World) -> dict[str, str]:
+    return {target.group: value for target, value in w.knobs.snapshot().items() if target.knob is Knob.CPUSET_CPUS}
+
+
+def test_a_pods_cpus_stand_on_its_groups_and_go_back_when_it_leaves() -> None:
+    w = World(replace(CONFIG, groups=()))
+    source = AwaySource((found("cart", "2-3"), found("web", "")))
+    w.sources["cluster"] = source
+    for name in ("cart", "web"):
+        w.appear("top")
+        w.appear(f"top/{name}")
+        w.appear(f"top/{name}/main")
+    seen: list[dict[str, str]] = []
+
+    async def scenario() -> None:
+        process = w.process()
+        await process.discover()
+        await w.tick(process, 3)
+        seen.append(cpusets(w))
+        source.answer = (found("cart", "1"), found("web", ""))
+        await process.discover()
+        await w.tick(process, 3)
+        seen.append(cpusets(w))
+        story = process.agent.explain("shop/cart")
+        assert story is not None
+        assert any("shop/cart has CPUs 1 of its own" in line for line in story.text)
+        source.answer = (found("web", ""),)
+        await process.discover()
+        await w.tick(process, 3)
+        seen.append(cpusets(w))
+        await process.end()
+
+    asyncio.run(scenario())
+    first = {"top/cart": "2-3", "top/cart/main": "2-3", "top/web": "0-1", "top/web/main": "0-1"}
+    second = {"top/cart": "1", "top/cart/main": "1", "top/web": "0,2-3", "top/web/main": "0,2-3"}
+    assert seen == [first, second, {}]
+
+
+def test_an_agent_that_was_killed_takes_its_own_lists_for_nobody_elses() -> None:
+    w = World(replace(CONFIG, groups=()))
+    source = AwaySource((found("cart", "2-3"), found("web", "")))
+    w.sources["cluster"] = source
+    for group in ("top", "top/cart", "top/cart/main", "top/web", "top/web/main"):
+        w.appear(group)
+
+    async def scenario() -> None:
+        process = w.process()
+        await process.discover()
+        await w.tick(process, 3)
+        source.answer = (found("cart", "3"), found("web", ""))  # said while nobody was there
+        again = w.process()  # the keeper still holds what the first one asked for
+        await again.discover()
+        await w.tick(again, 40)
+        assert cpusets(w) == {"top/cart": "3", "top/cart/main": "3", "top/web": "0-2", "top/web/main": "0-2"}
+        await again.end()
+
+    asyncio.run(scenario())
+    assert Target("top/web", Knob.CPUSET_CPUS) not in w.knobs.snapshot()
