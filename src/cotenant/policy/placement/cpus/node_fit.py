@@ -113,7 +113,7 @@ def could(node: CpuNode, need: CpuNeed) -> bool | Refusal:
             return True
         refusal = shortage(node.ledger, ask)
         return refusal if refusal is not None else _would_be_kept(node.ledger, ask)
-    given = give(node, need)
+    given = give(node, need) if policy is TopologyPolicy.NONE else _aligned(node, need, ask, policy, choosing=False)
     return given if isinstance(given, Refusal) else given.kept
 
 
@@ -139,7 +139,10 @@ def _asked(node: CpuNode, need: CpuNeed) -> tuple[CpuAsk | None, TopologyPolicy]
     return policy if isinstance(policy, Refusal) else (ask, policy)
 
 
-def _aligned(node: CpuNode, need: CpuNeed, ask: CpuAsk | None, policy: TopologyPolicy) -> Given | Refusal:
+def _aligned(
+    node: CpuNode, need: CpuNeed, ask: CpuAsk | None, policy: TopologyPolicy, *, choosing: bool = True
+) -> Given | Refusal:
+    """Without `choosing`, the answer says only whether, and whether wishes are kept, as far as counting tells."""
     topology, amounts = node.ledger.topology, node.amounts
     if len(topology.numa) > MOST_NUMA_NODES:
         return Refusal(
@@ -165,6 +168,15 @@ def _aligned(node: CpuNode, need: CpuNeed, ask: CpuAsk | None, policy: TopologyP
     if isinstance(alignment, Refusal):
         return alignment
     within = None if alignment.nodes is None else topology.numa_mask(_ids(alignment))
+    if not choosing and (ask is None or topology.is_even):
+        if ask is None:
+            return Given(0, kept=alignment.preferred)
+        short = shortage(node.ledger, replace(ask, within=within))
+        if short is not None and policy is TopologyPolicy.BEST_EFFORT and within is not None:
+            short = shortage(node.ledger, ask)
+            return short if short is not None else Given(0, kept=False)
+        kept = alignment.preferred and _would_be_kept(node.ledger, replace(ask, within=within))
+        return short if short is not None else Given(0, kept=kept)
     cpus, kept = 0, alignment.preferred
     if ask is not None:
         choice = take_by_strategy(node.ledger, replace(ask, within=within))
@@ -199,6 +211,8 @@ def _numa(
 
 
 def _without(rooms: tuple[NumaRoom, ...], barred: frozenset[int]) -> tuple[NumaRoom, ...]:
+    if not barred:
+        return rooms
     return tuple(replace(room, free=0) if room.node in barred else room for room in rooms)
 
 

@@ -54,17 +54,13 @@ def hints(amount: int, rooms: Sequence[NumaRoom]) -> tuple[Hint, ...]:
     """Every set of NUMA nodes with enough free, the narrow ones first. Preferred: as few nodes as the amount needs where all is free."""
     if len(rooms) > MOST_NUMA_NODES:
         raise InvalidInput("NUMA nodes", len(rooms), f"at most {MOST_NUMA_NODES}")
-    needed = len(rooms) + 1
-    serving: list[tuple[int, int]] = []
-    for subset in range(1, 1 << len(rooms)):
-        chosen = [room for place, room in enumerate(rooms) if subset >> place & 1]
-        if sum(room.total for room in chosen) >= amount:
-            needed = min(needed, len(chosen))
-        if sum(room.free for room in chosen) >= amount:
-            nodes = 0
-            for room in chosen:
-                nodes |= 1 << room.node
-            serving.append((len(chosen), nodes))
+    totals, frees, sets = [0], [0], [0]  # by subset, bit n for `rooms[n]`
+    for room in rooms:
+        totals += [total + room.total for total in totals]
+        frees += [free + room.free for free in frees]
+        sets += [nodes | 1 << room.node for nodes in sets]
+    needed = min((subset.bit_count() for subset in range(1, len(totals)) if totals[subset] >= amount), default=0)
+    serving = [(subset.bit_count(), sets[subset]) for subset in range(1, len(frees)) if frees[subset] >= amount]
     return tuple(Hint(nodes, size == needed) for size, nodes in sorted(serving))
 
 
