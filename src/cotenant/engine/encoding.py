@@ -19,10 +19,11 @@ plain Python (about 4 us each).
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
+from itertools import islice
 from math import inf
 
 import numpy as np
@@ -42,6 +43,7 @@ from cotenant.model.topology import Domains
 from cotenant.policy.placement.contribution import contribution
 
 WORD_BITS = 64
+REMEMBERED = 4096  # changes of nodes
 _FIRST_ROWS = 8
 _NO_TERMS = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
@@ -93,8 +95,9 @@ class Encoder:
         self.groups: dict[str, int] = {}
         self.pod_numbers: dict[str, int] = {}  # namespace/name -> number
         self.node_rows: dict[str, int] = {}
-        self.revision = 0  # changes whenever a node does
+        self._revision = 0
         self.labels_revision = 0  # changes whenever a node's labels do, or a node comes or goes
+        self._changed_rows: deque[int] = deque(maxlen=REMEMBERED)  # the last ones, one a revision
         self._pods: list[tuple[str, int] | None] = []  # by number: name ("" = removed) and shape; None = free
         self._free_pods: list[int] = []
         self._row_nodes: list[Node | None] = []  # None = a row whose node is gone
@@ -135,6 +138,18 @@ class Encoder:
         if node is None:
             raise InvalidInput("node row", row, "the row of a node that exists")
         return node
+
+    @property
+    def revision(self) -> int:
+        """Changes whenever a node does."""
+        return self._revision
+
+    def changed_since(self, revision: int) -> Sequence[int]:
+        """Rows whose node has come, changed or gone since then, some perhaps more than once; all rows where that is long ago."""
+        changes = self._revision - revision
+        if changes > len(self._changed_rows):
+            return range(len(self._row_nodes))
+        return tuple(islice(reversed(self._changed_rows), changes))
 
     def domains(self, key: str) -> Domains:
         """The domains of a topology key over all rows."""
@@ -196,7 +211,7 @@ class Encoder:
         row = self._row_of(name)
         if self._nodes.requested[row].any():
             raise InvalidInput("node", name, "a node without residents", "remove its pods first")
-        self.revision += 1
+        self._note(row)
         self.labels_revision += 1
         del self.node_rows[name]
         self._drop_taints(self.node(row).effective_taints)
@@ -214,8 +229,12 @@ class Encoder:
         except KeyError:
             raise InvalidInput("node", name, "a node that was added") from None
 
+    def _note(self, row: int) -> None:
+        self._revision += 1
+        self._changed_rows.append(row)
+
     def _write_size(self, row: int, node: Node) -> None:
-        self.revision += 1
+        self._note(row)
         self._row_nodes[row] = node
         self._extend_axis(node.allocatable.names())
         self._write_capacity(row, node)
@@ -237,7 +256,7 @@ class Encoder:
             del self._elsewhere[name]
         row = self.node_rows.get(name)
         if row is not None:
-            self.revision += 1
+            self._note(row)
             self._write_capacity(row, self.node(row))
 
     def _write_taints(self, row: int, before: tuple[Taint, ...], node: Node) -> None:

@@ -25,6 +25,7 @@ class Event(StrEnum):
     NAMESPACE = "NamespaceUpdate"
     TOPOLOGY = "NodeResourceTopologyUpdate"
     QUOTA = "ElasticQuotaUpdate"
+    NODE_LOAD = "NodeMetricUpdate"  # a node may take more than before
 
 
 _NODES = frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.NODE_GONE})
@@ -38,6 +39,7 @@ _HELPING = {
         {Event.NODE_ADDED, Event.NODE_CHANGED, Event.POD_CHANGED, Event.POD_GONE, Event.TOPOLOGY}
     ),
     "ElasticQuota": frozenset({Event.QUOTA}),
+    "LoadAwareScheduling": frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.NODE_LOAD, Event.POD_GONE}),
 }
 
 

@@ -10,16 +10,16 @@ policy/placement/{spread,affinity_pods,antiaffinity_pods,preference}.py; volumes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from cotenant.engine.census import Census, Count, Kind, Owns, Role, Selected
 from cotenant.engine.encoding import Encoder
-from cotenant.engine.node_rules import NodeRules, Rule
+from cotenant.engine.node_rules import NodeRules, Repeating, Rule
 from cotenant.engine.pod_rules import PodRules, read_rules
 from cotenant.engine.regions import Regions
 from cotenant.engine.volumes import REASON_EXCLUSIVE, VolumeChoice, Volumes
@@ -29,9 +29,11 @@ from cotenant.model.demands import NO_DEMANDS, NO_HOLDINGS, Demands, Holdings
 from cotenant.model.errors import Permanent
 from cotenant.model.observed import NamespaceFacts, VolumeNeed
 from cotenant.model.pod import Pod
+from cotenant.model.resources import Amounts
 from cotenant.policy.placement import affinity_pods, antiaffinity_pods, node_affinity, preference, spread, taints
 
 EVERYWHERE: Mask = np.empty(0, dtype=np.bool_)  # what the compiled placement takes for "no narrowing"
+_Left = TypeVar("_Left", Mask, Int)
 REASON_PORTS = "node(s) didn't have free ports for the requested pod ports"
 
 
@@ -51,7 +53,9 @@ class Narrowing:
         self.node_rules = node_rules
         for each in node_rules:
             each.attach(encoder)
+        self._repeating = {each.name: each for each in node_rules if isinstance(each, Repeating)}
         self._needing: dict[int, tuple[NodeRules, ...]] = {}  # number -> who has something for it
+        self._asks: dict[int, tuple[Demands, Amounts]] = {}  # of these pods
         self.census = Census()
         self.regions = Regions(encoder)
         self.volumes = Volumes(self.regions)
@@ -85,6 +89,7 @@ class Narrowing:
         needing = tuple(each for each in self.node_rules if each.watch(number, pod, demands, holds))
         if needing:
             self._needing[number] = needing
+            self._asks[number] = (demands, pod.limits)
 
     def update_volumes(self, number: int, volumes: tuple[VolumeNeed, ...]) -> None:
         """A pod's claims changed: one was bound, or another volume appeared."""
@@ -112,6 +117,7 @@ class Narrowing:
             self.leave(number)
         for each in self._needing.pop(number, ()):
             each.forget(number)
+        self._asks.pop(number, None)
         self._stopping.discard(number)
         self.volumes.forget(number)
         self._release(self._pods.pop(number)[0])
@@ -238,15 +244,32 @@ class Narrowing:
         """Which volume each claim that is not bound yet takes on a row; what must be bound before the pod is."""
         return self.volumes.choices(number, row)
 
-    def place(self, numbers: Int, compiled: Callable[[Int, Mask], Int], preferring: Preferring | None = None) -> Int:
+    def place(
+        self,
+        numbers: Int,
+        compiled: Callable[[Int, Mask], Int],
+        preferring: Preferring | None = None,
+        repeating: Callable[[Int, Int], Int] | None = None,
+    ) -> Int:
         """Place pods in this order; `int64` rows, -1 = waits. Those placed are seated.
 
         `compiled(positions, allowed)` places the pods at these positions of `numbers` on the allowed rows and returns their rows;
-        `preferring` places one that has wishes. Without it, wishes are not heard.
+        `preferring` places one that has wishes. Without it, wishes are not heard. `repeating(positions, times)` places a run of pods of
+        which each row takes so many; without it they are placed one by one, on the same rows.
         """
         rows = np.full(len(numbers), -1, dtype=np.int64)
         start = 0
         for position, number in enumerate(numbers.tolist()):
+            if position < start:
+                continue  # placed in a run
+            run = self._run_length(numbers, position) if repeating is not None else 0
+            if repeating is not None and run:
+                self._run(numbers, rows, np.arange(start, position), EVERYWHERE, compiled)
+                start = position + run
+                times = self._times(number)
+                if times.any():
+                    self._run(numbers, rows, np.arange(position, start), times, repeating)
+                continue
             wishes = preferring is not None and self.prefers(number)
             if not (wishes or self._expected or self.is_narrowed(number)):
                 continue
@@ -264,8 +287,34 @@ class Narrowing:
         self._run(numbers, rows, np.arange(start, len(numbers)), EVERYWHERE, compiled)
         return rows
 
+    def _run_length(self, numbers: Int, position: int) -> int:
+        """How many pods from here on only ask how many of them a row takes, and are alike in that; 0 if this one is not such a pod."""
+        first = self._alike(int(numbers[position]))
+        if first is None:
+            return 0
+        end = position + 1
+        while end < len(numbers) and self._alike(int(numbers[end])) == first:
+            end += 1
+        return end - position
+
+    def _alike(self, number: int) -> Hashable:
+        needing = self._needing.get(number)
+        if not needing or self._expected or self._has_rules(number) or self._has_wishes(number):
+            return None
+        answers = []
+        for each in needing:
+            speaker = self._repeating.get(each.name)
+            answer = speaker.alike(number) if speaker is not None else None
+            if answer is None:
+                return None
+            answers.append(answer)
+        return tuple(answers)
+
+    def _times(self, number: int) -> Int:
+        return np.minimum.reduce([self._repeating[each.name].times(number) for each in self._needing[number]])
+
     def _run(
-        self, numbers: Int, rows: Int, positions: Int, allowed: Mask, compiled: Callable[[Int, Mask], Int]
+        self, numbers: Int, rows: Int, positions: Int, allowed: _Left, compiled: Callable[[Int, _Left], Int]
     ) -> None:
         if len(positions) == 0:
             return
@@ -277,15 +326,21 @@ class Narrowing:
 
     def is_narrowed(self, number: int) -> bool:
         """Whether some rule may forbid the pod a node."""
+        return number in self._needing or self._has_rules(number)
+
+    def _has_rules(self, number: int) -> bool:
         kind, _ = self._pods[number]
-        if self.rules_of(kind).narrows or number in self.volumes or number in self._needing:
+        if self.rules_of(kind).narrows or number in self.volumes:
             return True
         return any(count.total and _role(count) is Role.FORBIDS for count in self.census.owners_about(kind))
 
     def prefers(self, number: int) -> bool:
         """Whether the pod, or a resident's wish about it, makes one node better than another beside the profile's score."""
+        return number in self._needing or self._has_wishes(number)
+
+    def _has_wishes(self, number: int) -> bool:
         kind, k = self._pods[number]
-        if self.rules_of(kind).prefers or self.encoder.likes(k) or number in self._needing:
+        if self.rules_of(kind).prefers or self.encoder.likes(k):
             return True
         return any(count.total and _role(count) is not Role.FORBIDS for count in self.census.owners_about(kind))
 
@@ -299,6 +354,14 @@ class Narrowing:
     def needed_by(self, number: int) -> tuple[NodeRules, ...]:
         """The keepers that have something for a watched pod."""
         return self._needing.get(number, ())
+
+    def asks_of(self, number: int) -> tuple[Demands, Amounts] | None:
+        """What the keepers of nodes' things may judge it by beside its kind and shape; None where none has anything for it."""
+        return self._asks.get(number)
+
+    def is_remembered(self, number: int) -> bool:
+        """Whether a watched pod's kind, shape and asks say all of how nodes judge it, so that one answer speaks for all that are equal in these."""
+        return all(each.name in self._repeating for each in self._needing.get(number, ()))
 
     def kind_of(self, number: int) -> Kind:
         """The kind of a watched pod."""

@@ -8,7 +8,7 @@ which begins anew with other rows and no pods. Limits: a pod with such needs is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from cotenant.engine.encoding import Encoder
@@ -88,4 +88,17 @@ class Clearing(Protocol):
 
     def columns(self, number: int, pods: Int, rows: Int) -> Iterator[Column]:
         """What residents add up to for a watched pod, and the most of it that lets the pod in. `pods[V]` may be removed; they sit on `rows[V]`."""
+        ...
+
+
+@runtime_checkable
+class Repeating(Protocol):
+    """A keeper that can speak for a run of pods: each takes the same of every row, and of nothing else here."""
+
+    def alike(self, number: int) -> Hashable:
+        """Pods of one value may be placed in one run; None for a pod that must be judged by itself, as when it has wishes."""
+        ...
+
+    def times(self, number: int) -> Int:
+        """`int64[N]`: how many such pods each row takes, one after the other; 0 = it is refused there."""
         ...

@@ -18,7 +18,7 @@ from cotenant.engine.narrowing import EVERYWHERE
 from cotenant.engine.podstate import Entry
 from cotenant.engine.rejections import Rejector
 from cotenant.engine.seating import Seating
-from cotenant.engine.told import Account, blank, helped, place_told
+from cotenant.engine.told import AS_OFTEN_AS_FITS, Account, blank, helped, place_told
 from cotenant.engine.why_scores import Seen, Witness
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.decision import Candidate, DecisionRecord
@@ -98,7 +98,15 @@ class Placing:
             found[position] = Judgement(int(account.rows[0]), account, 0, int(left.sum()) if len(left) else -1)
             return int(account.rows[0])
 
-        rows = seating.narrowing.place(numbers, run, preferring)
+        def repeating(positions: Int, times: Int) -> Int:
+            left = _both(times > 0, only)
+            account = self._judge(shapes[positions], left, now_s, times.copy())
+            count = int(left.sum())
+            for at, (position, row) in enumerate(zip(positions.tolist(), account.rows.tolist(), strict=True)):
+                found[position] = Judgement(row, account, at, count)
+            return account.rows
+
+        rows = seating.narrowing.place(numbers, run, preferring, repeating if self.witness is None else None)
         if self.witness is not None:
             nowhere = np.zeros(len(seating.names), dtype=np.bool_)
             for entry, judgement in zip(pods, found, strict=True):
@@ -156,7 +164,7 @@ class Placing:
         self._seating.memory.changed(row)
         return account
 
-    def _judge(self, shapes: Int, allowed: Mask, now_s: float) -> Account:
+    def _judge(self, shapes: Int, allowed: Mask, now_s: float, times: Int = AS_OFTEN_AS_FITS) -> Account:
         seating, profile = self._seating, self.profile
         nodes = seating.ledger.nodes
         return place_told(
@@ -173,6 +181,7 @@ class Placing:
             self._knobs,
             self._rng,
             seating.memory,
+            times,
         )
 
     def helped(self, shapes: Sequence[int], rows: Sequence[int]) -> Mask:

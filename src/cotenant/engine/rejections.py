@@ -123,7 +123,7 @@ class Rejector:
         self._narrowing = narrowing
         self._profile = profile
         self._state: Hashable = None
-        self._known: dict[tuple[Kind | None, int], Explanation] = {}
+        self._known: dict[tuple[Kind | None, int, Hashable], Explanation] = {}
 
     def explain(self, number: int, state: Hashable = None) -> Explanation:
         """Why nodes refuse a watched pod. `state` changes whenever the cluster does; None = do not keep the answer."""
@@ -131,15 +131,16 @@ class Rejector:
         if narrowing is None:
             return self.explain_shape(self._encoder.shape_of(number))
         k = self._encoder.shape_of(number)
-        if state is None or number in narrowing.volumes or narrowing.needed_by(number):
+        if state is None or number in narrowing.volumes or not narrowing.is_remembered(number):
             return self.check(k, number).explanation()
         kind = narrowing.kind_of(number) if narrowing.is_narrowed(number) else None  # else its labels do not matter
         if state != self._state:
             self._known.clear()
             self._state = state
-        known = self._known.get((kind, k))
+        asks = narrowing.asks_of(number)
+        known = self._known.get((kind, k, asks))
         if known is None:
-            known = self._known[kind, k] = self.check(k, number).explanation()
+            known = self._known[kind, k, asks] = self.check(k, number).explanation()
         return known
 
     def explain_shape(self, k: int, rows: Int | None = None) -> Explanation:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from cotenant.engine.cpus import Cpus
 from cotenant.engine.device_rules import DeviceRules
 from cotenant.engine.device_rules_gate import DeviceGate
+from cotenant.engine.load_aware import LoadAware
+from cotenant.engine.load_turns import LoadTurns
 from cotenant.engine.node_rules import NodeRules
 from cotenant.engine.plugins import Plugin
 from cotenant.engine.quotas import Quotas
@@ -25,11 +27,14 @@ class Roster:
     devices: DeviceRules = field(default_factory=DeviceRules)
     quotas: Quotas = field(default_factory=Quotas)
     reservations: Reservations = field(default_factory=Reservations)
+    load_aware: LoadAware = field(default_factory=LoadAware)  # off without settings
 
     def plugins(self) -> tuple[Plugin, ...]:
         """Asked in this order before a pod is judged."""
-        return (self.quotas, self.cpus.news, DeviceGate(self.devices), self.reservations)
+        load = (LoadTurns(self.load_aware),) if self.load_aware.is_on else ()
+        return (self.quotas, self.cpus.news, DeviceGate(self.devices), self.reservations, *load)
 
     def node_rules(self) -> tuple[NodeRules, ...]:
         """Asked in this order for rows."""
-        return (self.cpus, self.devices)
+        load = (self.load_aware,) if self.load_aware.is_on else ()
+        return (self.cpus, self.devices, *load)

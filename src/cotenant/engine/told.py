@@ -28,6 +28,7 @@ from cotenant.policy.placement.scores.packing import (
 )
 
 BEST = 3
+AS_OFTEN_AS_FITS: Int = np.empty(0, dtype=np.int64)  # of `place_told`: a row takes as many as fit
 _VERDICTS = len(Reject) + 1
 _NOT_READY = int(Reject.NOT_READY)
 _BEST_FIT, _LEAST_ALLOCATED = int(Score.BEST_FIT), int(Score.LEAST_ALLOCATED)
@@ -175,6 +176,7 @@ def _place(
     best: Int,
     best_scores: Float,
     chosen: Float,
+    times: Int,
 ) -> None:
     failed = np.zeros(shapes.request.shape[0], np.bool_)
     scratch = np.empty(version.shape[0], np.int64)
@@ -198,6 +200,10 @@ def _place(
         rows[i] = n
         commit(nodes, n, shapes, k)
         version[n] += 1
+        if times.shape[0] > 0:
+            times[n] -= 1
+            if times[n] <= 0:
+                allowed[n] = False
 
 
 class Memory:
@@ -289,14 +295,18 @@ def place_told(
     knobs: Float,
     rng: np.random.Generator,
     memory: Memory,
+    times: Int = AS_OFTEN_AS_FITS,
 ) -> Account:
-    """As `place_queue`, with the account. Changes `nodes` in place, and says so to `memory`."""
+    """As `place_queue`, with the account. Changes `nodes` in place, and says so to `memory`.
+
+    `times`, where it is not empty, is how many pods of the queue each row takes; it and `allowed`, which is not empty then, are used up.
+    """
     account = blank(len(queue))
     memory.resize(nodes.capacity.shape[0])
     _place(
         queue, memory.slots_of(queue), nodes, shapes, allowed, fit, score, random_ties, sample, cursor, now_s, knobs, rng,
         memory.version, memory.stamps, memory.verdicts, memory.scores,
-        account.rows, account.counts, account.best, account.scores, account.score,
+        account.rows, account.counts, account.best, account.scores, account.score, times,
     )  # fmt: skip
     return account
 

@@ -31,3 +31,9 @@ FAIL = "cotenant.io/fail"  # "true": the simulated node falls silent until this 
 CPU_USED = "cotenant.io/cpu-used"  # written by simulated nodes: cores in use
 MEMORY_USED = "cotenant.io/memory-used"  # bytes in use
 VIOLATION = "cotenant.io/violation"  # share of the node's services that missed their objective in the last window
+
+# --- on nodes, for schedulers: Koordinator's names
+USAGE_THRESHOLDS = "scheduling.koordinator.sh/usage-thresholds"  # JSON: load thresholds of this node alone
+RAW_ALLOCATABLE = "node.koordinator.sh/raw-allocatable"  # JSON: what the node had before it was amplified
+
+ON_NODES = (USAGE_THRESHOLDS, RAW_ALLOCATABLE)  # what of a node's annotations a scheduler keeps

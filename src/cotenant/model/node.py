@@ -28,6 +28,7 @@ class Node:
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
     ready: bool = True
+    annotations: Labels = NO_LABELS  # of those that a scheduler knows (model/annotations.py, ON_NODES)
 
     def __post_init__(self) -> None:
         if not self.name:

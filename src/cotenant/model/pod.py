@@ -92,6 +92,9 @@ class Pod:
     deadline_s: float = inf  # of its job, absolute
     objective_p99_ms: float | None = None  # a service's latency objective
     load_limit: float = inf  # largest estimated CPU fraction of a node that the pod may lead to
+    limits: Amounts = (
+        NOTHING  # of requests' resources; no placement looks at them, what the pod is expected to use does
+    )
 
     def __post_init__(self) -> None:
         where = f"pod {self.namespace}/{self.name}"

@@ -13,6 +13,7 @@ of what is asked, allocated and in place; what is asked for in vain does not cou
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -25,6 +26,7 @@ from cotenant.drivers.kube import objects, terms
 from cotenant.drivers.kube.annotations import NO_HINTS, Hints, read_hints
 from cotenant.drivers.kube.volumes import VolumeIndex
 from cotenant.model.affinity import NodeAffinity, PodTerm, SpreadConstraint
+from cotenant.model.annotations import ON_NODES
 from cotenant.model.errors import InvalidInput
 from cotenant.model.labels import (
     NO_LABELS,
@@ -51,6 +53,7 @@ class _Template:
     """What equal pods share."""
 
     requests: Amounts
+    limits: Amounts
     qos: QoSClass
     priority_class: PriorityClass
     sub_priority: int
@@ -95,6 +98,7 @@ class ObjectReader:
             name=meta.name or "?",
             namespace=meta.namespace or "default",
             requests=template.requests,
+            limits=template.limits,
             qos=template.qos,
             priority_class=template.priority_class,
             priority=spec.priority or 0,
@@ -183,7 +187,14 @@ def read_node(obj: objects.Node) -> Node:
         taints=terms.taints(spec.taints or (), f"{where}: taints"),
         unschedulable=bool(spec.unschedulable),
         ready=ready,
+        annotations=_kept(meta.annotations),
     )
+
+
+def _kept(written: Mapping[str, str] | None) -> Labels:
+    """Of a node's annotations those that mean something to a scheduler."""
+    found = {name: written[name] for name in ON_NODES if name in written} if written else {}
+    return Labels.of(found) if found else NO_LABELS
 
 
 def read_budget(obj: objects.PodDisruptionBudget) -> DisruptionBudget:
@@ -228,6 +239,7 @@ def _read_template(spec: objects.PodSpec, status: objects.PodStatus, labels: Map
     node_affinity = affinity.node_affinity
     return _Template(
         requests=_requests(spec, status, attempt),
+        limits=_limits(spec),
         qos=qos_of_label(labels.get(QOS_CLASS)),
         priority_class=raw_class(labels.get(PRIORITY_CLASS), spec.priority),
         sub_priority=attempt(0, lambda: parse_sub_priority(labels.get(SUB_PRIORITY), f"label {SUB_PRIORITY}")),
@@ -303,6 +315,38 @@ def _requests(
             pod_level.effective(),
         ),
     )
+
+
+def _limits(spec: objects.PodSpec) -> Amounts:
+    """The limits of the pod as a whole, as its requests are summed; what cannot be read is named where requests are read."""
+
+    def amounts(written: objects.Container) -> ContainerAmounts:
+        limits = written.resources.limits if written.resources is not None else None
+        return ContainerAmounts(_readable(limits), is_sidecar=written.restart_policy == "Always")
+
+    if not any(
+        c.resources is not None and c.resources.limits
+        for c in (*(spec.containers or ()), *(spec.init_containers or ()))
+    ) and (spec.resources is None):
+        return NOTHING
+    whole = _readable(spec.resources.limits) if spec.resources is not None else NOTHING
+    try:
+        return pod_requests(
+            [amounts(c) for c in spec.containers or ()],
+            [amounts(c) for c in spec.init_containers or ()],
+            pod_level=whole,
+        )
+    except InvalidInput:
+        return NOTHING  # their sum is more than any machine has
+
+
+def _readable(written: objects.Quantities) -> Amounts:
+    found = NOTHING
+    for name, text in (written or {}).items():
+        if name != PODS_NAME:
+            with suppress(InvalidInput):
+                found = found + Amounts.parse({name: text})
+    return found
 
 
 def _host_ports(

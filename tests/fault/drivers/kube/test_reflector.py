@@ -10,7 +10,7 @@ import pytest
 
 from cotenant.drivers.kube.cache import Changed, Malformed, Synced
 from cotenant.drivers.kube.objects import PODS
-from cotenant.drivers.kube.reflector import Reflector
+from cotenant.drivers.kube.reflector import ABSENT_S, Reflector
 
 
 def pod(name: str, version: int, node: str = "", uid: str = "", **more: Any) -> dict[str, Any]:
@@ -364,3 +364,56 @@ def test_the_server_goes_away_and_comes_back_at_the_same_place(talking: Any) -> 
     assert story(heard) == ["+d/a@1", "synced 1@5", "+d/b@6", "+d/c@7"]
     assert questions == ["list /500", "watch@5", "watch@6", "watch@6", "watch@7"]
     assert refused == 5
+
+
+async def absent(exchange: Any) -> None:
+    await exchange.status(404, "NotFound", "the server could not find the requested resource")
+
+
+def test_an_optional_kind_that_is_absent_is_empty_and_asked_for_again(talking: Any) -> None:
+    server, heard, pauses, reflector = play(
+        talking, absent, absent, page(pod("a", 7), version=8), [line("ADDED", pod("b", 9))], optional=True
+    )
+    assert story(heard) == ["synced 0@0", "+d/a@7", "synced 1@8", "+d/b@9"]
+    assert asked(server) == ["list /500", "list /500", "list /500", "watch@8", "watch@9"]
+    assert pauses == [ABSENT_S, ABSENT_S]
+    assert reflector.counts.failures == 0
+
+
+def test_an_optional_kind_that_is_deleted_takes_its_objects_and_comes_back_anew(talking: Any) -> None:
+    server, heard, pauses, _ = play(
+        talking,
+        page(pod("a", 7), pod("b", 7), version=8),
+        [line("DELETED", pod("b", 9))],
+        absent,  # the watch
+        absent,  # the list
+        page(pod("a", 3, uid="second"), version=4),  # its definition was made anew, on a store that began anew
+        optional=True,
+    )
+    assert story(heard) == ["+d/a@7", "+d/b@7", "synced 2@8", "-d/b", "-d/a", "synced 0@0", "+d/a@3", "synced 1@4"]
+    assert asked(server) == ["list /500", "watch@8", "watch@9", "list /500", "list /500", "watch@4"]
+    assert pauses == [ABSENT_S, ABSENT_S]
+
+
+def test_an_optional_kind_that_goes_between_two_pages(talking: Any) -> None:
+    _, heard, _, _ = play(
+        talking, page(pod("a", 1), version=5, token="t"), absent, page(version=6), page=1, optional=True
+    )
+    assert story(heard) == ["synced 0@0", "synced 0@6"]
+
+
+def test_a_server_that_is_away_is_not_taken_for_an_absent_kind(talking: Any) -> None:
+    async def broken(exchange: Any) -> None:
+        await exchange.status(503, "ServiceUnavailable", "the group's server is away")
+
+    _, heard, pauses, reflector = play(talking, page(pod("a", 1), version=5), broken, broken, [], optional=True)
+    assert story(heard) == ["+d/a@1", "synced 1@5"]  # still there
+    assert reflector.counts.failures >= 2
+    assert ABSENT_S not in pauses
+
+
+def test_a_kind_that_is_needed_waits_for_its_definition(talking: Any) -> None:
+    _, heard, pauses, reflector = play(talking, absent, page(pod("a", 1), version=5))
+    assert story(heard) == ["+d/a@1", "synced 1@5"]
+    assert reflector.counts.failures == 1
+    assert ABSENT_S not in pauses

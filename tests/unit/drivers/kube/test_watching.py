@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cotenant.drivers.kube.cache import Synced
+from cotenant.drivers.kube.cache import Changed, Synced
 from cotenant.drivers.kube.errors import Gone, Invalid, Silent, Throttled, Unavailable
 from cotenant.drivers.kube.objects import Pod, PodMeta
 from cotenant.drivers.kube.watching import LONGEST_PAUSE_S, ListPage, Pause, Said, Watch, Watching
@@ -204,3 +204,69 @@ def test_streaming_that_is_cut_twice_is_given_up() -> None:
     assert watching.step() == ListPage(10)
     watching.on_page([], [], "8", "")
     assert len(watching.cache) == 0
+
+
+def test_a_kind_that_is_not_there_counts_as_an_empty_list_once() -> None:
+    watching = machine()
+    assert watching.on_absent(15.0) == [Synced("Pod", "0", 0)]
+    assert watching.synced
+    assert watching.step() == Pause(15.0, "the server does not know this kind", expected=True)
+    assert watching.step() == ListPage(10)
+    assert watching.on_absent(15.0) == []  # nothing is different
+    assert isinstance(watching.step(), Pause)
+
+
+def test_a_kind_that_appears_is_listed_and_watched() -> None:
+    watching = machine()
+    watching.on_absent(15.0)
+    watching.step()
+    assert watching.step() == ListPage(10)
+    happened = watching.on_page([pod("a", 7)], [], "9", "")
+    assert happened[-1] == Synced("Pod", "9", 1)
+    assert watching.step() == Watch("9")
+
+
+def test_a_kind_that_goes_takes_its_objects_with_it() -> None:
+    watching = listed()
+    watching.on_open()
+    watching.on_event(Said.ADDED, pod("a", 6))
+    gone, synced = watching.on_absent(15.0)
+    assert isinstance(gone, Changed)
+    assert (gone.key, gone.new) == ("d/a", None)
+    assert synced == Synced("Pod", "0", 0)
+    watching.step()
+    # made anew, it begins at another version: what comes is news however small its version is
+    assert watching.step() == ListPage(10)
+    added, _ = watching.on_page([pod("a", 2)], [], "3", "")
+    assert isinstance(added, Changed)
+    assert added.old is None
+    assert watching.step() == Watch("3")
+
+
+def test_a_kind_that_goes_between_two_pages_leaves_nothing_of_the_first() -> None:
+    watching = machine()
+    watching.on_page([pod("a", 1)], [], "5", "t")
+    assert watching.on_absent(15.0) == [Synced("Pod", "0", 0)]
+    watching.step()
+    assert watching.step() == ListPage(10)
+    assert watching.on_page([], [], "6", "") == [Synced("Pod", "6", 0)]
+
+
+def test_an_absent_kind_is_no_failure() -> None:
+    watching = machine()
+    watching.on_error(Unavailable("down"))
+    watching.step()
+    for _ in range(3):
+        watching.on_absent(15.0)
+        assert watching.step() == Pause(15.0, "the server does not know this kind", expected=True)
+    assert watching.counts.failures == 1
+    watching.on_error(Unavailable("down"))
+    assert watching.step() == Pause(0.5, "down")  # counted from the beginning
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_an_absent_kind_stops_no_streaming(streaming: bool) -> None:
+    watching = machine(streaming=streaming)
+    watching.on_absent(15.0)
+    watching.step()
+    assert watching.step() == (Watch("", initial=True) if streaming else ListPage(10))

@@ -1,0 +1,80 @@
+"""Filter: a pod must not lead its node's use above a share of what the node has.
+
+Problem: rounding and thresholds must come out as upstream's, and be asked of ten thousand nodes for every pod. Choice: the same question turned round: a node with
+a threshold may use so much at most (`most_used`), so what is left is one number a resource that pods' estimates are compared with. Integers
+throughout. Limits: a share of 65 lets 65.4 % pass and refuses 65.5 %, as upstream's rounding has it.
+Source: Koordinator, the load-aware plugin's Filter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cotenant.model.node_metric import Use
+from cotenant.policy.placement.load_aware.settings import (
+    NO_THRESHOLDS,
+    LoadAwareSettings,
+    NodeThresholds,
+    Shares,
+)
+from cotenant.policy.placement.load_aware.usage import Look
+
+REASON_CPU = "node(s) would use more CPU than the load threshold allows"
+REASON_MEMORY = "node(s) would use more memory than the load threshold allows"
+REASON_EXPIRED = "node(s) have not said what they use for too long"
+UNLIMITED = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What is held against a node: which shares, of what way to look at it."""
+
+    thresholds: Shares
+    look: Look
+
+
+def rule_for(is_prod: bool, settings: LoadAwareSettings, own: NodeThresholds = NO_THRESHOLDS) -> Rule:
+    """Production's thresholds for production pods where there are any, else a percentile's where there is one, else those of what is used now.
+
+    A node's own set replaces the cluster's whole set of the same kind.
+    """
+    prod = own.prod_thresholds or settings.prod_thresholds
+    if is_prod and prod:
+        return Rule(prod, Look(production=True))
+    percentiles = own.percentiles if own.percentiles is not None else settings.percentiles
+    if percentiles is not None and percentiles.filters:
+        return Rule(percentiles.thresholds, Look(percentile=percentiles.filter_by))
+    return Rule(own.thresholds or settings.thresholds, Look(forecast=settings.forecast is not None))
+
+
+def most_used(allocatable: int, threshold_pct: int) -> int:
+    """The largest amount whose share of the allocatable, rounded to whole per cent, is not above the threshold; `UNLIMITED` where none is set."""
+    if threshold_pct <= 0 or allocatable <= 0:
+        return UNLIMITED
+    return ((2 * threshold_pct + 1) * allocatable - 1) // 200
+
+
+def room(allocatable: Use, thresholds: Shares, total: Use) -> Use:
+    """How much more a node may use; negative where it uses more than it may."""
+    cpu, memory = most_used(allocatable.cpu_m, thresholds.cpu), most_used(allocatable.memory_bytes, thresholds.memory)
+    return Use(
+        UNLIMITED if cpu == UNLIMITED else cpu - total.cpu_m,
+        UNLIMITED if memory == UNLIMITED else memory - total.memory_bytes,
+    )
+
+
+def blocking(left: Use, asked: Use) -> str:
+    """The first resource of which more would be used than there is room for, empty if none."""
+    if asked.cpu_m > left.cpu_m:
+        return "cpu"
+    return "memory" if asked.memory_bytes > left.memory_bytes else ""
+
+
+def percent(amount: int, allocatable: int) -> int:
+    """Share in whole per cent, rounded half up; 0 of nothing."""
+    return (200 * amount + allocatable) // (2 * allocatable) if allocatable > 0 else 0
+
+
+def is_expired(age_s: float, settings: LoadAwareSettings) -> bool:
+    """Whether a metric of this age is too old. One that was never updated (NaN) is."""
+    return age_s != age_s or (settings.expires_s > 0 and age_s >= settings.expires_s)

@@ -1,0 +1,56 @@
+"""Score: the less a node would use, the better, 0 to 100.
+
+Choice: a resource's score is what would be left of it in whole per cent, a node's the weighted mean, to which the scarcest resource may be added with a weight of
+its own. Limits: a node of which nothing is known, or whose metric is expired, has 0: it is taken last.
+Source: Koordinator, the load-aware plugin's Score.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cotenant.model.arrays import Int
+from cotenant.model.node_metric import Use
+from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
+from cotenant.policy.placement.load_aware.usage import Look
+
+MOST = 100
+
+
+def look_for(is_prod: bool, settings: LoadAwareSettings) -> Look:
+    """Which way the score looks at a node."""
+    if is_prod and settings.scores_by_prod:
+        return Look(production=True)
+    return Look(percentile=settings.percentiles.score_by if settings.percentiles is not None else None)
+
+
+def score(allocatable: Use, total: Use, settings: LoadAwareSettings) -> int:
+    """Of a node that would use `total`."""
+    worth = weight = 0
+    least = MOST
+    for has, uses, counts in zip(allocatable, total, settings.weights, strict=True):
+        left = (has - uses) * MOST // has if has > 0 and uses <= has else 0
+        worth += counts * left
+        weight += counts
+        if counts or settings.dominant_weight:
+            least = min(least, left)
+    worth += settings.dominant_weight * least
+    weight += settings.dominant_weight
+    return worth // weight if weight else 0
+
+
+def score_rows(allocatable: Int, total: Int, settings: LoadAwareSettings) -> Int:
+    """`score` over rows, both `[N, 2]`."""
+    worth = np.zeros(len(allocatable), dtype=np.int64)
+    least = np.full(len(allocatable), MOST, dtype=np.int64)
+    weight = sum(settings.weights) + settings.dominant_weight
+    if not weight:
+        return worth
+    for resource, counts in enumerate(settings.weights):
+        has, uses = allocatable[:, resource], total[:, resource]
+        left = np.where((has > 0) & (uses <= has), (has - uses) * MOST // np.maximum(has, 1), 0)
+        worth += counts * left
+        if counts or settings.dominant_weight:
+            least = np.minimum(least, left)
+    worth += settings.dominant_weight * least
+    return np.asarray(worth // weight)

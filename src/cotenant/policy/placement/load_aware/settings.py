@@ -1,0 +1,114 @@
+"""How load-aware placement is set: thresholds, percentiles, estimates, expiry, weights.
+
+Problem: the same few numbers come from a cluster's configuration and from annotations of single nodes, and a wrong one must be said before anything is
+placed by it. Choice: frozen values that check themselves, with Koordinator's defaults; `NodeThresholds` are a node's own, and replace whole sets, as
+there. Limits: CPU and memory only.
+Source: Koordinator, LoadAwareSchedulingArgs and its defaults.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+
+from cotenant.model.errors import InvalidInput
+from cotenant.model.node_metric import Statistic, Use
+from cotenant.policy.placement.load_aware.forecast import Forecast
+
+UNASKED = Use(250, 200 << 20)
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Per cent of a node's CPU and memory; 0 = this one is not looked at."""
+
+    cpu: int = 0
+    memory: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("cpu", "memory"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 100:
+                raise InvalidInput(f"threshold of {name}", value, "0 to 100 per cent", "0 does not look at it")
+
+    def __bool__(self) -> bool:
+        return bool(self.cpu or self.memory)
+
+
+NO_SHARES = Shares()
+
+
+@dataclass(frozen=True, slots=True)
+class Percentile:
+    """Which statistic over which window; 0 s = the longest that is known."""
+
+    statistic: Statistic
+    window_s: int = 0
+
+    def __post_init__(self) -> None:
+        if self.window_s < 0:
+            raise InvalidInput("window of a percentile", self.window_s, "seconds, 0 for the longest")
+
+
+@dataclass(frozen=True, slots=True)
+class Percentiles:
+    """Filter and score by percentiles; each only where it is set."""
+
+    thresholds: Shares = NO_SHARES
+    filter_by: Percentile | None = None
+    score_by: Percentile | None = None
+
+    @property
+    def filters(self) -> bool:
+        """Whether the filter looks at a percentile."""
+        return bool(self.thresholds) and self.filter_by is not None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeThresholds:
+    """What a node's own annotation says; an empty set leaves the cluster's."""
+
+    thresholds: Shares = NO_SHARES
+    prod_thresholds: Shares = NO_SHARES
+    percentiles: Percentiles | None = None
+
+
+NO_THRESHOLDS = NodeThresholds()
+
+
+@dataclass(frozen=True, slots=True)
+class LoadAwareSettings:
+    """Of one cluster. Raises `InvalidInput`."""
+
+    thresholds: Shares = Shares(65, 95)
+    prod_thresholds: Shares = NO_SHARES  # of what production pods use, for production pods
+    percentiles: Percentiles | None = None
+    forecast: Forecast | None = None  # in place of what the node uses now, where the filter looks at that
+    expires_s: float = 180.0  # an older metric is expired; 0 = never
+    filters_expired: bool = True  # False: an expired metric is believed
+    schedule_when_expired: bool = False  # True: a node whose metric is expired is not filtered
+    scaling: tuple[int, int] = (85, 70)  # per cent of a pod's request (or limit) that it is expected to use
+    unasked: Use = UNASKED  # of a pod that asks for nothing
+    expects_s: float = 0.0  # after a pod was placed, its estimate counts where it is more than what is measured
+    weights: tuple[int, int] = (1, 1)
+    dominant_weight: int = 0  # of the resource that is used most
+    scores_by_prod: bool = False  # production pods are scored by what production pods use
+    score_weight: float = 1.0  # beside the profile's score; 0 = filter only
+
+    def __post_init__(self) -> None:
+        for name in ("expires_s", "expects_s", "score_weight"):
+            value = getattr(self, name)
+            if not isfinite(value) or value < 0:
+                raise InvalidInput(f"load-aware: {name}", value, "0 or more")
+        for name in ("scaling", "weights"):
+            for value in getattr(self, name):
+                if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 1000:
+                    raise InvalidInput(f"load-aware: {name}", value, "whole numbers, 0 to 1000")
+        if not 0 <= self.dominant_weight <= 1000:
+            raise InvalidInput("load-aware: dominant_weight", self.dominant_weight, "0 to 1000")
+        if min(self.unasked) < 0:
+            raise InvalidInput("load-aware: unasked", self.unasked, "amounts that are not negative")
+        if self.forecast is not None and self.percentiles is not None and self.percentiles.filters:
+            raise InvalidInput(
+                "load-aware: forecast", self.forecast, "a forecast or a percentile", "the filter looks at one of them"
+            )

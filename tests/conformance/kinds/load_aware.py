@@ -1,0 +1,136 @@
+"""Load-aware placement against upstream's cases: which window is read, which node is refused, how one is scored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from cotenant.model.node_metric import MeasuredPod, NodeMetric, Statistic, Use, Window
+from cotenant.model.qos import PriorityClass
+from cotenant.model.resources import Amounts
+from cotenant.policy.placement.load_aware.estimate import estimate
+from cotenant.policy.placement.load_aware.filtering import blocking
+from cotenant.policy.placement.load_aware.scoring import score
+from cotenant.policy.placement.load_aware.settings import (
+    LoadAwareSettings,
+    NodeThresholds,
+    Percentile,
+    Percentiles,
+    Shares,
+)
+from cotenant.policy.placement.load_aware.standing import Facts, standing
+from cotenant.policy.placement.load_aware.usage import Resident, pick
+
+NOW_S = 1_000_000.0
+_NAMES = {"cpu_m": "cpu", "mid-cpu_m": "kubernetes.io/mid-cpu", "mid-memory": "kubernetes.io/mid-memory",
+          "batch-cpu_m": "kubernetes.io/batch-cpu", "batch-memory": "kubernetes.io/batch-memory"}  # fmt: skip
+
+
+def _use(told: dict[str, int] | None) -> Use:
+    return Use(told.get("cpu", 0), told.get("memory", 0)) if told else Use()
+
+
+def _shares(told: dict[str, int] | None) -> Shares:
+    return Shares(**told) if told else Shares()
+
+
+def _percentile(told: dict[str, Any]) -> Percentile:
+    return Percentile(Statistic(told["type"].lower()), told["duration_s"] or 0)
+
+
+def _amounts(told: dict[str, int]) -> Amounts:
+    return Amounts.of({_NAMES.get(name, name): amount for name, amount in told.items()})
+
+
+def _estimate(pod: dict[str, Any], settings: LoadAwareSettings) -> Use:
+    its = PriorityClass(pod["effective_priority_class"])
+    return estimate(_amounts(pod["requests"]), _amounts(pod["limits"]), its, settings)
+
+
+def _metric(told: dict[str, Any]) -> NodeMetric:
+    windows = tuple(
+        Window(each["duration_s"], {Statistic(each["type"].lower()): _use(each["usage"])})
+        for each in told["aggregated"]
+    )
+    pods = {
+        f"d/{pod['name']}": MeasuredPod(_use(pod["usage"]), PriorityClass(pod["priority_class"]))
+        for pod in told["pods"]
+    }
+    return NodeMetric("n", told["age_seconds"], told["report_interval_s"], _use(told["node_usage"]), windows, pods)
+
+
+def _facts(told: dict[str, Any] | None) -> Facts:
+    return Facts() if told is None else Facts(_metric(told), NOW_S - told["age_seconds"])
+
+
+def _residents(pods: list[dict[str, Any]], settings: LoadAwareSettings) -> list[Resident]:
+    return [
+        Resident(
+            f"d/{pod['name']}",
+            _estimate(pod, settings),
+            NOW_S - pod["scheduled_s_ago"],
+            pod["effective_priority_class"] == "prod",
+        )
+        for pod in pods
+    ]
+
+
+def check_filter(case: Any) -> Iterator[tuple[str, Any, Any]]:
+    given, args = case.given, case.given["args"]
+    aggregated, custom = args["aggregated"], given["node_custom_thresholds"] or {}
+    settings = LoadAwareSettings(
+        thresholds=_shares(args["usage_thresholds_pct"]),
+        prod_thresholds=_shares(args["prod_usage_thresholds_pct"]),
+        percentiles=Percentiles(_shares(aggregated["thresholds_pct"]), _percentile(aggregated)) if aggregated else None,
+    )
+    of_node = custom.get("aggregated")
+    own = NodeThresholds(
+        _shares(custom.get("usage_thresholds_pct")),
+        _shares(custom.get("prod_usage_thresholds_pct")),
+        Percentiles(_shares(of_node["thresholds_pct"]), _percentile(of_node)) if of_node else None,
+    )
+    size = Use(given["node"]["cpu_m"], given["node"]["memory"])
+    pod = given["pod"]
+    residents = _residents(given["assigned_pods"], settings)
+    told = standing(size, own, _facts(given["node_metric"]), residents, settings, NOW_S)
+    side = told.prod if pod["effective_priority_class"] == "prod" else told.usual
+    blocked = blocking(side.room, _estimate(pod, settings))
+    yield "schedulable", case.expect["schedulable"], not blocked and not told.is_closed
+    if "blocking_resource" in case.expect:
+        yield "blocking_resource", case.expect["blocking_resource"], blocked
+        yield "aggregated", case.expect["aggregated"], side.rule.look.percentile is not None
+
+
+def check_score(case: Any) -> Iterator[tuple[str, Any, Any]]:
+    given, args = case.given, case.given["args"]
+    weights, aggregated = args["resource_weights"], args["aggregated"]
+    settings = LoadAwareSettings(
+        weights=(weights.get("cpu", 0), weights.get("memory", 0)),
+        dominant_weight=args["dominant_weight"],
+        scores_by_prod=args["score_by_prod_usage"],
+        expires_s=args["metric_expiration_s"],
+        percentiles=Percentiles(score_by=_percentile(aggregated)) if aggregated else None,
+    )
+    size = Use(given["node"]["cpu_m"], given["node"]["memory"])
+    residents = _residents(given["assigned_pods"], settings)
+    told = standing(size, NodeThresholds(), _facts(given["node_metric"]), residents, settings, NOW_S)
+    side = told.prod if given["pod"]["effective_priority_class"] == "prod" else told.usual
+    total = side.scored.total.plus(_estimate(given["pod"], settings))
+    yield "score", case.expect["score"], score(size, total, settings) if told.is_scored else 0
+
+
+def check_pick(case: Any) -> Iterator[tuple[str, Any, Any]]:
+    given = case.given
+    windows = [
+        Window(
+            each["duration_s"],
+            {Statistic(each["type"].lower()): Use(each["cpu_m"])} if each["cpu_m"] is not None else {},
+        )
+        for each in given["aggregated"]
+    ]
+    last = None if given["node_usage_cpu_m"] is None else Use(given["node_usage_cpu_m"])
+    found = pick(windows, Statistic(given["type"].lower()), given["duration_s"] or 0, last)
+    yield "cpu_m", case.expect["cpu_m"], found.cpu_m if found is not None else None
+
+
+KINDS = {"filter": check_filter, "score": check_score, "aggregate_pick": check_pick}

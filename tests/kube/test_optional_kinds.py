@@ -1,0 +1,177 @@
+"""A custom kind that may be absent, against an API server: not installed, installed later, its objects changed, deleted, installed again."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from cotenant.drivers.kube.access import load_access
+from cotenant.drivers.kube.cache import Changed, Malformed, Synced
+from cotenant.drivers.kube.client import Client
+from cotenant.drivers.kube.objects import Kind, ObjectMeta, _Object
+from cotenant.drivers.kube.reflector import ABSENT_S, Reflector
+
+pytestmark = pytest.mark.slow  # a definition takes a moment to be served
+
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+class Gadget(_Object, frozen=True):
+    """What is read of one."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    size: int | None = None
+
+
+class Gadgets(NamedTuple):
+    """A kind of the case's own, not installed."""
+
+    kube: Any
+    kind: Kind[Gadget]
+    path: str
+
+    def install(self) -> None:
+        crd = {
+            "metadata": {"name": f"gadgets.{self.kind.group}"},
+            "spec": {
+                "group": self.kind.group,
+                "scope": "Cluster",
+                "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList"},
+                "versions": [
+                    {
+                        "name": "v1",
+                        "served": True,
+                        "storage": True,
+                        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+                    }
+                ],
+            },
+        }
+        self.kube.create(_CRDS, crd)
+        self.kube.eventually(self.path, lambda page: page.get("kind") == "GadgetList")
+
+    def uninstall(self) -> None:
+        self.kube.request("DELETE", f"{_CRDS}/gadgets.{self.kind.group}")
+        self.kube.eventually(self.path, lambda page: page.get("kind") != "GadgetList")
+
+    def make(self, name: str, **more: Any) -> None:
+        body = {"apiVersion": f"{self.kind.group}/v1", "kind": "Gadget", "metadata": {"name": name}, **more}
+        self.kube.create(self.path, body)
+
+
+@pytest.fixture
+def gadgets(kube: Any) -> Iterator[Gadgets]:
+    group = f"g{uuid.uuid4().hex[:8]}.example.com"
+    found = Gadgets(kube, Kind("Gadget", group, "v1", "gadgets", False, Gadget), f"/apis/{group}/v1/gadgets")
+    yield found
+    kube.request("DELETE", f"{_CRDS}/gadgets.{group}")
+
+
+class Heard:
+    """What a reflector delivered, in words, and what it slept."""
+
+    def __init__(self) -> None:
+        self.story: list[str] = []
+        self.slept: list[float] = []
+        self._news = asyncio.Condition()
+
+    def deliver(self, happened: Any) -> None:
+        for each in happened:
+            match each:
+                case Changed(_, key, None, new):
+                    self.story.append(f"+{key} {new.size}")
+                case Changed(_, key, _, None):
+                    self.story.append(f"-{key}")
+                case Changed(_, key, _, new):
+                    self.story.append(f"~{key} {new.size}")
+                case Malformed(_, key, _):
+                    self.story.append(f"?{key}")
+                case Synced(_, _, objects):
+                    self.story.append(f"synced {objects}")
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await asyncio.sleep(0.02)
+
+    async def until(self, *told: str) -> None:
+        """These have been said since the last call, in this order and nothing else but lists anew."""
+        async with asyncio.timeout(20.0):
+            while self.story[: len(told)] != list(told):
+                assert self.story == list(told)[: len(self.story)], self.story
+                await asyncio.sleep(0.02)
+        del self.story[: len(told)]
+
+
+def following(gadgets: Gadgets, scenario: Callable[[Heard, Reflector[Gadget]], Awaitable[None]]) -> None:
+    """Run a scenario beside a reflector of the optional kind."""
+
+    async def main() -> None:
+        heard = Heard()
+        async with Client(load_access(gadgets.kube.kubeconfig), qps=1000, burst=1000, in_flight=4) as client:
+            reflector = Reflector(
+                client, gadgets.kind, heard.deliver, optional=True, random=lambda: 0.0, sleep=heard.sleep
+            )
+            task = asyncio.create_task(reflector.run())
+            try:
+                await scenario(heard, reflector)
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(main())
+
+
+def test_absent_then_installed_then_deleted_then_installed_again(gadgets: Gadgets) -> None:
+    async def scenario(heard: Heard, reflector: Reflector[Gadget]) -> None:
+        await heard.until("synced 0")
+        assert reflector.synced  # nobody waits for a kind that is not there
+        await asyncio.to_thread(gadgets.install)
+        await asyncio.to_thread(gadgets.make, "a", size=1)
+        while not any("+a" in told for told in heard.story):
+            await asyncio.sleep(0.02)
+        assert set(heard.slept) == {ABSENT_S}
+        heard.story.clear()
+        await asyncio.to_thread(gadgets.kube.patch, f"{gadgets.path}/a", {"size": 2})
+        await heard.until("~a 2")
+        await asyncio.to_thread(gadgets.make, "b", size=3)
+        await heard.until("+b 3")
+        await asyncio.to_thread(gadgets.kube.delete, f"{gadgets.path}/b")
+        await heard.until("-b")
+        await asyncio.to_thread(gadgets.uninstall)
+        while "-a" not in heard.story:
+            await asyncio.sleep(0.02)
+        assert len(reflector.cache) == 0
+        heard.story.clear()
+        await asyncio.to_thread(gadgets.install)
+        await asyncio.to_thread(gadgets.make, "a", size=9)
+        while "+a 9" not in heard.story:
+            await asyncio.sleep(0.02)
+        assert "-a" not in heard.story
+
+    following(gadgets, scenario)
+
+
+def test_an_object_that_cannot_be_read_does_not_hide_the_others(gadgets: Gadgets) -> None:
+    gadgets.install()
+    gadgets.make("good", size=1)
+    gadgets.make("odd", size="large")
+
+    async def scenario(heard: Heard, reflector: Reflector[Gadget]) -> None:
+        while not reflector.synced:
+            await asyncio.sleep(0.02)
+        assert sorted(heard.story[:2]) == ["+good 1", "?odd"]
+        heard.story.clear()
+        await asyncio.to_thread(gadgets.kube.patch, f"{gadgets.path}/odd", {"size": 5})
+        while not heard.story:
+            await asyncio.sleep(0.02)
+        assert heard.story == ["+odd 5"]
+        await asyncio.to_thread(gadgets.kube.patch, f"{gadgets.path}/good", {"size": "small"})
+        while len(heard.story) < 2:
+            await asyncio.sleep(0.02)
+        assert heard.story[1] == "?good"
+
+    following(gadgets, scenario)
