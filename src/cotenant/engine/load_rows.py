@@ -17,7 +17,8 @@ from cotenant.model.node_metric import Use
 from cotenant.policy.placement.load_aware.filtering import UNLIMITED
 from cotenant.policy.placement.load_aware.scoring import score, score_rows
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
-from cotenant.policy.placement.load_aware.standing import CLOSED, Side, Standing
+from cotenant.policy.placement.load_aware.standing import CLOSED, Standing
+from cotenant.policy.placement.load_aware.usage import Basis
 
 MOST_KEPT = 64
 _ANEW_OVER = 8  # above so many changed rows (a share of all: one in eight) everything is computed anew
@@ -57,6 +58,7 @@ class LoadRows:
         self.size: Int = np.empty((0, 2), dtype=np.int64)
         self.closed: Mask = np.empty(0, dtype=np.bool_)
         self.scored: Mask = np.empty(0, dtype=np.bool_)
+        self._known: list[bool] = []  # some figures count
         self.updated_s: list[float] = []  # when the figures that count were written, -inf for none
         self._prod_filter: list[bool] = []  # production's side knows only production pods
         self._prod_score: list[bool] = []
@@ -74,6 +76,7 @@ class LoadRows:
         self.closed = np.concatenate([self.closed, np.zeros(more, dtype=np.bool_)])
         self.scored = np.concatenate([self.scored, np.zeros(more, dtype=np.bool_)])
         self.updated_s += [float("-inf")] * more
+        self._known += [False] * more
         self._prod_filter += [False] * more
         self._prod_score += [False] * more
         self._kept.clear()
@@ -88,6 +91,7 @@ class LoadRows:
             self.size[row] = 0
             self.closed[row] = self.scored[row] = False
             self.updated_s[row] = float("-inf")
+            self._known[row] = False
         else:
             for side, told in ((USUAL, standing.usual), (PROD, standing.prod)):
                 self.room[side, row] = told.room
@@ -96,8 +100,9 @@ class LoadRows:
             self.closed[row] = standing.is_closed
             self.scored[row] = standing.is_scored
             self.updated_s[row] = standing.updated_s
+            self._known[row] = standing.is_known
             self._prod_filter[row] = standing.prod.rule.look.production
-            self._prod_score[row] = _scores_production(standing.prod, standing)
+            self._prod_score[row] = standing.prod.scored.basis is Basis.PRODUCTION
         self._log.append(row)
         return bool((self.room[:, row] > before).any())
 
@@ -111,7 +116,7 @@ class LoadRows:
                     room[0] -= cpu
                 if CLOSED != room[1] != UNLIMITED:
                     room[1] -= memory
-            if self.updated_s[row] > float("-inf") and (side == USUAL or ask.is_prod or not self._prod_score[row]):
+            if self._known[row] and (side == USUAL or ask.is_prod or not self._prod_score[row]):
                 total[0] += cpu
                 total[1] += memory
         self._log.append(row)
@@ -173,8 +178,3 @@ class LoadRows:
         kept.memory[row] = closed or int(room[1]) >= ask.estimate.memory_bytes
         total = Use(*self.total[ask.side, row].tolist()).plus(ask.estimate)
         kept.scores[row] = score(Use(*self.size[row].tolist()), total, self.settings) if self.scored[row] else 0
-
-
-def _scores_production(prod: Side, standing: Standing) -> bool:
-    """Whether production's score looks at production pods alone."""
-    return prod.scored is not standing.usual.scored and prod.scored.basis.value == "production"

@@ -65,6 +65,7 @@ class Standing:
     age_s: float  # of the figures that count, NaN for none
     updated_s: float  # of the figures that count, -inf for none
     is_closed: bool  # takes no pod, because nobody knows what it uses
+    is_known: bool  # some figures count
     is_scored: bool
     usual: Side
     prod: Side
@@ -94,12 +95,12 @@ def standing(
         until_s = facts.reported_s + REPORT_LIVES_S
         return _stand(size, own, told, facts, Source.REPORT, facts.reported_s, residents, settings, now_s, until_s)
     if metric is None:
-        return Standing(size, Source.NOBODY, nan, -inf, False, False, _BARE, _BARE, inf)
+        return Standing(size, Source.NOBODY, nan, -inf, False, False, False, _BARE, _BARE, inf)
     if settings.filters_expired:
         closed = not settings.schedule_when_expired
         side = Side(_BARE.rule, _BARE.load, _NO_ROOM, _BARE.scored) if closed else _BARE
         age_s = now_s - facts.updated_s
-        return Standing(size, Source.EXPIRED, age_s, -inf, closed, False, side, side, inf)
+        return Standing(size, Source.EXPIRED, age_s, -inf, closed, False, False, side, side, inf)
     return _stand(size, own, metric, facts, Source.EXPIRED, facts.updated_s, residents, settings, now_s, inf)
 
 
@@ -116,12 +117,12 @@ def _stand(
     until_s: float,
 ) -> Standing:
     updated_s = -inf if updated_s != updated_s else updated_s
-    known: dict[Look, Load] = {}
+    loads: dict[Look, Load] = {}
 
     def loaded(look: Look) -> Load:
-        if look not in known:
-            known[look] = load(metric, updated_s, residents, look, facts.history, settings, now_s)
-        return known[look]
+        if look not in loads:
+            loads[look] = load(metric, updated_s, residents, look, facts.history, settings, now_s)
+        return loads[look]
 
     def side(is_prod: bool) -> Side:
         rule, scored = rule_for(is_prod, settings, own), look_for(is_prod, settings)
@@ -140,7 +141,7 @@ def _stand(
         for each in residents
         if settings.expects_s and now_s < each.since_s + settings.expects_s
     ]
-    scored = source is not Source.EXPIRED and usual is not _BARE
+    known = usual is not _BARE
+    scored = known and source is not Source.EXPIRED
     due_s = min([until_s, *begun])
-    counts_s = -inf if usual is _BARE else updated_s
-    return Standing(size, source, now_s - updated_s, counts_s, False, scored, usual, prod, due_s)
+    return Standing(size, source, now_s - updated_s, updated_s, False, known, scored, usual, prod, due_s)

@@ -136,7 +136,7 @@ def load(
         if more != NO_USE:
             expected = expected.plus(more)
             counted += 1
-    prod_keys = (each.key for each in concerned if each.is_prod)
+    prod_keys = (each.key for each in concerned if each.is_prod and each.since_s <= updated_s)
     return Load(used(metric, look, prod_keys, history, settings), expected, counted, basis(look, whole))
 
 
