@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +25,7 @@ from cotenant.services.agent.evicting import Evictions
 from cotenant.services.agent.nodemetric import NodeMetricWriter
 from cotenant.services.agent.topology import NodeTopologyWriter
 
-CRD = Path(__file__).parents[2] / "deploy" / "node" / "nodemetric-crd.yaml"
+CRD = dict(manifests())["nodemetrics"]
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
 POD = NodePod("u1", "shop", "web", "kubepods/podu1", qos=QoSClass.LS, priority_class=PriorityClass.PROD)
@@ -53,10 +52,10 @@ def with_client(kube: Any, scenario: Callable[[Client], Awaitable[None]]) -> Non
 
 @pytest.fixture
 def node_metric_kind(kube: Any) -> Iterator[None]:
-    """The kind as deploy/node has it, unless the cluster has it already."""
+    """The kind as the package has it, unless the cluster has it already."""
     made = kube.request("GET", f"{CRDS}/nodemetrics.slo.koordinator.sh").code == 404
     if made:
-        kube.create(CRDS, yaml.safe_load(CRD.read_text()))
+        kube.create(CRDS, yaml.safe_load(CRD))
         kube.eventually(METRICS, lambda answer: answer.get("kind") == "NodeMetricList")
     yield
     if made:

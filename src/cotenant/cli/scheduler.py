@@ -43,6 +43,12 @@ def scheduler(
             help="File with the bearer token that lets callers from elsewhere use the debug API; default: nobody."
         ),
     ] = None,
+    load_aware: Annotated[
+        Path | None,
+        Parameter(
+            help="File with load thresholds: nodes are judged by what they use too; an empty file: the defaults."
+        ),
+    ] = None,
     log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
 ) -> int:
     """Place the pods of a Kubernetes cluster whose schedulerName is ours.
@@ -66,6 +72,7 @@ def scheduler(
             listen=listen,
             report_token_file=report_token_file,
             debug_token_file=debug_token_file,
+            load_aware=load_aware,
             log_level=log_level,
         )
     )

@@ -28,6 +28,7 @@ def up(
     seed: int = 0,
     cpu_topology: str = "",
     bare: bool = False,
+    load_aware: Path | None = None,
 ) -> int:
     """A Kubernetes-shaped cluster on this machine: API server, controllers, simulated nodes, scheduler and extender. Ends with Ctrl-C.
 
@@ -55,6 +56,8 @@ def up(
         What simulated nodes tell of their 32 CPUs: SOCKETSxCORESxTHREADS, such as 2x8x2. Default: nothing, so pods get no CPUs of their own.
     bare
         The API server alone.
+    load_aware
+        The scheduler's file of load thresholds (`cotenant scheduler --help`). Default: loads are not looked at.
     """
     from cotenant.services.up.config import UpConfig
     from cotenant.services.up.run import run
@@ -71,5 +74,6 @@ def up(
         speed=speed,
         seed=seed,
         cpu_topology=cpu_topology,
+        load_aware=load_aware.expanduser().absolute() if load_aware is not None else None,
     )
     return run(config, lambda line: print(line, flush=True))

@@ -36,7 +36,7 @@ from cotenant.policy.placement.load_aware.custom import node_thresholds, raw_all
 from cotenant.policy.placement.load_aware.estimate import class_of, estimate
 from cotenant.policy.placement.load_aware.filtering import REASON_CPU, REASON_EXPIRED, REASON_MEMORY
 from cotenant.policy.placement.load_aware.settings import NO_THRESHOLDS, LoadAwareSettings, NodeThresholds
-from cotenant.policy.placement.load_aware.standing import Facts, Standing, standing
+from cotenant.policy.placement.load_aware.standing import Facts, Source, Standing, standing
 from cotenant.policy.placement.load_aware.usage import Resident
 from cotenant.policy.placement.preference import Part
 
@@ -267,6 +267,14 @@ class LoadAware:
         return found
 
     # ---- questions
+
+    def sources(self) -> dict[str, int]:
+        """Nodes by whose figures count."""
+        found = {source.value: 0 for source in Source}
+        for source in self._rows.sources:
+            if source is not None:
+                found[source.value] += 1
+        return found
 
     def numbers(self) -> frozenset[int]:
         """The pods that are watched."""

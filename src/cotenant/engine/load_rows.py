@@ -17,7 +17,7 @@ from cotenant.model.node_metric import Use
 from cotenant.policy.placement.load_aware.filtering import UNLIMITED
 from cotenant.policy.placement.load_aware.scoring import score, score_rows
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
-from cotenant.policy.placement.load_aware.standing import CLOSED, Standing
+from cotenant.policy.placement.load_aware.standing import CLOSED, Source, Standing
 from cotenant.policy.placement.load_aware.usage import Basis
 
 MOST_KEPT = 64
@@ -59,6 +59,7 @@ class LoadRows:
         self.closed: Mask = np.empty(0, dtype=np.bool_)
         self.scored: Mask = np.empty(0, dtype=np.bool_)
         self._known: list[bool] = []  # some figures count
+        self.sources: list[Source | None] = []  # whose figures count; None for a row without a node
         self.updated_s: list[float] = []  # when the figures that count were written, -inf for none
         self._prod_filter: list[bool] = []  # production's side knows only production pods
         self._prod_score: list[bool] = []
@@ -77,6 +78,7 @@ class LoadRows:
         self.scored = np.concatenate([self.scored, np.zeros(more, dtype=np.bool_)])
         self.updated_s += [float("-inf")] * more
         self._known += [False] * more
+        self.sources += [None] * more
         self._prod_filter += [False] * more
         self._prod_score += [False] * more
         self._kept.clear()
@@ -92,6 +94,7 @@ class LoadRows:
             self.closed[row] = self.scored[row] = False
             self.updated_s[row] = float("-inf")
             self._known[row] = False
+            self.sources[row] = None
         else:
             for side, told in ((USUAL, standing.usual), (PROD, standing.prod)):
                 self.room[side, row] = told.room
@@ -101,6 +104,7 @@ class LoadRows:
             self.scored[row] = standing.is_scored
             self.updated_s[row] = standing.updated_s
             self._known[row] = standing.is_known
+            self.sources[row] = standing.source
             self._prod_filter[row] = standing.prod.rule.look.production
             self._prod_score[row] = standing.prod.scored.basis is Basis.PRODUCTION
         self._log.append(row)

@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 from cotenant.drivers.kube.cache import Changed, Happening, HasMeta, Malformed
 from cotenant.drivers.kube.device_objects import DEVICES, read_devices
 from cotenant.drivers.kube.elastic_quotas import ELASTIC_QUOTAS, read_quota
+from cotenant.drivers.kube.node_metrics import READ_NODE_METRICS, read_node_metric
 from cotenant.drivers.kube.node_topologies import NODE_TOPOLOGIES, read_node_topology
 from cotenant.drivers.kube.objects import Kind
 from cotenant.drivers.kube.reservations import RESERVATIONS, ReservationReader
@@ -59,6 +60,14 @@ class Extension(Generic[T, V]):
                 self.seen(value, now_s)
 
 
+def _loads(roster: Roster) -> tuple[Extension[Any, Any], ...]:
+    """What nodes use: asked for only where it counts."""
+    load = roster.load_aware
+    if not load.is_on:
+        return ()
+    return (Extension(READ_NODE_METRICS, read_node_metric, load.metric_seen, load.metric_gone),)
+
+
 def extensions(roster: Roster) -> tuple[Extension[Any, Any], ...]:
     """Every custom kind that the engine's plugins read."""
     return (
@@ -66,4 +75,5 @@ def extensions(roster: Roster) -> tuple[Extension[Any, Any], ...]:
         Extension(DEVICES, read_devices, roster.devices.seen, roster.devices.gone),
         Extension(ELASTIC_QUOTAS, read_quota, roster.quotas.quota_seen, roster.quotas.quota_gone),
         Extension(RESERVATIONS, ReservationReader().read, roster.reservations.seen, roster.reservations.gone),
+        *_loads(roster),
     )

@@ -23,6 +23,7 @@ from cotenant.policy.placement.compiled import Fit
 from cotenant.policy.placement.profiles import PROFILES, Profile
 from cotenant.services.running import log_to_stderr, stop_on_signals
 from cotenant.services.scheduler.identity import lease_name, new_identity
+from cotenant.services.scheduler.load_aware import read_settings
 from cotenant.services.scheduler.process import Alone, Leadership, Options, SchedulerProcess
 
 _log = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ class Request:
     report_token_file: Path | None
     log_level: str
     debug_token_file: Path | None = None
+    load_aware: Path | None = None
 
 
 def run(request: Request) -> int:
@@ -74,6 +76,7 @@ def run(request: Request) -> int:
         port=port,
         report_token=request.report_token_file,
         debug_token=request.debug_token_file,
+        load_aware=read_settings(request.load_aware) if request.load_aware is not None else None,
     )
     identity = new_identity()
     namespace = request.lease_namespace or access.namespace

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import Protocol
@@ -28,9 +28,12 @@ from cotenant.drivers.kube.reading import ObjectReader
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.cluster_settings import Settings
 from cotenant.engine.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Unschedulable
+from cotenant.engine.load_aware import LoadAware
 from cotenant.engine.reports import Reports
 from cotenant.engine.reservation_words import Reserve
+from cotenant.engine.roster import Roster
 from cotenant.model.report import NodeReport
+from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.policy.placement.profiles import Profile
 from cotenant.services.reporting.endpoint import ReportEndpoint
 from cotenant.services.reporting.tokens import ReportToken
@@ -73,6 +76,7 @@ class Options:
     debug_token: Path | None = None  # of those who may use the debug API from elsewhere
     streaming_lists: bool = False
     seed: int = 0
+    load_aware: LoadAwareSettings | None = None  # None = off
 
 
 class Leadership(Protocol):
@@ -115,7 +119,9 @@ class SchedulerProcess:
         self.identity = identity
         self.now = clock or SteadyClock()
         settings = Settings(scheduler=options.scheduler, unanswered_s=VOLUMES_WITHIN_S + 120.0)
-        self.cluster = Cluster(profile, np.random.default_rng(options.seed), settings)
+        self.cluster = Cluster(
+            profile, np.random.default_rng(options.seed), settings, Roster(load_aware=LoadAware(options.load_aware))
+        )
         self.metrics = Metrics(profile.name)
         # Room for the binds, the notices beside them, and what reads or evicts.
         self.client = Client(
@@ -296,6 +302,9 @@ class SchedulerProcess:
         row = list(report.row())
         row[-1] = self.now.ours(report.at_s)
         self.cluster.report(report.node, tuple(row))
+        if self.cluster.roster.load_aware.is_on:
+            self.cluster.roster.load_aware.report_seen(replace(report, at_s=row[-1]), self.now())
+            self._wake()
 
     def _unhealthy(self) -> str:
         silent_s = time.monotonic() - self._turned_s
@@ -371,6 +380,22 @@ class SchedulerProcess:
             ("outcome",),
             lambda: (((outcome.value,), count) for outcome, count in self._report.counts.items()),
         )
+        load = cluster.roster.load_aware
+        if load.is_on:
+            read(
+                GaugeMetricFamily,
+                "cotenant_scheduler_node_loads",
+                "Nodes by whose figures of their use count",
+                ("source",),
+                lambda: (((source,), nodes) for source, nodes in load.sources().items()),
+            )
+            read(
+                CounterMetricFamily,
+                "cotenant_scheduler_load_oddities",
+                "What of nodes' own load settings cannot be read",
+                ("what",),
+                lambda: (((what,), count) for what, count in load.counts.items()),
+            )
         read(
             CounterMetricFamily,
             "cotenant_scheduler_events_dropped",

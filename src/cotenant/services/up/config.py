@@ -11,6 +11,7 @@ from cotenant.local.workloads import script
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.compiled import Fit
 from cotenant.policy.placement.profiles import PROFILES
+from cotenant.services.scheduler.load_aware import read_settings
 
 MOST_NODES = 20_000
 FASTEST = 3600.0
@@ -32,6 +33,7 @@ class UpConfig:
     speed: float = 60.0  # simulated seconds a second
     seed: int = 0
     cpu_topology: str = ""  # of the simulated nodes: SOCKETSxCORESxTHREADS; "" = they do not tell
+    load_aware: Path | None = None  # the scheduler's file of load thresholds
 
     def __post_init__(self) -> None:
         if not 0 <= self.nodes <= MOST_NODES:
@@ -44,6 +46,8 @@ class UpConfig:
             self.cpus()
         if self.seed < 0:
             raise InvalidInput("--seed", self.seed, "0 or more")
+        if self.load_aware is not None:
+            read_settings(self.load_aware)  # said here, before a child cannot start
         profiles = [each.name for each in PROFILES if each.fit is Fit.REQUESTS]  # docs/adr/0012
         if self.profile not in profiles:
             raise InvalidInput("--profile", self.profile, "one of " + ", ".join(profiles))
