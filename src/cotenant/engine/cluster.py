@@ -58,7 +58,9 @@ class Cluster:
         self._telling = Telling()
         self._parts = Parts(profile, rng, self.settings, self._budgets, self.roster.node_rules(), self.roster.plugins())
         self._lives = PodLives(self._parts, profile, self.settings, self._telling)
-        self._judging = Judging(self._parts, self._lives, profile, self._telling, self.roster.reservations)
+        self._judging = Judging(
+            self._parts, self._lives, profile, self._telling, self.roster.reservations, self.roster.gangs
+        )
         self._past = Past()
         self.why = Why(self._parts, self._lives, self._past, self._budgets, self.roster, profile, self.settings)
         self._reconsidered: dict[str, None] = {}  # uids, until the next judgement
@@ -101,7 +103,9 @@ class Cluster:
         if self._nodes.pop(name, None) is None:
             return
         self._reports.pop(name, None)
-        for entry in [e for e in self._parts.seating.residents.get(name, {}).values() if e.state is State.ASSUMED]:
+        for entry in [
+            e for e in self._parts.seating.residents.get(name, {}).values() if e.state in (State.ASSUMED, State.WAITING)
+        ]:
             self._lives.take_back(entry)
             self._telling.count("decided for a node that went away")
             self._lives.enter(entry, now_s, "NodeDelete")

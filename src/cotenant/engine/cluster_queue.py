@@ -44,9 +44,16 @@ class Verdict:
     missing: str = ""  # how much of a resource the nodes lack that came nearest
 
 
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """The key of a group whose pods are judged as one, all together or not at all."""
+
+    of: Hashable
+
+
 @dataclass(slots=True, eq=False)
 class Group:
-    """Pods that placement cannot tell apart."""
+    """Pods that placement cannot tell apart, or that are judged as one (`Whole`)."""
 
     key: Hashable
     priority: int
@@ -58,10 +65,16 @@ class Group:
     since_s: float = 0.0  # unschedulable since
     verdict: Verdict | None = None
     stamp: int = -1  # of its live entry in a heap
+    shapes: tuple[int, ...] = ()  # of a whole group that was refused: room for any of them may help
 
     def rank(self) -> tuple[float, ...]:
         """Of its first pod: lower goes first."""
         return (-self.priority, *next(iter(self.pods.values())))
+
+    @property
+    def whole(self) -> bool:
+        """Whether its pods are judged as one."""
+        return isinstance(self.key, Whole)
 
 
 class ClusterQueue:
@@ -98,7 +111,10 @@ class ClusterQueue:
             group = self._groups[key] = Group(key, priority, shape)
         self._of[uid] = group
         group.pods[uid] = rank
-        if group.standing is Standing.ACTIVE and len(group.pods) == 1:
+        lower = priority < group.priority
+        if lower:  # a whole group is as important as its least important pod
+            group.priority = priority
+        if group.standing is Standing.ACTIVE and (len(group.pods) == 1 or (lower and not self._judging)):
             self._push(group)
         self._count(event, group.standing, 1)
         return group
@@ -129,6 +145,9 @@ class ClusterQueue:
         while self._active and len(taken) < most:
             _, stamp, group = heappop(self._active)
             if stamp != group.stamp:
+                continue
+            if group.whole:  # never split, even beyond `most`
+                taken.extend((uid, group) for uid in group.pods)
                 continue
             pods = running.get(id(group))
             if pods is None:

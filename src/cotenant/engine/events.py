@@ -40,6 +40,8 @@ _HELPING = {
     ),
     "ElasticQuota": frozenset({Event.QUOTA}),
     "LoadAwareScheduling": frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.NODE_LOAD, Event.POD_GONE}),
+    "Coscheduling": frozenset(),  # members are missing: whoever comes wakes the gang
+    "GangTopology": _NODES | {Event.POD_GONE},
 }
 
 

@@ -14,6 +14,9 @@ from typing import NamedTuple
 from cotenant.engine.cluster_parts import Parts
 from cotenant.engine.cluster_queue import Group, Verdict
 from cotenant.engine.events import EVERYTHING, Event, helping
+from cotenant.engine.gang_judging import GangJudging, of_gang
+from cotenant.engine.gang_waiting import GangWaiting
+from cotenant.engine.gangs import Gangs
 from cotenant.engine.instructions import Bind, ClaimChoice, Preempt
 from cotenant.engine.placing import ROW_LOCAL, Judgement
 from cotenant.engine.plugins import Refused
@@ -22,6 +25,7 @@ from cotenant.engine.podstate import Entry, State
 from cotenant.engine.reservations import Reservations
 from cotenant.engine.telling import Telling
 from cotenant.engine.turns import in_order, rank
+from cotenant.model.decision import DecisionRecord
 from cotenant.policy.placement.profiles import Profile
 
 _PREEMPTIONS_A_ROUND = 4
@@ -41,29 +45,42 @@ class Judging:
     """Judges one cluster's waiting pods."""
 
     def __init__(
-        self, parts: Parts, lives: PodLives, profile: Profile, telling: Telling, reservations: Reservations
+        self,
+        parts: Parts,
+        lives: PodLives,
+        profile: Profile,
+        telling: Telling,
+        reservations: Reservations,
+        gangs: Gangs,
     ) -> None:
         self._parts = parts
         self._lives = lives
         self._profile = profile
         self._telling = telling
         self._reservations = reservations
+        self._gangs = gangs
+        self._waiting = GangWaiting(parts, lives, gangs, self._send)
+        self._whole = GangJudging(parts, lives, telling, gangs, self._assume, self._waiting.preempted)
         self._woken_s = 0.0
 
     def round(self, most_pods: int, now_s: float) -> None:
         """Wake whom it may help, then judge up to `most_pods` waiting pods; the arrays are up to date."""
         queue = self._parts.queue
+        if self._waiting.expire(now_s):
+            self._parts.seating.write()
         self._wake(now_s)
         queue.release(now_s)
         taken = queue.take(most_pods)
         if taken:
             refused = self._judge(taken, now_s)
             self._refuse(refused, now_s)
+            self._whole.settle(now_s)
             queue.settle(taken)
+        self._waiting.give_way(now_s)
 
     def next_s(self) -> float:
         """When `round` would next have something to do; -inf at once, inf never."""
-        soonest = self._parts.queue.next_s()
+        soonest = min(self._parts.queue.next_s(), self._waiting.next_s())
         if (self._lives.happened or self._parts.seating.changed) and self._parts.queue.unschedulable_groups():
             soonest = min(soonest, self._wake_again_s())
         return soonest
@@ -84,9 +101,9 @@ class Judging:
                 elif filters & ROW_LOCAL or not filters:
                     by_row.append(group)
             if by_row and rows:
-                for group, helps in zip(
-                    by_row, self._parts.placing.helped([g.shape for g in by_row], sorted(rows)), strict=True
-                ):
+                asked = [(group, shape) for group in by_row for shape in group.shapes or (group.shape,)]
+                helped = self._parts.placing.helped([shape for _, shape in asked], sorted(rows))
+                for (group, _), helps in zip(asked, helped, strict=True):
                     if helps:
                         self._parts.queue.wake(group, now_s, event.value)
         happened.clear()
@@ -104,12 +121,24 @@ class Judging:
     def _judge(self, taken: list[tuple[str, Group]], now_s: float) -> dict[int, _Refusal]:
         """Place what can be placed; the groups that were refused, each with its first pod that was."""
         refused: dict[int, _Refusal] = {}
-        pods = in_order(
-            [(self._lives.pods[uid], group) for uid, group in taken],
-            self._profile,
-            self._parts.seating.ledger.shapes,
-            now_s,
-        )
+        run: list[tuple[Entry, Group]] = []
+        wholes: set[int] = set()
+        for uid, group in taken:
+            if not group.whole:
+                run.append((self._lives.pods[uid], group))
+            elif id(group) not in wholes:
+                wholes.add(id(group))
+                self._judge_run(run, refused, now_s)
+                run = []
+                self._whole.judge(group, now_s)
+        self._judge_run(run, refused, now_s)
+        return refused
+
+    def _judge_run(self, pods: list[tuple[Entry, Group]], refused: dict[int, _Refusal], now_s: float) -> None:
+        """Place each of these that can be placed."""
+        if not pods:
+            return
+        pods = in_order(pods, self._profile, self._parts.seating.ledger.shapes, now_s)
         for segment in self._reservations.segments(self._parts.nominations.segments(pods)):
             left = [(entry, group) for entry, group in segment.pods if id(group) not in refused]
             left = self._admitted(left, refused, now_s)
@@ -119,13 +148,12 @@ class Judging:
             for (entry, group), judgement in zip(left, judged, strict=True):
                 entry.attempts += int(judgement.row >= 0 or judgement.account.counts[judgement.at, 0] >= 0)
                 if judgement.row >= 0:
-                    self._assume(entry, group, judgement, now_s)
+                    self._place(entry, group, judgement, now_s)
                     continue
                 for plugin in self._parts.plugins:
                     plugin.cancel(entry)
                 if segment.last and (id(group) not in refused or refused[id(group)].why is not None):
                     refused[id(group)] = _Refusal(entry, group)  # who came after it was refused for its sake
-        return refused
 
     def _admitted(
         self, pods: list[tuple[Entry, Group]], refused: dict[int, _Refusal], now_s: float
@@ -141,17 +169,35 @@ class Judging:
             pods = [pod for position, pod in enumerate(pods) if position not in turned_down]
         return pods
 
-    def _assume(self, entry: Entry, group: Group, judgement: Judgement, now_s: float) -> None:
-        uid = entry.seen.uid
+    def _place(self, entry: Entry, group: Group, judgement: Judgement, now_s: float) -> None:
+        """A pod that is judged by itself found a node: it is bound, unless its gang is not there yet."""
+        if not self._gangs.must_wait(entry):
+            self._assume(entry, group, judgement, now_s)
+            self._waiting.release_with(entry, now_s)
+            return
         record = self._parts.placing.told(entry, judgement, now_s)
+        self._seat(entry, group, judgement, State.WAITING, now_s)
+        self._waiting.hold(entry, record)
+
+    def _assume(self, entry: Entry, group: Group, judgement: Judgement, now_s: float) -> None:
+        record = self._parts.placing.told(entry, judgement, now_s)
+        self._seat(entry, group, judgement, State.ASSUMED, now_s)
+        self._send(entry, record, now_s)
+
+    def _seat(self, entry: Entry, group: Group, judgement: Judgement, state: State, now_s: float) -> None:
+        uid = entry.seen.uid
         self._parts.nominations.drop(uid)
         self._parts.queue.remove(uid)
         self._parts.queue.placed(group)
+        entry.move(state, now_s)
         self._parts.seating.placed(entry, judgement.row)
-        entry.move(State.ASSUMED, now_s)
         entry.told = ""
-        self._lives.answers[uid] = entry
         self._lives.happened.add(Event.POD_SEATED)
+
+    def _send(self, entry: Entry, record: DecisionRecord, now_s: float) -> None:
+        """Have a pod that was given a node bound to it."""
+        uid = entry.seen.uid
+        self._lives.answers[uid] = entry
         claims = self._choices(entry) if entry.seen.volumes else ()
         self._telling.say(
             Bind(
@@ -190,6 +236,9 @@ class Judging:
                 continue  # all of them preempt, or more of them may, next time: the group stays active
             if words:
                 verdict = replace(verdict, message=f"{verdict.message} {words.rstrip('.')}.")
+            gang = self._gangs.words(first)
+            if gang:
+                verdict = of_gang(verdict, gang)
             self._parts.queue.refuse(group, verdict, now_s)
             for uid in group.pods:
                 self._telling.waits(self._lives.pods[uid], verdict.message, verdict.record, verdict.missing)
@@ -220,3 +269,5 @@ class Judging:
         )
         self._parts.queue.refuse(group, verdict, now_s)
         self._telling.say(found)
+        for victim in victims:
+            self._waiting.preempted(victim, now_s)

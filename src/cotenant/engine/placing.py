@@ -8,8 +8,9 @@ names of resources and taints, because that is when somebody reads it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,6 +52,13 @@ class Judgement:
     account: Account
     at: int
     allowed: int  # rows that the rules between pods and the pod's claims left, -1 = all
+
+
+class Mark(NamedTuple):
+    """Where the choices stood before pods were placed that may be taken back."""
+
+    cursor: int
+    dice: Mapping[str, object] | None  # None where no profile throws them
 
 
 _CLOSED = Judgement(-1, blank(1), 0, 0)  # of a pod to which its rules leave no row: filters were not asked
@@ -135,6 +143,22 @@ class Placing:
                 check=lambda: self._rejector.check(entry.shape, number),
             )
         )
+
+    def mark(self) -> Mark:
+        """To be handed to `undo`, together with the pods placed since."""
+        return Mark(int(self._cursor[0]), self._rng.bit_generator.state if self.profile.random_ties else None)
+
+    def undo(self, pods: Sequence[Entry], mark: Mark) -> None:
+        """Take back the last pods that `place` has placed, all of those since the mark: nothing shows that they were there."""
+        seating = self._seating
+        numbers = np.fromiter((entry.number for entry in pods), dtype=np.int64, count=len(pods))
+        seating.memory.changed(seating.ledger.row[numbers])
+        seating.ledger.remove(numbers)
+        for number in numbers.tolist():
+            seating.narrowing.leave(number)
+        self._cursor[0] = mark.cursor
+        if mark.dice is not None:
+            self._rng.bit_generator.state = mark.dice
 
     def _judge_with_wishes(self, k: int, allowed: Mask, wishes: Callable[[Int], Float], now_s: float) -> Account:
         """As `preference.choose_preferring`, committed, with the account."""

@@ -17,6 +17,7 @@ from cotenant.engine.events import Event
 from cotenant.engine.instructions import Instruction
 from cotenant.engine.podstate import Entry
 from cotenant.model.node import Node
+from cotenant.model.observed import ObservedPod
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,9 @@ class Host:
 
     say: Callable[[Instruction], None]  # something is to be done
     happened: Callable[[Event], None]  # something that may help pods that were refused
-    reconsider: Callable[[str], None]  # the pod of this UID is held back by a gate whose answer may have changed
+    reconsider: Callable[
+        [str], None
+    ]  # what holds the pod of this UID back, or whom it is judged with, may have changed
     count: Callable[[str], None]  # something was odd
     breaks_budget: Callable[[Entry], bool] = lambda entry: (
         False
@@ -45,6 +48,7 @@ class Plugin:
     """Answers nothing, refuses nobody. A pod is told of in this order: opened, (seated, stood)*, closed."""
 
     name = ""
+    gathers = False  # its gate often opens a moment later: a new pod is told of it only when it is looked at again
 
     def attach(self, host: Host) -> None:
         """Begin anew: no pod is known; facts of other kinds stay."""
@@ -67,6 +71,15 @@ class Plugin:
 
     def stood(self, entry: Entry) -> None:
         """It counts there no more."""
+
+    def retold(self, entry: Entry) -> None:
+        """A pod's claims, holdings or phase were told anew."""
+
+    def pod_ended(self, seen: ObservedPod) -> None:
+        """A pod has run to its end, also one that was never known; told again with every event about it."""
+
+    def pod_deleted(self, uid: str) -> None:
+        """A pod was deleted, also one that was never known."""
 
     def gate(self, entry: Entry) -> str:
         """Why the pod must not enter the queue yet; empty = it may (PreEnqueue)."""

@@ -12,11 +12,11 @@ from collections.abc import Hashable
 from math import inf
 
 from cotenant.engine.cluster_parts import Parts
-from cotenant.engine.cluster_queue import Standing
+from cotenant.engine.cluster_queue import Standing, Whole
 from cotenant.engine.cluster_settings import Settings
 from cotenant.engine.events import Event
 from cotenant.engine.instructions import ClearNomination
-from cotenant.engine.podstate import SEATED, Entry, State
+from cotenant.engine.podstate import DECIDED, SEATED, Entry, State
 from cotenant.engine.telling import Telling
 from cotenant.engine.turns import obstacle, rank
 from cotenant.model.decision import DecisionRecord
@@ -52,6 +52,9 @@ class PodLives:
                 self._changed(entry, seen, now_s)
             return
         counts = bool(seen.node)
+        if seen.phase.is_final:
+            for each in self._parts.plugins:
+                each.pod_ended(seen)
         if (
             seen.phase.is_final
             or not (counts or seen.scheduler == self._settings.scheduler)
@@ -84,6 +87,8 @@ class PodLives:
         entry = self.pods.get(uid)
         if entry is not None:
             self._end(entry, now_s)
+        for each in self._parts.plugins:
+            each.pod_deleted(uid)
 
     def _changed(self, entry: Entry, seen: ObservedPod, now_s: float) -> None:
         before = entry.seen
@@ -92,9 +97,11 @@ class PodLives:
             return
         if seen.phase.is_final:
             self._end(entry, now_s)
+            for each in self._parts.plugins:
+                each.pod_ended(seen)
             return
-        moved = bool(seen.node) and (entry.state not in SEATED or entry.node != seen.node)
-        if not seen.node and entry.state not in SEATED:
+        moved = bool(seen.node) and (entry.state not in DECIDED or entry.node != seen.node)
+        if not seen.node and entry.state not in DECIDED:
             if seen.terminating:
                 self._end(entry, now_s)
                 return
@@ -120,6 +127,8 @@ class PodLives:
                 return
             self._leave_queue(entry)
             self.drop_nomination(entry)
+            if entry.state is State.WAITING:
+                self.take_back(entry)
         reshaped = (seen.pod, seen.demands, seen.owned_by) != (before.pod, before.demands, before.owned_by)
         if moved and entry.state in SEATED:
             self._telling.count("bound elsewhere than decided")
@@ -138,7 +147,7 @@ class PodLives:
         elif seen.node:
             if entry.state is not State.BOUND:
                 self._confirm(entry, now_s)
-        elif entry.state not in SEATED:
+        elif entry.state not in DECIDED:
             self.enter(entry, now_s, "PodUpdate")
 
     def _settle(self, entry: Entry, now_s: float) -> None:
@@ -183,15 +192,24 @@ class PodLives:
         if seen.gates:
             entry.move(State.GATED, now_s)
             return
-        why = obstacle(seen) or next(filter(None, (each.gate(entry) for each in self._parts.plugins)), "")
+        why, later = obstacle(seen), False
+        for each in self._parts.plugins:
+            if why:
+                break
+            why, later = each.gate(entry), each.gathers and event == "PodAdd"
         if why:
             entry.move(State.BLOCKED, now_s)
-            self._telling.waits(entry, why, self.record(entry, why, now_s))
+            if event != "PodAdd":
+                self.drop_nomination(entry)  # room is not kept for a pod that cannot come
+            if not later:
+                self._telling.waits(entry, why, self.record(entry, why, now_s))
             return
         entry.move(State.QUEUED, now_s)
         group = self._parts.queue.add(
             seen.uid, self.kind_of(entry), seen.pod.priority, entry.shape, rank(entry.seen, self._profile), event
         )
+        if group.whole:
+            self._parts.queue.wake(group, now_s, event)  # it may be the one that was missing
         if group.verdict is not None and group.standing is not Standing.ACTIVE:
             self._telling.waits(
                 entry, group.verdict.message, group.verdict.record, group.verdict.missing
@@ -200,17 +218,27 @@ class PodLives:
     def kind_of(self, entry: Entry) -> Hashable:
         """What makes pods in the queue interchangeable."""
         seen = entry.seen
+        more = tuple(each.kind_of(entry) for each in self._parts.plugins)
+        for each in more:
+            if type(each) is Whole:
+                return each
         if seen.uid in self._parts.nominations:
             return seen.uid
         kind = self._parts.seating.narrowing.kind_of(entry.number)
-        more = tuple(each.kind_of(entry) for each in self._parts.plugins)
         return (entry.shape, seen.pod.priority, seen.preempts, kind, seen.volumes, seen.demands, more)
 
     def reconsider(self, uid: str, now_s: float) -> None:
-        """A plugin's gate may be open now for a pod that is held back; nothing for one that is not."""
+        """A plugin's gate may be open now for a pod that is held back, or closed for one that waits, or it waits with others; nothing otherwise."""
         entry = self.pods.get(uid)
         if entry is not None and entry.state is State.BLOCKED:
             self.enter(entry, now_s, "PodUpdate")
+        elif entry is not None and entry.state is State.QUEUED:
+            self.requeue(entry, now_s)
+
+    def give_back(self, entry: Entry, now_s: float, event: str) -> None:
+        """A pod that holds a node without being bound leaves it and waits again."""
+        self.take_back(entry)
+        self.enter(entry, now_s, event)
 
     def _leave_queue(self, entry: Entry) -> None:
         self._parts.queue.remove(entry.seen.uid)

@@ -29,6 +29,7 @@ class State(IntEnum):
     BINDING = 6  # its bind is on the way
     BOUND = 7  # the API server has said that it sits on its node
     GONE = 8
+    WAITING = 9  # has a node and is counted there; its bind waits for the rest of its gang
 
 
 LEGAL: dict[tuple[State, State], str] = {
@@ -58,13 +59,20 @@ LEGAL: dict[tuple[State, State], str] = {
     (State.ASSUMED, State.BOUND): "found on a node",
     (State.BINDING, State.BOUND): "bound",
     (State.BINDING, State.HELD): "bind failed",
+    (State.QUEUED, State.WAITING): "found a node, waits for its gang",
+    (State.WAITING, State.ASSUMED): "its gang is there",
+    (State.WAITING, State.QUEUED): "gave its node back",
+    (State.WAITING, State.BLOCKED): "gave its node back, cannot be judged",
+    (State.WAITING, State.GATED): "gave its node back, gated",
+    (State.WAITING, State.BOUND): "found on a node",
     (State.GATED, State.BOUND): "bound by another",
     (State.BLOCKED, State.BOUND): "bound by another",
     (State.QUEUED, State.BOUND): "bound by another, or by a bind whose answer was lost",
     (State.HELD, State.BOUND): "bound by another, or by a bind whose answer was lost",
 } | {(state, State.GONE): "deleted or ended" for state in State if state is not State.GONE}
 
-SEATED = frozenset({State.ASSUMED, State.BINDING, State.BOUND})
+DECIDED = frozenset({State.ASSUMED, State.BINDING, State.BOUND})
+SEATED = DECIDED | {State.WAITING}
 
 
 @dataclass(slots=True, eq=False)

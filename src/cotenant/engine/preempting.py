@@ -14,10 +14,11 @@ import numpy as np
 
 from cotenant.engine.instructions import Preempt, Victim
 from cotenant.engine.nominations import Nominations
-from cotenant.engine.podstate import Entry
+from cotenant.engine.podstate import Entry, State
 from cotenant.engine.preemption import Budgets, preempt
 from cotenant.engine.seating import Seating
-from cotenant.policy.placement.preemption import ineligible
+from cotenant.model.arrays import Int
+from cotenant.policy.placement.preemption import Preemption, ineligible
 from cotenant.policy.placement.profiles import Profile
 
 
@@ -61,23 +62,32 @@ class Preempting:
         seated = np.flatnonzero(ledger.row >= 0)
         return bool((self._seating.priorities[seated] < entry.seen.pod.priority).any())
 
+    def look(self, entry: Entry, priority: int, priorities: Int) -> Preemption:
+        """Whom to evict for a pod as if it were of this priority, and others of these, by number; reservations count as they stand."""
+        seating = self._seating
+        return preempt(
+            seating.encoder,
+            seating.ledger,
+            seating.narrowing,
+            self._profile,
+            entry.number,
+            priority,
+            priorities,
+            seating.started_s,
+            self._budgets,
+        )
+
+    def is_going(self, entry: Entry) -> bool:
+        """Whether it need not be evicted any more: it ends, or somebody waits for it to."""
+        return entry.seen.terminating or self._nominations.is_doomed(entry.seen.uid)
+
     def attempt(self, entry: Entry) -> Attempt:
         """Look for victims. Nothing is changed."""
         seating, priority = self._seating, entry.seen.pod.priority
         lifted = [other for other in seating.reserved.values() if other.seen.pod.priority < priority or other is entry]
         seating.lift(lifted)
         try:
-            found = preempt(
-                seating.encoder,
-                seating.ledger,
-                seating.narrowing,
-                self._profile,
-                entry.number,
-                priority,
-                seating.priorities,
-                seating.started_s,
-                self._budgets,
-            )
+            found = self.look(entry, priority, seating.priorities)
         finally:
             seating.lay(lifted)
         if found.row < 0:
@@ -86,7 +96,8 @@ class Preempting:
         new = tuple(
             Victim(victim.seen.uid, victim.seen.pod.key)
             for victim in victims
-            if not (victim.seen.terminating or self._nominations.is_doomed(victim.seen.uid))
+            if not self.is_going(victim)
+            and victim.state is not State.WAITING  # it only holds its node, and gives it back
         )
         instruction = Preempt(entry.seen.uid, entry.seen.pod.key, seating.names[found.row], new, found.violations)
         return Attempt(instruction, frozenset(victim.seen.uid for victim in victims))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from cotenant.engine.cpus import Cpus
 from cotenant.engine.device_rules import DeviceRules
 from cotenant.engine.device_rules_gate import DeviceGate
+from cotenant.engine.gangs import Gangs
 from cotenant.engine.load_aware import LoadAware
 from cotenant.engine.load_turns import LoadTurns
 from cotenant.engine.node_rules import NodeRules
@@ -23,6 +24,7 @@ from cotenant.engine.reservations import Reservations
 class Roster:
     """The members; each begins empty and neutral."""
 
+    gangs: Gangs = field(default_factory=Gangs)
     cpus: Cpus = field(default_factory=Cpus)
     devices: DeviceRules = field(default_factory=DeviceRules)
     quotas: Quotas = field(default_factory=Quotas)
@@ -32,7 +34,7 @@ class Roster:
     def plugins(self) -> tuple[Plugin, ...]:
         """Asked in this order before a pod is judged."""
         load = (LoadTurns(self.load_aware),) if self.load_aware.is_on else ()
-        return (self.quotas, self.cpus.news, DeviceGate(self.devices), self.reservations, *load)
+        return (self.gangs, self.quotas, self.cpus.news, DeviceGate(self.devices), self.reservations, *load)
 
     def node_rules(self) -> tuple[NodeRules, ...]:
         """Asked in this order for rows."""

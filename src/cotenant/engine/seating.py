@@ -203,6 +203,8 @@ class Seating:
         if entry.seen.terminating and not before.terminating:
             self.narrowing.stop(entry.number)
         self.started_s[entry.number] = entry.seen.started_s
+        for each in self._plugins:
+            each.retold(entry)
 
     def sit(self, entry: Entry, name: str) -> None:
         """The pod is counted on a node, known or not."""

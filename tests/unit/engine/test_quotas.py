@@ -526,7 +526,8 @@ def test_who_is_owed_gets_it_and_then_everybody_their_share() -> None:
 def test_a_gang_goes_whole() -> None:
     world = World(node("n", 10), revoke_after_s=10.0)
     world.write(quota("a", 0, 10, shared_weight=cpu(1)), quota("b", 2, 10, shared_weight=cpu(1)))
-    gang = {"pod-group.scheduling.sigs.k8s.io": "train"}
+    light = "pod-group.scheduling.sigs.k8s.io/"
+    gang = {light + "name": "train", light + "min-available": "2"}
     world.create(
         *(pod(f"g{i}", 2, "a", labels=gang, started_s=9.0) for i in range(2)), pod("old", 6, "a", started_s=1.0)
     )

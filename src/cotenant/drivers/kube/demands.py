@@ -2,7 +2,7 @@
 
 Problem: these annotations are JSON and numbers in text, written by people and by schedulers, and one that cannot be read must neither be
 taken for none nor stop the others. Choice: each is read by the value that it becomes (model/), and what is wrong becomes a sentence about that
-annotation. Limits: of a gang, a number that cannot be used is a sentence too, where upstream falls back to the default in silence.
+annotation. Limits: what is wrong about a gang is kept with its notes and stops nobody: the default counts, and the gang tells of it.
 
 Source: Koordinator, apis/extension/{coscheduling,resource,numa_aware,device_share}.go.
 """
@@ -16,7 +16,7 @@ from functools import partial
 from math import isfinite
 from typing import TypeVar
 
-from cotenant.drivers.kube.objects import PodAnnotations
+from cotenant.drivers.kube.objects import GangAnnotations, PodAnnotations
 from cotenant.drivers.kube.reservation_notes import read_affinity
 from cotenant.model import gang
 from cotenant.model.cpu_topology_spec import RESOURCE_STATUS, NumaTopologySpec, ResourceSpec, ResourceStatus
@@ -36,7 +36,7 @@ def read_demands(written: PodAnnotations, wrong: list[str]) -> Demands:
     """What the pod asks; sentences about what cannot be read are added to `wrong`."""
     attempt = _Attempt(wrong)
     found = Demands(
-        gang=_gang(written, attempt),
+        gang=_gang(written),
         cpus=attempt(ResourceSpec.parse, written.resource_spec),
         numa=attempt(NumaTopologySpec.parse, written.numa_topology_spec),
         device_hints=attempt(parse_hints, written.device_allocate_hint) or (),
@@ -97,9 +97,20 @@ class _Attempt:
             return None
 
 
-def _gang(written: PodAnnotations, attempt: _Attempt) -> gang.GangNotes | None:
-    if written.gang_name is None and written.gang_min_available is None and written.gang_groups is None:
+def _gang(written: PodAnnotations) -> gang.GangNotes | None:
+    said = (
+        written.gang_name, written.gang_min_available, written.gang_total_number, written.gang_waiting_time,
+        written.gang_mode, written.gang_groups, written.gang_match_policy, written.gang_topology,
+    )  # fmt: skip
+    if all(each is None for each in said):
         return None
+    return read_gang(written)
+
+
+def read_gang(written: GangAnnotations) -> gang.GangNotes:
+    """What annotations say of a gang; sentences about what cannot be used are kept in the notes, and stop nobody."""
+    wrong: list[str] = []
+    attempt = _Attempt(wrong)
     return gang.GangNotes(
         name=written.gang_name or "",
         min_available=attempt(partial(_count, gang.MIN_AVAILABLE), written.gang_min_available),
@@ -108,6 +119,8 @@ def _gang(written: PodAnnotations, attempt: _Attempt) -> gang.GangNotes | None:
         mode=attempt(partial(_word, gang.Mode, gang.MODE), written.gang_mode),
         groups=attempt(_groups, written.gang_groups) or (),
         match_policy=attempt(partial(_word, gang.MatchPolicy, gang.MATCH_POLICY), written.gang_match_policy),
+        topology=attempt(_topology, written.gang_topology),
+        wrong=tuple(wrong),
     )
 
 
@@ -126,6 +139,21 @@ def _groups(text: str) -> tuple[str, ...]:
     if not isinstance(told, list) or not all(isinstance(each, str) and each for each in told):
         raise InvalidInput(field, text, expected)
     return tuple(dict.fromkeys(told))
+
+
+def _topology(text: str) -> gang.GangTopology:
+    field = f"annotation {gang.TOPOLOGY}"
+    expected = 'a JSON object such as {"keys": ["topology.kubernetes.io/rack"], "required": false}, narrowest key first'
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidInput(field, text, expected) from None
+    keys = told.get("keys") if isinstance(told, dict) else None
+    if not isinstance(told, dict) or not isinstance(keys, list) or not keys or not told.keys() <= {"keys", "required"}:
+        raise InvalidInput(field, text, expected)
+    if not all(isinstance(key, str) and key for key in keys) or not isinstance(told.get("required", False), bool):
+        raise InvalidInput(field, text, expected)
+    return gang.GangTopology(tuple(dict.fromkeys(keys)), told.get("required", False))
 
 
 W = TypeVar("W", gang.Mode, gang.MatchPolicy)

@@ -64,7 +64,20 @@ class ObjectMeta(_Object, frozen=True):
     owner_references: tuple[OwnerReference, ...] | None = None
 
 
-class PodAnnotations(_Object, frozen=True):
+class GangAnnotations(_Object, frozen=True):
+    """What a pod and a PodGroup may both say of a gang."""
+
+    gang_name: Text = field(default=None, name=gang.NAME)
+    gang_min_available: Text = field(default=None, name=gang.MIN_AVAILABLE)
+    gang_total_number: Text = field(default=None, name=gang.TOTAL_NUMBER)
+    gang_waiting_time: Text = field(default=None, name=gang.WAITING_TIME)
+    gang_mode: Text = field(default=None, name=gang.MODE)
+    gang_groups: Text = field(default=None, name=gang.GROUPS)
+    gang_match_policy: Text = field(default=None, name=gang.MATCH_POLICY)
+    gang_topology: Text = field(default=None, name=gang.TOPOLOGY)
+
+
+class PodAnnotations(GangAnnotations, frozen=True):
     """The annotations of a pod that mean something to a scheduler. Others, often kilobytes, are skipped."""
 
     tenant: Text = field(default=None, name=names.TENANT)
@@ -74,13 +87,6 @@ class PodAnnotations(_Object, frozen=True):
     group: Text = field(default=None, name=names.GROUP)
     group_limit: Text = field(default=None, name=names.GROUP_LIMIT)
     load_limit: Text = field(default=None, name=names.LOAD_LIMIT)
-    gang_name: Text = field(default=None, name=gang.NAME)
-    gang_min_available: Text = field(default=None, name=gang.MIN_AVAILABLE)
-    gang_total_number: Text = field(default=None, name=gang.TOTAL_NUMBER)
-    gang_waiting_time: Text = field(default=None, name=gang.WAITING_TIME)
-    gang_mode: Text = field(default=None, name=gang.MODE)
-    gang_groups: Text = field(default=None, name=gang.GROUPS)
-    gang_match_policy: Text = field(default=None, name=gang.MATCH_POLICY)
     resource_spec: Text = field(default=None, name=RESOURCE_SPEC)
     resource_status: Text = field(default=None, name=RESOURCE_STATUS)
     numa_topology_spec: Text = field(default=None, name=NUMA_TOPOLOGY_SPEC)

@@ -19,6 +19,7 @@ from cotenant.drivers.kube.elastic_quotas import ELASTIC_QUOTAS, read_quota
 from cotenant.drivers.kube.node_metrics import READ_NODE_METRICS, read_node_metric
 from cotenant.drivers.kube.node_topologies import NODE_TOPOLOGIES, read_node_topology
 from cotenant.drivers.kube.objects import Kind
+from cotenant.drivers.kube.pod_groups import POD_GROUPS, read_pod_group
 from cotenant.drivers.kube.reservations import RESERVATIONS, ReservationReader
 from cotenant.engine.roster import Roster
 from cotenant.model.errors import InvalidInput
@@ -76,4 +77,5 @@ def extensions(roster: Roster) -> tuple[Extension[Any, Any], ...]:
         Extension(ELASTIC_QUOTAS, read_quota, roster.quotas.quota_seen, roster.quotas.quota_gone),
         Extension(RESERVATIONS, ReservationReader().read, roster.reservations.seen, roster.reservations.gone),
         *_loads(roster),
+        Extension(POD_GROUPS, read_pod_group, roster.gangs.pod_group_seen, roster.gangs.pod_group_gone),
     )

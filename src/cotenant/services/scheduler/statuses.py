@@ -15,10 +15,12 @@ from typing import Any
 from cotenant.drivers.kube.client import Client
 from cotenant.drivers.kube.errors import Conflict, NotFound
 from cotenant.drivers.kube.limits import TokenBucket
+from cotenant.drivers.kube.pod_groups import write_pod_group
 from cotenant.engine.instructions import Status
 from cotenant.engine.quota_telling import QuotaStatus
 from cotenant.engine.reservation_words import DeleteReservation, ReservationStatus
 from cotenant.model.errors import CotenantError, Transient
+from cotenant.model.gang import PodGroupStatus
 from cotenant.services.scheduler import reserving
 from cotenant.services.scheduler.quota_statuses import write_quota_status
 
@@ -28,6 +30,7 @@ WRITERS: Mapping[type, Writer] = {
     QuotaStatus: write_quota_status,
     ReservationStatus: reserving.write_status,
     DeleteReservation: reserving.delete,
+    PodGroupStatus: write_pod_group,
 }
 
 _log = logging.getLogger(__name__)

@@ -1,0 +1,124 @@
+"""Gangs in a cluster's engine, beside plain pods: what a whole judgement costs, and what of it is the transaction.
+
+For each number of members: `plain_us` a pod judged by itself, in one decision over as many pods; `accepted_ms` and `refused_ms` a decision over one gang that
+fits, and over one that lacks room for its last member (told to every member, and why); of those, `place_ms` the one run that places all members, and `undo_ms`
+taking them back. Medians of CPU time of one core; nodes are large enough, demand is synthetic.
+"""
+
+from __future__ import annotations
+
+import argparse
+from statistics import median
+from time import process_time
+from typing import Any
+
+import numpy as np
+
+from bench.machine import show
+from cotenant.engine.cluster import Cluster
+from cotenant.engine.cluster_settings import Settings
+from cotenant.engine.instructions import Bind
+from cotenant.model.demands import Demands
+from cotenant.model.gang import GangNotes
+from cotenant.model.labels import HOSTNAME, Labels
+from cotenant.model.node import Node
+from cotenant.model.observed import ObservedPod
+from cotenant.model.pod import Pod
+from cotenant.model.resources import Amounts
+from cotenant.policy.placement.profiles import profile
+
+SCHEDULER = "cotenant"
+
+
+def cluster(nodes: int, open_nodes: int) -> Cluster:
+    """`open_nodes` have room for one pod, the others for none."""
+    made = Cluster(profile("cotenant-requests"), np.random.default_rng(1), Settings(most_pods=4096))
+    for i in range(nodes):
+        size = Amounts.of({"cpu": 1000 if i < open_nodes else 10, "memory": 64 << 30})
+        made.node_seen(Node(f"n{i}", size, Labels.of({HOSTNAME: f"n{i}"})))
+    return made
+
+
+def pods(name: str, count: int, notes: GangNotes | None) -> list[ObservedPod]:
+    size = Amounts.of({"cpu": 1000, "memory": 1 << 30})
+    return [
+        ObservedPod(Pod(f"{name}-{i}", requests=size), f"{name}-{i}", SCHEDULER, 0.0, demands=Demands(gang=notes))
+        for i in range(count)
+    ]
+
+
+def decision_s(c: Cluster, given: list[ObservedPod], now_s: float, bound: int) -> float:
+    """CPU seconds of the decision over pods that have just come; they are gone afterwards."""
+    for each in given:
+        c.pod_seen(each, now_s)
+    begin = process_time()
+    out = c.decide(now_s)
+    taken = process_time() - begin
+    if sum(isinstance(each, Bind) for each in out) != bound:
+        raise AssertionError(f"{bound} binds expected")
+    for each in given:
+        c.pod_gone(each.uid, now_s)
+    c.decide(now_s)
+    return taken
+
+
+def transaction_s(c: Cluster, given: list[ObservedPod]) -> tuple[float, float]:
+    """CPU seconds of placing all of them in one run, and of taking them back."""
+    for each in given:
+        c.pod_seen(each, 0.0)
+    c._parts.seating.write()
+    entries = [c._lives.pods[each.uid] for each in given]
+    placing = c._parts.placing
+    mark = placing.mark()
+    begin = process_time()
+    judged = placing.place(entries, 0.0)
+    middle = process_time()
+    placing.undo([entry for entry, judgement in zip(entries, judged, strict=True) if judgement.row >= 0], mark)
+    end = process_time()
+    for each in given:
+        c.pod_gone(each.uid, 0.0)
+    c.decide(0.0)
+    return middle - begin, end - middle
+
+
+def a_row(nodes: int, members: int, repeats: int) -> dict[str, Any]:
+    notes = GangNotes(name="g", min_available=members)
+    fits, lacks = cluster(nodes, members), cluster(nodes, members - 1)
+    now = iter(range(0, 10**9, 1000))
+    plain, accepted, refused, place, undo = [], [], [], [], []
+    for i in range(repeats + 2):
+        plain.append(decision_s(fits, pods(f"p{i}", members, None), next(now), members))
+        accepted.append(decision_s(fits, pods(f"a{i}", members, notes), next(now), members))
+        refused.append(decision_s(lacks, pods(f"r{i}", members, notes), next(now), 0))
+        placed_s, undone_s = transaction_s(fits, pods(f"t{i}", members, notes))
+        place.append(placed_s)
+        undo.append(undone_s)
+    return {
+        "nodes": nodes,
+        "members": members,
+        "plain_us": round(1e6 * median(plain[2:]) / members, 1),
+        "gang_us": round(1e6 * median(accepted[2:]) / members, 1),
+        "accepted_ms": round(1e3 * median(accepted[2:]), 2),
+        "refused_ms": round(1e3 * median(refused[2:]), 2),
+        "place_ms": round(1e3 * median(place[2:]), 2),
+        "undo_ms": round(1e3 * median(undo[2:]), 2),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.gangs", description=__doc__)
+    parser.add_argument("--nodes", type=int, action="append", help="may be given several times (default 1000, 10000)")
+    parser.add_argument("--members", type=int, action="append", help="may be given several times (default 8, 64, 512)")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    given = parser.parse_args()
+    rows = [
+        a_row(nodes, members, given.repeats)
+        for nodes in given.nodes or (1000, 10_000)
+        for members in given.members or (8, 64, 512)
+    ]
+    show(rows, given.json, ("CPU time of one core, medians. `bench.gang` measures the score tree's own gangs.",))
+
+
+if __name__ == "__main__":
+    main()

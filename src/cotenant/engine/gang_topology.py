@@ -1,0 +1,92 @@
+"""Where a bundle of gangs is tried: in each domain that can hold all of it, from its narrowest key to the widest, then everywhere.
+
+Problem: a job whose members talk to one another all the time runs better, or only, inside one rack. Choice: masks of rows to try in order, made by
+policy/placement/gangs/together.py from what is free now; in a domain of a preferred key only all members together will do, so that a job is not torn for a
+narrower place. Where members are placed already, their domain comes first, and is the only one where the key is required. Limits: `MOST_TRIES` domains a key;
+the keys of the first gang of a bundle that has some count for all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from cotenant.engine.gangs import Gangs
+from cotenant.engine.narrowing import EVERYWHERE
+from cotenant.engine.podstate import Entry
+from cotenant.engine.seating import Seating
+from cotenant.model.arrays import Mask
+from cotenant.model.gang import GangTopology
+from cotenant.model.topology import Domains
+from cotenant.policy.placement.gangs.together import rows_of, with_room
+
+MOST_TRIES = 16
+
+
+class Place(NamedTuple):
+    """Where one transaction is tried."""
+
+    only: Mask
+    name: str = ""  # for people; empty = everywhere
+    all_of_it: bool = False  # the minimum alone is not enough here
+
+
+def places(
+    seating: Seating, gangs: Gangs, keys: tuple[str, ...], entries: list[Entry], promised: Mask
+) -> Iterator[Place]:
+    """In order; the first that works counts. `promised` are rows that members were promised, tried before all others."""
+    topology = gangs.topology_of(keys)
+    if len(promised) and (topology is None or not topology.required):
+        yield Place(promised)
+    if topology is None:
+        yield Place(EVERYWHERE)
+        return
+    yield from _domains(seating, gangs, keys, topology, entries)
+    if not topology.required:
+        yield Place(EVERYWHERE)
+
+
+def _domains(
+    seating: Seating, gangs: Gangs, keys: tuple[str, ...], topology: GangTopology, entries: list[Entry]
+) -> Iterator[Place]:
+    nodes, shapes = seating.ledger.nodes, seating.ledger.shapes
+    found, counts = np.unique(np.array([entry.shape for entry in entries]), return_counts=True)
+    free = nodes.capacity - nodes.requested
+    seated = [row for row in (seating.encoder.node_rows.get(name, -1) for name in gangs.nodes_of(keys)) if row >= 0]
+    for key in topology.keys:
+        domains = seating.narrowing.regions.domains(key)
+        numbers = with_room(domains, nodes.ready, free, shapes.request[found], counts)
+        own = _own(domains, seated)
+        last = topology.required and key == topology.keys[-1]
+        if own >= 0:
+            numbers = (own,) if last or own in numbers else numbers
+        elif last and seated:
+            continue  # its members sit outside any domain of the key
+        for number in numbers[:MOST_TRIES]:
+            yield Place(rows_of(domains, number), f"{key}={domains.names[number]}", not (last and own >= 0))
+    if topology.required and not seated:
+        yield from _minimum_only(seating, topology, free, found, counts, gangs.least_of(keys))
+
+
+def _minimum_only(
+    seating: Seating, topology: GangTopology, free: np.ndarray, found: np.ndarray, counts: np.ndarray, least: int
+) -> Iterator[Place]:
+    """Nowhere is room for all of it, and it may go nowhere else: where at least the minimum may fit."""
+    members = int(counts.sum())
+    if least >= members:
+        return
+    key = topology.keys[-1]
+    domains = seating.narrowing.regions.domains(key)
+    fewer = np.maximum(1, counts * least // members)
+    nodes, shapes = seating.ledger.nodes, seating.ledger.shapes
+    for number in with_room(domains, nodes.ready, free, shapes.request[found], fewer)[:MOST_TRIES]:
+        yield Place(rows_of(domains, number), f"{key}={domains.names[number]}")
+
+
+def _own(domains: Domains, seated: list[int]) -> int:
+    """The domain in which most of the gang sits already, -1 = none."""
+    there = domains.of_node[seated] if seated else np.empty(0, dtype=np.int64)
+    there = there[there >= 0]
+    return int(np.bincount(there).argmax()) if len(there) else -1

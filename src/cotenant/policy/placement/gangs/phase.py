@@ -1,0 +1,41 @@
+"""The phase of a PodGroup, from the phase it had and the counts of its members.
+
+Problem: users and controllers read the phase, and it must not go back because finished pods were cleaned up. Choice: upstream's order of phases; Finished and
+Failed stay once the members are gone. Limits: OccupiedBy and scheduleStartTime are not kept.
+
+Source: PodGroup controller of sigs.k8s.io/scheduler-plugins, scheduling.sigs.k8s.io/v1alpha1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cotenant.model.gang import GangPhase
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """A gang's members."""
+
+    members: int  # that exist, ended ones too
+    scheduled: int  # of them: on a node, or ended
+    running: int
+    succeeded: int
+    failed: int
+
+
+def phase_of(before: GangPhase, minimum: int, counts: Counts) -> GangPhase:
+    """What a PodGroup says of itself."""
+    if counts.members == 0 and before in (GangPhase.FINISHED, GangPhase.FAILED):
+        return before
+    if counts.succeeded >= minimum:
+        return GangPhase.FINISHED
+    if counts.failed and counts.failed + counts.running + counts.succeeded >= minimum:
+        return GangPhase.FAILED
+    if counts.running + counts.succeeded >= minimum:
+        return GangPhase.RUNNING
+    if counts.scheduled >= minimum:
+        return GangPhase.SCHEDULED
+    if counts.members < minimum:
+        return GangPhase.PENDING
+    return GangPhase.SCHEDULING if counts.scheduled else GangPhase.PRE_SCHEDULING

@@ -1,0 +1,119 @@
+"""What a gang asks, from whoever says it: a PodGroup, or the annotations and labels of its pods.
+
+Problem: the same gang may be named by a label, by another label and by an annotation, and its size by a PodGroup and by each pod differently. Choice: one
+precedence, upstream's (names: PodGroup label, lightweight label, annotation; sizes: the PodGroup if there is one, else the oldest pod), defaults for what is
+absent or unusable, and a sentence for everything that was not taken as it was written. Limits: a minimum that nobody gives usably has no default: without it
+there is no spec, and the gang's pods wait and say so.
+
+Source: Koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go and apis/extension/coscheduling.go.
+"""
+
+from __future__ import annotations
+
+import re
+
+from cotenant.model import gang
+from cotenant.model.gang import NO_NOTES, GangNotes, GangSpec, MatchPolicy, Mode, PodGroup
+from cotenant.model.labels import Labels
+from cotenant.model.pod import Pod
+
+_COUNT = re.compile(r"[0-9]{1,9}")
+
+
+def gang_key(pod: Pod, notes: GangNotes | None) -> str:
+    """namespace/name of the pod's gang, empty if it is in none."""
+    by_group = light = ""
+    for key, value in pod.labels.items:
+        if key.startswith(gang.POD_GROUP):
+            if key == gang.POD_GROUP:
+                by_group = value
+            elif key == gang.LIGHT_NAME:
+                light = value
+    name = by_group or light or (notes.name if notes is not None else "")
+    return f"{pod.namespace}/{name}" if name else ""
+
+
+def from_pod_group(group: PodGroup) -> tuple[GangSpec, tuple[str, ...]]:
+    """What a PodGroup asks, and what of it was not taken as written."""
+    notes, told = group.notes, list(group.notes.wrong)
+    least = group.min_member
+    if least is None or least < 1:
+        told.append(f"spec.minMember is {least if least is not None else 'missing'}: 1 counts")
+        least = 1
+    wait_s = group.wait_s if group.wait_s is not None and group.wait_s > 0 else notes.wait_s
+    return _spec(group.key, least, notes, wait_s, told, declared=True), tuple(told)
+
+
+def from_pod(key: str, labels: Labels, notes: GangNotes | None) -> tuple[GangSpec | None, tuple[str, ...]]:
+    """What a gang without a PodGroup asks by its oldest pod, and what of it was not taken as written. None = nobody says how many it needs."""
+    written = notes or NO_NOTES
+    told = list(written.wrong)
+    least = written.min_available
+    if least is None:
+        text = labels.get(gang.LIGHT_MIN_AVAILABLE)
+        if text is not None and _COUNT.fullmatch(text):
+            least = int(text)
+        elif text is not None:
+            told.append(f"label {gang.LIGHT_MIN_AVAILABLE} is {text!r}, not a whole number")
+    policy = labels.get(gang.LIGHT_MATCH_POLICY)
+    if written.match_policy is None and policy is not None:
+        try:
+            written = _with_policy(written, MatchPolicy(policy))
+        except ValueError:
+            told.append(f"label {gang.LIGHT_MATCH_POLICY} is {policy!r}: {MatchPolicy.ONCE_SATISFIED} counts")
+    if least is None or least < 1:
+        told.append(f"neither a PodGroup {key} nor its pods say how many of it must run together")
+        return None, tuple(told)
+    return _spec(key, least, written, written.wait_s, told, declared=False), tuple(told)
+
+
+def differences(spec: GangSpec, notes: GangNotes | None) -> str:
+    """Where a member's own annotations say otherwise than what counts; empty where they do not."""
+    if notes is None:
+        return ""
+    said = []
+    for name, own, counts in (
+        ("min-available", notes.min_available, spec.min_available),
+        ("mode", notes.mode, spec.mode),
+        ("match-policy", notes.match_policy, spec.match_policy),
+    ):
+        if own is not None and own != counts:
+            said.append(f"{name} {own}, {counts} counts")
+    if notes.groups and tuple(sorted({*notes.groups, spec.key})) != tuple(sorted({*spec.groups, spec.key})):
+        said.append("other groups than those that count")
+    return "; ".join(said)
+
+
+def _spec(key: str, least: int, notes: GangNotes, wait_s: float | None, told: list[str], *, declared: bool) -> GangSpec:
+    total = notes.total if notes.total is not None else least
+    if total < least:
+        told.append(f"total-number {total} is below the minimum {least}: {least} counts")
+        total = least
+    if wait_s is not None and wait_s <= 0:
+        told.append(f"waiting-time {wait_s:g} s is not above 0: {gang.WAIT_S:g} s counts")
+        wait_s = None
+    groups = tuple(dict.fromkeys((*notes.groups, key))) if notes.groups else ()
+    if notes.groups and key not in notes.groups:
+        told.append(f"the groups do not name {key} itself: it counts among them")
+    for other in groups:
+        namespace, slash, name = other.partition("/")
+        if not (namespace and slash and name):
+            told.append(f"{other!r} among the groups is not namespace/name: it is left out")
+    groups = tuple(each for each in groups if all(each.partition("/")))
+    return GangSpec(
+        key,
+        least,
+        total,
+        notes.mode or Mode.STRICT,
+        notes.match_policy or MatchPolicy.ONCE_SATISFIED,
+        wait_s if wait_s is not None else gang.WAIT_S,
+        groups if len(groups) > 1 else (),
+        declared,
+        notes.topology,
+    )
+
+
+def _with_policy(notes: GangNotes, policy: MatchPolicy) -> GangNotes:
+    return GangNotes(
+        notes.name, notes.min_available, notes.total, notes.wait_s, notes.mode, notes.groups, policy, notes.topology, notes.wrong
+    )  # fmt: skip

@@ -1,0 +1,38 @@
+"""Where a gang can be together: the domains of a topology key that have room for all of it, the tightest first.
+
+Problem: to try a transaction in every rack of a large cluster costs more than the gang is worth. Choice: what each node could take of every shape, alone, is
+summed over each domain; a domain where some shape, or all requests together, do not fit is left out, and of the others the one that would have least room left
+is tried first. Limits: necessary conditions only (labels, taints and rules about other pods are not looked at): a domain that is tried may still fail.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cotenant.model.arrays import Int, Mask
+from cotenant.model.topology import Domains
+
+
+def with_room(domains: Domains, ready: Mask, free: Int, requests: Int, counts: Int) -> tuple[int, ...]:
+    """Numbers of the domains to try, in order. `free[N, R]`; `requests[S, R]` of the gang's shapes, `counts[S]` how many of each."""
+    if not domains.names:
+        return ()
+    usable = np.where(ready[:, None], np.maximum(free, 0), 0)
+    total = (requests * counts[:, None]).sum(axis=0)
+    room = np.stack([domains.total(usable[:, r]) for r in range(usable.shape[1])], axis=1)
+    fits = (room >= total).all(axis=1)
+    for request, count in zip(requests, counts.tolist(), strict=True):
+        asked = request > 0
+        if asked.any():
+            alone = (usable[:, asked] // request[asked]).min(axis=1)
+            fits &= domains.total(np.minimum(alone, count)) >= count
+    asked = total > 0
+    scale = np.maximum(1, room[:, asked].max(axis=0)) if asked.any() else np.ones(0)
+    left = ((room - total)[:, asked] / scale).sum(axis=1)
+    numbers = np.flatnonzero(fits)
+    return tuple(int(number) for number in numbers[np.argsort(left[numbers], kind="stable")])
+
+
+def rows_of(domains: Domains, number: int) -> Mask:
+    """`bool[N]`: the nodes of one domain."""
+    return domains.of_node == number

@@ -1,0 +1,57 @@
+"""Gangs on a local cluster: a PodGroup and bare annotations, seen as a user sees them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.e2e.manifests import is_running, pod
+from tests.e2e.running import Client, Up, eventually, kubectl
+
+pytestmark = pytest.mark.slow
+
+G = "gang.scheduling.koordinator.sh/"
+
+
+def member(name: str, cpu: str = "100m", group: str = "", **notes: str) -> dict[str, Any]:
+    made = pod(name, cpu)
+    if group:
+        made["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io"] = group
+    made["metadata"]["annotations"] = {G + key.replace("_", "-"): value for key, value in notes.items()}
+    return made
+
+
+def waits(api: Client, path: str) -> str:
+    conditions = api.get(path)["status"].get("conditions", ())
+    return next((each["message"] for each in conditions if each["type"] == "PodScheduled"), "")
+
+
+def test_a_pod_group_is_placed_when_all_of_it_is_there(up: Up, api: Client, namespace: str) -> None:
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    groups = f"/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/{namespace}/podgroups"
+    api.create(
+        groups,
+        {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "PodGroup", "metadata": {"name": "train"}, "spec": {"minMember": 3}},
+    )  # fmt: skip
+    for i in range(2):
+        api.create(pods, member(f"train-{i}", group="train"))
+    words = f"gang {namespace}/train has 2 of 3 members; waits for 1 more"
+    eventually("the first two are told", lambda: waits(api, f"{pods}/train-1") == words)
+    api.create(pods, member("train-2", group="train"))
+    eventually("all run", lambda: len([each for each in api.items(pods) if is_running(each)]) == 3)
+
+    def told() -> Any:
+        status = api.get(f"{groups}/train").get("status", {})
+        return status if status.get("phase") == "Running" and status.get("running") == 3 else None
+
+    assert eventually("the PodGroup says so", told)["scheduled"] == 3
+    assert "Running" in kubectl(up, "get", "podgroups", "-n", namespace)
+
+
+def test_a_gang_that_does_not_fit_is_not_placed_in_part_and_says_why(api: Client, namespace: str) -> None:
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    for name, cpu in (("small-0", "100m"), ("small-1", "100m"), ("huge", "1000")):
+        api.create(pods, member(name, cpu, name="big", min_available="3"))
+    told = eventually("they are told", lambda: waits(api, f"{pods}/small-0"))
+    assert f"gang {namespace}/big: 2 of 3 members fit; the 3rd, {namespace}/huge, does not: 0/" in told
+    assert not any(each["spec"].get("nodeName") for each in api.items(pods))
