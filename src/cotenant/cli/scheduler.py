@@ -49,12 +49,20 @@ def scheduler(
             help="File with load thresholds: nodes are judged by what they use too; an empty file: the defaults."
         ),
     ] = None,
+    quota_revoke: Annotated[
+        bool, Parameter(help="Quotas over their runtime give back to those who wait for what is theirs.")
+    ] = True,
+    quota_revoke_after_s: Annotated[float, Parameter(help="Overuse without a break until then is borne.")] = 120.0,
+    quota_check_parents: Annotated[
+        bool, Parameter(help="A pod must fit under every ancestor of its quota too.")
+    ] = False,
     log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
 ) -> int:
     """Place the pods of a Kubernetes cluster whose schedulerName is ours.
 
     It serves /metrics, /healthz, /readyz, the debug API (GET /apis/v1/__services__ lists it), and takes nodes' reports at POST /metrics/report. Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input.
     """
+    from cotenant.engine.quota_settings import QuotaSettings
     from cotenant.services.scheduler import main
 
     return main.run(
@@ -74,5 +82,8 @@ def scheduler(
             debug_token_file=debug_token_file,
             load_aware=load_aware,
             log_level=log_level,
+            quotas=QuotaSettings(
+                check_parents=quota_check_parents, revoke=quota_revoke, revoke_after_s=quota_revoke_after_s
+            ),
         )
     )

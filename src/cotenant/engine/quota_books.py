@@ -340,6 +340,40 @@ class Outside:
                 raise Permanent(f"quota {self.name}: {what} is {kept}, by its pods {found}")
 
 
+class Uncounted:
+    """What stands for a reservation: no quota counts it, since its owners are counted when they come, and must find room then."""
+
+    def open(self, account: Account) -> None:
+        """Nothing is asked for."""
+
+    def close(self, account: Account) -> None:
+        """Nothing was asked for."""
+
+    def sit(self, account: Account) -> None:
+        """Nothing is used."""
+
+    def stand(self, account: Account) -> None:
+        """Nothing was used."""
+
+    def admit(self, accounts: Sequence[Account]) -> list[bool]:
+        """All of them."""
+        return [True] * len(accounts)
+
+    def cancel(self, account: Account) -> None:
+        """Nothing was booked."""
+
+    def has_room(self, account: Account) -> bool:
+        """Always."""
+        return True
+
+    def refusal(self, account: Account) -> tuple[str, str]:
+        """None is refused."""
+        raise Permanent(f"pod {account.uid} is counted by no quota, and was refused")
+
+
+UNCOUNTED = Uncounted()
+
+
 def _add(sums: dict[str, int], amounts: Amounts) -> None:
     for resource, amount in amounts:
         sums[resource] = sums.get(resource, 0) + amount

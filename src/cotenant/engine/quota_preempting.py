@@ -69,11 +69,7 @@ class QuotaPreempting:
         if any(each.entry.seen.terminating for each in seated):
             self._later[account.uid] = account.quota
             return ()
-        lower = [
-            each
-            for each in seated
-            if each.entry.seen.pod.priority < seen.pod.priority and not each.entry.seen.reservation
-        ]
+        lower = [each for each in seated if each.entry.seen.pod.priority < seen.pod.priority]
         if not lower:
             return ()
         pods = [as_quota_pod(each, breaks(each.entry)) for each in lower]

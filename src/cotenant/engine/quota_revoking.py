@@ -4,7 +4,8 @@ Problem: A borrowed what B did not need; B comes, A's runtime falls, and A's pod
 leaves a job that holds resources and gets nowhere, and evicting where nobody gains is waste. Choice: overuse must last for a delay; then, while somebody
 in the same tree waits, first those who wait for what they are owed get it from whole jobs (policy/quota/reclaim.py), and then, for those who wait
 for their share of what is lent, quotas that are still over come down to their runtime, whole jobs again (policy/quota/revocation.py). A job is a gang;
-any other pod is of use by itself. Pods on their way out count as gone. All of it is tried on a copy of the tree, so that several claims see each other's
+any other pod is of use by itself. In a tree whose total is written
+down, and not what nodes have, use beyond that total is given back too. Pods on their way out count as gone. All of it is tried on a copy of the tree, so that several claims see each other's
 evictions. Limits: whether a node has room for who waits is not asked; a victim that its budget keeps is named again after another delay.
 """
 
@@ -21,6 +22,7 @@ from cotenant.engine.quota_settings import QuotaSettings
 from cotenant.model.gang import LIGHT_NAME, POD_GROUP
 from cotenant.model.quota import Levels, QuotaPod
 from cotenant.model.resources import NOTHING, Amounts, format_amount
+from cotenant.policy.quota.forest import DEFAULT_TREE
 from cotenant.policy.quota.reclaim import Job, reclaim
 from cotenant.policy.quota.revocation import NO_OVERUSE, Overuse, over, revoke, watch
 from cotenant.policy.quota.tree import QuotaTree
@@ -87,15 +89,13 @@ class Revoking:
 
     def _take_back(self, books: TreeBooks, due: Sequence[str], now_s: float) -> list[Evict]:
         waiting = {name: found for name in books.members if (found := _waiting(books, name))}
-        if not any(name not in due for name in waiting):
+        if books.tree_id == DEFAULT_TREE and not any(name not in due for name in waiting):
             return []
         tree = books.tree.copy()
         members: dict[str, list[Account]] = {}  # of each job
         for name in books.members:
             for account in books.members[name].values():
-                if (
-                    not account.node or account.entry.seen.reservation
-                ):  # what stands for a reservation cannot be evicted
+                if not account.node:
                     continue
                 if account.entry.seen.terminating or account.uid in self._leaving:
                     tree.use_no_more(name, account.asked, account.preemptible)
@@ -115,7 +115,7 @@ class Revoking:
                 tree.use_no_more(job.quota, job.held, job.preemptible)
             tree.use(name, claim)
         for name in due:
-            self._share(tree, name, waiting, jobs, going)
+            self._share(books.tree_id, tree, name, waiting, jobs, going)
         evictions = []
         for each in going.values():
             for account in members[each.job.key]:
@@ -126,20 +126,24 @@ class Revoking:
 
     def _share(
         self,
+        tree_id: str,
         tree: QuotaTree,
         name: str,
         waiting: dict[str, list[Account]],
         jobs: dict[str, Job],
         going: dict[str, _Going],
     ) -> None:
-        """A quota that is still over comes down to its runtime, if another waits for its share of that."""
+        """A quota that is still over comes down to its runtime, if another waits for its share of that, or has it beyond what was agreed."""
         runtime = tree.runtime(name)
         beyond = over(tree.used(name), runtime)
         claimant = next(
             (other for other, pods in waiting.items() if other != name and _entitled(tree, pods[0], beyond)), ""
         )
-        if not claimant:
+        total = tree.total()
+        is_agreed = tree_id != DEFAULT_TREE and any(total.get(r) < n for r, n in tree.used() if r in beyond)
+        if not claimant and not is_agreed:
             return
+        why = f"{claimant} waits for its share" if claimant else f"tree {tree_id} uses more than it has to divide"
         pods = [
             QuotaPod(job.key, job.held, job.priority, job.started_us, job.preemptible)
             for job in jobs.values()
@@ -147,7 +151,7 @@ class Revoking:
         ]
         for pod in revoke(pods, runtime):
             job = jobs.pop(pod.uid)
-            going[job.key] = _Going(job, f"{claimant} waits for its share")
+            going[job.key] = _Going(job, why)
             tree.use_no_more(name, job.held, job.preemptible)
 
     def _said(self, books: TreeBooks, quota: str) -> str:

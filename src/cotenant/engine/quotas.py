@@ -17,7 +17,7 @@ from math import inf
 from cotenant.engine.events import Event
 from cotenant.engine.plugins import Host, Plugin, Refused
 from cotenant.engine.podstate import Entry
-from cotenant.engine.quota_books import Account, Outside, TreeBooks
+from cotenant.engine.quota_books import UNCOUNTED, Account, Outside, TreeBooks
 from cotenant.engine.quota_objects import Place, Sorted
 from cotenant.engine.quota_preempting import QuotaPreempting
 from cotenant.engine.quota_revoking import Revoking
@@ -69,8 +69,8 @@ class _World:
                     account.book.sit(account)
 
     def tree_id_of(self, quota: str) -> str | None:
-        """The tree of a quota; None = outside."""
-        return None if quota in OUTSIDE else self.forest.quota(quota).tree_id
+        """The tree of a quota; None = outside, or no quota at all."""
+        return None if not quota or quota in OUTSIDE else self.forest.quota(quota).tree_id
 
     def place(self, namespace: str, label: str) -> Place:
         """Where such pods belong."""
@@ -83,6 +83,9 @@ class _World:
         """A pod that nobody has been told of yet."""
         pod = entry.seen.pod
         label = pod.labels.get(NAME) or ""
+        if entry.seen.reservation:
+            why = "it stands for a reservation, whose owners are counted"
+            return Account(entry, pod.namespace, label, False, pod.requests, UNCOUNTED, "", why)
         place = self.place(pod.namespace, label)
         return Account(
             entry,
@@ -98,6 +101,8 @@ class _World:
 
     def settle(self, account: Account) -> None:
         """Give the account the book of its quota."""
+        if not account.quota:
+            return
         tree_id = self.tree_id_of(account.quota)
         account.book = self.outside[account.quota] if tree_id is None else self.trees[tree_id]
 

@@ -14,6 +14,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.model.node import Node
 from cotenant.model.observed import ObservedPod
 from cotenant.model.pod import Pod
+from cotenant.model.quota import Quota, QuotaObject
 from cotenant.model.resources import Amounts
 from cotenant.model.taints import Effect, Match, Taint, Toleration
 from cotenant.policy.placement.profiles import Profile
@@ -35,3 +36,11 @@ def rehearse(profile: Profile) -> None:
     cluster.decide(1.0)
     cluster.node_seen(replace(node, allocatable=size + size))
     cluster.decide(20.0)
+    # the same pods have a quota now, that one of them is too many for
+    cluster.roster.quotas.quota_seen(QuotaObject("rehearsal/default", "", Quota("default", size + size)), 20.0)
+    cluster.pod_seen(
+        ObservedPod(Pod("rehearsal-4", requests=size), "rehearsal-4", cluster.settings.scheduler, 0.0), 20.0
+    )
+    cluster.decide(21.0)
+    cluster.pod_gone("rehearsal-3", 21.0)
+    cluster.decide(60.0)

@@ -586,3 +586,20 @@ def test_a_rebuilt_engine_says_the_same() -> None:
 def test_settings_are_checked() -> None:
     with pytest.raises(InvalidInput, match="revoke_after_s"):
         QuotaSettings(revoke_after_s=-1.0)
+
+
+def test_in_a_tree_whose_total_is_written_down_use_beyond_it_is_given_back() -> None:
+    world = World(node("n", 100), revoke_after_s=10.0)
+    world.write(
+        quota("pool", 8, 8, tree_id="t", is_parent=True, is_tree_root=True, total=cpu(8)),
+        quota("a", 4, 8, "pool"),
+        quota("b", 4, 8, "pool"),
+    )
+    world.create(*(pod(f"a{i}", 1, "a", started_s=float(i)) for i in range(8)))
+    world.go()
+    world.create(*(pod(f"b{i}", 1, "b") for i in range(4)))
+    world.go(2.0)
+    assert (world.seated("a"), world.seated("b")) == (8, 4)  # the nodes have room
+    given = world.go(11.0)
+    assert evicted(given) == ["a4", "a5", "a6", "a7"]
+    assert all("tree t uses more than it has to divide" in each.message for each in given if isinstance(each, Evict))

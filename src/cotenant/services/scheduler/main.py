@@ -17,6 +17,8 @@ from pathlib import Path
 from cotenant.drivers.kube.access import load_access
 from cotenant.drivers.kube.client import Client
 from cotenant.drivers.kube.leases import LeaderElector
+from cotenant.engine.quota_settings import DEFAULTS as QUOTAS_AS_USUAL
+from cotenant.engine.quota_settings import QuotaSettings
 from cotenant.engine.rehearsal import rehearse
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.compiled import Fit
@@ -48,6 +50,7 @@ class Request:
     log_level: str
     debug_token_file: Path | None = None
     load_aware: Path | None = None
+    quotas: QuotaSettings = QUOTAS_AS_USUAL
 
 
 def run(request: Request) -> int:
@@ -77,6 +80,7 @@ def run(request: Request) -> int:
         report_token=request.report_token_file,
         debug_token=request.debug_token_file,
         load_aware=read_settings(request.load_aware) if request.load_aware is not None else None,
+        quotas=request.quotas,
     )
     identity = new_identity()
     namespace = request.lease_namespace or access.namespace

@@ -29,6 +29,9 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.cluster_settings import Settings
 from cotenant.engine.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Unschedulable
 from cotenant.engine.load_aware import LoadAware
+from cotenant.engine.quota_settings import DEFAULTS as QUOTAS_AS_USUAL
+from cotenant.engine.quota_settings import QuotaSettings
+from cotenant.engine.quotas import Quotas
 from cotenant.engine.reports import Reports
 from cotenant.engine.reservation_words import Reserve
 from cotenant.engine.roster import Roster
@@ -77,6 +80,7 @@ class Options:
     streaming_lists: bool = False
     seed: int = 0
     load_aware: LoadAwareSettings | None = None  # None = off
+    quotas: QuotaSettings = QUOTAS_AS_USUAL
 
 
 class Leadership(Protocol):
@@ -119,9 +123,8 @@ class SchedulerProcess:
         self.identity = identity
         self.now = clock or SteadyClock()
         settings = Settings(scheduler=options.scheduler, unanswered_s=VOLUMES_WITHIN_S + 120.0)
-        self.cluster = Cluster(
-            profile, np.random.default_rng(options.seed), settings, Roster(load_aware=LoadAware(options.load_aware))
-        )
+        roster = Roster(quotas=Quotas(options.quotas), load_aware=LoadAware(options.load_aware))
+        self.cluster = Cluster(profile, np.random.default_rng(options.seed), settings, roster)
         self.metrics = Metrics(profile.name)
         # Room for the binds, the notices beside them, and what reads or evicts.
         self.client = Client(

@@ -1,0 +1,92 @@
+"""Elastic quotas through the real processes: what was borrowed is given back, objects are told how they stand, a bad one stops nobody."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.e2e.manifests import is_running, pod
+from tests.e2e.running import ENVIRONMENT, Client, Up, eventually
+
+pytestmark = pytest.mark.slow
+
+PREFIX = "quota.scheduling.koordinator.sh/"
+QUOTAS = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/{}/elasticquotas"
+SCHEDULER = "quota-e2e"
+
+
+@pytest.fixture
+def scheduler(up: Up) -> Iterator[None]:
+    """One more scheduler, that takes back soon."""
+    log = up.directory.parent / f"{SCHEDULER}.log"
+    words = ["scheduler", "--kubeconfig", str(up.kubeconfig), "--scheduler-name", SCHEDULER, "--listen", "127.0.0.1:0",
+             "--no-leader-elect", "--quota-revoke-after-s", "2"]  # fmt: skip
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cotenant", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env=ENVIRONMENT,
+        )
+    try:
+        eventually("it leads", lambda: process.poll() is None and "leads" in log.read_text(), 120.0)
+        yield
+    finally:
+        process.terminate()
+        process.wait(15)
+
+
+def quota(name: str, least: int, most: int, labels: dict[str, str], total: int = 0) -> dict[str, Any]:
+    notes = {f"{PREFIX}total-resource": json.dumps({"cpu": str(total)})} if total else {}
+    meta = {"name": name, "labels": {PREFIX + key: value for key, value in labels.items()}, "annotations": notes}
+    spec = {"min": {"cpu": str(least)}, "max": {"cpu": str(most)}}
+    return {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota", "metadata": meta, "spec": spec}
+
+
+def of_quota(name: str, of: str) -> dict[str, Any]:
+    made = pod(name, "1", schedulerName=SCHEDULER, terminationGracePeriodSeconds=1)
+    made["metadata"]["labels"] = {"app": of, PREFIX + "name": of}
+    return made
+
+
+def test_what_was_borrowed_is_given_back(up: Up, api: Client, namespace: str, scheduler: None) -> None:
+    path = QUOTAS.format(namespace)
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+
+    def running(of: str) -> list[Any]:
+        return [each for each in api.items(pods, labelSelector=f"app={of}") if is_running(each)]
+
+    def annotations(name: str) -> dict[str, str]:
+        found: dict[str, str] = api.get(f"{path}/{name}")["metadata"].get("annotations", {})
+        return found
+
+    api.create(path, quota("e2e", 8, 8, {"is-parent": "true", "is-root": "true", "tree-id": "e2e"}, total=8))
+    for name in ("e2e-a", "e2e-b"):
+        api.create(path, quota(name, 4, 8, {"parent": "e2e"}))
+    api.create(path, quota("e2e-bad", 5, 3, {"parent": "e2e"}))
+    for i in range(9):
+        api.create(pods, of_quota(f"a{i}", "e2e-a"))
+    api.create(pods, of_quota("lost", "e2e-bad"))
+    eventually("a has all eight", lambda: len(running("e2e-a")) == 8)
+    eventually("it is told", lambda: api.get(f"{path}/e2e-a").get("status", {}).get("used") == {"cpu": "8"})
+    assert json.loads(annotations("e2e-a")[f"{PREFIX}runtime"]) == {"cpu": "8"}
+    eventually("the bad one is told", lambda: annotations("e2e-bad").get("cotenant.io/quota-problem"))
+    assert "is over the maximum 3" in annotations("e2e-bad")["cotenant.io/quota-problem"]
+
+    for i in range(8):
+        api.create(pods, of_quota(f"b{i}", "e2e-b"))
+    eventually("both have half", lambda: (len(running("e2e-a")), len(running("e2e-b"))) == (4, 4), 60.0)
+    events = api.items(f"/api/v1/namespaces/{namespace}/events")
+    told = [each["message"] for each in events if each["reason"] == "QuotaOverused"]
+    assert len(told) == 4
+    assert "quota e2e-a has used 8 cpu where it may use 4 for more than 2 s" in told[0]
+    conditions = [c for each in api.items(pods, labelSelector="app=e2e-b") if not is_running(each)
+                  for c in each["status"].get("conditions", [])]  # fmt: skip
+    assert any("Quota e2e-b has not enough left: cpu of its runtime" in c.get("message", "") for c in conditions)
+    lost = api.get(f"{pods}/lost")["status"]["conditions"]
+    assert any("Quota e2e-bad is not used" in c.get("message", "") for c in lost)
