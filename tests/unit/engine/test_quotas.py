@@ -603,3 +603,13 @@ def test_in_a_tree_whose_total_is_written_down_use_beyond_it_is_given_back() -> 
     given = world.go(11.0)
     assert evicted(given) == ["a4", "a5", "a6", "a7"]
     assert all("tree t uses more than it has to divide" in each.message for each in given if isinstance(each, Evict))
+
+
+def test_what_stands_for_a_reservation_is_counted_by_no_quota() -> None:
+    world = World(node("n", 100))
+    world.write(quota("a", 0, 10))
+    stands = replace(pod("kept", 10, "a", on="n"), reservation="kept")
+    world.cluster.pod_seen(stands, 0.0)
+    world.create(pod("x", 10, "a"))
+    assert bound(list(world.cluster.decide(0.0))) == ["x"]
+    assert world.quotas.quota_of("uid-kept") == ("", "it stands for a reservation, whose owners are counted")
