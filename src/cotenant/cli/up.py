@@ -19,6 +19,7 @@ def up(
     *,
     directory: Annotated[Path | None, Parameter(name="--dir")] = None,
     nodes: int = 0,
+    gpus_per_node: int = 0,
     workload: str = "",
     port: int = 0,
     host: str = "127.0.0.1",
@@ -38,6 +39,8 @@ def up(
         Where everything is kept, and the kubeconfig for kubectl. Default: ~/.local/state/cotenant/up.
     nodes
         Simulated nodes to have.
+    gpus_per_node
+        GPUs of each, told in a Device object.
     workload
         What to submit by itself: colocation or founding. Default: nothing; use kubectl.
     port
@@ -65,6 +68,7 @@ def up(
     config = UpConfig(
         directory=(directory or default_directory()).expanduser().absolute(),
         nodes=nodes,
+        gpus_per_node=gpus_per_node,
         workload=workload,
         host=host,
         port=port,

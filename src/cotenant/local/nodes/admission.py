@@ -1,7 +1,8 @@
 """What a kubelet checks before it runs a pod that somebody bound to it.
 
 Problem: a scheduler may be wrong or race with another, and then the node has the last word. Choice: the kubelet's predicates, with its reasons:
-OutOf<resource>, NodeAffinity, NodePorts. Limits: devices and topology are not judged. Source: Kubernetes documentation "Assigning Pods to
+OutOf<resource>, NodeAffinity, NodePorts; extended resources that the node does not tell of are not asked for, as there (others judge them).
+Limits: devices and topology are not judged. Source: Kubernetes documentation "Assigning Pods to
 Nodes", and the reasons as kubelets word them.
 """
 
@@ -68,6 +69,8 @@ def admit(pod: Pod, requests: Amounts, node: Node, allocatable: Amounts, room: R
     if room.pods + 1 > slots:
         return _out_of(PODS_NAME, 1, room.pods, slots)
     for name, amount in requests:
+        if name not in allocatable and _is_extended(name):
+            continue
         held, most = room.held.get(name, 0), allocatable.get(name)
         if amount > 0 and held + amount > most:
             return _out_of(name, amount, held, most)
@@ -78,6 +81,10 @@ def admit(pod: Pod, requests: Amounts, node: Node, allocatable: Amounts, room: R
         )
         return Rejection("NodePorts", text)
     return None
+
+
+def _is_extended(name: str) -> bool:
+    return "/" in name and "kubernetes.io/" not in name
 
 
 def _out_of(name: str, requested: int, used: int, capacity: int) -> Rejection:

@@ -12,6 +12,7 @@ from cotenant.local.apiserver.contract import Manifest
 from cotenant.local.controllers.views import micro_stamp, stamp
 from cotenant.model.errors import InvalidInput
 from cotenant.model.labels import HOSTNAME, REGION, ZONE
+from cotenant.model.resources import NVIDIA_GPU
 
 RACK = "topology.cotenant.io/rack"
 SIMULATED_LABEL = "cotenant.io/simulated"
@@ -29,11 +30,12 @@ class Shape:
     cores: int = 32
     memory_bytes: int = 128 * _GIB
     pods: int = 110
+    gpus: int = 0
 
     @property
     def instance_type(self) -> str:
         """A name for the size."""
-        return f"sim.{self.cores}c-{self.memory_bytes // _GIB}g"
+        return f"sim.{self.cores}c-{self.memory_bytes // _GIB}g" + (f"-{self.gpus}gpu" if self.gpus else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ def node_manifest(fleet: Fleet, index: int, name: str, now_s: float) -> Manifest
         "pods": str(shape.pods),
         "ephemeral-storage": "500Gi",
     }
+    if shape.gpus:
+        amounts[NVIDIA_GPU] = str(shape.gpus)  # as a device plugin tells; the parts stand in the Device object
     return {
         "apiVersion": "v1",
         "kind": "Node",

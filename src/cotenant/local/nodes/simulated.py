@@ -20,11 +20,13 @@ from dataclasses import replace
 import msgspec
 
 from cotenant.drivers.kube.node_topologies import NODE_TOPOLOGIES
+from cotenant.drivers.kube.device_objects import DEVICES
 from cotenant.lab.world.config import WorldConfig
 from cotenant.local.apiserver.contract import MERGE, ApiError, Manifest, Resource, Target, WriteOptions
 from cotenant.local.controllers.actions import LEASES, NODES, PODS
 from cotenant.local.controllers.informer import Informers
 from cotenant.local.controllers.views import Node, Pod
+from cotenant.local.nodes.accelerators import device_manifest
 from cotenant.local.nodes.delivery import Delivery
 from cotenant.local.nodes.fleet import LEASE_NAMESPACE, Fleet, lease_manifest, node_manifest, ready_conditions
 from cotenant.local.nodes.kubelets import Kubelets
@@ -330,10 +332,23 @@ class SimulatedNodes:
                 if error.code != 409:
                     raise
                 is_known = True
+        if self._fleet.shape.gpus:
+            await self._tell_devices(name)
         if is_known and self.kubelets.is_up(name):
             await self._tell_ready(name)
         if self.kubelets.is_up(name):
             await self._renew_one(name)
+
+    async def _tell_devices(self, name: str) -> None:
+        """Its Device object; one that is there stays as somebody may have changed it."""
+        try:
+            target = self._api.target(DEVICES.group, DEVICES.plural)
+            await self._api.create(
+                target, device_manifest(name, self._uids.get(name, ""), self._fleet.shape.gpus), self._options
+            )
+        except ApiError as error:
+            if error.code not in (404, 409):  # 404: the kind was taken away
+                raise
 
     async def _tell_ready(self, name: str) -> None:
         await self._patch_status(name, {"conditions": ready_conditions(self._clock())})

@@ -35,7 +35,7 @@ from cotenant.local.apiserver.store import Store
 from cotenant.local.apiserver.verbs import Api
 from cotenant.local.controllers.informer import Informers
 from cotenant.local.controllers.roster import controller_manager
-from cotenant.local.nodes.fleet import Fleet
+from cotenant.local.nodes.fleet import Fleet, Shape
 from cotenant.local.nodes.simulated import SimulatedNodes
 from cotenant.local.workloads.submitter import Submitter
 from cotenant.model.errors import InvalidInput
@@ -176,7 +176,7 @@ class LocalCluster:
 
     async def _start_nodes(self) -> None:
         config = self.config
-        fleet = Fleet(config.nodes)
+        fleet = Fleet(config.nodes, Shape(gpus=config.gpus_per_node))
         ports = (self.endpoints.scheduler_port, self.endpoints.extender_port)
         reporter = HttpReporter([port for port in ports if port])
         self._stack.push_async_callback(reporter.close)

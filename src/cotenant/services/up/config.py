@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cotenant.local.nodes.fleet import Shape
 from cotenant.local.nodes.topologies import CpuShape
+from cotenant.local.nodes.accelerators import MOST_GPUS
 from cotenant.local.workloads import script
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.compiled import Fit
@@ -23,6 +24,7 @@ class UpConfig:
 
     directory: Path
     nodes: int = 0  # simulated ones
+    gpus_per_node: int = 0
     workload: str = ""  # what to submit by itself; "" = nothing
     host: str = "127.0.0.1"
     port: int = 0  # 0 = the last one used in the directory, or any that is free
@@ -38,6 +40,10 @@ class UpConfig:
     def __post_init__(self) -> None:
         if not 0 <= self.nodes <= MOST_NODES:
             raise InvalidInput("--nodes", self.nodes, f"0 to {MOST_NODES}")
+        if not 0 <= self.gpus_per_node <= MOST_GPUS:
+            raise InvalidInput("--gpus-per-node", self.gpus_per_node, f"0 to {MOST_GPUS}")
+        if self.gpus_per_node and not self.nodes:
+            raise InvalidInput("--gpus-per-node", self.gpus_per_node, "nodes to have them", "say --nodes 20")
         if not 0 <= self.port <= 65535:
             raise InvalidInput("--port", self.port, "0 to 65535", "0 takes any free port")
         if not 0 < self.speed <= FASTEST:

@@ -1,0 +1,84 @@
+"""GPUs on simulated nodes, through the real processes: chosen with the node, told in an annotation, never an ill one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.e2e.manifests import is_running
+from tests.e2e.running import Client, Up, eventually
+
+pytestmark = pytest.mark.slow
+DEVICES = "/apis/scheduling.koordinator.sh/v1alpha1/devices"
+ALLOCATED = "scheduling.koordinator.sh/device-allocated"
+
+
+@pytest.fixture(scope="module")
+def gpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    with Up(tmp_path_factory.mktemp("gpus") / "up", "--nodes", 1, "--gpus-per-node", 4, "--ephemeral") as running:
+        yield running.ready()
+
+
+def asking(name: str, **amounts: str) -> dict[str, Any]:
+    resources = {key.replace("__", "/").replace("_", "."): amount for key, amount in amounts.items()}
+    container = {
+        "name": "c",
+        "image": "registry.example/app:1",
+        "resources": {"requests": {"cpu": "100m", **resources}, "limits": resources},
+    }
+    spec = {"schedulerName": "cotenant", "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def given(pod: Any) -> list[int]:
+    """The minors of the pod's GPUs."""
+    told = json.loads(pod["metadata"]["annotations"][ALLOCATED])
+    return [each["minor"] for each in told["gpu"]]
+
+
+def test_parts_and_neighbours_are_given_and_an_ill_gpu_is_not(gpus: Client) -> None:
+    (device,) = eventually("the node tells of its devices", lambda: gpus.items(DEVICES))
+    found = device["spec"]["devices"]
+    assert [each["type"] for each in found] == ["gpu"] * 4 + ["rdma"] * 2
+    found[0]["health"] = False
+    gpus.patch(f"{DEVICES}/{device['metadata']['name']}", {"spec": {"devices": found}})
+    pods = gpus.namespace("training")
+
+    def runs(name: str) -> Any:
+        return eventually(f"{name} runs", lambda: _running(gpus.get(f"{pods}/{name}")))
+
+    gpus.create(pods, asking("share", koordinator_sh__gpu="50"))
+    assert given(runs("share")) == [1]
+    gpus.create(pods, asking("pair", nvidia_com__gpu="2"))
+    pair = runs("pair")
+    assert given(pair) == [2, 3]  # under one switch
+    told = json.loads(pair["metadata"]["annotations"][ALLOCATED])["gpu"][0]
+    assert told["resources"]["koordinator.sh/gpu-memory"] == "80Gi"
+    assert told["id"].startswith("GPU-")
+
+    gpus.create(pods, asking("third", nvidia_com__gpu="1"))
+
+    def refused() -> Any:
+        conditions = gpus.get(f"{pods}/third")["status"].get("conditions", ())
+        return [each["message"] for each in conditions if each["type"] == "PodScheduled" and each["status"] == "False"]
+
+    (why,) = eventually("it is told why it waits", refused)
+    assert "1 not enough gpu devices" in why
+    assert "unhealthy: 0" in why
+    found[0]["health"] = True
+    gpus.patch(f"{DEVICES}/{device['metadata']['name']}", {"spec": {"devices": found}})
+    assert given(runs("third")) == [0]
+
+    gpus.create(pods, asking("odd", koordinator_sh__gpu="150"))
+
+    def told_so() -> Any:
+        conditions = gpus.get(f"{pods}/odd")["status"].get("conditions", ())
+        return [each["message"] for each in conditions if "whole devices" in each.get("message", "")]
+
+    assert eventually("a contradiction is a sentence on the pod", told_so)
+
+
+def _running(pod: Any) -> Any:
+    return pod if is_running(pod) else None
