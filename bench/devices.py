@@ -1,34 +1,50 @@
-"""Devices and CPUs of one node: what one decision costs, alone and with its booking and return.
+"""Devices and CPUs of one node: what one decision costs, alone and with its booking and return; and of a cluster of such nodes, by its engine.
 
     python -m bench.devices
     python -m bench.devices --json
 
 The node has 8 GPUs in pairs under PCIe switches, four a NUMA node, each switch with a card of 8 virtual functions; and 128 CPUs: 2 sockets, 4 NUMA
 nodes, 64 cores of two threads. `idle` is asked with nothing given, `half` with half of the node given. The goal is 20 us for a decision.
+
+Of a cluster: so many nodes with 8 GPUs, half of the pods' worth of GPUs given already; `decide_us` is the engine's whole decision for a pod (filters, devices,
+wishes, record), `devices_us` what of it is more than a plain pod's, `first_ms` the first pod of its kind, for which every state of a node is judged.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import statistics
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from time import process_time
 from typing import Any
 
+import numpy as np
+
 from bench.machine import median_seconds, peak_memory_mib, show
+from cotenant.engine.cluster import Cluster
 from cotenant.model.counters import LogicalCpu
 from cotenant.model.cpu_topology import CpuTopology, mask_of
 from cotenant.model.cpu_topology_spec import BindPolicy, ExclusivePolicy
+from cotenant.model.demands import NO_DEMANDS, Demands
 from cotenant.model.device import Device, DeviceType, FunctionGroup, VirtualFunction
 from cotenant.model.device_hints import DeviceHint, JointAllocation
+from cotenant.model.device_node import NodeDevices
 from cotenant.model.device_partition import halves
 from cotenant.model.device_request import device_requests
-from cotenant.model.labels import LabelSelector
+from cotenant.model.labels import HOSTNAME, Labels, LabelSelector
+from cotenant.model.node import Node
+from cotenant.model.observed import ObservedPod
+from cotenant.model.pod import Pod
 from cotenant.model.resources import GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, RDMA, Amounts
 from cotenant.policy.placement.cpus.accumulator import CpuAsk, CpuChoice, take
 from cotenant.policy.placement.cpus.ledger import CpuHolding, CpuLedger
 from cotenant.policy.placement.devices.allocation import DeviceAsk, DeviceChoice, allocate
 from cotenant.policy.placement.devices.ledger import DeviceHolding, DeviceLedger
 from cotenant.policy.placement.devices.strategy import Strategy, UsualPod
+from cotenant.policy.placement.profiles import profile
 
 GPU_BYTES = 80 << 30
 USUAL = (UsualPod(25, 1, 4), UsualPod(50, 1, 3), UsualPod(100, 1, 8), UsualPod(100, 2, 2), UsualPod(100, 8, 1))
@@ -138,13 +154,94 @@ def cpu_rows(repeats: int, times: int) -> list[dict[str, Any]]:
     return rows
 
 
+def cluster_rows(nodes: int, pods: int, repeats: int) -> list[dict[str, Any]]:
+    """The engine of a cluster: plain pods, and pods of each way of asking, judged in batches as they come."""
+    cluster = Cluster(profile("cotenant-requests"), np.random.default_rng(1))
+    size = Amounts.of({"cpu": 128_000, "memory": 1 << 41, NVIDIA_GPU: 8, "pods": 1000})
+    devices, pods = node(), min(pods, nodes)
+    for i in range(nodes):
+        cluster.node_seen(Node(f"n{i}", size, Labels.of({HOSTNAME: f"n{i}"})))
+        cluster.roster.devices.seen(
+            NodeDevices(f"n{i}", tuple(replace(each, id=f"{i}-{each.minor}") for each in devices))
+        )
+    serial = itertools.count()
+
+    def come(asked: dict[str, int], demands: Demands, many: int) -> list[str]:
+        names = [f"p{next(serial)}" for _ in range(many)]
+        requests = Amounts.of({"cpu": 100, "memory": 1 << 20, **asked})
+        for name in names:
+            cluster.pod_seen(ObservedPod(Pod(name, requests=requests), name, "cotenant", 0.0, demands=demands), 0.0)
+        return names
+
+    def decide(names: list[str]) -> None:
+        while cluster.next_s() <= 0.0:
+            cluster.decide(0.0)
+        assert all(cluster.state_of(name).name == "ASSUMED" for name in names)
+
+    def one(asked: dict[str, int], demands: Demands) -> float:
+        """Seconds a pod; they go again."""
+        names: list[str] = []
+
+        def prepare() -> None:
+            names[:] = come(asked, demands, pods)
+
+        def work(_: None) -> None:
+            decide(names)
+
+        taken = []
+        for _ in range(repeats):
+            prepare()
+            start = process_time()
+            work(None)
+            taken.append((process_time() - start) / pods)
+            for name in names:
+                cluster.pod_gone(name, 0.0)
+            cluster.decide(0.0)
+        return statistics.median(taken)
+
+    decide(come({NVIDIA_GPU: 3}, NO_DEMANDS, max(1, nodes // 4)))  # some of the nodes have seen work
+    decide(come({GPU: 50}, NO_DEMANDS, max(1, nodes // 4)))
+    rows: list[dict[str, Any]] = []
+    plain_us = 0.0
+    beside = Demands(joint_devices=JointAllocation((DeviceType.GPU, DeviceType.RDMA), same_pcie=True))
+    for name, asked, demands in (
+        ("nothing (a plain pod)", {}, NO_DEMANDS),
+        ("half a GPU", {GPU: 50}, NO_DEMANDS),
+        ("1 GPU", {NVIDIA_GPU: 1}, NO_DEMANDS),
+        ("4 GPUs", {NVIDIA_GPU: 4}, NO_DEMANDS),
+        ("2 GPUs and cards, same PCIe", {NVIDIA_GPU: 2, RDMA: 1}, beside),
+    ):
+        first = come(asked, demands, 1)
+        start = process_time()
+        decide(first)
+        first_ms = 1e3 * (process_time() - start)
+        us = 1e6 * one(asked, demands)
+        plain_us = plain_us or us
+        rows.append(
+            {
+                "node": f"{nodes} nodes",
+                "asked": name,
+                "granted": True,
+                "decide_us": round(us, 1),
+                "devices_us": round(us - plain_us, 1),
+                "decisions_per_s": round(1e6 / us),
+                "first_ms": round(first_ms, 2),
+            }
+        )
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.devices", description=__doc__)
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--times", type=int, default=500, help="decisions in each repeat")
+    parser.add_argument("--nodes", type=int, nargs="*", default=[1000, 10_000], help="sizes of the clusters")
+    parser.add_argument("--pods", type=int, default=256, help="pods of each kind, judged together")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     given = parser.parse_args()
     rows = [*device_rows(given.repeats, given.times), *cpu_rows(given.repeats, given.times)]
+    for nodes in given.nodes:
+        rows += cluster_rows(nodes, given.pods, max(1, given.repeats // 3))
     show(rows, given.json, (f"CPU time of one core. Peak memory {peak_memory_mib():.0f} MiB.",))
 
 

@@ -59,7 +59,7 @@ def test_make_bench_names_benchmarks_that_exist() -> None:
             ("--leaves", "40", "--calls", "20", "--pods", "1000"),
             {"ask_lent_us", "check_us", "compiled_us"},
         ),
-        ("devices", ("--repeats", "1", "--times", "2"), {"decide_us", "granted"}),
+        ("devices", ("--repeats", "1", "--times", "2", "--nodes", "20", "--pods", "8"), {"decide_us", "granted"}),
         ("kube", ("creates", "--pods", "50"), {"creates_per_s", "apiserver_rss_mib"}),
     ],
 )
