@@ -19,14 +19,14 @@ from cotenant.engine.narrowing import EVERYWHERE
 from cotenant.engine.podstate import Entry
 from cotenant.engine.rejections import Rejector
 from cotenant.engine.seating import Seating
-from cotenant.engine.told import AS_OFTEN_AS_FITS, Account, blank, helped, place_told
+from cotenant.engine.told import AS_OFTEN_AS_FITS, Account, blank, helped, judged, place_told
 from cotenant.engine.why_scores import Seen, Witness
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.decision import Candidate, DecisionRecord
 from cotenant.model.errors import Permanent
 from cotenant.model.reasons import Rejection
-from cotenant.policy.placement.compiled import REASONS, Reject, commit, reject_rows, sample_size, score_rows
-from cotenant.policy.placement.preference import passing, scaled
+from cotenant.policy.placement.compiled import REASONS, Reject, commit, reject_rows, sample_size
+from cotenant.policy.placement.preference import sampled, scaled
 from cotenant.policy.placement.profiles import Profile
 
 ROW_LOCAL = frozenset({"NodeReady", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodeResourcesFit", "GroupLimit", "LoadThreshold", "DeviceShare"})  # fmt: skip
@@ -165,21 +165,19 @@ class Placing:
         nodes, shapes, profile = self._seating.ledger.nodes, self._seating.ledger.shapes, self.profile
         size = nodes.capacity.shape[0]
         account = blank(1)
-        verdicts = np.empty(size, dtype=np.int64)
-        reject_rows(nodes, shapes, k, int(profile.fit), self._knobs, verdicts)
+        verdicts, own = judged(
+            k, nodes, shapes, int(profile.fit), int(profile.score), now_s, self._knobs, self._seating.memory
+        )
         if len(allowed):
-            verdicts[~allowed] = Reject.NOT_READY
+            verdicts = np.where(allowed, verdicts, Reject.NOT_READY)
         account.counts[0] = np.bincount(verdicts, minlength=account.counts.shape[1])
-        sample = sample_size(size) if profile.samples_nodes else 0
-        rows = passing(nodes, shapes, k, allowed, int(profile.fit), self._knobs, sample, self._cursor)
+        rows = sampled(verdicts == 0, sample_size(size) if profile.samples_nodes else 0, self._cursor)
         if len(rows) == 0:
             return account
-        own = np.empty(size)
-        score_rows(int(profile.score), nodes, shapes, k, now_s, self._knobs, own)
         total = scaled(int(profile.score), own[rows]) + wishes(rows)
         ties = rows[total == total.max()]
         row = int(ties[self._rng.integers(len(ties))]) if profile.random_ties and len(ties) > 1 else int(ties.min())
-        first = np.argsort(-total, kind="stable")[: account.best.shape[1]]
+        first = _first(total, account.best.shape[1])
         account.best[0, : len(first)] = rows[first]
         account.scores[0, : len(first)] = total[first]
         account.score[0] = total.max()
@@ -288,6 +286,15 @@ class Placing:
         # a reason without an amount is in the headline already
         missing = record.nearest if nearest is not None and (nearest.resource or nearest.figures) else ""
         return Verdict(record, record.headline(), filters, missing)
+
+
+def _first(total: Float, most: int) -> Int:
+    """Where the highest are, the highest first, of equal ones the first."""
+    if len(total) > 8 * most:
+        least = np.partition(total, len(total) - most)[len(total) - most]
+        among = np.flatnonzero(total >= least)
+        return among[np.argsort(-total[among], kind="stable")][:most]
+    return np.argsort(-total, kind="stable")[:most]
 
 
 def _both(left: Mask, right: Mask) -> Mask:

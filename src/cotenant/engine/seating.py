@@ -114,8 +114,8 @@ class Seating:
         self._touch(row)
 
     def _touch(self, row: int) -> None:
-        self.memory.resize(len(self.encoder.nodes().ready))
-        self.memory.changed(row)
+        if row < len(self.memory.version):  # else it is remembered of nobody; room is made for all new rows together
+            self.memory.changed(row)
 
     # ---- pods
 
@@ -293,6 +293,7 @@ class Seating:
         """Bring the arrays up to date with who sits where."""
         self._reclaim()
         self._adopt()
+        self.memory.resize(len(self.encoder.nodes().ready))
         if not self._moved:
             return
         moved = [entry for entry in self._moved.values() if entry.row != entry.wanted]

@@ -281,6 +281,21 @@ def blank(size: int) -> Account:
     )
 
 
+def judged(
+    k: int, nodes: NodeArrays, shapes: ShapeArrays, fit: int, score: int, now_s: float, knobs: Float, memory: Memory
+) -> tuple[Int, Float]:
+    """What every row's filters say of one shape, and the scores of the rows that pass: the memory's own arrays, to be read at once."""
+    memory.resize(nodes.capacity.shape[0])
+    slot = int(memory.slots_of(np.array([k], dtype=np.int64))[0])
+    if slot == memory.stamps.shape[0] - 1:
+        memory.stamps[slot] = -1
+    _refresh(
+        nodes, shapes, k, fit, score, now_s, knobs, memory.version, memory.stamps[slot], memory.verdicts[slot],
+        memory.scores[slot], np.empty(len(memory.version), dtype=np.int64),
+    )  # fmt: skip
+    return memory.verdicts[slot], memory.scores[slot]
+
+
 def place_told(
     queue: Int,
     nodes: NodeArrays,

@@ -19,8 +19,8 @@ from dataclasses import replace
 
 import msgspec
 
-from cotenant.drivers.kube.node_topologies import NODE_TOPOLOGIES
 from cotenant.drivers.kube.device_objects import DEVICES
+from cotenant.drivers.kube.node_topologies import NODE_TOPOLOGIES
 from cotenant.lab.world.config import WorldConfig
 from cotenant.local.apiserver.contract import MERGE, ApiError, Manifest, Resource, Target, WriteOptions
 from cotenant.local.controllers.actions import LEASES, NODES, PODS

@@ -50,12 +50,17 @@ def passing(
     nodes: NodeArrays, shapes: ShapeArrays, k: int, allowed: Mask, fit: int, knobs: Float, sample: int, cursor: Int
 ) -> Int:
     """Rows that pass every filter for shape k, `allowed` (empty = every row) included. `sample` and `cursor` as in `compiled.choose`."""
-    size = nodes.capacity.shape[0]
-    verdicts = np.empty(size, dtype=np.int64)
+    verdicts = np.empty(nodes.capacity.shape[0], dtype=np.int64)
     reject_rows(nodes, shapes, k, fit, knobs, verdicts)
     passes = verdicts == 0
     if len(allowed):
         passes &= allowed
+    return sampled(passes, sample, cursor)
+
+
+def sampled(passes: Mask, sample: int, cursor: Int) -> Int:
+    """The rows of a mask, or the first so many from the cursor on, which goes on behind them."""
+    size = len(passes)
     if sample <= 0:
         return np.flatnonzero(passes)
     start = int(cursor[0])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from cotenant.local.nodes.accelerators import MOST_GPUS
 from cotenant.local.nodes.fleet import Shape
 from cotenant.local.nodes.topologies import CpuShape
-from cotenant.local.nodes.accelerators import MOST_GPUS
 from cotenant.local.workloads import script
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.compiled import Fit
