@@ -29,8 +29,8 @@ def devices_of(name: str, gpus: int) -> NodeDevices:
     found = []
     for minor in range(gpus):
         switch = minor // _UNDER_A_SWITCH
-        place = {"numa": _numa(switch, switches), "pcie": _switch(switch)}
-        found.append(Device(DeviceType.GPU, minor, total, id=f"GPU-{name}-{minor}", **place))
+        numa, pcie = _numa(switch, switches), _switch(switch)
+        found.append(Device(DeviceType.GPU, minor, total, numa=numa, pcie=pcie, id=f"GPU-{name}-{minor}"))
     for switch in range(switches):
         functions = tuple(VirtualFunction(k, f"0000:{switch:02x}:01.{k}") for k in range(_FUNCTIONS))
         found.append(
