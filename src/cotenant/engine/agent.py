@@ -20,6 +20,7 @@ from cotenant.engine.node_history import NodeHistory
 from cotenant.engine.node_holding import Changes, Entry, Holding, Standing
 from cotenant.engine.node_instructions import NOTHING, AgentCounts, Instructions
 from cotenant.engine.node_judging import Judged, Judges
+from cotenant.engine.node_owners import OwnersLists
 from cotenant.engine.node_plan import Plan, Unfit, settle
 from cotenant.engine.node_policies import NodePolicy, roster
 from cotenant.engine.node_readings import Readings
@@ -68,6 +69,7 @@ class Agent:
         self._pressed_us: int | None = None
         self._there: set[str] = set()  # groups in the last sample
         self._stopping = False
+        self._lists = OwnersLists()
         self._look()
 
     # What is known
@@ -93,6 +95,7 @@ class Agent:
     def found(self, leases: Sequence[Lease], at_us: int) -> None:
         """All that the keeper holds, asked at the start and when it was away: what no policy wants is given back, what it lost is told anew."""
         self._holding.found(tuple(leases), self._clock.at(at_us))
+        self._lists.found(leases)
         self._settled = False
 
     def health_reported(self, pod: str, health: ServiceHealth, at_us: int) -> bool:
@@ -140,7 +143,9 @@ class Agent:
         self._counts.ticks += 1
         self._counts.late_ticks += rates.interval_us > 2 * self.settings.period_us
         self._counts.counter_resets += rates.resets
-        state = self._view.state(rates, self._readings.values(), cpus, self._supported, now)
+        values = self._readings.values()
+        owners = self._lists.seen(values, self._holding)
+        state = self._view.state(rates, values, cpus, self._supported, now, owners)
         self._state = state
         self._history.record(state)
         return self._act(self._judges.judge(state, now), now)

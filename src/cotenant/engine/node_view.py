@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from cotenant.engine.node_instructions import AgentCounts
 from cotenant.engine.node_plan import within
@@ -24,6 +25,7 @@ from cotenant.model.node_pod import NodePod, Phase
 from cotenant.model.node_state import Allocatable, GroupUse, HostUse, NodeState, PodUse, ServiceHealth
 
 LONGEST_LATENCY_US = 3600 * 1_000_000
+NOBODYS: Mapping[Target, str] = MappingProxyType({})
 
 
 class NodeView:
@@ -98,6 +100,7 @@ class NodeView:
         cpus: Sequence[LogicalCpu],
         supported: frozenset[Knob],
         now_us: int,
+        owners: Mapping[Target, str] = NOBODYS,
     ) -> NodeState:
         """The snapshot."""
         if cpus:
@@ -124,6 +127,7 @@ class NodeView:
             reserved_cpu_m=self._settings.reserved_cpu_m,
             reserved_cpus=self._settings.reserved_cpus,
             knobs=knobs,
+            owners=owners,
             supported=supported,
             blame=rates.blame,
             allocatable=self.allocatable,

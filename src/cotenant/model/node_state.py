@@ -121,6 +121,9 @@ class NodeState:
     knobs: Mapping[Target, str] = field(
         default_factory=dict
     )  # canonical values as they stand, of the knobs that were read
+    owners: Mapping[Target, str] = field(
+        default_factory=dict
+    )  # CPU lists that are not ours: as they stand, or stood before ours
     supported: frozenset[Knob] = frozenset(Knob)  # what this machine can turn
     alarms: tuple[Alarm, ...] = ()  # came since the sample, which is the last one with a later `at_us`
     blame: tuple[Blame, ...] | None = None  # who ran while whom waited, over the interval; None without the eBPF probe

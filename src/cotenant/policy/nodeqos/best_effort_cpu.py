@@ -182,7 +182,7 @@ def _limits(
     guarded = ceiling.cpu_m == budget.cpu_m and ceiling.cpu_m < most_m
     if can_quota and (guarded or (suppressing and not use_cpuset)):
         wishes += _quotas(budget, held, state, config.suppress, memory)
-    if not suppressing and can_cpuset and exclusive_cpus(state):
+    if not use_cpuset and can_cpuset and exclusive_cpus(state):  # a quota says how much, and not where
         free = recovered_cpus(state)
         kept = _Budget(len(free) * 1000, f"all CPUs but those that others have for themselves: {format_cpus(free)}", ())
         wishes += _cpusets(free, kept, held, state, memory) if free else []
@@ -239,22 +239,35 @@ def _chosen(
     memory: BestEffortCpuMemory,
 ) -> tuple[int, ...]:
     current: set[int] = set()
+    given = [_given(holder, state) for holder in held]
+    cpus = [cpu for cpu in state.cpus if any(cpu.cpu in each for each in given)]
     for holder in held:
         text = _standing(Target(holder.group, Knob.CPUSET_CPUS), state, memory)
         current.update(parse_cpus(text) if text else (cpu.cpu for cpu in state.cpus))
-    return cpuset(budget_m, state.cpus, sorted(current), exclusive_cpus(state), lent_cpus(state), config)
+    return cpuset(budget_m, cpus, sorted(current), exclusive_cpus(state), lent_cpus(state), config)
 
 
 def _cpusets(
     cpus: tuple[int, ...], budget: _Budget, held: tuple[Holder, ...], state: NodeState, memory: BestEffortCpuMemory
 ) -> list[SetKnob]:
     text = format_cpus(cpus)
+    mine = {holder.group: frozenset(cpus) & _given(holder, state) or _given(holder, state) for holder in held}
     reason = (
         budget.becomes(len(cpus) * 1000, f"cpuset {text}") if budget.terms else Reason("best-effort-cpu", budget.text)
     )
     own = [group for group in _below(state) if _standing(Target(group, Knob.CPUSET_CPUS), state, memory)]
-    groups = [holder.group for holder in held] + own
-    return [SetKnob(Target(group, Knob.CPUSET_CPUS), text, reason) for group in groups]
+    of_group = mine | {group: mine[above] for group in own for above in mine if is_below(group, above)}
+    return [
+        SetKnob(Target(group, Knob.CPUSET_CPUS), format_cpus(of_group.get(group, frozenset(cpus))), reason)
+        for group in (*mine, *own)
+    ]
+
+
+def _given(holder: Holder, state: NodeState) -> frozenset[int]:
+    """The CPUs that a group has by its owner: all, unless somebody has given it a list. It never gets others."""
+    online = frozenset(cpu.cpu for cpu in state.cpus)
+    text = state.owners.get(Target(holder.group, Knob.CPUSET_CPUS))
+    return (online & frozenset(parse_cpus(text)) if text else online) or online
 
 
 def _below(state: NodeState) -> tuple[str, ...]:

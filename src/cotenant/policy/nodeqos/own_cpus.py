@@ -113,8 +113,9 @@ def _shared(
             standing = state.knobs.get(target)
             if standing is None and group not in ours:
                 continue  # not read, or not to be had
-            copied = any(ours.get(above) == standing for above in _above(group))  # made below a list of ours
-            if standing and group not in ours and not copied and _cpus(standing) < allowed:
+            theirs = state.owners.get(target, "" if group in ours else standing)
+            copied = any(ours.get(above) == theirs for above in _above(group))  # made below a list of ours
+            if theirs and not copied and _cpus(theirs) < allowed:
                 continue  # somebody else's choice
             if pool & allowed:
                 wishes.append(SetKnob(target, format_cpus(pool & allowed), reason))

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from tests.unit.policy.nodeqos.nodes import health, in_use, node
 
+from cotenant.model.cpulist import parse_cpus
 from cotenant.model.knob import Knob, Target
 from cotenant.model.node_pod import NodeContainer, Phase
 from cotenant.model.node_state import Alarm, GroupUse, NodeState
@@ -195,3 +196,22 @@ def test_exclusive_cpus_stay_clear_also_when_suppression_is_off() -> None:
     lse = in_use("lse", 100, QoSClass.LSE, own_cpus=(4, 5))
     state = node([*shared().pods, lse], best_effort_group=GROUP, best_effort=GroupUse(GROUP, cpu_m=3000))
     assert values(first(state, off)) == {f"/{GROUP}:cpuset.cpus": "0-3,6-15"}
+
+
+def test_a_group_never_gets_cpus_that_its_owner_did_not_give_it() -> None:
+    lists = Target(GROUP, Knob.CPUSET_CPUS)
+    below = Target(f"{GROUP}/batch", Knob.CPUSET_CPUS)
+    state = shared(web_m=500, owners={lists: "2-5"}, knobs={lists: "2-3", below: "2-3"})
+    given = values(first(state, CPUSET))
+    assert given[str(lists)] == given[str(below)]
+    assert set(parse_cpus(given[str(lists)])) <= {2, 3, 4, 5}
+    everywhere = values(first(shared(web_m=500, knobs={lists: "2-3"}), CPUSET))
+    assert not set(parse_cpus(everywhere[str(lists)])) <= {2, 3, 4, 5}
+
+
+def test_a_quota_keeps_off_exclusive_cpus_too() -> None:
+    lse = in_use("lse", 100, QoSClass.LSE, own_cpus=(4, 5))
+    state = node([*shared().pods, lse], best_effort_group=GROUP, best_effort=GroupUse(GROUP, cpu_m=3000))
+    told = values(first(state, QUOTA))
+    assert told[f"/{GROUP}:cpuset.cpus"] == "0-3,6-15"
+    assert f"/{GROUP}:cpu.max" in told

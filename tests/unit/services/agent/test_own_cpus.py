@@ -8,6 +8,7 @@ from dataclasses import replace
 from tests.fakes.agent_world import CONFIG, AwaySource, World
 
 from cotenant.drivers.kubelet.declared import DeclaredPod, join
+from cotenant.model.cpulist import parse_cpus
 from cotenant.model.knob import Knob, Target
 from cotenant.model.labels import QOS_CLASS, Labels
 from cotenant.model.node_pod import NodeContainer, NodePod
@@ -81,3 +82,32 @@ def test_an_agent_that_was_killed_takes_its_own_lists_for_nobody_elses() -> None
 
     asyncio.run(scenario())
     assert Target("top/web", Knob.CPUSET_CPUS) not in w.knobs.snapshot()
+
+
+def test_an_operators_list_is_never_widened_also_after_the_agent_was_killed() -> None:
+    w = World(CONFIG, cpus=8)
+    job = Target("top/job", Knob.CPUSET_CPUS)
+    w.knobs.write(job, "4-6")
+    w.use = {"top/web": 6000, "top/job": 100}
+    seen: list[set[int]] = []
+
+    def now() -> set[int]:
+        return set(parse_cpus(w.knobs.read(job)))
+
+    async def scenario() -> None:
+        process = w.process()
+        await process.discover()
+        await w.tick(process, 4)
+        seen.append(now())
+        again = w.process()
+        await again.discover()
+        w.use = {"top/web": 0, "top/job": 100}
+        await w.tick(again, 30)
+        seen.append(now())
+        await again.end()
+        seen.append(now())
+
+    asyncio.run(scenario())
+    assert len(seen[0]) == 2
+    assert seen[0] < {4, 5, 6}
+    assert seen[1:] == [{4, 5, 6}, {4, 5, 6}]
