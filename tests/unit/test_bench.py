@@ -55,6 +55,11 @@ def test_make_bench_names_benchmarks_that_exist() -> None:
         ("nodetick", ("--groups", "10", "--ticks", "5"), {"tick_ms", "p99_ms", "first_ms"}),
         ("keeper", ("--leases", "5", "--repeats", "2"), {"cpu_ms", "us_each", "syncs"}),
         (
+            "quota_pods",
+            ("--nodes", "20", "--leaves", "40", "--pods", "50", "--repeats", "1"),
+            {"seen_us", "decide_us", "admit_us", "kernel_us"},
+        ),
+        (
             "quota",
             ("--leaves", "40", "--calls", "20", "--pods", "1000"),
             {"ask_lent_us", "check_us", "compiled_us"},

@@ -17,6 +17,7 @@ import numpy as np
 from cotenant.engine.podstate import Entry
 from cotenant.model.arrays import Int
 from cotenant.model.errors import Permanent
+from cotenant.model.gang import LIGHT_NAME, POD_GROUP
 from cotenant.model.quota import DEFAULT_QUOTA, Levels
 from cotenant.model.resources import NOTHING, PODS_NAME, Amounts, format_amount
 from cotenant.policy.quota.forest import Forest
@@ -49,6 +50,14 @@ class Account:
 
     def __post_init__(self) -> None:
         self.uid = self.entry.seen.uid
+
+
+def gang_of(account: Account) -> str:
+    """The gang that the pod is of, inside its quota: a gang across quotas is one job in each. Empty = the pod is of use by itself."""
+    seen = account.entry.seen
+    labels = seen.pod.labels
+    gang = labels.get(POD_GROUP) or labels.get(LIGHT_NAME) or (seen.demands.gang.name if seen.demands.gang else "")
+    return f"gang {account.namespace}/{gang} in {account.quota}" if gang else ""
 
 
 class Book(Protocol):

@@ -5,7 +5,8 @@ same quota must not take what comes free. Choice: victims are chosen by the quot
 within their disruption budgets; the pod goes to whatever node then suits it, so no node is promised (a nomination says which node, and quota is of
 no node). What comes free is kept instead: while the promise stands, pods of that quota with less priority are refused. A promise ends when its
 pod is let through, is gone, or after a while; one a quota. While any pod of the quota is on its way out nobody more is evicted. Pods of the default and the
-system quota are spared. Limits: whether a node has room is not asked; a victim that its budget keeps is chosen last, and stays.
+system quota are spared. Limits: whether a node has room is not asked; a victim that its budget keeps is chosen last, and stays; members of gangs
+preempt nobody here, since room for one of them is of no use.
 
 Source: Koordinator's elasticquota/preempt.go.
 """

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 
 from cotenant.engine.instructions import Evict, Victim
 from cotenant.engine.podstate import State
-from cotenant.engine.quota_books import Account, TreeBooks
+from cotenant.engine.quota_books import Account, TreeBooks, gang_of
 from cotenant.engine.quota_preempting import as_quota_pod
 from cotenant.engine.quota_settings import QuotaSettings
-from cotenant.model.gang import LIGHT_NAME, POD_GROUP
 from cotenant.model.quota import Levels, QuotaPod
 from cotenant.model.resources import NOTHING, Amounts, format_amount
 from cotenant.policy.quota.forest import DEFAULT_TREE
@@ -100,7 +99,7 @@ class Revoking:
                 if account.entry.seen.terminating or account.uid in self._leaving:
                     tree.use_no_more(name, account.asked, account.preemptible)
                 else:
-                    members.setdefault(_job_of(account), []).append(account)
+                    members.setdefault(gang_of(account) or account.uid, []).append(account)
         jobs = {key: _job(key, accounts) for key, accounts in members.items()}
         going: dict[str, _Going] = {}
         for name, accounts in waiting.items():
@@ -176,16 +175,21 @@ def _waiting(books: TreeBooks, name: str) -> list[Account]:
 
 
 def _claim(tree: QuotaTree, name: str, accounts: Sequence[Account]) -> Amounts:
-    """What of the waiting pods' requests is within what the quota is owed: whole pods, in order."""
+    """What of the waiting pods' requests is within what the quota is owed: whole jobs, in order."""
     left: dict[str, int] = {}
     for resource, _ in tree.quota(name).maximum:
         standing = tree.standing(name, resource)
         left[resource] = max(standing.scaled_minimum, standing.guaranteed) - standing.used
-    claim: dict[str, int] = {}
+    jobs: dict[str, dict[str, int]] = {}
     for account in accounts:
-        asked = [(resource, amount) for resource, amount in account.asked if resource in left]
-        if asked and all(amount <= left[resource] for resource, amount in asked if amount):
-            for resource, amount in asked:
+        asked = jobs.setdefault(gang_of(account) or account.uid, {})
+        for resource, amount in account.asked:
+            if resource in left:
+                asked[resource] = asked.get(resource, 0) + amount
+    claim: dict[str, int] = {}
+    for asked in jobs.values():
+        if asked and all(amount <= left[resource] for resource, amount in asked.items() if amount):
+            for resource, amount in asked.items():
                 left[resource] -= amount
                 claim[resource] = claim.get(resource, 0) + amount
     return Amounts.of(claim) if any(claim.values()) else NOTHING
@@ -202,14 +206,6 @@ def _entitled(tree: QuotaTree, account: Account, beyond: Sequence[str]) -> bool:
 def _fits(used: Levels, most: Levels, asked: Amounts) -> bool:
     use = dict(used)
     return all(use.get(resource, 0) + asked.get(resource) <= amount for resource, amount in most if asked.get(resource))
-
-
-def _job_of(account: Account) -> str:
-    """The gang that the pod is of, else the pod. A gang across quotas is one job in each."""
-    seen = account.entry.seen
-    labels = seen.pod.labels
-    gang = labels.get(POD_GROUP) or labels.get(LIGHT_NAME) or (seen.demands.gang.name if seen.demands.gang else "")
-    return f"gang {account.namespace}/{gang} in {account.quota}" if gang else account.uid
 
 
 def _job(key: str, accounts: Sequence[Account]) -> Job:

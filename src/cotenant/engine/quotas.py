@@ -17,7 +17,7 @@ from math import inf
 from cotenant.engine.events import Event
 from cotenant.engine.plugins import Host, Plugin, Refused
 from cotenant.engine.podstate import Entry
-from cotenant.engine.quota_books import UNCOUNTED, Account, Outside, TreeBooks
+from cotenant.engine.quota_books import UNCOUNTED, Account, Outside, TreeBooks, gang_of
 from cotenant.engine.quota_objects import Place, Sorted
 from cotenant.engine.quota_preempting import QuotaPreempting
 from cotenant.engine.quota_revoking import Revoking
@@ -233,7 +233,7 @@ class Quotas(Plugin):
                 if fits:
                     self._preempting.end(account)
                     continue
-                sort = (account.quota, account.requests, account.preemptible, account.entry.seen.pod.priority)
+                sort = _sort_of(account)
                 if sort not in words:
                     words[sort] = Refused(self.name, *book.refusal(account))
                     self._turned_down.add(sort)
@@ -252,8 +252,7 @@ class Quotas(Plugin):
         if account is None or not account.admitted:
             return
         account.book.cancel(account)
-        sort = (account.quota, account.requests, account.preemptible, account.entry.seen.pod.priority)
-        if self._turned_down - {sort}:
+        if self._turned_down - {_sort_of(account)}:
             self.host.happened(Event.QUOTA)  # others were refused for this one's sake
 
     def may_help(self, entry: Entry) -> bool:
@@ -450,7 +449,7 @@ class Quotas(Plugin):
         return self._has_moved or self._revoking.is_watching
 
     def _preempt(self, account: Account) -> None:
-        if self.settings.preempt and isinstance(account.book, TreeBooks):
+        if self.settings.preempt and isinstance(account.book, TreeBooks) and not gang_of(account):
             for evict in self._preempting.attempt(account, account.book, self._now_s, self.host.breaks_budget):
                 self.host.say(evict)
 
@@ -472,3 +471,11 @@ class Quotas(Plugin):
                 status = QuotaStatus(key, written.uid, problem=problem)
             if self._told.news(status):
                 self.host.say(status)
+
+
+def _sort_of(account: Account) -> tuple[object, ...]:
+    """What pods have in common that are refused alike; a gang is refused as a whole."""
+    gang = gang_of(account)
+    if gang:
+        return (gang,)
+    return (account.quota, account.requests, account.preemptible, account.entry.seen.pod.priority)

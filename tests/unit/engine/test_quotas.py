@@ -613,3 +613,27 @@ def test_what_stands_for_a_reservation_is_counted_by_no_quota() -> None:
     world.create(pod("x", 10, "a"))
     assert bound(list(world.cluster.decide(0.0))) == ["x"]
     assert world.quotas.quota_of("uid-kept") == ("", "it stands for a reservation, whose owners are counted")
+
+
+def test_a_gang_claims_whole_or_not_at_all() -> None:
+    for owed, gone in ((2, 0), (4, 2)):
+        world = World(node("n", 10), revoke_after_s=10.0)
+        world.write(quota("a", 0, 10, shared_weight=cpu(1)), quota("b", owed, 10))
+        world.create(*(pod(f"a{i}", 2, "a", started_s=float(i)) for i in range(5)))
+        world.go()
+        gang = {"pod-group.scheduling.sigs.k8s.io/name": "g", "pod-group.scheduling.sigs.k8s.io/min-available": "2"}
+        world.create(*(pod(f"b{i}", 2, "b", labels=gang) for i in range(2)))
+        world.go(2.0)
+        given = world.go(11.0)
+        owing = [each for each in given if isinstance(each, Evict) and "is owed" in each.message]
+        assert len(owing) == gone, owed
+
+
+def test_members_of_gangs_preempt_nobody() -> None:
+    world = World(node("n", 100))
+    world.write(quota("a", 0, 4))
+    world.create(*(pod(f"low{i}", 2, "a") for i in range(2)))
+    world.go()
+    gang = {"pod-group.scheduling.sigs.k8s.io/name": "g", "pod-group.scheduling.sigs.k8s.io/min-available": "2"}
+    world.create(*(pod(f"g{i}", 2, "a", labels=gang, priority=9) for i in range(2)))
+    assert evicted(world.go(5.0)) == []

@@ -1,0 +1,160 @@
+"""What elastic quotas cost a pod in a cluster's engine, beside plain pods in the same run, in microseconds of one core's time.
+
+The same pods are told to the engine, placed, bound and deleted three times: `none` where nobody wrote a quota, `outside` where there is a tree and the pods
+belong to none of it, `leaves` where they belong to its leaves in turn. `seen` is a pod told of, `decide` its judgement and placement (`engine/cluster.py`),
+`bound` the answer to its bind, `gone` its deletion. `admit` is the quotas' own part of `decide`: Python around the compiled loop; `kernel` is that loop alone,
+which checks a leaf and books it at every level. Medians of the repeats.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Callable
+from time import process_time
+from typing import Any
+
+import numpy as np
+
+from bench.machine import show
+from cotenant.engine.cluster import Cluster
+from cotenant.engine.instructions import Bind
+from cotenant.engine.quota_books import TreeBooks
+from cotenant.engine.quota_settings import QuotaSettings
+from cotenant.engine.quotas import Quotas
+from cotenant.engine.roster import Roster
+from cotenant.model.labels import HOSTNAME, Labels
+from cotenant.model.node import Node
+from cotenant.model.observed import ObservedPod
+from cotenant.model.pod import Pod
+from cotenant.model.quota import NAME, ROOT_QUOTA, Quota, QuotaObject
+from cotenant.model.resources import Amounts
+from cotenant.policy.placement.profiles import profile
+from cotenant.policy.quota.headroom_arrays import admit_in_order
+
+PARENTS = 32
+SORTS = ("none", "outside", "leaves")
+
+
+def amounts(cores: int) -> Amounts:
+    return Amounts.of({"cpu": cores * 1000, "memory": cores << 32})
+
+
+def a_cluster(nodes: int, leaves: int, sort: str) -> Cluster:
+    quotas = Quotas(QuotaSettings(status_every_s=3600.0))
+    cluster = Cluster(profile("cotenant-requests"), np.random.default_rng(1), roster=Roster(quotas=quotas))
+    for i in range(nodes):
+        cluster.node_seen(Node(f"n{i}", amounts(64), Labels.of({HOSTNAME: f"n{i}"})))
+    if sort != "none":
+        for i in range(PARENTS):
+            above = Quota(f"p{i}", amounts(64 * nodes), is_parent=True)
+            quotas.quota_seen(QuotaObject(f"q/{above.name}", "", above), 0.0)
+        for i in range(leaves):
+            leaf = Quota(
+                f"q{i}", amounts(64 * nodes), amounts(1), f"p{i % PARENTS}" if leaves > PARENTS else ROOT_QUOTA
+            )
+            quotas.quota_seen(QuotaObject(f"q/{leaf.name}", "", leaf), 0.0)
+    cluster.decide(0.0)
+    return cluster
+
+
+def timed(count: int, work: Callable[[], object]) -> float:
+    begin = process_time()
+    work()
+    return (process_time() - begin) / count * 1e6
+
+
+def once(nodes: int, leaves: int, pods: int, sort: str) -> dict[str, float]:
+    cluster = a_cluster(nodes, leaves, sort)
+    seen = []
+    for i in range(pods):
+        labels = Labels.of({NAME: f"q{i % leaves}"} if sort == "leaves" else {"app": f"a{i % leaves}"})
+        seen.append(ObservedPod(Pod(f"x{i}", requests=amounts(1), labels=labels), f"u{i}", "cotenant", float(i)))
+    spent = {"admit": 0.0}
+    admit = cluster.roster.quotas.admit
+
+    def watched(*given: Any) -> Any:
+        begin = process_time()
+        found = admit(*given)
+        spent["admit"] += process_time() - begin
+        return found
+
+    cluster.roster.quotas.admit = watched  # type: ignore[method-assign]
+    found: list[Bind] = []
+
+    def decide() -> None:
+        while cluster.next_s() <= 1.0:
+            found.extend(each for each in cluster.decide(1.0) if isinstance(each, Bind))
+
+    def bound() -> None:
+        for each in found:
+            cluster.sending(each.uid, 1.0)
+            cluster.bound(each.uid, 1.0)
+
+    row = {
+        "seen": timed(pods, lambda: [cluster.pod_seen(each, 0.0) for each in seen]),
+        "decide": timed(pods, decide),
+        "bound": timed(pods, bound),
+    }
+    if len(found) != pods:
+        raise AssertionError(f"{pods - len(found)} pods found no node")
+    row["admit"] = spent["admit"] / pods * 1e6
+    row["gone"] = timed(pods, lambda: [cluster.pod_gone(each.uid, 2.0) for each in seen])
+    return row
+
+
+def kernel_us(leaves: int, pods: int) -> float:
+    """The compiled loop alone, on the books that the engine has."""
+    cluster = a_cluster(pods // 32 + 1, leaves, "leaves")
+    labels = [Labels.of({NAME: f"q{i}"}) for i in range(leaves)]
+    for i in range(leaves):
+        cluster.pod_seen(
+            ObservedPod(Pod(f"x{i}", requests=amounts(1), labels=labels[i]), f"u{i}", "other", 0.0, node="n0"), 0.0
+        )
+    books: TreeBooks = cluster.roster.quotas._settled().trees[""]  # type: ignore[union-attr]
+    for name in books.members:
+        books.table.renew(books.tree, name)
+    arrays = books.table.arrays
+    arrays.limit[:] = 1 << 60
+    rows = np.resize(np.array([books.table.row(f"q{i}") for i in range(leaves)]), pods)
+    rng = np.random.default_rng(1)
+    rng.shuffle(rows)
+    of, preemptible, fits = (
+        np.zeros(pods, dtype=np.int64),
+        np.ones(pods, dtype=np.bool_),
+        np.empty(pods, dtype=np.bool_),
+    )
+    admit_in_order(arrays, rows[:1], books._requests, of[:1], preemptible[:1], fits[:1])
+    begin = process_time()
+    admit_in_order(arrays, rows, books._requests, of, preemptible, fits)
+    taken = process_time() - begin
+    if not fits.all():
+        raise AssertionError("a pod did not fit")
+    return taken / pods * 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.quota_pods", description=__doc__)
+    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--leaves", type=int, default=1000)
+    parser.add_argument("--pods", type=int, default=10_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    given = parser.parse_args()
+    kernel = kernel_us(given.leaves, max(given.pods, 1000))
+    once(10, 4, 20, "leaves")  # compile
+    runs: dict[str, list[dict[str, float]]] = {sort: [] for sort in SORTS}
+    for _ in range(given.repeats):
+        for sort in SORTS:
+            runs[sort].append(once(given.nodes, given.leaves, given.pods, sort))
+    rows = []
+    for sort, found in runs.items():
+        row: dict[str, Any] = {"pods": given.pods, "leaves": given.leaves, "sort": sort}
+        row |= {f"{name}_us": round(statistics.median(each[name] for each in found), 2) for name in found[0]}
+        row["kernel_us"] = round(kernel, 4) if sort == "leaves" else 0.0
+        rows.append(row)
+    show(rows, given.json, ("CPU time of one core, a pod. Stages are Python with the compiled parts in them.",))
+
+
+if __name__ == "__main__":
+    main()
