@@ -25,6 +25,7 @@ class Gpu:
     rows: tuple[int, int, int, int] = (0, 0, 0, 0)
     compute: list[tuple[int, int | None]] = field(default_factory=list)
     graphics: list[tuple[int, int | None]] = field(default_factory=list)
+    bus: str = "00000000:17:00.0"
     fails: dict[str, int] = field(default_factory=dict)  # function's name without the prefix -> error
 
 
@@ -76,6 +77,10 @@ class FakeNvml:
 
     def nvmlDeviceGetName(self, gpu: Gpu) -> str:  # noqa: N802
         return gpu.name
+
+    def nvmlDeviceGetPciInfo(self, gpu: Gpu) -> Any:  # noqa: N802
+        self._said(gpu, "PciInfo")
+        return SimpleNamespace(busId=gpu.bus.encode())
 
     def nvmlDeviceGetMemoryInfo(self, gpu: Gpu) -> Any:  # noqa: N802
         self._said(gpu, "MemoryInfo")

@@ -84,6 +84,7 @@ class GpuCounters:
     memory_total_bytes: int
     memory_used_bytes: int
     processes: tuple[tuple[int, int], ...] = ()  # pid, bytes
+    bus: str = ""  # PCI address, as the kernel writes it; empty where it is not known
 
 
 @dataclass(frozen=True, slots=True)

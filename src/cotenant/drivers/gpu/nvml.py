@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from cotenant.drivers.gpu.places import short_address
 from cotenant.model.counters import Gap, GpuCounters
 from cotenant.model.errors import Permanent, Transient, Unsupported
 
@@ -37,6 +38,7 @@ class _Device:
     name: str
     memory_total_bytes: int = 0
     sick: str = ""  # why it is not well; stays
+    bus: str = ""
 
 
 class GpuReader:
@@ -93,7 +95,10 @@ class GpuReader:
     def _found(self, index: int) -> _Device:
         handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
         uuid, name = self._nvml.nvmlDeviceGetUUID(handle), self._nvml.nvmlDeviceGetName(handle)
-        return _Device(index, handle, _text(uuid), _text(name))
+        device = _Device(index, handle, _text(uuid), _text(name))
+        where = self._ask(device, "PCI address", lambda: self._nvml.nvmlDeviceGetPciInfo(handle))
+        device.bus = short_address(_text(where.busId)) if where is not None else ""
+        return device
 
     def _listen(self) -> None:
         """Ask to be told of critical errors; models that cannot are a gap."""
@@ -139,6 +144,7 @@ class GpuReader:
             memory_total_bytes=device.memory_total_bytes,
             memory_used_bytes=0 if memory is None else int(memory.used),
             processes=self._processes(device),
+            bus=device.bus,
         )
 
     def _look_after(self, device: _Device) -> None:

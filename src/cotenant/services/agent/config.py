@@ -139,13 +139,14 @@ class Reports:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAccess:
-    """A Kubernetes API server: whose pods run here, whom to evict through, where NodeMetric and NodeResourceTopology are written."""
+    """A Kubernetes API server: whose pods run here, whom to evict through, where NodeMetric, NodeResourceTopology and Device are written."""
 
     kubeconfig: Path | None = None  # default: as kubectl or a pod finds it
     context: str = ""
     node_metric: bool = True
     node_metric_period_s: float = 60.0
     node_topology: bool = True  # tell this machine's CPUs in its NodeResourceTopology
+    devices: bool = True  # tell this machine's GPUs in its Device object, unless somebody else does
 
     def __post_init__(self) -> None:
         if not 5.0 <= self.node_metric_period_s <= 3600.0:

@@ -37,6 +37,7 @@ from cotenant.services.agent.reporting import Outbox
 from cotenant.services.agent.ticking import Ticker
 
 if TYPE_CHECKING:
+    from cotenant.services.agent.devices import DeviceWriter
     from cotenant.services.agent.nodemetric import NodeMetricWriter
     from cotenant.services.agent.topology import NodeTopologyWriter
 
@@ -64,6 +65,7 @@ class View(Protocol):
     pressure_events: dict[str, int]
     node_metric: NodeMetricWriter | None
     node_topology: NodeTopologyWriter | None
+    devices: DeviceWriter | None
     placing: Placing
 
     def network(self, pod: NodePod) -> tuple[int, int] | None:
@@ -178,6 +180,10 @@ def _process(view: View) -> Iterator[Metric]:
     if topology is not None:
         yield _counter("cotenant_agent_node_topologies", "Writes of this node's NodeResourceTopology, by outcome", ("outcome",),
                        [(("written",), topology.written), (("failed",), topology.failures)])  # fmt: skip
+    devices = view.devices
+    if devices is not None:
+        yield _counter("cotenant_agent_device_objects", "Writes of this node's Device object, by outcome", ("outcome",),
+                       [(("written",), devices.written), (("failed",), devices.failures)])  # fmt: skip
     if ticker.last is not None:
         yield _gauge("cotenant_node_gap_info", "What this machine cannot tell, and what it would take", ("what", "needs"),
                      [((gap.what, gap.needs), 1) for gap in view.gaps()])  # fmt: skip

@@ -50,6 +50,7 @@ from cotenant.services.agent.ticking import FAILING, Ticker
 from cotenant.services.running import cancelled
 
 if TYPE_CHECKING:  # an HTTP client comes with these: only where there is a cluster
+    from cotenant.services.agent.devices import DeviceWriter
     from cotenant.services.agent.nodemetric import NodeMetricWriter
     from cotenant.services.agent.topology import NodeTopologyWriter
 
@@ -110,6 +111,7 @@ class AgentProcess:
         )
         self.node_metric = self._node_metric_writer()
         self.node_topology = self._node_topology_writer()
+        self.devices = self._device_writer()
         self.pages = Pages(self, self.metrics.page)
         self._look = ports.news
         self._looked_s = float("-inf")  # when a bell last made the agent look
@@ -173,6 +175,8 @@ class AgentProcess:
             work["NodeMetric"] = self._write_node_metric(self.node_metric)
         if self.node_topology is not None:
             work["NodeResourceTopology"] = self._write_node_topology(self.node_topology)
+        if self.devices is not None:
+            work["Device"] = self._write_devices(self.devices)
         return work
 
     # ---- discovery
@@ -250,6 +254,11 @@ class AgentProcess:
             await writer.write()
             await asyncio.sleep(writer.period_s)
 
+    async def _write_devices(self, writer: DeviceWriter) -> None:
+        while True:
+            await asyncio.sleep(writer.period_s)
+            await writer.write()
+
     async def _report(self) -> None:
         while True:
             await asyncio.sleep(self.config.reports.period_s)
@@ -320,6 +329,16 @@ class AgentProcess:
 
         return NodeTopologyWriter(
             self.ports.client, self.node, lambda: self.pods, lambda: self.config.settings().reserved_cpus
+        )
+
+    def _device_writer(self) -> DeviceWriter | None:
+        cluster = self.config.cluster
+        if self.ports.client is None or cluster is None or not cluster.devices:
+            return None
+        from cotenant.services.agent.devices import DeviceWriter
+
+        return DeviceWriter(
+            self.ports.client, self.node, lambda: self.ticker.last.gpus if self.ticker.last is not None else ()
         )
 
     def policies(self) -> PolicySettings:

@@ -1,0 +1,116 @@
+"""Writes this node's Device object: its GPUs, where they sit, and which are well.
+
+Problem: a scheduler gives parts of GPUs only where a node tells them, a GPU may fall ill at any time, and another agent may tell of the same ones. Choice: what
+the last sample says of the GPUs is told, where it differs from what stands there; an object that carries our mark is ours, any other is left alone, and that is
+said once. Limits: GPUs by NVML only; network cards and link domains are not told; a machine that never had a GPU writes nothing.
+
+Source: Koordinator, koordlet's Device report.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from cotenant.drivers.gpu.places import place_of
+from cotenant.drivers.kube.client import MERGE_PATCH, Client
+from cotenant.drivers.kube.device_objects import DEVICES, DeviceObject, read_devices, written_devices
+from cotenant.drivers.kube.errors import AlreadyExists, NotFound
+from cotenant.model.counters import GpuCounters
+from cotenant.model.device import Device, DeviceType
+from cotenant.model.device_node import NodeDevices
+from cotenant.model.device_partition import GPU_MODEL, table_of_model
+from cotenant.model.errors import CotenantError
+from cotenant.model.labels import Labels
+from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, Amounts
+
+PERIOD_S = 15.0
+MARK = ("app.kubernetes.io/managed-by", "cotenant-agent")
+_log = logging.getLogger(__name__)
+
+
+class DeviceWriter:
+    """One node's object. `written` and `failures` are for metrics."""
+
+    def __init__(
+        self,
+        client: Client,
+        node: str,
+        gpus: Callable[[], Sequence[GpuCounters]],
+        place: Callable[[str], tuple[int | None, str | None]] = place_of,
+    ) -> None:
+        self.period_s = PERIOD_S
+        self.written = 0
+        self.failures = 0
+        self.said = ""
+        self._client = client
+        self._node = node
+        self._gpus = gpus
+        self._place = place
+        self._had_any = False
+
+    async def write(self) -> bool:
+        """Once. False where it says that already, is another's, or, counted, where the server did not take it."""
+        gpus = tuple(self._gpus())
+        self._had_any = self._had_any or bool(gpus)
+        if not self._had_any:
+            return False
+        try:
+            changed = await self._say(told_of(self._node, gpus, self._place))
+        except CotenantError as error:
+            self.failures += 1
+            self._note(f"Device {self._node} is not written: {error}")
+            return False
+        self.written += changed
+        return changed
+
+    async def _say(self, told: NodeDevices) -> bool:
+        body = msgspec.json.decode(msgspec.json.encode(written_devices(told)))
+        try:
+            found: DeviceObject = await self._client.get(DEVICES, "", self._node)
+        except NotFound:
+            try:
+                await self._client.create(DEVICES, "", body)
+            except AlreadyExists:
+                return False  # made by another agent at this moment: looked at in a period
+            self.said = ""
+            return True
+        stands = read_devices(found)
+        if stands.labels.get(MARK[0]) != MARK[1]:
+            self._note(f"Device {self._node} is written by somebody else, and left alone")
+            return False
+        self.said = ""
+        if stands.devices == told.devices and stands.labels.contains(told.labels):
+            return False
+        patch = {"metadata": {"labels": body["metadata"]["labels"]}, "spec": body["spec"]}
+        await self._client.patch(DEVICES, "", self._node, patch, content_type=MERGE_PATCH)
+        return True
+
+    def _note(self, words: str) -> None:
+        if self.said != words:
+            _log.warning("%s", words)
+        self.said = words
+
+
+def told_of(
+    node: str, gpus: Sequence[GpuCounters], place: Callable[[str], tuple[int | None, str | None]]
+) -> NodeDevices:
+    """The GPUs as a scheduler wants them; one whose memory is not known is told of as ill."""
+    found = []
+    for gpu in gpus:
+        numa, pcie = place(gpu.bus)
+        total = Amounts.of({GPU_CORE: 100, GPU_MEMORY_RATIO: 100, GPU_MEMORY: gpu.memory_total_bytes})
+        is_well = gpu.healthy and gpu.memory_total_bytes > 0
+        found.append(Device(DeviceType.GPU, gpu.index, total, is_well, numa, pcie, id=gpu.uuid))
+    labels = dict([MARK])
+    if gpus:
+        labels[GPU_MODEL] = model_of(gpus[0].name)
+    return NodeDevices(node, tuple(found), labels=Labels.of(labels))
+
+
+def model_of(name: str) -> str:
+    """A GPU's name as a label's value: the model alone where its machines are known to be alike."""
+    words = name.replace("/", "-").split()
+    return next((word for word in words if table_of_model(word) is not None), "-".join(words)[:63])

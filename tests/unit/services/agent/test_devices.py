@@ -1,0 +1,101 @@
+"""What the agent tells of its machine's GPUs."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from tests.fakes.fake_nvml import FakeNvml, Gpu
+
+from cotenant.drivers.gpu.nvml import GpuReader
+from cotenant.drivers.gpu.places import place_of, short_address
+from cotenant.drivers.kube.device_objects import DeviceObject, read_devices
+from cotenant.drivers.kube.errors import NotFound
+from cotenant.model.device_partition import GPU_MODEL
+from cotenant.services.agent.devices import MARK, DeviceWriter, model_of, told_of
+
+
+class OneObject:
+    """As much of a client as the writer needs."""
+
+    def __init__(self, obj: dict[str, Any] | None = None) -> None:
+        self.obj = obj
+        self.writes = 0
+
+    async def get(self, kind: Any, namespace: str, name: str) -> DeviceObject:
+        if self.obj is None:
+            raise NotFound(f"{kind.plural} {name}")
+        return msgspec.convert(self.obj, DeviceObject)
+
+    async def create(self, kind: Any, namespace: str, obj: dict[str, Any]) -> None:
+        self.obj = obj
+        self.writes += 1
+
+    async def patch(self, kind: Any, namespace: str, name: str, body: dict[str, Any], **_: str) -> None:
+        assert self.obj is not None
+        self.obj = {**self.obj, "spec": body["spec"], "metadata": {**self.obj["metadata"], **body["metadata"]}}
+        self.writes += 1
+
+
+def machine(root: Path) -> None:
+    for bridge, bus, numa in (("pci0000:16", "0000:17:00.0", 1), ("pci0000:96", "0000:97:00.0", -1)):
+        device = root / "devices" / bridge / bus
+        device.mkdir(parents=True)
+        (device / "numa_node").write_text(f"{numa}\n")
+        (root / "bus").mkdir(exist_ok=True)
+        (root / "bus" / bus).symlink_to(device)
+
+
+def test_the_place_of_a_gpu_is_read_from_the_kernels_tree(tmp_path: Path) -> None:
+    machine(tmp_path)
+    assert place_of(short_address("00000000:17:00.0"), tmp_path / "bus") == (1, "pci0000:16")
+    assert place_of("0000:97:00.0", tmp_path / "bus") == (None, "pci0000:96")
+    assert place_of("0000:01:00.0", tmp_path / "bus") == (None, None)
+    assert place_of("") == (None, None)
+
+
+def test_gpus_are_told_and_told_again_when_one_falls_ill() -> None:
+    nvml = FakeNvml(Gpu("GPU-a"), Gpu("GPU-b", bus="0000AAAA:BB:00.0"))
+    reader = GpuReader(nvml)
+    client = OneObject()
+    writer = DeviceWriter(client, "n", reader.read, lambda bus: (0, bus))  # type: ignore[arg-type]
+
+    def write() -> bool:
+        return asyncio.run(writer.write())
+
+    assert write()
+    assert not write()  # it says so already
+    told = read_devices(msgspec.convert(client.obj, DeviceObject))
+    assert [(each.id, each.healthy, each.pcie) for each in told.devices] == [
+        ("GPU-a", True, "0000:17:00.0"),
+        ("GPU-b", True, "aaaa:bb:00.0"),
+    ]
+    assert told.labels.get(GPU_MODEL) == "H100"
+    nvml.gpus[1].uncorrected = 2
+    assert write()
+    again = read_devices(msgspec.convert(client.obj, DeviceObject))
+    assert [each.healthy for each in again.devices] == [True, False]
+    assert (writer.written, writer.failures) == (2, 0)
+
+
+def test_an_object_of_another_agent_is_left_alone() -> None:
+    client = OneObject({"metadata": {"name": "n"}, "spec": {"devices": []}})
+    writer = DeviceWriter(client, "n", GpuReader(FakeNvml(Gpu("GPU-a"))).read, lambda bus: (None, None))  # type: ignore[arg-type]
+    assert not asyncio.run(writer.write())
+    assert client.writes == 0
+    assert "somebody else" in writer.said
+
+
+def test_a_machine_without_gpus_writes_nothing() -> None:
+    client = OneObject()
+    writer = DeviceWriter(client, "n", tuple)  # type: ignore[arg-type]
+    assert not asyncio.run(writer.write())
+    assert client.obj is None
+
+
+def test_models_are_labels() -> None:
+    assert model_of("NVIDIA H100 80GB HBM3") == "H100"
+    assert model_of("Tesla T4") == "Tesla-T4"
+    assert dict(told_of("n", (), lambda bus: (None, None)).labels) == dict([MARK])
