@@ -4,21 +4,25 @@ Problem: an owner must see its node as if the reservation were not there, in the
 as it was. Choice: of each node's reservations the best one is chosen before; their pods leave the ledger and the narrowing for the one judgement
 and come back after it, then those drawn from shrink. A reservation of which something is left keeps its place among the node's pods, so there
 must be one place more for the owner. Limits: whether the rest fits beside the reservation is estimated by requests to choose between
-several on a node; the profile's own filters decide.
+several on a node; the profile's own filters decide. With many
+reservations for one pod its score is compared over a few nodes at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from cotenant.engine.podstate import Entry
 from cotenant.engine.reservation_records import Record
 from cotenant.engine.seating import Seating
-from cotenant.model.arrays import PODS, NodeArrays
+from cotenant.model.arrays import PODS, Mask, NodeArrays
 from cotenant.model.reservation_notes import Allocated
 from cotenant.model.resources import ResourceAxis
 from cotenant.policy.placement.reservations.drawing import Rank, covers, rank, shortage
+
+_AT_ONCE = 16  # rows that an owner is judged over together
 
 
 @dataclass(slots=True)
@@ -51,15 +55,20 @@ class Drawing:
         return [record.entry for record in self.chosen.values() if record.entry is not None]
 
 
-def candidates(entry: Entry, records: Sequence[Record], nodes: NodeArrays, axis: ResourceAxis) -> dict[int, Record]:
-    """Row -> the reservation that the pod would draw from there."""
+def candidates(
+    entry: Entry, records: Sequence[Record], nodes: NodeArrays, axis: ResourceAxis, only: Mask
+) -> Iterator[dict[int, Record]]:
+    """Row -> the reservation that the pod would draw from there, the better ones before the others, a few rows at a time.
+
+    Those with a lower order come before all others, on whatever node; among a few the profile's score decides. `only` narrows the rows, empty = all.
+    """
     request = entry.seen.pod.requests
     best: dict[int, tuple[Rank, Record]] = {}
     for record in records:
         at = record.entry
-        if at is None or at.row < 0:
+        if at is None or at.row < 0 or (len(only) and not only[at.row]):
             continue
-        left = record.left
+        left = at.seen.pod.requests  # what stands for it is as large as what is left
         if shortage(record.reservation, left, request):
             continue
         free = nodes.capacity[at.row] - nodes.requested[at.row]
@@ -71,4 +80,16 @@ def candidates(entry: Entry, records: Sequence[Record], nodes: NodeArrays, axis:
         found = rank(record.reservation, left, request, fits)
         if at.row not in best or found < best[at.row][0]:
             best[at.row] = (found, record)
-    return {row: record for row, (_, record) in best.items()}
+    alike = groupby(sorted(best.items(), key=_by_rank), key=_sort_of)
+    for _, found_rows in alike:
+        rows = [(row, record) for row, (_, record) in found_rows]
+        for start in range(0, len(rows), _AT_ONCE):
+            yield dict(rows[start : start + _AT_ONCE])
+
+
+def _by_rank(found: tuple[int, tuple[Rank, Record]]) -> Rank:
+    return found[1][0]
+
+
+def _sort_of(found: tuple[int, tuple[Rank, Record]]) -> tuple[bool, float]:
+    return found[1][0][:2]

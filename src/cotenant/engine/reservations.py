@@ -27,16 +27,17 @@ from cotenant.engine.pod_lives import PodLives
 from cotenant.engine.podstate import Entry, State
 from cotenant.engine.reservation_drawing import Drawing, candidates
 from cotenant.engine.reservation_records import Index, Record
-from cotenant.engine.reservation_views import PLUGIN, nothing_for, view
+from cotenant.engine.reservation_views import PLUGIN, nothing_for, view, why_not
 from cotenant.engine.reservation_words import DeleteReservation, ReservationView, Reserve, is_stand_in
 from cotenant.engine.seating import Seating
 from cotenant.model.errors import Permanent
 from cotenant.model.reservation import KEPT_S, Reservation
 from cotenant.policy.placement.reservations.lifecycle import LEGAL, cannot_keep, collect_at_s, ending
-from cotenant.policy.placement.reservations.owners import obstacle
+from cotenant.policy.placement.reservations.owners import is_owner, obstacle
 
 _TOLD_AGAIN_S = 30.0  # a status, or a deletion, that the API server does not show is asked for again after so long
 
+_MOST_TOLD = 3  # reservations that a pod is told of
 _NO_RECORDS: tuple[Record, ...] = ()
 
 
@@ -231,7 +232,7 @@ class Reservations(Plugin):
             self._may_draw[pod] = tuple(each for each in self._may_draw[pod] if each is not record)
         record.waiting.clear()
         for pod, entry in self._waiting.items():
-            if any(each is record for each in self._index.owned_by(entry.seen)):
+            if is_owner(record.reservation, entry.seen):
                 record.waiting[pod] = entry
                 self._may_draw[pod] = (*self._may_draw.get(pod, ()), record)
 
@@ -371,17 +372,18 @@ class Reservations(Plugin):
 
     def segments(self, given: Iterable[Segment]) -> Iterator[Segment]:
         """The runs with owners by themselves: first where they may draw, then, where they need not, as everybody."""
+        hopeless: set[int] = set()  # groups of which one pod found nothing: the others would not either
         for segment in given:
             if self._records:
-                yield from self._split(segment)
+                yield from self._split(segment, hopeless)
             else:
                 yield segment
 
-    def _split(self, segment: Segment) -> Iterator[Segment]:
+    def _split(self, segment: Segment, hopeless: set[int]) -> Iterator[Segment]:
         self._settle_now()
         run: list[tuple[Entry, Group]] = []
         for pod in segment.pods:
-            may_draw = self._open_for(pod[0])
+            may_draw = self._open_for(pod[0]) if id(pod[1]) not in hopeless else []
             insists = pod[0].seen.demands.reservation_affinity is not None and not segment.last
             if not may_draw and not insists:
                 run.append(pod)
@@ -394,6 +396,8 @@ class Reservations(Plugin):
             if not (pod[0].node or insists):
                 yield Segment([pod], segment.only, segment.last)
                 self._settle_now()
+                if segment.last and not pod[0].node:
+                    hopeless.add(id(pod[1]))
         if run:
             yield Segment(run, segment.only, segment.last)
 
@@ -404,21 +408,18 @@ class Reservations(Plugin):
     def _own(self, pod: tuple[Entry, Group], may_draw: list[Record], segment: Segment) -> Iterator[Segment]:
         seating = self._seating
         seating.write()
-        chosen = candidates(pod[0], may_draw, seating.ledger.nodes, seating.encoder.axis)
-        only = np.zeros(len(seating.names), dtype=np.bool_)
-        only[list(chosen)] = True
-        if len(segment.only):
-            only &= segment.only
-        if not only.any():
-            return
-        drawing = Drawing(pod[0], {row: record for row, record in chosen.items() if only[row]})
-        self._drawing = drawing
-        drawing.lift(seating)
-        try:
-            yield Segment([pod], only, False)
-        finally:
-            drawing.lay(seating)
-            self._drawing = None
+        for chosen in candidates(pod[0], may_draw, seating.ledger.nodes, seating.encoder.axis, segment.only):
+            only = np.zeros(len(seating.names), dtype=np.bool_)
+            only[list(chosen)] = True
+            self._drawing = drawing = Drawing(pod[0], chosen)
+            drawing.lift(seating)
+            try:
+                yield Segment([pod], only, False)
+            finally:
+                drawing.lay(seating)
+                self._drawing = None
+            if pod[0].node:
+                break
         self._settle_now()
 
     def _settle_now(self) -> None:
@@ -438,6 +439,8 @@ class Reservations(Plugin):
                 told += self._reworded(each, now_s)
             elif isinstance(each, Evict) and is_stand_in(each.victim.key):
                 self.host.count("a reservation cannot be evicted")
+            elif isinstance(each, Unschedulable) and each.uid in self._may_draw:
+                told.append(replace(each, message=f"{each.message} {' '.join(self.about(each.uid))}"))
             else:
                 told.append(each)
         return tuple(told)
@@ -477,6 +480,16 @@ class Reservations(Plugin):
         """Those that hold room on a node."""
         here = (each for each in self._records.values() if each.node == node and not each.over)
         return tuple(sorted(map(view, here), key=lambda each: each.name))
+
+    def about(self, uid: str) -> tuple[str, ...]:
+        """Sentences about the reservations that are kept for a pod which waits: why it does not draw from them."""
+        entry = self._waiting.get(uid)
+        found = self._may_draw.get(uid, _NO_RECORDS)
+        if entry is None or not found:
+            return ()
+        told = sorted({_sentence(why_not(record, entry)) for record in found})
+        more = (f"{len(told) - _MOST_TOLD} more reservations are kept for it.",) if len(told) > _MOST_TOLD else ()
+        return (*told[:_MOST_TOLD], *more)
 
     # ---- self-examination
 
@@ -518,6 +531,10 @@ class Reservations(Plugin):
     def _seating(self) -> Seating:
         assert self._ties is not None
         return self._ties.parts.seating
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _opens(reservation: Reservation) -> Hashable:

@@ -528,3 +528,41 @@ def test_a_pod_moves_without_a_gap() -> None:
     w.go(20.0)
     assert (w.on("new"), w.on("hungry")) == ("b", "a")
     assert w.held["uid-move"].phase is Phase.SUCCEEDED
+
+
+def test_an_owner_that_waits_is_told_of_its_reservations() -> None:
+    w = World(node("a"))
+    w.see(reservation(allocate_once=False, policy=AllocatePolicy.RESTRICTED))
+    w.go()
+    w.see(web("first", 2000))
+    w.go()
+    w.see(web("second", 2500))
+    told = _told(w.go())["second"]
+    assert told.startswith("0/1 nodes are available: 1 Insufficient cpu")
+    assert told.endswith("Reservation r is Restricted and has 1 of cpu left, 2500m are asked.")
+    assert w.reservations.about("uid-second") == (
+        "Reservation r is Restricted and has 1 of cpu left, 2500m are asked.",
+    )
+    assert w.reservations.about("uid-first") == ()
+    w.see(replace(reservation("once", 500), phase=Phase.AVAILABLE, node="a"))
+    w.go()
+    w.see(replace(web("holder", 500, on="a"), holds=Holdings(reservation=Allocated("once", "uid-once"))))
+    assert "used once, and default/holder has it" in " ".join(w.reservations.about("uid-second"))
+
+
+def test_many_reservations_are_tried_a_few_at_a_time_and_none_is_missed() -> None:
+    nodes = [node(f"n{i}", 4000) for i in range(40)]
+    w = World(*nodes)
+    for i in range(40):
+        # of all these only the last leaves its node's other CPU to the owner
+        w.see(reservation(f"r{i:02}", 3000, phase=Phase.AVAILABLE, node=f"n{i}", order=i + 1))
+        if i < 39:
+            w.see(pod(f"other-{i}", 1000, on=f"n{i}"))
+    w.go()
+    w.see(web("big", 3500), web("none", 3900))
+    w.go()
+    assert w.on("big") == "n39"
+    w.see(web("small", 1000))
+    w.go()
+    assert w.cluster.find("default/small").holds.reservation.name == "r00"  # type: ignore[union-attr]
+    assert not w.on("none")
