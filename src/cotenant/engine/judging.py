@@ -130,6 +130,7 @@ class Judging:
                 wholes.add(id(group))
                 self._judge_run(run, refused, now_s)
                 run = []
+                self._reservations.settle()
                 self._whole.judge(group, now_s)
         self._judge_run(run, refused, now_s)
         return refused

@@ -380,7 +380,7 @@ class Reservations(Plugin):
                 yield segment
 
     def _split(self, segment: Segment, hopeless: set[int]) -> Iterator[Segment]:
-        self._settle_now()
+        self.settle()
         run: list[tuple[Entry, Group]] = []
         for pod in segment.pods:
             may_draw = self._open_for(pod[0]) if id(pod[1]) not in hopeless else []
@@ -391,11 +391,11 @@ class Reservations(Plugin):
             if run:
                 yield Segment(run, segment.only, segment.last)
                 run = []
-                self._settle_now()
+                self.settle()
             yield from self._own(pod, may_draw, segment)
             if not (pod[0].node or insists):
                 yield Segment([pod], segment.only, segment.last)
-                self._settle_now()
+                self.settle()
                 if segment.last and not pod[0].node:
                     hopeless.add(id(pod[1]))
         if run:
@@ -420,9 +420,10 @@ class Reservations(Plugin):
                 self._drawing = None
             if pod[0].node:
                 break
-        self._settle_now()
+        self.settle()
 
-    def _settle_now(self) -> None:
+    def settle(self) -> None:
+        """Before anybody is judged: room that came back since the turn is its reservation's again."""
         if self._dirty:
             self._settle(self._now_s)
             self._seating.write()
