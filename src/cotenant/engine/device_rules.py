@@ -167,7 +167,7 @@ class DeviceRules:
         if pod.node:
             self._leave(number, pod)
         if isinstance(pod.ask, Ask):
-            pod.ask.pods.remove(number)
+            pod.ask.pods.discard(number)
 
     def holdings(self, number: int, holds: Holdings) -> Holdings:
         """`holds` with the pod's devices."""
@@ -228,7 +228,7 @@ class DeviceRules:
     def _chosen(self, ask: Ask, name: str) -> tuple[DeviceAllocation, ...]:
         """By the state's verdict, with this node's own identities."""
         node = self.nodes.by_name.get(name)
-        verdict = self._verdicts.of(ask).of(self.nodes, node.state if node is not None else 0)
+        verdict = self._verdicts.as_known(ask).of(self.nodes, node.state if node is not None else 0)
         if verdict.refusal is not None:
             raise Permanent(f"devices of {name}: {verdict.refusal.reason} ({verdict.refusal.nearest})")
         if node is None:
@@ -256,7 +256,7 @@ class DeviceRules:
         if node is None or node.facts is None:
             self._bare.setdefault(name, set()).add(number)
             return
-        if self._verdicts.of(pod.ask).of(self.nodes, node.state).chosen:
+        if self._verdicts.as_known(pod.ask).of(self.nodes, node.state).chosen:
             pod.is_guess = True
             self.nodes.take(name, str(number), self._chosen(pod.ask, name), checked=True)
         else:

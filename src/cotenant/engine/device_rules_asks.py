@@ -36,7 +36,7 @@ class Ask:
 
     wanted: DeviceAsk
     plain: bool
-    pods: list[int] = field(default_factory=list, repr=False)  # numbers, of those that ask so
+    pods: set[int] = field(default_factory=set, repr=False)  # numbers, of those that ask so
 
 
 def asks_devices(pod: Pod) -> bool:
@@ -87,7 +87,7 @@ class Asks:
             found = wanted if isinstance(wanted, str) else self._same(wanted, pod)
             self._known[key] = found
         if isinstance(found, Ask):
-            found.pods.append(number)
+            found.pods.add(number)
         return found
 
     def _same(self, wanted: DeviceAsk, pod: Pod) -> Ask:

@@ -149,6 +149,10 @@ class AllVerdicts:
         found.refresh(self._nodes)
         return found
 
+    def as_known(self, ask: Ask) -> Verdicts:
+        """Those of one ask, whose rows may be out of date: to be asked about states."""
+        return self._of.get(ask) or self.of(ask)
+
     def clear(self) -> None:
         """Rows are others now."""
         self._of.clear()

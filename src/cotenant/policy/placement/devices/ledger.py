@@ -104,7 +104,8 @@ class DeviceLedger:
         """With a holding that is a fact already. Raises `InvalidInput` only where the pod holds devices by another holding."""
         if any(other.uid == holding.uid for other in self.holdings):
             raise InvalidInput("uid", holding.uid, "a pod without devices of its own")
-        return replace(self, pools=self._changed(holding.allocations, 1), holdings=(*self.holdings, holding))
+        pools = self._changed(holding.allocations, 1)
+        return DeviceLedger(pools, (*self.holdings, holding), self.table, self.honor)
 
     def returned(self, uid: str) -> DeviceLedger:
         """Without what this pod held; unchanged where it held nothing."""
@@ -115,7 +116,7 @@ class DeviceLedger:
         pools = self._changed(gone.allocations, -1)
         if any(each.functions for each in gone.allocations):
             pools = tuple(replace(pool, functions=_functions(pool.inventory.type, left)) for pool in pools)
-        return replace(self, pools=pools, holdings=left)
+        return DeviceLedger(pools, left, self.table, self.honor)
 
     def without(self, allocations: Sequence[DeviceAllocation]) -> DeviceLedger:
         """For judging only: as if these parts were free, e.g. those of pods that may be preempted. The holdings stay."""
