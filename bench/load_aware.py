@@ -36,7 +36,7 @@ VARIANTS: dict[str, tuple[LoadAwareSettings | None, int, bool]] = {
     "filter": (FILTER, 1, True),
     "filter, mixed": (FILTER, 8, True),
     "filter, one by one": (FILTER, 1, False),
-    "filter and score": (LoadAwareSettings(), 1, True),
+    "filter and score": (LoadAwareSettings(score_weight=1.0), 1, True),
 }
 
 

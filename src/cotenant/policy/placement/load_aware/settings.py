@@ -93,7 +93,9 @@ class LoadAwareSettings:
     weights: tuple[int, int] = (1, 1)
     dominant_weight: int = 0  # of the resource that is used most
     scores_by_prod: bool = False  # production pods are scored by what production pods use
-    score_weight: float = 1.0  # beside the profile's score; 0 = filter only
+    score_weight: float = (
+        0.0  # beside the profile's score (upstream: 1); 0 = filter only, which lets equal pods be placed in runs
+    )
 
     def __post_init__(self) -> None:
         for name in ("expires_s", "expects_s", "score_weight"):

@@ -1,0 +1,114 @@
+"""Whether a forecast overloads fewer nodes than the last mean does: a small simulation, seeded, of one number a node.
+
+Pods come at a steady rate, stay for two hours or so, and use CPU in long calm and short busy phases (four times as much); each minute every node tells its mean use. A pod goes to the node that is
+said to use least among those that the filter leaves; one that finds none is turned away. What differs is what the filter takes for a node's use: the last minute's mean, the 95th percentile of the
+last five minutes' means, or a forecast. Every filter is tried with several thresholds, because a stricter filter overloads less by placing less: compare rows with equal `placed_pct`.
+`overload_pct`: share of node-minutes in which more than 90 % of the CPU was wanted. Means over the seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import numpy as np
+
+from bench.machine import show
+from cotenant.model.arrays import Float
+from cotenant.model.node_metric import Use
+from cotenant.policy.placement.load_aware.forecast import NO_HISTORY, Forecast
+
+NODES, CPU_M, MINUTES, STAY_MIN = 40, 32_000, 600, 120
+CALM_M, BUSY, TO_BUSY, TO_CALM = 500.0, 4.0, 1 / 40, 1 / 10
+ESTIMATE_M = 850
+FILTERS: dict[str, Forecast | None] = {
+    "mean": None,
+    "p95 of 5 min": None,
+    "forecast p90, 10 min": Forecast(90, 600.0),
+    "forecast p95, 30 min": Forecast(95, 1800.0),
+}
+
+
+def simulate(seed: int, name: str, threshold_pct: int, arrivals_per_min: float, uneven: bool) -> tuple[float, float]:
+    """Shares of pods placed and of node-minutes overloaded."""
+    rng = np.random.default_rng(seed)
+    forecast = FILTERS[name]
+    node = np.empty(0, dtype=np.int64)
+    busy = np.empty(0, dtype=np.bool_)
+    restless = np.empty(0, dtype=np.bool_)
+    ends = np.empty(0)
+    histories = [NO_HISTORY] * NODES
+    means: list[Float] = []
+    placed = asked = overloaded = counted = 0
+    for minute in range(MINUTES):
+        stays = ends > minute
+        node, busy, ends, restless = node[stays], busy[stays], ends[stays], restless[stays]
+        turn = rng.random(len(busy))
+        busy = np.where(busy, turn >= TO_CALM, turn < TO_BUSY) & restless
+        high_m = CALM_M * (4.0 * BUSY if uneven else BUSY)
+        wanted = np.bincount(node, weights=np.where(busy, high_m, CALM_M), minlength=NODES)
+        used = np.minimum(wanted, CPU_M)
+        means.append(used)
+        if minute >= STAY_MIN:
+            overloaded += int((wanted > 0.9 * CPU_M).sum())
+            counted += NODES
+        if forecast is not None:
+            histories = [
+                each.with_use(Use(int(use)), 60.0 * minute, forecast) for each, use in zip(histories, used, strict=True)
+            ]
+            seen = np.array(
+                [each.expected(Use(int(use)), forecast).cpu_m for each, use in zip(histories, used, strict=True)],
+                dtype=np.float64,
+            )
+        elif name == "mean":
+            seen = used
+        else:
+            seen = np.percentile(np.stack(means[-5:]), 95, axis=0)
+        expected = np.zeros(NODES)
+        for _ in range(rng.poisson(arrivals_per_min)):
+            asked += minute >= STAY_MIN
+            passing = np.flatnonzero((seen + expected + ESTIMATE_M) * 100.0 <= (threshold_pct + 0.5) * CPU_M)
+            if not len(passing):
+                continue
+            row = int(passing[np.argmin((used + expected)[passing])])
+            expected[row] += ESTIMATE_M
+            placed += minute >= STAY_MIN
+            node = np.append(node, row)
+            busy = np.append(busy, False)
+            restless = np.append(restless, not uneven or rng.random() < 0.2)
+            ends = np.append(ends, minute + rng.exponential(STAY_MIN))
+    return 100.0 * placed / max(1, asked), 100.0 * overloaded / max(1, counted)
+
+
+def rows_for(seeds: int, arrivals_per_min: float, thresholds: list[int], uneven: bool) -> list[dict[str, Any]]:
+    """One row a filter and threshold."""
+    rows = []
+    for name in FILTERS:
+        for threshold_pct in thresholds:
+            found = np.array([simulate(seed, name, threshold_pct, arrivals_per_min, uneven) for seed in range(seeds)])
+            rows.append(
+                {
+                    "filter": name,
+                    "threshold_pct": threshold_pct,
+                    "placed_pct": round(float(found[:, 0].mean()), 2),
+                    "overload_pct": round(float(found[:, 1].mean()), 3),
+                }
+            )
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.load_forecast", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--arrivals", type=float, default=11.0, help="pods a minute")
+    parser.add_argument("--threshold", type=int, action="append", help="per cent; may be given several times")
+    parser.add_argument(
+        "--uneven", action="store_true", help="a fifth of the pods has all the busy phases, of sixteen times as much"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    given = parser.parse_args()
+    show(rows_for(given.seeds, given.arrivals, given.threshold or [60, 65, 70, 75, 80, 85], given.uneven), given.json)
+
+
+if __name__ == "__main__":
+    main()
