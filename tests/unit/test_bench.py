@@ -29,6 +29,7 @@ def test_make_bench_names_benchmarks_that_exist() -> None:
         "keeper",
         "quota",
         "devices",
+        "cpus",
     }
     assert all(find_spec(f"bench.{name}") for name in named.group(1).split())
 
