@@ -20,7 +20,7 @@ from cotenant.engine.preemption import Budgets, preempt
 from cotenant.engine.roster import Roster
 from cotenant.engine.supposing import View, viewed
 from cotenant.engine.turns import obstacle
-from cotenant.engine.why_concerns import concerns
+from cotenant.engine.why_concerns import concerns, gang_concern, quota_concern
 from cotenant.engine.why_help import helps, least_priority
 from cotenant.engine.why_nodes import node_answer
 from cotenant.engine.why_retry import retry
@@ -108,6 +108,18 @@ class Why:
     def node(self, name: str, now_s: float) -> NodeAnswer | None:
         """What is believed of a node, None where it is not known."""
         return node_answer(self._parts, name, now_s)
+
+    def knows_node(self, name: str) -> bool:
+        """Whether there is such a node."""
+        return name in self._parts.seating.encoder.node_rows
+
+    def quota(self, name: str) -> Concern | None:
+        """A quota with every term of its runtime, None where there is none."""
+        return quota_concern(self._roster, name)
+
+    def gang(self, key: str, now_s: float) -> Concern | None:
+        """A gang by namespace/name, None where there is none."""
+        return gang_concern(self._roster, key, now_s)
 
     def _ranking(self, view: View, now_s: float) -> Ranking:
         rows = np.flatnonzero(view.passing)

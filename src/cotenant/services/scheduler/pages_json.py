@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from cotenant.model.resources import Amounts, format_amount
 from cotenant.services.reporting.asgi import Answer
 
 
@@ -32,6 +33,8 @@ def plain(value: object) -> Any:
     """The value of which JSON is made."""
     if isinstance(value, msgspec.Struct):
         return plain(msgspec.to_builtins(value))
+    if isinstance(value, Amounts):
+        return {name: format_amount(name, amount) for name, amount in value}
     if is_dataclass(value) and not isinstance(value, type):
         return {_camel(each.name): plain(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Enum):

@@ -1,16 +1,137 @@
-"""Pages of the plugins: gangs, quotas, devices, CPUs, reservations and load, each where the roster has it.
+"""Pages of the plugins: gangs, quotas, devices, CPUs, reservations and load, each where the roster has it; and two answers for `cotenant explain`.
 
-Problem: users of the founding API write `/apis/v1/plugins/<plugin>/<endpoint>`, and which plugins there are is the roster's. Choice: one route a page, made from
-what a member tells of itself (`describe`); a name that nobody knows is a sentence. Limits: values are as the members have them, in camelCase.
-Source: founding document, v0.7, section 3.
+Problem: users of the founding API write `/apis/v1/plugins/<plugin>/<endpoint>`, and which plugins there are is the roster's. Choice: a route a page of
+engine/describing.py; a name that nobody knows is a sentence. CPUs are told in the founding form, whose field names tools know. Limits: other values are as the members
+have them, in camelCase.
+Source: founding document, v0.7, section 3 (cpuTopologyOptions, availableCPUs).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
 from cotenant.engine.cluster import Cluster
-from cotenant.services.scheduler.pages import Route
+from cotenant.engine.cpu_described import CpusOfNode
+from cotenant.engine.describing import NODE, MemberPage, pages
+from cotenant.model.answers import Concern
+from cotenant.model.cpulist import format_cpus
+from cotenant.services.reporting.asgi import Answer
+from cotenant.services.scheduler.pages import Asked, Route, Unknown
+from cotenant.services.scheduler.pages_json import page
 
 
-def routes(cluster: Cluster) -> tuple[Route, ...]:
+class CpuInfo(msgspec.Struct, frozen=True):
+    """One hardware thread."""
+
+    cpu: int = msgspec.field(name="cpuID")
+    core: int = msgspec.field(name="coreID")
+    numa: int = msgspec.field(name="nodeID")
+    socket: int = msgspec.field(name="socketID")
+
+
+class Topology(msgspec.Struct, frozen=True):
+    """A node's CPUs."""
+
+    cpus: int = msgspec.field(name="numCPUs")
+    cores: int = msgspec.field(name="numCores")
+    numa_nodes: int = msgspec.field(name="numNodes")
+    sockets: int = msgspec.field(name="numSockets")
+    details: dict[str, CpuInfo] = msgspec.field(name="cpuDetails")
+
+
+class TopologyOptions(msgspec.Struct, frozen=True, rename="camel"):
+    """What `cpuTopologyOptions` tells."""
+
+    cpu_topology: Topology
+    bind_policy: str
+    numa_allocate_strategy: str
+    numa_topology_policy: str
+    amplification_ratio_ppm: int
+    reserved: dict[str, str]  # who keeps which CPUs from everybody
+
+
+class Allocated(msgspec.Struct, frozen=True, rename="camel"):
+    """A pod's own CPUs."""
+
+    pod: str
+    cpus: str
+    exclusive_policy: str
+    missing: str  # that others have too, or that are not the node's to give
+
+
+class Available(msgspec.Struct, frozen=True):
+    """What `availableCPUs` tells."""
+
+    free: str = msgspec.field(name="availableCPUs")
+    by_numa: dict[str, str] = msgspec.field(name="availableByNUMANode")
+    allocated: tuple[Allocated, ...] = ()
+
+
+def routes(cluster: Cluster, now: Callable[[], float]) -> tuple[Route, ...]:
     """The pages of the members that are there."""
-    return ()
+    found = [Route("GET", each.pattern, _page(cluster, each, member)) for each, member in pages(cluster.roster)]
+
+    def quota(asked: Asked) -> Answer:
+        return _concern(cluster.why.quota(asked.names[0]), "quota", asked.names)
+
+    def gang(asked: Asked) -> Answer:
+        return _concern(cluster.why.gang("/".join(asked.names), now()), "gang", asked.names)
+
+    return (
+        *found,
+        Route("GET", "/debug/explain/quotas/:name", quota),
+        Route("GET", "/debug/explain/gangs/:namespace/:name", gang),
+    )
+
+
+def _page(cluster: Cluster, of: MemberPage, member: Any) -> Callable[[Asked], Answer]:
+    def answer(asked: Asked) -> Answer:
+        if NODE in of.endpoint and not cluster.why.knows_node(asked.names[0]):
+            raise _unknown("node", asked.names)
+        told = of.tell(member, asked.names)
+        if told is None:
+            raise _unknown(of.what, asked.names)
+        return page(_founding(of.endpoint, told))
+
+    return answer
+
+
+def _founding(endpoint: str, told: object) -> object:
+    """The value in the form that the founding document shows, where it shows one."""
+    if not isinstance(told, CpusOfNode):
+        return told
+    if endpoint.startswith("availableCPUs"):
+        return Available(
+            format_cpus(told.available),
+            {str(each.node): format_cpus(each.available) for each in told.numa},
+            tuple(
+                Allocated(each.pod, format_cpus(each.cpus), each.exclusive.value, format_cpus(each.missing))
+                for each in told.holders
+            ),
+        )
+    cpus = told.cpus
+    topology = Topology(
+        cpus=len(cpus),
+        cores=len({each.core for each in cpus}),
+        numa_nodes=len({each.numa for each in cpus}),
+        sockets=len({each.socket for each in cpus}),
+        details={str(each.cpu): CpuInfo(each.cpu, each.core, each.numa, each.socket) for each in cpus},
+    )
+    options = told.options
+    kept: dict[str, str] = {who: format_cpus(numbers) for who, numbers in told.kept}
+    return TopologyOptions(
+        topology, options.bind.value, options.strategy.value, options.policy.value, told.ratio_ppm, kept
+    )
+
+
+def _concern(told: Concern | None, what: str, names: Sequence[str]) -> Answer:
+    if told is None:
+        raise _unknown(what, names)
+    return Answer(200, msgspec.json.encode(told))
+
+
+def _unknown(what: str, names: Sequence[str]) -> Unknown:
+    return Unknown(f"{what} {'/'.join(names)} is not known to this scheduler")

@@ -337,7 +337,7 @@ class SchedulerProcess:
         options = self.options
         token = ReportToken(options.debug_token, "debug token file") if options.debug_token else None
         process = Process(self.cluster, self.debugging, options.scheduler, self.now, self._state, lambda: self._leads)
-        return Routes((*process_routes(process), *plugin_routes(self.cluster)), Guard(token, time.time))
+        return Routes((*process_routes(process), *plugin_routes(self.cluster, self.now)), Guard(token, time.time))
 
     def _read_metrics(self) -> None:
         cluster, read = self.cluster, self.metrics.read

@@ -1,0 +1,176 @@
+"""Pages of the plugins, and what they say about a pod, with the members that the roster has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.fakes import cpu_cluster
+from tests.fakes.questions import carry_out, cluster, node, pod
+from tests.fakes.serving import server
+
+from cotenant.engine.cluster import Cluster
+from cotenant.engine.describing import PAGES, pages
+from cotenant.model.answers import PodAnswer, Supposed
+from cotenant.model.demands import NO_HOLDINGS
+from cotenant.model.device import Device, DeviceType
+from cotenant.model.device_node import NodeDevices
+from cotenant.model.labels import Labels
+from cotenant.model.observed import ObservedPod
+from cotenant.model.quota import NAME, ROOT_QUOTA, Quota, QuotaObject
+from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, Amounts
+from cotenant.services.scheduler.pages import SERVICES
+
+WHOLE = Amounts.of({GPU_CORE: 100, GPU_MEMORY_RATIO: 100, GPU_MEMORY: 8 << 30})
+
+
+def asked(c: Cluster, key: str, *supposed: str) -> PodAnswer:
+    found = c.why.pod(key, 5.0, Supposed.parse(supposed))
+    assert found is not None
+    return found
+
+
+def with_quota() -> Cluster:
+    """team-a may use 4 CPU, and uses 3."""
+    c = cluster(node("a", 16000))
+    made = Quota("team-a", Amounts.of({"cpu": 4000}), Amounts.of({"cpu": 1000}), ROOT_QUOTA)
+    c.roster.quotas.quota_seen(QuotaObject(key="quotas/team-a", uid="uid-team-a", quota=made), 0.0)
+    c.pod_seen(pod("runs", 3000, labels=Labels.of({NAME: "team-a"})), 0.0)
+    carry_out(c, c.decide(0.0), 0.0)
+    c.pod_seen(pod("waits", 2000, labels=Labels.of({NAME: "team-a"})), 1.0)
+    carry_out(c, c.decide(1.0), 1.0)
+    return c
+
+
+def test_every_member_of_the_roster_has_its_pages_and_the_list_names_them() -> None:
+    c = cluster(node("a"))
+    there = {each.pattern for each, _ in pages(c.roster)}
+    assert there <= set(server(c).json(SERVICES)["GET"])
+    members = {each.member for each in PAGES}
+    assert {each.member for each, _ in pages(c.roster)} == {name for name in members if hasattr(c.roster, name)}
+
+
+def test_unknown_names_are_sentences() -> None:
+    served = server(cluster(node("a")))
+    for each, _ in pages(served.cluster.roster):
+        path = "/".join("nobody" if part.startswith(":") else part for part in each.pattern.split("/"))
+        status, text = served.ask(path)
+        if ":" in each.pattern:
+            assert (status, "is not known to this scheduler" in text) == (404, True), (path, text)
+        else:
+            assert (status, text) == (200, "[]\n"), (path, text)
+    assert served.ask("/debug/explain/quotas/nobody") == (404, "quota nobody is not known to this scheduler\n")
+    assert served.ask("/debug/explain/gangs/default/nobody")[0] == 404
+
+
+def test_a_quota_that_holds_a_pod_says_by_how_much_and_each_term() -> None:
+    c = with_quota()
+    answer = asked(c, "default/waits")
+    (concern,) = [each for each in answer.concerns if each.kind == "quota"]
+    assert (concern.name, concern.holds) == ("team-a", True)
+    assert concern.words.startswith("it would be over by 1 cpu; 1 of its pods run, 1 wait")
+    assert any("minimum 1" in line for line in concern.lines)
+    assert answer.waiting is not None
+    assert (answer.waiting.held, answer.waiting.passing) == (True, 1)
+    assert "uota" in answer.headline
+    less = asked(c, "default/waits", "cpu=1")
+    assert less.headline == "with cpu 1 1 of 1 nodes would take it, a first"
+    more = asked(c, "default/waits", "cpu=3")
+    assert more.headline.startswith("with cpu 3 it would wait: it would be over by 2 cpu")
+    c.validate()
+
+
+def test_a_quota_has_its_pages() -> None:
+    served = server(with_quota())
+    told = served.json("/apis/v1/plugins/ElasticQuota/quota/team-a")
+    assert (told["name"], told["isUsed"], dict(told["used"])["cpu"]) == ("team-a", True, 3000)
+    assert [each["name"] for each in served.json("/apis/v1/plugins/ElasticQuota/quotas") if each["object"]] == [
+        "team-a"
+    ]
+    concern = served.json("/debug/explain/quotas/team-a")
+    assert any(line.startswith("    start ") for line in concern["lines"])
+
+
+def test_cpus_of_a_node_are_told_in_the_founding_form() -> None:
+    c = cluster()
+    c.node_seen(cpu_cluster.node("a"))
+    c.roster.cpus.topology_seen(cpu_cluster.tells("a", kept=(0,)), 0.0)
+    c.pod_seen(cpu_cluster.pod("x", 2), 0.0)
+    carry_out(c, c.decide(0.0), 0.0)
+    served = server(c)
+    told = served.json("/apis/v1/plugins/NodeNUMAResource/cpuTopologyOptions/a")
+    topology = told["cpuTopology"]
+    assert (topology["numCPUs"], topology["numCores"], topology["numNodes"], topology["numSockets"]) == (8, 4, 2, 1)
+    assert topology["cpuDetails"]["5"] == {"cpuID": 5, "coreID": 2, "nodeID": 1, "socketID": 0}
+    assert told["reserved"] == {"kubelet": "0"}
+    told = served.json("/apis/v1/plugins/NodeNUMAResource/availableCPUs/a")
+    (holder,) = told["allocated"]
+    assert (holder["pod"].partition("/")[2], len(told["availableCPUs"]) > 0) == ("x", True)
+    (concern,) = [each for each in asked(c, holder["pod"]).concerns if each.kind == "cpus"]
+    assert concern.words == f"CPUs {holder['cpus']} are its own"
+    node_page = served.json("/apis/v1/nodes/a")
+    assert node_page["pods"][0]["cpus"] == holder["cpus"]
+
+
+def with_gpus(c: Cluster) -> Cluster:
+    for name in ("a", "b"):
+        devices = tuple(Device(DeviceType.GPU, i, WHOLE, True, numa=0, pcie="0", id=f"{name}-{i}") for i in range(2))
+        c.roster.devices.seen(NodeDevices(name, devices))
+    return c
+
+
+def sharing(name: str, percent: int, **more: object) -> ObservedPod:
+    seen = pod(name, 100, **more)
+    asks = Amounts.of({GPU_CORE: percent, GPU_MEMORY_RATIO: percent})
+    return replace(seen, pod=replace(seen.pod, requests=seen.pod.requests + asks))
+
+
+def test_devices_of_nodes_are_told_and_supposed_of() -> None:
+    c = with_gpus(cluster(node("a"), node("b")))
+    for i in range(4):
+        c.pod_seen(sharing(f"p{i}", 60), 0.0)
+    carry_out(c, c.decide(0.0), 0.0)
+    c.pod_seen(sharing("x", 60), 1.0)
+    carry_out(c, c.decide(1.0), 1.0)
+    served = server(c)
+    told = served.json("/apis/v1/plugins/DeviceShare/nodeDeviceSummaries/a")
+    assert [len(each["holders"]) for each in told["devices"]] == [1, 1]
+    assert len(served.json("/apis/v1/plugins/DeviceShare/nodeDeviceSummaries")) == 2
+    answer = asked(c, "default/x")
+    assert answer.waiting is not None
+    assert answer.waiting.passing == 0
+    assert {each.filter for each in answer.waiting.rejections} == {"DeviceShare"}
+    assert answer.waiting.nearest[0].startswith("2 nodes fit but for ")
+    less = asked(c, "default/x", f"{GPU_CORE}=40", f"{GPU_MEMORY_RATIO}=40")
+    assert less.waiting is not None
+    assert less.waiting.passing == 2
+    placed = asked(c, "default/p0")
+    assert len(placed.candidates) == 1  # its own GPU counts as free for it, the others' do not
+    (concern,) = [each for each in placed.concerns if each.kind == "devices"]
+    assert concern.words.startswith("gpu ")
+    c.validate()
+    assert c.find("default/p0") is not None
+    assert c.find("default/p0").holds != NO_HOLDINGS  # type: ignore[union-attr]
+
+
+def test_a_question_leaves_devices_and_cpus_as_they_were() -> None:
+    c = with_gpus(cluster(node("a"), node("b")))
+    c.roster.cpus.topology_seen(cpu_cluster.tells("a"), 0.0)
+    for i in range(3):
+        c.pod_seen(sharing(f"p{i}", 60), 0.0)
+    c.pod_seen(cpu_cluster.pod("own", 2), 0.0)
+    carry_out(c, c.decide(0.0), 0.0)
+    served = server(c)
+    paths = [
+        "/apis/v1/plugins/DeviceShare/nodeDeviceSummaries",
+        "/apis/v1/plugins/NodeNUMAResource/availableCPUs/a",
+        "/apis/v1/nodes/a",
+        "/apis/v1/nodes/b",
+    ]
+    before = [served.ask(path) for path in paths]
+    for entry in list(c._lives.pods.values()):
+        for supposed in ((), ("cpu=1",), (f"{GPU_CORE}=50", f"{GPU_MEMORY_RATIO}=50"), ("cpu=3", "priority=9")):
+            asked(c, entry.seen.pod.key, *supposed)
+    assert [served.ask(path) for path in paths] == before
+    c.validate()
+    c.rebuild(2.0)
+    c.validate()
