@@ -1,7 +1,7 @@
 """Pages of the scheduler's process: its state, pods' stories and answers, nodes, and the debug flags.
 
 Problem: what people ask of a running scheduler lies in its engine, its binder and its flags. Choice: one route a question, each a few lines that fetch a frozen
-value; unknown names are a sentence. Limits: every page is computed when it is asked for, in the scheduler's own loop (`bench/why.py` says how long that takes).
+value; unknown names are a sentence. Limits: every page is computed when it is asked for, in the scheduler's own loop (`python -m bench.why` says how long that takes).
 """
 
 from __future__ import annotations
