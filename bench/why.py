@@ -90,7 +90,9 @@ def row(nodes: int, residents: int, repeats: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.why", description=__doc__)
-    parser.add_argument("--nodes", type=int, action="append", help="cluster size; may be repeated (default 1000, 10000)")
+    parser.add_argument(
+        "--nodes", type=int, action="append", help="cluster size; may be repeated (default 1000, 10000)"
+    )
     parser.add_argument("--residents", type=int, default=5, help="pods on each node")
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")

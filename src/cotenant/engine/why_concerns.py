@@ -179,6 +179,6 @@ def _holdings(entry: Entry) -> Iterator[Concern]:
 
 def _load(roster: Roster, entry: Entry) -> Iterator[Concern]:
     load = getattr(roster, "load_aware", None)
-    told = load.describe(entry.node) if load is not None and entry.node else None
+    told = load.describe(entry.node) if load is not None and load.is_on and entry.node else None
     if told is not None:
         yield Concern("load", entry.node, False, told.sentence())
