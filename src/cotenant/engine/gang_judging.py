@@ -218,7 +218,16 @@ class GangJudging:
                 self._lives.drop_nomination(self._lives.pods[other])
                 self._lives.requeue(self._lives.pods[other], now_s)
             victims = (*at.pop(node, ()), *elsewhere)
-            self._telling.say(Preempt(entry.seen.uid, entry.seen.pod.key, node, victims, plan.breaks_budgets))
+            self._telling.say(
+                Preempt(
+                    entry.seen.uid,
+                    entry.seen.pod.key,
+                    node,
+                    victims,
+                    plan.breaks_budgets,
+                    "lower priority, for a whole gang",
+                )
+            )
             going, elsewhere = set(), []
         for victim in plan.victims:
             self._give_back(victim.seen.uid, now_s)

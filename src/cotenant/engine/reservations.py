@@ -30,8 +30,10 @@ from cotenant.engine.reservation_records import Index, Record
 from cotenant.engine.reservation_views import PLUGIN, nothing_for, view, why_not
 from cotenant.engine.reservation_words import DeleteReservation, ReservationView, Reserve, is_stand_in
 from cotenant.engine.seating import Seating
+from cotenant.model.arrays import NodeArrays
 from cotenant.model.errors import Permanent
 from cotenant.model.reservation import KEPT_S, Reservation
+from cotenant.model.resources import ResourceAxis
 from cotenant.policy.placement.reservations.lifecycle import LEGAL, cannot_keep, collect_at_s, ending
 from cotenant.policy.placement.reservations.owners import is_owner, obstacle
 
@@ -491,6 +493,12 @@ class Reservations(Plugin):
         told = sorted({_sentence(why_not(record, entry)) for record in found})
         more = (f"{len(told) - _MOST_TOLD} more reservations are kept for it.",) if len(told) > _MOST_TOLD else ()
         return (*told[:_MOST_TOLD], *more)
+
+    def would_lift(self, entry: Entry, nodes: NodeArrays, axis: ResourceAxis) -> tuple[int, ...]:
+        """Numbers of the pods that stand for what this one may draw from, at most one a node. For a question: nothing is lifted."""
+        may_draw = self._open_for(entry)
+        chosen = candidates(entry, may_draw, nodes, axis) if may_draw else {}
+        return tuple(record.entry.number for record in chosen.values() if record.entry is not None)
 
     # ---- self-examination
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,6 +21,7 @@ from cotenant.engine.ledger import Ledger
 from cotenant.engine.narrowing import EVERYWHERE, Narrowing
 from cotenant.engine.podstate import Entry
 from cotenant.engine.rejections import Checked, Rejector
+from cotenant.engine.reservations import Reservations
 from cotenant.engine.seating import Seating
 from cotenant.model.answers import Supposed
 from cotenant.model.arrays import Mask
@@ -49,13 +51,16 @@ class View:
 
 
 @contextmanager
-def viewed(seating: Seating, entry: Entry, supposed: Supposed, profile: Profile) -> Iterator[View]:
+def viewed(
+    seating: Seating, entry: Entry, supposed: Supposed, profile: Profile, reservations: Reservations
+) -> Iterator[View]:
     """The cluster for a question about this pod. The arrays are brought up to date first; afterwards they are as they were."""
     seating.write()
     pod = apply(entry.seen.pod, supposed)
     encoder, guest = seating.encoder.with_guest(entry.number, pod.shape())
     ledger = seating.ledger.copy(encoder.nodes(), encoder.shapes())
     waits_beside = _lifted(seating, entry, pod.priority, ledger)
+    _draw(entry, pod, ledger, encoder, reservations)
     narrowing = seating.narrowing
     with narrowing.without(entry.number), narrowing.supposing(entry.number, pod, entry.seen.demands):
         allowed = narrowing.allowed_beside(entry.number, waits_beside) if waits_beside else EVERYWHERE
@@ -70,6 +75,17 @@ def apply(pod: Pod, supposed: Supposed) -> Pod:
         requests=pod.requests.replaced(supposed.requests),
         priority=pod.priority if supposed.priority is None else supposed.priority,
     )
+
+
+def _draw(entry: Entry, pod: Pod, ledger: Ledger, encoder: Encoder, reservations: Reservations) -> None:
+    """Let the copied ledger not see what stands for reservations from which the pod may draw."""
+    as_supposed = copy(entry)
+    as_supposed.seen = replace(entry.seen, pod=pod)
+    numbers = [
+        number for number in reservations.would_lift(as_supposed, ledger.nodes, encoder.axis) if ledger.row[number] >= 0
+    ]
+    if numbers:
+        ledger.remove(np.array(sorted(numbers), dtype=np.int64))
 
 
 def _lifted(seating: Seating, entry: Entry, priority: int, ledger: Ledger) -> tuple[tuple[int, int], ...]:

@@ -79,7 +79,7 @@ class Why:
         if supposed.node and supposed.node not in seating.encoder.node_rows:
             raise InvalidInput("--if node", supposed.node, "a node that this scheduler knows", "see kubectl get nodes")
         waits = entry.state not in SEATED
-        with viewed(seating, entry, supposed, self._profile) as view:
+        with viewed(seating, entry, supposed, self._profile, self._roster.reservations) as view:
             ranks = self._ranking(view, now_s)
             about = _about(view, supposed.node, ranks) if supposed.node else None
             held = concerns(self._roster, entry, view.pod, now_s)
@@ -287,6 +287,8 @@ def _headline(entry: Entry, supposed: Supposed, waiting: Waiting | None, ranks: 
     if entry.state is State.BOUND:
         by = "" if entry.seen.scheduler == scheduler else f", placed by {entry.seen.scheduler}"
         return f"it is on {entry.node}{by}"
+    if entry.state is State.WAITING:
+        return f"it holds {entry.node} and waits for the rest of its gang"
     if entry.state in SEATED:
         return f"it was given {entry.node}; its bind is on the way"
     return f"it waits: {waiting.because}" if waiting is not None else "it waits"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any
 
-from cotenant.engine.podstate import SEATED, Entry
+from cotenant.engine.podstate import SEATED, Entry, State
 from cotenant.engine.roster import Roster
 from cotenant.model.answers import Concern
 from cotenant.model.cpulist import format_cpus
@@ -122,7 +122,7 @@ def _gang(roster: Roster, entry: Entry, now_s: float) -> Iterator[Concern]:
     key = gangs.key_of(entry.seen.uid)
     told = gangs.describe(key) if key else None
     if told is not None:
-        yield _told_gang(told, bool(told.why) and entry.state not in SEATED, now_s)
+        yield _told_gang(told, bool(told.why) and (entry.state is State.WAITING or entry.state not in SEATED), now_s)
 
 
 def _told_gang(told: Any, holds: bool, now_s: float) -> Concern:
@@ -165,7 +165,8 @@ def _reservation(roster: Roster, entry: Entry, now_s: float) -> Iterator[Concern
         ends = f", ends in {max(0.0, told.ends_s - now_s):.0f} s" if isfinite(told.ends_s) else ""
         why = (told.why,) if told.why else ()
         words = f"{what}{node}: {told.left} of {told.reserved} is left; {told.phase.value}{ends}"
-        yield Concern("reservation", name, False, words, why)
+        about = reservations.about(entry.seen.uid) if key in told.waiting else ()
+        yield Concern("reservation", name, False, words, (*why, *about))
 
 
 def _holdings(entry: Entry) -> Iterator[Concern]:

@@ -25,6 +25,7 @@ from cotenant.model.resources import PODS_NAME, format_amount
 
 _LOOKED_AT = 200  # nodes whose labels are compared in words
 _NAMED = 3
+_HIGHEST = 2**31  # of pods; what has more stands for a reservation and never goes
 
 
 def helps(view: View, names: list[str]) -> tuple[Help, ...]:
@@ -161,7 +162,7 @@ def _nodes(rows: Int, names: list[str]) -> str:
 
 def least_priority(above: int, priorities: Int, works: Callable[[int], bool]) -> int | None:
     """The least priority over `above` for which `works`, given the priorities of those who might go; None where none does. More never works less."""
-    steps = np.unique(priorities[priorities >= above]) + 1
+    steps = np.unique(priorities[(priorities >= above) & (priorities < _HIGHEST)]) + 1
     low, high = 0, len(steps)
     while low < high:
         middle = (low + high) // 2

@@ -6,18 +6,25 @@ from dataclasses import replace
 
 from tests.fakes import cpu_cluster
 from tests.fakes.questions import carry_out, cluster, node, pod
+from tests.fakes.reservation_world import World, reservation, web
+from tests.fakes.reservation_world import node as reserved_node
+from tests.fakes.reservation_world import pod as stranger
 from tests.fakes.serving import server
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.describing import PAGES, pages
+from cotenant.engine.load_aware import LoadAware
+from cotenant.engine.roster import Roster
 from cotenant.model.answers import PodAnswer, Supposed
-from cotenant.model.demands import NO_HOLDINGS
+from cotenant.model.demands import NO_HOLDINGS, Demands
 from cotenant.model.device import Device, DeviceType
 from cotenant.model.device_node import NodeDevices
+from cotenant.model.gang import GangNotes
 from cotenant.model.labels import Labels
 from cotenant.model.observed import ObservedPod
 from cotenant.model.quota import NAME, ROOT_QUOTA, Quota, QuotaObject
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, Amounts
+from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.services.scheduler.pages import SERVICES
 
 WHOLE = Amounts.of({GPU_CORE: 100, GPU_MEMORY_RATIO: 100, GPU_MEMORY: 8 << 30})
@@ -176,4 +183,69 @@ def test_a_question_leaves_devices_and_cpus_as_they_were() -> None:
     assert [served.ask(path) for path in paths] == before
     c.validate()
     c.rebuild(2.0)
+    c.validate()
+
+
+def with_gang() -> Cluster:
+    """Room for two of three members."""
+    c = cluster(node("a", 1000), node("b", 1000))
+    for i in range(3):
+        notes = GangNotes(name="workers", min_available=3)
+        c.pod_seen(replace(pod(f"w{i}", 800), demands=Demands(gang=notes)), 0.0)
+    carry_out(c, c.decide(0.0), 0.0)
+    return c
+
+
+def test_a_gang_that_waits_says_for_whom() -> None:
+    c = with_gang()
+    answer = asked(c, "default/w1")
+    (concern,) = [each for each in answer.concerns if each.kind == "gang"]
+    assert (concern.name, concern.holds) == ("default/workers", True)
+    assert any(
+        line.startswith("0 placed, 0 hold a node and wait, 3 have none; 3 must be there") for line in concern.lines
+    )
+    assert answer.waiting is not None
+    assert answer.waiting.held
+    served = server(c)
+    told = served.json("/apis/v1/plugins/Coscheduling/gang/default/workers")
+    assert (told["key"], told["spec"]["minAvailable"], len(told["members"])) == ("default/workers", 3, 3)
+    assert len(served.json("/apis/v1/plugins/Coscheduling/gangs")) == 1
+    assert served.json("/debug/explain/gangs/default/workers")["words"] == concern.words
+    c.validate()
+
+
+def test_an_owner_is_judged_with_what_is_reserved_for_it() -> None:
+    w = World(reserved_node("a"))
+    w.see(reservation())
+    w.go()
+    w.see(stranger("stranger", 2000))
+    w.go()
+    c = w.cluster
+    why = asked(c, "default/stranger").waiting
+    assert why is not None
+    assert why.passing == 0
+    owner = web("owner", 3500)
+    c.pod_seen(owner, w.now_s)
+    answer = asked(c, "default/owner")
+    assert answer.waiting is not None
+    assert answer.waiting.passing == 1
+    (concern,) = [each for each in answer.concerns if each.kind == "reservation"]
+    assert concern.words.startswith("it may draw from it on a: cpu 3")
+    (told,) = server(c).json("/apis/v1/plugins/Reservation/nodeReservations/a")
+    assert (told["name"], told["left"]["cpu"], told["waiting"]) == ("r", "3", ["default/owner"])
+    assert [each.what for each in why.helps if each.what == "priority"] == []
+    c.validate()
+
+
+def test_the_load_of_a_node_has_a_page_where_it_is_looked_at() -> None:
+    off = cluster(node("a"))
+    assert not any("LoadAware" in each for each in server(off).json(SERVICES)["GET"])
+    c = cluster(node("a"), roster=Roster(load_aware=LoadAware(LoadAwareSettings())))
+    c.pod_seen(pod("x", 1000), 0.0)
+    carry_out(c, c.decide(0.0), 0.0)
+    served = server(c)
+    assert any("LoadAware" in each for each in served.json(SERVICES)["GET"])
+    told = served.json("/apis/v1/plugins/LoadAwareScheduling/node/a")
+    assert told["node"] == "a"
+    assert [each.kind for each in asked(c, "default/x").concerns] == ["load"]
     c.validate()
