@@ -21,6 +21,7 @@ import numpy as np
 from cotenant.engine.cluster_parts import Parts
 from cotenant.engine.cluster_queue import Group
 from cotenant.engine.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Unschedulable
+from cotenant.engine.narrowing import EVERYWHERE
 from cotenant.engine.nominations import Segment
 from cotenant.engine.plugins import Host, Plugin, Refused
 from cotenant.engine.pod_lives import PodLives
@@ -497,8 +498,8 @@ class Reservations(Plugin):
     def would_lift(self, entry: Entry, nodes: NodeArrays, axis: ResourceAxis) -> tuple[int, ...]:
         """Numbers of the pods that stand for what this one may draw from, at most one a node. For a question: nothing is lifted."""
         may_draw = self._open_for(entry)
-        chosen = candidates(entry, may_draw, nodes, axis) if may_draw else {}
-        return tuple(record.entry.number for record in chosen.values() if record.entry is not None)
+        chosen = candidates(entry, may_draw, nodes, axis, EVERYWHERE) if may_draw else ()
+        return tuple(record.entry.number for few in chosen for record in few.values() if record.entry is not None)
 
     # ---- self-examination
 
