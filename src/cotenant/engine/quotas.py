@@ -28,7 +28,7 @@ from cotenant.model.errors import Permanent
 from cotenant.model.node import Node
 from cotenant.model.quota import DEFAULT_QUOTA, NAME, PREEMPTIBLE, QuotaObject
 from cotenant.model.resources import Amounts
-from cotenant.policy.quota.forest import DEFAULT_TREE, OUTSIDE, Forest, distributable
+from cotenant.policy.quota.forest import DEFAULT_TREE, OUTSIDE, Forest, bounded, distributable
 
 
 class _World:
@@ -438,7 +438,7 @@ class Quotas(Plugin):
         whole = self._whole(world, tree_id)
         if tree_id != DEFAULT_TREE:
             return whole
-        return distributable(whole, *(Amounts.of(world.forest.used(name)) for name in OUTSIDE))
+        return distributable(whole, *(bounded(world.forest.used(name)) for name in OUTSIDE))
 
     def _moved(self) -> None:
         """Something may have come free."""

@@ -637,3 +637,16 @@ def test_members_of_gangs_preempt_nobody() -> None:
     gang = {"pod-group.scheduling.sigs.k8s.io/name": "g", "pod-group.scheduling.sigs.k8s.io/min-available": "2"}
     world.create(*(pod(f"g{i}", 2, "a", labels=gang, priority=9) for i in range(2)))
     assert evicted(world.go(5.0)) == []
+
+
+def test_a_cluster_larger_than_an_amount_stops_nobody() -> None:
+    world = World(
+        *(
+            Node(f"n{i}", Amounts.of({"cpu": 10_000, "memory": NO_LIMIT}), Labels.of({HOSTNAME: f"n{i}"}))
+            for i in range(3)
+        )
+    )
+    world.write(QuotaObject("q/a", "u", Quota("a", Amounts.of({"cpu": 30_000, "memory": NO_LIMIT}))))
+    most = Amounts.of({"cpu": 1000, "memory": NO_LIMIT})
+    world.create(*(pod(f"x{i}", 0, requests=most) for i in range(2)), pod("y", 1, "a"))
+    assert bound(world.go()) == ["x0", "x1", "y"]

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.quota import DEFAULT_QUOTA, SYSTEM_QUOTA, Levels, Quota
+from cotenant.model.quota import DEFAULT_QUOTA, NO_LIMIT, SYSTEM_QUOTA, Levels, Quota
 from cotenant.model.resources import NOTHING, Amounts
 from cotenant.policy.quota.headroom import DEFAULT_RULES, HeadroomRules, Limit, Shortage, compare, shortages
 from cotenant.policy.quota.tree import QuotaTree
@@ -174,7 +174,7 @@ class Forest:
         self.settle()
         for tree in self._trees.values():
             tree.validate()
-        outside = (Amounts.of(used) for used in self._outside_used.values())
+        outside = (bounded(used.items()) for used in self._outside_used.values())
         if self.tree().total() != distributable(self._cluster, *outside):
             raise AssertionError("the default tree's total is not what is left of the cluster's")
 
@@ -188,7 +188,7 @@ class Forest:
 
     def _divide_rest(self) -> None:
         self._is_rest_stale = False
-        outside = (Amounts.of(used) for used in self._outside_used.values())
+        outside = (bounded(used.items()) for used in self._outside_used.values())
         self.tree().set_total(distributable(self._cluster, *outside))
 
     def _holds_pods(self, name: str, because: str) -> Belonging:
@@ -199,6 +199,11 @@ class Forest:
         if self.tree(self._tree_ids[name]).quota(name).is_parent:
             return Belonging(DEFAULT_QUOTA, f"{because}, a parent, which holds no pods")
         return Belonging(name, because)
+
+
+def bounded(levels: Iterable[tuple[str, int]]) -> Amounts:
+    """Sums of many pods as amounts: one that is larger than an amount may be is the largest."""
+    return Amounts.of({resource: min(amount, NO_LIMIT) for resource, amount in levels})
 
 
 def distributable(total: Amounts, *outside: Amounts) -> Amounts:
