@@ -57,6 +57,8 @@ class QuotaMachine(RuleBasedStateMachine):
         self.born = 0
         self.anew()
         self.put_node("n", 12, False)
+        for name in ("a", "b"):
+            self.write(name, ROOT_QUOTA, 40, 0, 1, True, "", set(), None, ())
 
     def anew(self) -> None:
         """A scheduler that has just started, and is told of everything."""
@@ -82,9 +84,9 @@ class QuotaMachine(RuleBasedStateMachine):
 
     @rule(
         name=st.sampled_from((*NAMES, DEFAULT_QUOTA, SYSTEM_QUOTA)),
-        parent=st.sampled_from((ROOT_QUOTA, ROOT_QUOTA, *NAMES)),
-        most=st.integers(0, 12),
-        least=st.integers(0, 6),
+        parent=st.sampled_from((*[ROOT_QUOTA] * 8, *NAMES)),
+        most=st.sampled_from((0, 3, 12, 40)),
+        least=st.sampled_from((0, 0, 0, 2, 6)),
         weight=st.integers(0, 3),
         lends=st.booleans(),
         tree=st.sampled_from(("", "", "", "t")),
@@ -111,7 +113,7 @@ class QuotaMachine(RuleBasedStateMachine):
             self.quotas.quota_gone(f"q/{name}", self.now_s)
 
     @rule(
-        count=st.integers(1, 4),
+        count=st.integers(1, 10),
         cores=st.integers(0, 4),
         gpus=st.integers(0, 1),
         label=st.sampled_from(("", *NAMES)),
