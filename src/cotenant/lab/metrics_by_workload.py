@@ -167,27 +167,27 @@ _VARIANTS: dict[str, tuple[Metric, ...]] = {
             "Wall time of the event loop with its placements; reading and drawing the jobs, and compiling, are not in it.",
         ),
     ),
-    # Counted jobs: those that arrive in [2 h, 12 h); the run goes on until every job has ended, at most 48 h.
+    # Counted jobs: those that arrive in [2 h, 10 h); the run goes on until every job has ended, at most 48 h.
     "training": (
         _here(
-            "success", "Counted jobs (arrived in [2 h, 12 h)) that had ended when the run did, over all counted jobs."
+            "success", "Counted jobs (arrived in [2 h, 10 h)) that had ended when the run did, over all counted jobs."
         ),
         _here(
             "utilisation",
-            "Time mean over [2 h, 12 h] of GPUs held by pods that were decided or bound / GPUs of the cluster: allocated, whether or not the job runs.",
+            "Time mean over [2 h, 10 h] of GPUs held by pods that were decided or bound / GPUs of the cluster: allocated, whether or not the job runs.",
             "GPU allocated",
             "GPU alloc.",
         ),
         _here(
             "utilisation_used",
-            "Time mean over [2 h, 12 h] of GPUs held by jobs that run / GPUs of the cluster, computed in vain included.",
+            "Time mean over [2 h, 10 h] of GPUs held by jobs that run / GPUs of the cluster, computed in vain included.",
             "GPU computing",
             "GPU comput.",
             better="higher",
         ),
         _here(
             "granted_fairness",
-            "Jain's index over teams of GPU-time held / GPU-time deserved in [2 h, 12 h]. Deserved: weighted max-min by what is owed, among "
+            "Jain's index over teams of GPU-time held / GPU-time deserved in [2 h, 10 h]. Deserved: weighted max-min by what is owed, among "
             "organisations, then among their teams, capped at what each asks for.",
             "Delivered over deserved",
             "deserved",

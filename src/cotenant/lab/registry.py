@@ -64,7 +64,7 @@ BUILT_IN: tuple[Entry, ...] = (
     ),
     Entry(
         "training",
-        "jobs of 1 to 64 pods of eight teams on 384 GPUs, by the cluster's own engine: gangs, quotas, racks, devices",
+        "jobs of 1 to 64 pods of eight teams on 192 GPUs, by the cluster's own engine: gangs, quotas, racks, devices",
         "cotenant.lab.scenarios.training",
     ),
 )

@@ -6,23 +6,30 @@ on when pods carry its annotations or labels and its objects are told, as in a c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.cluster_settings import Settings
-from cotenant.lab.clusterworld.facts import RackedNode
+from cotenant.engine.device_rules import DeviceRules
+from cotenant.engine.device_rules_asks import DeviceSettings
+from cotenant.engine.roster import Roster
+from cotenant.lab.clusterworld.facts import BLOCK, RACK
 from cotenant.lab.clusterworld.world import Worn
-from cotenant.lab.workloads.training import TEAMS, JobPlan
+from cotenant.lab.workloads.training import TEAMS, JobPlan, quotas
 from cotenant.model import quota as quota_names
 from cotenant.model.demands import NO_DEMANDS, Demands
 from cotenant.model.gang import GangNotes, Mode
 from cotenant.model.labels import Labels
+from cotenant.model.quota import QuotaObject
+from cotenant.policy.placement.devices.strategy import Strategy
 from cotenant.policy.placement.profiles import profile
 
 MOST_PODS = 512  # judged in one round, so that no gang is cut
+PACKED = DeviceSettings(Strategy.BINPACK, Strategy.BINPACK)
+SPREAD = DeviceSettings(Strategy.SPREAD, Strategy.SPREAD)
+COUNTED = DeviceSettings(Strategy.DEFAULT, Strategy.DEFAULT, weight=0.0)  # devices that fit, and no node better for them
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +40,18 @@ class Parts:
     gang: Mode | None = None
     quotas: bool = False
     racks: bool = False
+    devices: DeviceSettings = PACKED
 
 
-def make_cluster(parts: Parts, nodes: Iterable[RackedNode], rng: np.random.Generator) -> Cluster:
-    """The engine with the objects of these parts; its nodes are told by the world."""
-    return Cluster(profile(parts.profile), rng, Settings(most_pods=MOST_PODS))
+def make_cluster(parts: Parts, nodes: int, rng: np.random.Generator) -> Cluster:
+    """The engine of a cluster of so many nodes, with the objects of these parts; its nodes are told by the world."""
+    roster = Roster(devices=DeviceRules(parts.devices))
+    cluster = Cluster(profile(parts.profile), rng, Settings(most_pods=MOST_PODS), roster)
+    if parts.quotas:
+        for each in quotas(nodes):
+            key = f"{each.parent if not each.is_parent else each.name}/{each.name}"
+            roster.quotas.quota_seen(QuotaObject(key, f"uid-{each.name}", each), 0.0)
+    return cluster
 
 
 def wear(parts: Parts, plan: JobPlan) -> Worn:

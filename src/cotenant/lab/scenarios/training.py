@@ -18,7 +18,7 @@ from cotenant.lab.clusterworld.books import Books, jain
 from cotenant.lab.clusterworld.config import WAIT_FOR_PODS_READY_S, ClusterConfig
 from cotenant.lab.clusterworld.facts import racked_nodes
 from cotenant.lab.clusterworld.job import Job
-from cotenant.lab.clusterworld.parts import Parts, make_cluster, wear
+from cotenant.lab.clusterworld.parts import COUNTED, SPREAD, Parts, make_cluster, wear
 from cotenant.lab.clusterworld.world import ClusterWorld, Watch
 from cotenant.lab.contract import Explanation, Measures, PolicyInfo, RunResult, RunSpec, Series
 from cotenant.lab.workloads import training as workload
@@ -41,36 +41,27 @@ class Policy:
     timeout_s: float = inf  # the job's controller takes an incomplete job back after so long
 
 
-def _one_by_one(name: str, summary: str, role: str, profile: str, timeout_s: float = WAIT_FOR_PODS_READY_S) -> Policy:
-    return Policy(PolicyInfo(name, summary, role), Parts(profile), timeout_s)
+def _one_by_one(name: str, summary: str, role: str, parts: Parts, timeout_s: float = WAIT_FOR_PODS_READY_S) -> Policy:
+    return Policy(PolicyInfo(name, summary, role), parts, timeout_s)
 
 
 def _together(name: str, summary: str, role: str, **parts: object) -> Policy:
     return Policy(PolicyInfo(name, summary, role), replace(Parts("best-fit", gang=Mode.STRICT), **parts))  # type: ignore[arg-type]
 
 
+_REQUEUED = "jobs that are not complete after 5 min are requeued"
 POLICIES: tuple[Policy, ...] = (
-    _together(
-        "cotenant",
-        "gangs Strict, quotas, racks, devices by fragmentation; fullest node",
-        "ours",
-        quotas=True,
-        racks=True,
-    ),
+    _together("cotenant", "gangs Strict, quotas, racks; full devices first", "ours", quotas=True, racks=True),
     _one_by_one(
-        "kube-default",
-        "pods one by one by kube-scheduler's score; incomplete jobs requeued after 5 min",
-        "rival",
-        "kube-default",
+        "kube-default", f"pods one by one by kube-scheduler's score; {_REQUEUED}", "rival", Parts("kube-default", devices=COUNTED)
     ),
-    _one_by_one(
-        "pods", "pods one by one on the fullest node; incomplete jobs requeued after 5 min", "rival", "best-fit"
-    ),
+    _one_by_one("pods", f"pods one by one, full nodes and devices first; {_REQUEUED}", "rival", Parts("best-fit")),
     _together("gangs-nonstrict", "gangs NonStrict: members keep what they have found", "variant", gang=Mode.NON_STRICT),
     _together("gangs", "gangs Strict, and nothing else", "ablation"),
     _together("gangs-quotas", "gangs Strict and quotas: ours without racks", "ablation", quotas=True),
     _together("gangs-racks", "gangs Strict and racks: ours without quotas", "ablation", racks=True),
-    _one_by_one("pods-forever", "pods one by one, incomplete jobs keep what they hold", "variant", "best-fit", inf),
+    _together("cotenant-spread", "ours, idle devices first", "ablation", quotas=True, racks=True, devices=SPREAD),
+    _one_by_one("pods-forever", "pods one by one, incomplete jobs keep what they hold", "variant", Parts("best-fit"), inf),
 )
 
 
@@ -79,10 +70,10 @@ class Training:
 
     name = "training"
     summary = (
-        "jobs of 1 to 64 pods of eight teams on 384 GPUs: gangs, quotas, racks and devices, by the cluster's own engine"
+        "jobs of 1 to 64 pods of eight teams on 192 GPUs: gangs, quotas, racks and devices, by the cluster's own engine"
     )
     provenance = "synthetic: sizes and durations of Philly as Gavel samples them, shares of a GPU as in openb; see lab/workloads/training.py"
-    default_load = 0.95
+    default_load = 1.1
     default_policies: tuple[str, ...] = tuple(p.info.name for p in POLICIES if p.info.name != "pods-forever")
     headline: tuple[str, ...] = (
         "completion_mean_s",
@@ -153,7 +144,7 @@ def _world(spec: RunSpec, watch: Watch | None = None) -> ClusterWorld:
     policy = next(policy for policy in POLICIES if policy.info.name == spec.policy)
     nodes = racked_nodes(workload.NODES)
     rng = np.random.default_rng([spec.seed, 43])
-    cluster = make_cluster(policy.parts, nodes, rng)
+    cluster = make_cluster(policy.parts, len(nodes), rng)
     plans = workload.jobs(spec.load, spec.seed)
     group = np.array([workload.ORGANISATIONS.index(team.organisation) for team in workload.TEAMS], dtype=np.int64)
     books = Books(float(workload.GPUS_A_NODE * len(nodes)), workload.owed_gpus(len(nodes)), group, WINDOW)

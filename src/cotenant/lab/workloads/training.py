@@ -7,7 +7,7 @@ exact over all arrivals. Limits: size and duration are independent, memory and C
 
 Sources: 1, 2, 4, 8 GPUs with 70, 10, 15, 5 %; 10^U(1.5, 3) minutes for 80 % of the jobs, 10^U(3, 4) for the rest: Philly (Jeon et al., ATC'19) as
 sampled by Gavel (Narayanan et al., OSDI'20; stanford-futuredata/gavel, scheduler/utils.py). Of openb's single-GPU pods 37.8 : 48.0 share a GPU
-(Weng et al., ATC'23). Durations are divided by 20, so that twelve hours stand for ten days; what is more than 8 GPUs is our addition.
+(Weng et al., ATC'23). Durations are divided by 20, so that ten hours stand for eight days; what is more than 8 GPUs is our addition.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from cotenant.model.resources import CPU_NAME, GPU_CORE, GPU_MEMORY_RATIO, MEMOR
 
 GIB = 1 << 30
 GPUS_A_NODE = 8
-NODES = 48
-NODES_A_RACK = 8
+NODES = 24
+NODES_A_RACK = 4
 RACKS_A_BLOCK = 3
 NODE_CPU_MILLI = 96_000
 NODE_MEMORY = 768 * GIB
@@ -33,7 +33,7 @@ GPU_HOST_MEMORY = 64 * GIB
 WHOLE = 100  # percent of a GPU
 
 WARM_UP_S = 2 * 3600.0
-HORIZON_S = 12 * 3600.0  # jobs arrive until then
+HORIZON_S = 10 * 3600.0  # jobs arrive until then
 PHASE_S = 2 * 3600.0  # for so long one organisation is in a rush
 RUSH = 3.0  # times its usual share of the arrivals
 TIME_SCALE = 20.0
@@ -60,14 +60,14 @@ class Team:
 
 # Two levels; what is owed sums to the cluster. Appetites are not what is owed: some teams live on what others leave.
 TEAMS = (
-    Team("vision-train", "vision", 80, 1.0),
-    Team("vision-eval", "vision", 32, 2.0),
-    Team("vision-lab", "vision", 16, 1.5),
-    Team("language-train", "language", 96, 1.5),
-    Team("language-tune", "language", 48, 1.0),
-    Team("language-lab", "language", 16, 2.0),
-    Team("ads-train", "ads", 64, 0.5),
-    Team("ads-score", "ads", 32, 1.0),
+    Team("vision-train", "vision", 40, 1.0),
+    Team("vision-eval", "vision", 16, 2.0),
+    Team("vision-lab", "vision", 8, 1.5),
+    Team("language-train", "language", 48, 1.5),
+    Team("language-tune", "language", 24, 1.0),
+    Team("language-lab", "language", 8, 2.0),
+    Team("ads-train", "ads", 32, 0.5),
+    Team("ads-score", "ads", 16, 1.0),
 )
 ORGANISATIONS = tuple(dict.fromkeys(team.organisation for team in TEAMS))
 
