@@ -17,18 +17,36 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.cluster_settings import Settings
 from cotenant.engine.instructions import Bind, ClearNomination, Evict, Preempt
 from cotenant.model.demands import NO_DEMANDS, Demands
+from cotenant.model.device import Device, DeviceType
+from cotenant.model.device_node import NodeDevices
 from cotenant.model.gang import GangNotes, Mode
 from cotenant.model.labels import HOSTNAME, Labels
 from cotenant.model.node import Node
 from cotenant.model.observed import ObservedPod
 from cotenant.model.pod import Pod
-from cotenant.model.resources import Amounts
+from cotenant.model.quota import NAME as QUOTA_NAME
+from cotenant.model.quota import ROOT_QUOTA, Quota, QuotaObject
+from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, Amounts
 from cotenant.policy.placement.profiles import profile
 
 NAMES = ("a", "b", "c", "d")
 CORES = 4
 GRACE_S = 30.0
+QUOTAS = ("qa", "qb", "qc")
+GPUS = 2
+NO_QUOTA = ""
+QUOTA, DEVICE = "ElasticQuota", "Device"
 KINDS = (
+    Kind(
+        QUOTA,
+        lambda c, v, now: c.roster.quotas.quota_seen(v, now),  # type: ignore[arg-type]
+        lambda c, k, now: c.roster.quotas.quota_gone(k, now),  # type: ignore[arg-type]
+    ),
+    Kind(
+        DEVICE,
+        lambda c, v, now: c.roster.devices.seen(v, now),  # type: ignore[arg-type]
+        lambda c, k, now: c.roster.devices.gone(k, now),  # type: ignore[arg-type]
+    ),
     Kind(NODE, lambda c, v, now: c.node_seen(v), lambda c, k, now: c.node_gone(k, now)),  # type: ignore[arg-type]
     Kind(POD, lambda c, v, now: c.pod_seen(v, now), lambda c, k, now: c.pod_gone(k, now)),  # type: ignore[arg-type]
 )
@@ -36,8 +54,18 @@ ORDERS = st.permutations([kind.name for kind in KINDS])
 
 
 def a_node(name: str, **more: object) -> Node:
-    there = Amounts.of({"cpu": CORES * 1000, "memory": 64 << 30})
+    there = Amounts.of({"cpu": CORES * 1000, "memory": 64 << 30, GPU_CORE: GPUS * 100, GPU_MEMORY_RATIO: GPUS * 100})
     return Node(name, there, Labels.of({HOSTNAME: name, "rack": "xy"[NAMES.index(name) // 2]}), **more)  # type: ignore[arg-type]
+
+
+def devices_of(name: str, healthy: tuple[bool, ...]) -> NodeDevices:
+    total = Amounts.of({GPU_CORE: 100, GPU_MEMORY_RATIO: 100, GPU_MEMORY: 80 << 30})
+    return NodeDevices(name, tuple(Device(DeviceType.GPU, i, total, healthy=well) for i, well in enumerate(healthy)))
+
+
+def a_quota(name: str, parent: str, is_parent: bool, least: int, most: int) -> QuotaObject:
+    cores = [Amounts.of({"cpu": 1000 * each}) for each in (most, least)]
+    return QuotaObject(f"default/{name}", f"uid-{name}", Quota(name, *cores, parent, is_parent))
 
 
 class Everything(RuleBasedStateMachine):
@@ -61,6 +89,7 @@ class Everything(RuleBasedStateMachine):
         self.cluster = self.start()
         for name in NAMES[:nodes]:
             self.api.put(NODE, name, a_node(name))
+            self.api.put(DEVICE, name, devices_of(name, (True,) * GPUS))
         self.api.deliver_all(self.cluster, self.now_s)
 
     # ---- nodes
@@ -78,43 +107,99 @@ class Everything(RuleBasedStateMachine):
         """Its pods are collected with it."""
         if name in self.api.nodes:
             self.api.delete(NODE, name)
+            self.api.delete(DEVICE, name)
             for uid in [uid for uid, pod in self.api.pods.items() if pod.node == name]:
                 self.api.delete(POD, uid)
 
+    @rule(name=st.sampled_from(NAMES), healthy=st.tuples(*[st.booleans()] * GPUS))
+    def devices_change(self, name: str, healthy: tuple[bool, ...]) -> None:
+        if name in self.api.nodes:
+            self.api.put(DEVICE, name, devices_of(name, healthy))
+
+    @rule(name=st.sampled_from(NAMES))
+    def devices_well(self, name: str) -> None:
+        if name in self.api.nodes:
+            self.api.put(DEVICE, name, devices_of(name, (True,) * GPUS))
+
+    @rule(name=st.sampled_from(NAMES))
+    def devices_gone(self, name: str) -> None:
+        self.api.delete(DEVICE, name)
+
+    # ---- quotas, also such as make no sense
+
+    @rule(
+        name=st.sampled_from(QUOTAS),
+        parent=st.sampled_from([ROOT_QUOTA, ROOT_QUOTA, *QUOTAS, "nowhere"]),
+        is_parent=st.booleans(),
+        least=st.integers(0, 6),
+        most=st.integers(0, 12),
+    )
+    def quota(self, name: str, parent: str, is_parent: bool, least: int, most: int) -> None:
+        made = a_quota(name, parent, is_parent, least, most)
+        self.api.put(QUOTA, made.key, made)
+
+    @rule(name=st.sampled_from(QUOTAS), most=st.integers(1, 12))
+    def quota_of_leaf(self, name: str, most: int) -> None:
+        made = a_quota(name, ROOT_QUOTA, False, most // 2, most)
+        self.api.put(QUOTA, made.key, made)
+
+    @rule(name=st.sampled_from(QUOTAS))
+    def quota_gone(self, name: str) -> None:
+        self.api.delete(QUOTA, f"default/{name}")
+
     # ---- pods and gangs
 
-    def create(self, name: str, cores: int, priority: int, labels: dict[str, str], demands: Demands) -> None:
+    def create(self, name: str, cores: int, gpu: int, priority: int, quota: str, demands: Demands) -> None:
         self.born += 1
+        asked = {"cpu": cores * 1000, "memory": 1 << 20}
+        if gpu:
+            asked |= {GPU_CORE: gpu, GPU_MEMORY_RATIO: gpu}
         pod = Pod(
             f"{name}-{self.born}",
-            requests=Amounts.of({"cpu": cores * 1000, "memory": 1 << 20}),
+            requests=Amounts.of(asked),
             priority=priority,
-            labels=Labels.of(labels),
+            labels=Labels.of({QUOTA_NAME: quota} if quota else {}),
         )
         seen = ObservedPod(pod, f"uid-{self.born}", "cotenant", self.now_s, demands=demands)
         self.api.put(POD, seen.uid, seen)
 
-    @rule(cores=st.integers(1, CORES), priority=st.integers(0, 2))
-    def pod(self, cores: int, priority: int) -> None:
-        self.create("single", cores, priority, {}, NO_DEMANDS)
+    @rule(
+        cores=st.integers(1, CORES),
+        gpu=st.sampled_from([0, 0, 50, 100, 200]),
+        priority=st.integers(0, 2),
+        quota=st.sampled_from([NO_QUOTA, *QUOTAS]),
+    )
+    def pod(self, cores: int, gpu: int, priority: int, quota: str) -> None:
+        self.create("single", cores, gpu, priority, quota, NO_DEMANDS)
 
     @rule(
         members=st.integers(1, 5),
         minimum=st.integers(1, 5),
         cores=st.integers(1, 3),
+        gpu=st.sampled_from([0, 0, 50, 100]),
         priority=st.integers(0, 2),
+        quota=st.sampled_from([NO_QUOTA, *QUOTAS]),
         mode=st.sampled_from(Mode),
         wait_s=st.sampled_from([5.0, 60.0]),
         known=st.integers(0, 2),
     )
     def gang(
-        self, members: int, minimum: int, cores: int, priority: int, mode: Mode, wait_s: float, known: int
+        self,
+        members: int,
+        minimum: int,
+        cores: int,
+        gpu: int,
+        priority: int,
+        quota: str,
+        mode: Mode,
+        wait_s: float,
+        known: int,
     ) -> None:
         """A new gang, or more members of one of the first few; its first pods say what it asks."""
         name = f"g{known}" if known else f"g-{self.born}"
         notes = GangNotes(name, min_available=minimum, total=max(members, minimum), wait_s=wait_s, mode=mode)
         for _ in range(members):
-            self.create(name, cores, priority, {}, Demands(gang=notes))
+            self.create(name, cores, gpu, priority, quota, Demands(gang=notes))
 
     @rule(i=st.integers(0, 40))
     def delete(self, i: int) -> None:
@@ -223,6 +308,20 @@ class Everything(RuleBasedStateMachine):
 
     def check_binds(self, binds: list[Bind]) -> None:
         """What was decided now keeps every rule by what the engine has been told."""
+        quotas = self.cluster.roster.quotas
+        for bind in binds:
+            entry = self.cluster.find(bind.key)
+            assert entry is not None
+            asked = entry.seen.pod.requests
+            name, _ = quotas.quota_of(bind.uid)
+            told = quotas.describe(name) if name else None
+            if told is not None:
+                used, most = dict(told.used), dict(told.maximum)
+                for resource in set(asked.names()) & set(most):
+                    assert used.get(resource, 0) <= most[resource], (name, resource, used, most)
+            parts = sum(each.amounts.get(GPU_CORE) for each in bind.holds.devices)
+            if bind.node in self.cluster.roster.devices.nodes.by_name:
+                assert parts == asked.get(GPU_CORE)
 
     @invariant()
     def whole(self) -> None:
@@ -231,8 +330,22 @@ class Everything(RuleBasedStateMachine):
         self.cluster.validate()
         assert self.cluster.over_capacity() == ()
         self.api.check()
+        self.check_quotas()
         due_s = self.cluster.next_s()
         assert due_s == inf or due_s == -inf or isfinite(due_s)
+
+    def check_quotas(self) -> None:
+        """What each quota is said to use is what its pods on nodes ask for."""
+        quotas = self.cluster.roster.quotas
+        sums: dict[str, int] = {}
+        for uid in self.cluster.seats():
+            name, _ = quotas.quota_of(uid)
+            entry = next(each for each in self.cluster._lives.pods.values() if each.seen.uid == uid)
+            sums[name] = sums.get(name, 0) + entry.seen.pod.requests.get("cpu")
+        for name in QUOTAS:
+            told = quotas.describe(name)
+            if told is not None and told.is_used and not told.children and "cpu" in dict(told.maximum):
+                assert dict(told.used).get("cpu", 0) == sums.get(name, 0), (name, told.used, sums)
 
     def teardown(self) -> None:
         """Left in peace, it comes to rest, and knows what a new one would."""

@@ -15,7 +15,6 @@ from cotenant.engine.cluster_settings import Settings
 from cotenant.engine.device_rules import DeviceRules
 from cotenant.engine.device_rules_asks import DeviceSettings
 from cotenant.engine.roster import Roster
-from cotenant.lab.clusterworld.facts import BLOCK, RACK
 from cotenant.lab.clusterworld.world import Worn
 from cotenant.lab.workloads.training import TEAMS, JobPlan, quotas
 from cotenant.model import quota as quota_names
@@ -29,7 +28,9 @@ from cotenant.policy.placement.profiles import profile
 MOST_PODS = 512  # judged in one round, so that no gang is cut
 PACKED = DeviceSettings(Strategy.BINPACK, Strategy.BINPACK)
 SPREAD = DeviceSettings(Strategy.SPREAD, Strategy.SPREAD)
-COUNTED = DeviceSettings(Strategy.DEFAULT, Strategy.DEFAULT, weight=0.0)  # devices that fit, and no node better for them
+COUNTED = DeviceSettings(
+    Strategy.DEFAULT, Strategy.DEFAULT, weight=0.0
+)  # devices that fit, and no node better for them
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,17 +143,16 @@ class ClusterWorld:
 
     def _measure(self) -> None:
         """What is held now, and by whom."""
-        held, computing = np.zeros_like(self._levels.held), np.zeros_like(self._levels.held)
+        held, computing = [0.0] * len(self._levels.held), [0.0] * len(self._levels.held)
         for uid in self.cluster.seats():
             member = self._members[uid]
             plan = member.job.plan
-            gpus = plan.gpu_percent / 100.0
-            held[plan.team] += gpus
+            held[plan.team] += plan.gpu_percent / 100.0
             if member.job.running and not member.seen.terminating:
-                computing[plan.team] += gpus
-        self._levels.held, self._levels.computing = held, computing
+                computing[plan.team] += plan.gpu_percent / 100.0
+        self._levels.held, self._levels.computing = np.array(held), np.array(computing)
         if not self.samples or self.now_s >= self.samples[-1][0] + _SAMPLE_S:
-            self.samples.append((self.now_s, float(held.sum()), float(computing.sum())))
+            self.samples.append((self.now_s, sum(held), sum(computing)))
 
     # ---- jobs
 

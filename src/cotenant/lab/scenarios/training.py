@@ -53,7 +53,10 @@ _REQUEUED = "jobs that are not complete after 5 min are requeued"
 POLICIES: tuple[Policy, ...] = (
     _together("cotenant", "gangs Strict, quotas, racks; full devices first", "ours", quotas=True, racks=True),
     _one_by_one(
-        "kube-default", f"pods one by one by kube-scheduler's score; {_REQUEUED}", "rival", Parts("kube-default", devices=COUNTED)
+        "kube-default",
+        f"pods one by one by kube-scheduler's score; {_REQUEUED}",
+        "rival",
+        Parts("kube-default", devices=COUNTED),
     ),
     _one_by_one("pods", f"pods one by one, full nodes and devices first; {_REQUEUED}", "rival", Parts("best-fit")),
     _together("gangs-nonstrict", "gangs NonStrict: members keep what they have found", "variant", gang=Mode.NON_STRICT),
@@ -61,7 +64,9 @@ POLICIES: tuple[Policy, ...] = (
     _together("gangs-quotas", "gangs Strict and quotas: ours without racks", "ablation", quotas=True),
     _together("gangs-racks", "gangs Strict and racks: ours without quotas", "ablation", racks=True),
     _together("cotenant-spread", "ours, idle devices first", "ablation", quotas=True, racks=True, devices=SPREAD),
-    _one_by_one("pods-forever", "pods one by one, incomplete jobs keep what they hold", "variant", Parts("best-fit"), inf),
+    _one_by_one(
+        "pods-forever", "pods one by one, incomplete jobs keep what they hold", "variant", Parts("best-fit"), inf
+    ),
 )
 
 
