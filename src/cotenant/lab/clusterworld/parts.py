@@ -15,11 +15,12 @@ from cotenant.engine.cluster_settings import Settings
 from cotenant.engine.device_rules import DeviceRules
 from cotenant.engine.device_rules_asks import DeviceSettings
 from cotenant.engine.roster import Roster
+from cotenant.lab.clusterworld.facts import BLOCK, RACK
 from cotenant.lab.clusterworld.world import Worn
 from cotenant.lab.workloads.training import TEAMS, JobPlan, quotas
 from cotenant.model import quota as quota_names
 from cotenant.model.demands import NO_DEMANDS, Demands
-from cotenant.model.gang import GangNotes, Mode
+from cotenant.model.gang import GangNotes, GangTopology, Mode
 from cotenant.model.labels import Labels
 from cotenant.model.quota import QuotaObject
 from cotenant.policy.placement.devices.strategy import Strategy
@@ -63,5 +64,8 @@ def wear(parts: Parts, plan: JobPlan) -> Worn:
         labels[quota_names.NAME] = team.name
     demands = NO_DEMANDS
     if parts.gang is not None and plan.pods > 1:
-        demands = Demands(gang=GangNotes(f"job-{plan.number}", plan.pods, plan.pods, mode=parts.gang))
+        together = GangTopology((RACK, BLOCK)) if parts.racks else None
+        demands = Demands(
+            gang=GangNotes(f"job-{plan.number}", plan.pods, plan.pods, mode=parts.gang, topology=together)
+        )
     return Worn(Labels.of(labels), demands, team.organisation)
