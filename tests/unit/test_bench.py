@@ -30,6 +30,7 @@ def test_make_bench_names_benchmarks_that_exist() -> None:
         "quota",
         "devices",
         "cpus",
+        "groups",
     }
     assert all(find_spec(f"bench.{name}") for name in named.group(1).split())
 
@@ -66,6 +67,11 @@ def test_make_bench_names_benchmarks_that_exist() -> None:
             {"ask_lent_us", "check_us", "compiled_us"},
         ),
         ("devices", ("--repeats", "1", "--times", "2", "--nodes", "20", "--pods", "8"), {"decide_us", "granted"}),
+        (
+            "groups",
+            ("--nodes", "40", "--leaves", "8", "--pods", "20", "--members", "4", "--repeats", "1"),
+            {"us_a_pod", "adds_us", "all_ms"},
+        ),
         ("kube", ("creates", "--pods", "50"), {"creates_per_s", "apiserver_rss_mib"}),
     ],
 )
