@@ -283,7 +283,7 @@ def _headline(entry: Entry, supposed: Supposed, waiting: Waiting | None, ranks: 
     if supposed.changes and waiting is not None:
         if waiting.passing == 0 or waiting.held:
             return f"with {supposed.words()} it would wait: {waiting.because}"
-        return f"with {supposed.words()} {waiting.passing} of {waiting.nodes} nodes would take it, {ranks.best(1)[0].node} first"
+        return f"with {supposed.words()}, {waiting.passing} of {waiting.nodes} nodes would take it, {ranks.best(1)[0].node} first"
     if entry.state is State.BOUND:
         by = "" if entry.seen.scheduler == scheduler else f", placed by {entry.seen.scheduler}"
         return f"it is on {entry.node}{by}"

@@ -116,7 +116,7 @@ def test_supposing_and_asking_about_a_node(served: Scheduler, capsys: pytest.Cap
     words = ["--if", "cpu=100m", "--if", "node=c"]
     assert main(["explain", "pod", "large", "--scheduler", served.url, *words]) == 0
     said = told(capsys)
-    assert said.startswith("default/large: with cpu 100m 2 of 3 nodes would take it, ")
+    assert said.startswith("default/large: with cpu 100m, 2 of 3 nodes would take it, ")
     assert "c does not take it: refused by because lacking" in said
     assert "NodeReady node(s) were not ready or unschedulable" in said
 

@@ -133,7 +133,7 @@ def test_what_if_it_asked_for_less_or_more() -> None:
     c.pod_seen(pod("x", 4000, memory=100), 0.0)
     c.decide(0.0)
     answer = asked(c, "x", "cpu=500m")
-    assert answer.headline.startswith("with cpu 500m 2 of 2 nodes would take it, ")
+    assert answer.headline.startswith("with cpu 500m, 2 of 2 nodes would take it, ")
     assert (waiting(answer).passing, answer.requests[0]) == (2, ("cpu", "500m"))
     answer = asked(c, "x", "cpu=500m", "nvidia.com/gpu=1")
     assert answer.headline == (

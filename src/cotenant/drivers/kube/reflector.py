@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 from cotenant.drivers.kube.cache import Cache, Happening, HasMeta
 from cotenant.drivers.kube.client import Client
-from cotenant.drivers.kube.errors import NotFound
+from cotenant.drivers.kube.errors import Forbidden, NotFound
 from cotenant.drivers.kube.lines import Lines
 from cotenant.drivers.kube.objects import Kind
 from cotenant.drivers.kube.watching import Counts, ListPage, Pause, Watch, Watching
@@ -54,7 +54,8 @@ class Reflector(Generic[T]):
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`optional`: the server may not know the kind (its definition is not installed): then there are none of it, and it is asked again now and then."""
+        """`optional`: the server may not know the kind (its definition is not installed), or not let us read it: then there are none of it, and it is asked
+        again now and then."""
         self.kind = kind
         self._optional = optional
         self._client = client
@@ -116,8 +117,11 @@ class Reflector(Generic[T]):
             query["continue"] = step.continue_token
         try:
             page = self._reader.page(await self._client.request("GET", self._path, query=query))
-        except NotFound as error:
-            if self._optional:
+        except (NotFound, Forbidden) as error:
+            # Without the right to list it there are none of it either, for us; what was known before the right was lost stays.
+            if self._optional and (isinstance(error, NotFound) or not len(self._machine.cache)):
+                if isinstance(error, Forbidden) and not self.synced:
+                    _log.warning("%s are not read: %s", self.kind.plural, error)
                 self._tell(self._machine.on_absent(ABSENT_S))
             else:
                 self._machine.on_error(error)

@@ -83,7 +83,7 @@ def test_a_quota_that_holds_a_pod_says_by_how_much_and_each_term() -> None:
     assert (answer.waiting.held, answer.waiting.passing) == (True, 1)
     assert "uota" in answer.headline
     less = asked(c, "default/waits", "cpu=1")
-    assert less.headline == "with cpu 1 1 of 1 nodes would take it, a first"
+    assert less.headline == "with cpu 1, 1 of 1 nodes would take it, a first"
     more = asked(c, "default/waits", "cpu=3")
     assert more.headline.startswith("with cpu 3 it would wait: it would be over by 2 cpu")
     c.validate()
