@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 G = "gang.scheduling.koordinator.sh/"
 
 
-def member(name: str, cpu: str = "100m", group: str = "", **notes: str) -> dict[str, Any]:
+def member(name: str, /, cpu: str = "100m", group: str = "", **notes: str) -> dict[str, Any]:
     made = pod(name, cpu)
     if group:
         made["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io"] = group
@@ -52,6 +52,7 @@ def test_a_gang_that_does_not_fit_is_not_placed_in_part_and_says_why(api: Client
     pods = f"/api/v1/namespaces/{namespace}/pods"
     for name, cpu in (("small-0", "100m"), ("small-1", "100m"), ("huge", "1000")):
         api.create(pods, member(name, cpu, name="big", min_available="3"))
-    told = eventually("they are told", lambda: waits(api, f"{pods}/small-0"))
+    path = f"{pods}/small-0"
+    told = eventually("they are told", lambda: words if "fit" in (words := waits(api, path)) else "")
     assert f"gang {namespace}/big: 2 of 3 members fit; the 3rd, {namespace}/huge, does not: 0/" in told
     assert not any(each["spec"].get("nodeName") for each in api.items(pods))
