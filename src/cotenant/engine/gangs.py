@@ -434,6 +434,9 @@ class Gangs(Plugin):
         """Why its members must not enter the queue."""
         if gang.stands_back_for:
             return f"gang {gang.key} gave its nodes back and lets gang {gang.stands_back_for} go first"
+        spec = gang.spec
+        if not self._links and spec is not None and (gang.placed or len(gang.members) >= spec.min_available):
+            return ""
         tallies = []
         for key in sorted(reach(gang.key, self._links)) if self._links else (gang.key,):
             other = self._gangs.get(key)
