@@ -31,6 +31,7 @@ def test_make_bench_names_benchmarks_that_exist() -> None:
         "devices",
         "cpus",
         "groups",
+        "gangs",
     }
     assert all(find_spec(f"bench.{name}") for name in named.group(1).split())
 
@@ -45,6 +46,7 @@ def test_make_bench_names_benchmarks_that_exist() -> None:
             {"pods_per_s", "identical"},
         ),
         ("gang", ("--nodes", "200", "--members", "4", "--gangs", "2"), {"accepted_us", "rolled_back_us"}),
+        ("gangs", ("--nodes", "50", "--members", "4", "--repeats", "1"), {"gang_us", "place_ms", "undo_ms"}),
         ("rebuild", ("--nodes", "200", "--repeats", "1"), {"reweigh_ms", "rebuild_ms"}),
         ("replay", ("--nodes", "50", "--tasks", "500"), {"seconds", "events_per_s"}),
         (
