@@ -73,6 +73,8 @@ class GangWaiting:
         """When `expire` will have something to do."""
         soonest = inf
         for gang in self._gangs.holding():
+            if gang.holding and not self._gangs.lacking((gang.key,), ()):
+                return -inf  # it needs fewer by now, or others were bound meanwhile
             soonest = min(soonest, _until_s(gang) if gang.holding else inf, gang.stands_back_until_s)
         return soonest
 

@@ -348,8 +348,6 @@ class Gangs(Plugin):
                 raise Permanent(f"gang {gang.key} counts {len(gang.placed)} placed members, there are {len(placed)}")
             if any(uid not in self._of for uid in gang.members):
                 raise Permanent(f"gang {gang.key} has members that do not know it")
-            if gang.holding and not self.lacking((gang.key,), ()):
-                raise Permanent(f"gang {gang.key} has its minimum, and members wait all the same")
 
     # ---- inside
 
