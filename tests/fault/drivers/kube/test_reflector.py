@@ -399,12 +399,12 @@ def test_an_optional_kind_that_may_not_be_read_is_empty_and_keeps_what_was_known
     async def forbidden(exchange: Any) -> None:
         await exchange.status(403, "Forbidden", "pods is forbidden")
 
-    server, heard, pauses, reflector = play(talking, forbidden, page(pod("a", 7), version=8), optional=True)
+    _, heard, pauses, reflector = play(talking, forbidden, page(pod("a", 7), version=8), optional=True)
     assert story(heard) == ["synced 0@0", "+d/a@7", "synced 1@8"]
     assert pauses == [ABSENT_S]
     assert reflector.counts.failures == 0
     gone = line("ERROR", {"code": 410, "reason": "Expired", "message": "too old", "kind": "Status"})
-    _, heard, pauses, reflector = play(talking, page(pod("a", 7), version=8), [gone], forbidden, optional=True)
+    _, heard, pauses, _ = play(talking, page(pod("a", 7), version=8), [gone], forbidden, optional=True)
     assert story(heard) == ["+d/a@7", "synced 1@8"]
     assert ABSENT_S not in pauses
 
