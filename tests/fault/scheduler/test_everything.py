@@ -308,6 +308,7 @@ class Everything(RuleBasedStateMachine):
 
     def check_binds(self, binds: list[Bind]) -> None:
         """What was decided now keeps every rule by what the engine has been told."""
+        self.check_gangs(binds)
         quotas = self.cluster.roster.quotas
         for bind in binds:
             entry = self.cluster.find(bind.key)
@@ -322,6 +323,20 @@ class Everything(RuleBasedStateMachine):
             parts = sum(each.amounts.get(GPU_CORE) for each in bind.holds.devices)
             if bind.node in self.cluster.roster.devices.nodes.by_name:
                 assert parts == asked.get(GPU_CORE)
+
+    def check_gangs(self, binds: list[Bind]) -> None:
+        """Members of a Strict gang whose pods all say the same go to the API server only when enough of them have a node."""
+        for bind in binds:
+            entry = self.cluster.find(bind.key)
+            notes = entry.seen.demands.gang if entry is not None else None
+            if notes is None or notes.mode is not Mode.STRICT or not notes.name.startswith("g-"):
+                continue
+            seated = sum(
+                self.api.pods[uid].demands.gang == notes for uid in self.cluster.seats() if uid in self.api.pods
+            )
+            if notes.name not in self.satisfied and all(uid in self.api.pods for uid in self.cluster.seats()):
+                assert seated >= (notes.min_available or 0), (notes, seated)
+            self.satisfied.add(notes.name)
 
     @invariant()
     def whole(self) -> None:
