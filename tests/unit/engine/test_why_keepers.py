@@ -123,7 +123,7 @@ def test_a_keepers_refusal_is_a_near_miss_and_may_be_supposed_away() -> None:
     before = dict(slots.needs), dict(slots.at)
     answer = c.why.pod("default/x", 1.0, Supposed.parse((f"{SIZE}=4",)))
     assert answer is not None
-    assert answer.headline == f"with {SIZE} 4 1 of 2 nodes would take it, b first"
+    assert answer.headline == f"with {SIZE} 4, 1 of 2 nodes would take it, b first"
     assert (slots.needs, slots.at) == before
 
 
