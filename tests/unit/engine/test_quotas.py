@@ -6,118 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.fakes.quota_world import World, bound, cpu, evicted, node, pod, quota, statuses, told
 
-from cotenant.engine.cluster import Cluster
-from cotenant.engine.instructions import Bind, Evict, Instruction, Unschedulable
+from cotenant.engine.instructions import Evict
 from cotenant.engine.quota_settings import QuotaSettings
-from cotenant.engine.quota_telling import QuotaStatus
-from cotenant.engine.quotas import Quotas
-from cotenant.engine.roster import Roster
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.labels import HOSTNAME, Labels, LabelSelector
 from cotenant.model.node import Node
-from cotenant.model.observed import DisruptionBudget, ObservedPod
-from cotenant.model.pod import Pod
-from cotenant.model.quota import DEFAULT_QUOTA, NAME, NO_LIMIT, PREEMPTIBLE, ROOT_QUOTA, Quota, QuotaObject
-from cotenant.model.resources import NOTHING, Amounts
-from cotenant.policy.placement.profiles import profile
-
-
-def cpu(cores: int) -> Amounts:
-    return Amounts.of({"cpu": cores * 1000})
-
-
-def node(name: str, cores: int, **more: object) -> Node:
-    room = Amounts.of({"cpu": cores * 1000, "memory": 1 << 40, "pods": 500, "nvidia.com/gpu": 8})
-    return Node(name, room, Labels.of({HOSTNAME: name}), **more)  # type: ignore[arg-type]
-
-
-def quota(name: str, least: int, most: int, parent: str = ROOT_QUOTA, **more: object) -> QuotaObject:
-    about = {key: more.pop(key) for key in ("total", "keeps_out", "wrong", "key") if key in more}
-    made = Quota(name, cpu(most), cpu(least) if least else NOTHING, parent, **more)  # type: ignore[arg-type]
-    return QuotaObject(**{"key": f"quotas/{name}", "uid": f"uid-{name}", "quota": made, **about})  # type: ignore[arg-type]
-
-
-def pod(name: str, cores: int, of: str = "", *, on: str = "", namespace: str = "work", **more: object) -> ObservedPod:
-    about = {key: more.pop(key) for key in ("ends_s", "preempts", "started_s", "created_s") if key in more}
-    labels = {**({NAME: of} if of else {}), **dict(more.pop("labels", {}))}  # type: ignore[call-overload]
-    requests = more.pop("requests", cpu(cores))
-    value = Pod(name, namespace, requests, labels=Labels.of(labels), **more)  # type: ignore[arg-type]
-    return ObservedPod(value, f"uid-{name}", "cotenant", **{"created_s": 0.0, "node": on, **about})  # type: ignore[arg-type]
-
-
-class World:
-    """A cluster whose API server does at once what it is told."""
-
-    def __init__(self, *nodes: Node, **settings: object) -> None:
-        self.quotas = Quotas(QuotaSettings(**settings))  # type: ignore[arg-type]
-        self.cluster = Cluster(profile("least-allocated"), np.random.default_rng(1), roster=Roster(quotas=self.quotas))
-        self.pods: dict[str, ObservedPod] = {}
-        self.now_s = 0.0
-        for each in nodes:
-            self.cluster.node_seen(each)
-
-    def write(self, *objects: QuotaObject) -> None:
-        for each in objects:
-            self.quotas.quota_seen(each, self.now_s)
-
-    def create(self, *pods: ObservedPod) -> None:
-        for each in pods:
-            self.pods[each.uid] = each
-            self.cluster.pod_seen(each, self.now_s)
-
-    def delete(self, *names: str) -> None:
-        for name in names:
-            del self.pods[f"uid-{name}"]
-            self.cluster.pod_gone(f"uid-{name}", self.now_s)
-
-    def go(self, seconds: float = 0.0) -> list[Instruction]:
-        """Judge until nothing is due, and validate."""
-        self.now_s += seconds
-        given: list[Instruction] = []
-        for _ in range(50):
-            told = self.cluster.decide(self.now_s)
-            given += told
-            for each in told:
-                if isinstance(each, Bind):
-                    assert self.cluster.sending(each.uid, self.now_s)
-                    self.cluster.bound(each.uid, self.now_s)
-                    self.pods[each.uid] = replace(self.pods[each.uid], node=each.node)
-                    self.cluster.pod_seen(self.pods[each.uid], self.now_s)
-            if self.cluster.next_s() > self.now_s:
-                break
-        else:
-            raise AssertionError("it never rests")
-        self.cluster.validate()
-        return given
-
-    def evict(self, given: list[Instruction]) -> None:
-        self.delete(*(each.victim.key.partition("/")[2] for each in given if isinstance(each, Evict)))
-
-    def seated(self, of: str) -> int:
-        return sum(1 for each in self.pods.values() if each.node and each.pod.labels.get(NAME) == of)
-
-    def runtime(self, name: str) -> int:
-        about = self.quotas.describe(name)
-        assert about is not None
-        return about.shares[0].terms.runtime // 1000
-
-
-def bound(given: list[Instruction]) -> list[str]:
-    return sorted(each.key.partition("/")[2] for each in given if isinstance(each, Bind))
-
-
-def told(given: list[Instruction]) -> dict[str, str]:
-    return {each.key.partition("/")[2]: each.message for each in given if isinstance(each, Unschedulable)}
-
-
-def evicted(given: list[Instruction]) -> list[str]:
-    return sorted(each.victim.key.partition("/")[2] for each in given if isinstance(each, Evict))
-
-
-def statuses(given: list[Instruction]) -> dict[str, QuotaStatus]:
-    return {each.key: each for each in given if isinstance(each, QuotaStatus)}
-
+from cotenant.model.observed import DisruptionBudget
+from cotenant.model.quota import DEFAULT_QUOTA, NAME, NO_LIMIT, PREEMPTIBLE, Quota, QuotaObject
+from cotenant.model.resources import Amounts
 
 # ---- the founding examples
 
