@@ -16,6 +16,7 @@ from functools import partial
 from math import isfinite
 from typing import TypeVar
 
+from cotenant.drivers.kube.attempting import Attempt
 from cotenant.drivers.kube.objects import GangAnnotations, PodAnnotations
 from cotenant.drivers.kube.reservation_notes import read_affinity
 from cotenant.model import gang
@@ -82,19 +83,13 @@ def duration_s(text: str, field: str) -> float:
 
 
 class _Attempt:
-    """Reads a text that may be absent; what is wrong with it becomes a sentence."""
+    """Reads texts that may be absent."""
 
     def __init__(self, wrong: list[str]) -> None:
-        self._wrong = wrong
+        self._attempt = Attempt(wrong)
 
     def __call__(self, read: Callable[[str], T], text: str | None) -> T | None:
-        if text is None:
-            return None
-        try:
-            return read(text)
-        except InvalidInput as error:
-            self._wrong.append(str(error))
-            return None
+        return None if text is None else self._attempt(None, lambda: read(text))
 
 
 def _gang(written: PodAnnotations) -> gang.GangNotes | None:

@@ -24,6 +24,7 @@ import msgspec
 
 from cotenant.drivers.kube import objects, terms
 from cotenant.drivers.kube.annotations import NO_HINTS, Hints, read_hints
+from cotenant.drivers.kube.attempting import Attempt
 from cotenant.drivers.kube.volumes import VolumeIndex
 from cotenant.model.affinity import NodeAffinity, PodTerm, SpreadConstraint
 from cotenant.model.annotations import ON_NODES
@@ -218,13 +219,7 @@ def read_namespace(obj: objects.Namespace) -> NamespaceFacts:
 def _read_template(spec: objects.PodSpec, status: objects.PodStatus, labels: Mapping[str, str]) -> _Template:
     wrong: list[str] = []
 
-    def attempt(default: T, read: Callable[[], T]) -> T:
-        """What is read, or a sentence about what is wrong."""
-        try:
-            return read()
-        except InvalidInput as error:
-            wrong.append(str(error))
-            return default
+    attempt = Attempt(wrong)
 
     affinity = spec.affinity or objects.Affinity()
     near, away = affinity.pod_affinity, affinity.pod_anti_affinity

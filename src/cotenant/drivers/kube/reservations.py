@@ -9,7 +9,6 @@ Source: Koordinator, apis/scheduling/v1alpha1/reservation_types.go.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from math import isfinite, nan
@@ -19,6 +18,7 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from cotenant.drivers.kube import objects, terms
+from cotenant.drivers.kube.attempting import Attempt
 from cotenant.drivers.kube.demands import duration_s
 from cotenant.drivers.kube.errors import UNREADABLE
 from cotenant.drivers.kube.objects import Kind, Quantities, Selector, Taint, Text
@@ -146,13 +146,7 @@ class ReservationReader:
             raise InvalidInput(KIND, meta.name or "", "an object with a name and a UID")
         wrong: list[str] = []
 
-        def attempt(default: T, read: Callable[[], T]) -> T:
-            """What is read, or a sentence about what is wrong."""
-            try:
-                return read()
-            except InvalidInput as error:
-                wrong.append(str(error))
-                return default
+        attempt = Attempt(wrong)
 
         spec = attempt(_Spec(), lambda: _decoded(obj.spec, _Spec, "spec"))
         status = attempt(_Status(), lambda: _decoded(obj.status, _Status, "status"))
