@@ -32,11 +32,12 @@ from cotenant.engine.node_view import NodeView, check_health
 from cotenant.engine.rates import Rates
 from cotenant.model.counters import LogicalCpu, NodeSample
 from cotenant.model.errors import Permanent
-from cotenant.model.knob import Knob, Lease, LeaseAnswer, LeaseState, Target
+from cotenant.model.knob import Knob, Lease, LeaseAnswer, LeaseState, SetKnob, Target
 from cotenant.model.node_decision import EvictPod, Reason
 from cotenant.model.node_pod import NodePod
 from cotenant.model.node_state import PPM, Alarm, Allocatable, NodeState, ServiceHealth
 from cotenant.model.report import NodeReport
+from cotenant.model.verdict import Verdict
 
 _LEAST_PART = 20  # of a period; a sample after less is not worth comparing
 _NO_PLAN = Plan({}, ())
@@ -64,6 +65,8 @@ class Agent:
         self._asked: tuple[Target, ...] = ()  # knobs to be read before the next sample
         self._state: NodeState | None = None
         self._plan = _NO_PLAN
+        self._wishes: list[tuple[str, tuple[SetKnob, ...]]] = []  # that the plan is of, and the knobs there were
+        self._wished_of: frozenset[Knob] = frozenset()
         self._settled = False  # nothing came since that the plan does not know of
         self._told: frozenset[tuple[str, Target, str]] = frozenset()  # rejections and conflicts that are on the log
         self._pressed_us: int | None = None
@@ -181,7 +184,7 @@ class Agent:
         for policy, failure in judged.failed:
             self._log.note(now_us, Happened.FAILED, policy, "", Reason("failed", failure))
         verdicts = self._judges.verdicts()
-        self._plan = settle(verdicts, self.settings.roots, self._supported)
+        self._settle(verdicts)
         self._tell_unfit(now_us)
         if self._stopping:
             return NOTHING
@@ -192,6 +195,13 @@ class Agent:
         for policy, wish in chosen:
             self._log.note(now_us, Happened.EVICTED, policy, "", wish.reason, pod=wish.key)
         return self._emit(changes, tuple(wish for _, wish in chosen), now_us)
+
+    def _settle(self, verdicts: Sequence[tuple[str, Verdict]]) -> None:
+        """A new plan, where the wishes are not those of the last one."""
+        wishes = [(policy, verdict.knobs) for policy, verdict in verdicts]
+        if wishes != self._wishes or self._supported != self._wished_of:
+            self._plan = settle(verdicts, self.settings.roots, self._supported)
+            self._wishes, self._wished_of = wishes, self._supported
 
     def _emit(self, changes: Changes, evict: tuple[EvictPod, ...], now_us: int) -> Instructions:
         if self.settings.mode is Mode.OBSERVE:
@@ -276,7 +286,7 @@ class Agent:
         """A clean stop: give back everything. After it, `sampled` emits nothing."""
         now = self._clock.at(at_us)
         self._stopping = True
-        self._plan = _NO_PLAN
+        self._plan, self._wishes = _NO_PLAN, []
         changes = self._holding.release_all(now)
         self._note(changes, now)
         return self._emit(changes, (), now)

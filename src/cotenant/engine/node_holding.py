@@ -101,6 +101,9 @@ class Changes:
     released: tuple[tuple[Entry, Reason], ...]
 
 
+_NOTHING = Changes((), (), (), ())
+
+
 class Holding:
     """All knobs that are held, asked for, given back or at rest."""
 
@@ -108,6 +111,8 @@ class Holding:
         self._settings = settings
         self._counts = counts
         self._entries: dict[Target, Entry] = {}
+        self._still: Mapping[Target, Wanted] | None = None  # wishes by which all is held and nothing is to be told ...
+        self._still_until_us = 0  # ... before then, unless something happens
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -122,6 +127,7 @@ class Holding:
 
     def found(self, leases: tuple[Lease, ...], now_us: int) -> None:
         """All that the keeper holds: what it holds from before this agent's start, wanted by nobody until a policy says so, and what it lost."""
+        self._still = None
         kept = {lease.target: lease for lease in leases if lease.state in (LeaseState.HELD, LeaseState.INTENDED)}
         for target, lease in kept.items():
             if target not in self._entries:
@@ -139,6 +145,8 @@ class Holding:
 
     def change(self, wanted: Mapping[Target, Wanted], fresh: frozenset[str], now_us: int) -> Changes:
         """What to tell the keeper. `fresh`: the policies that decided just now; only theirs are orders of things that cannot be undone."""
+        if wanted is self._still and now_us < self._still_until_us:
+            return _NOTHING
         holds: list[SetKnob] = []
         new: list[Entry] = []
         for target, winner in wanted.items():
@@ -164,7 +172,19 @@ class Holding:
                 gives.append(GiveBack(target, reason))
                 if was is not Standing.RETURNING:
                     released.append((entry, reason))
-        return Changes(tuple(holds), tuple(gives), tuple(new), tuple(released))
+        changes = Changes(tuple(holds), tuple(gives), tuple(new), tuple(released))
+        self._note_still(wanted, changes == _NOTHING)
+        return changes
+
+    def _note_still(self, wanted: Mapping[Target, Wanted], is_quiet: bool) -> None:
+        """As long as the same wishes stand, most ticks have nothing to tell: that is worth knowing without looking at each."""
+        entries = self._entries.values()
+        is_still = is_quiet and self._entries.keys() == wanted.keys()
+        if is_still and all(e.standing is Standing.HELD and not e.asks and e.target.knob.undoable for e in entries):
+            self._still = wanted
+            self._still_until_us = min((min(e.renew_us, e.expires_us) for e in entries), default=0)
+        else:
+            self._still = None
 
     def _want(self, target: Target, winner: Wanted, fresh: frozenset[str], now_us: int) -> tuple[bool, SetKnob | None]:
         """Whether the value is another than before, and the wish to tell; None where there is nothing to tell."""
@@ -239,11 +259,13 @@ class Holding:
 
     def goes_by_way(self, wish: SetKnob, now_us: int) -> None:
         """The hold that was just told is told in two steps; this is the first, and it will be answered too."""
+        self._still = None
         entry = self._entries[wish.target]
         entry.asks.insert(len(entry.asks) - 1, Ask(True, wish.value, wish.ttl_us, now_us))
 
     def answered(self, answer: LeaseAnswer, now_us: int) -> Entry | None:
         """Take one answer in; the entry that it concerns, where it rests from now on and that is news."""
+        self._still = None
         entry = self._entries.get(answer.target)
         if entry is None or not entry.asks:
             self._counts.stray_answers += 1
@@ -313,6 +335,7 @@ class Holding:
 
     def unreachable(self) -> None:
         """Nothing that was told and not answered counts as in flight any more; what may be held counts until it would be over."""
+        self._still = None
         for entry in self._entries.values():
             while entry.asks:
                 self._lose(entry)
@@ -321,6 +344,7 @@ class Holding:
 
     def forget_rest(self, groups: frozenset[str], now_us: int) -> None:
         """These groups came or went: what was refused of others of their name says nothing about them."""
+        self._still = None
         for target in [t for t, entry in self._entries.items() if entry.standing.rests and t.group in groups]:
             entry = self._entries[target]
             if now_us >= entry.kept_us:

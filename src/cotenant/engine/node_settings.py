@@ -58,7 +58,7 @@ class AgentSettings:
     watch_groups: tuple[str, ...] = ()  # read beside those of the pods
     period_us: int = SECOND_US  # how often a sample is meant to come
     lease_us: int = 30 * SECOND_US  # longest time to live of what is held
-    knob_age_us: int = 10 * SECOND_US  # a knob that was read longer ago is read again
+    knob_age_us: int = 20 * SECOND_US  # a knob that was read longer ago is read again
     answer_us: int = 5 * SECOND_US  # a keeper's answer that did not come by then is taken for lost
     refused_us: int = 5 * SECOND_US  # rest after a refused knob; doubles up to `refused_most_us`
     refused_most_us: int = 300 * SECOND_US

@@ -409,11 +409,11 @@ def test_watched_knobs_are_read_when_unknown_and_again_when_old() -> None:
     one.tick()
     assert agent.state().knobs == {W: "100"}  # type: ignore[union-attr]
     assert agent.watched() == ()
-    for _ in range(10):
+    for _ in range(20):
         one.tick()
     one.knobs[W] = "55"
     assert one.agent.state().knobs == {W: "100"}  # type: ignore[union-attr]
-    for _ in range(10):
+    for _ in range(20):
         one.tick()
     assert one.agent.state().knobs == {W: "55"}  # type: ignore[union-attr]
 

@@ -2,12 +2,14 @@
 
 Problem: a dozen small files a group, each an open, a read and a close: ten thousand system calls a second for a node that is only watched. Choice:
 descriptors stay open and are read again in place; those of groups that are not asked for any more are closed, and where there are more groups than
-descriptors, the rest are opened each time. Files that say what they said before are not read into numbers again, and limits, numbers of tasks and out-of-memory kills, by which nobody
-decides from one second to the next, are read every `SELDOM` readings. A descriptor of a removed group says ENODEV: then the files are opened anew, since the group may have come
-back under its name. Limits: what cannot be read is None with one `Gap` a file, never an error; a file that is missing is looked for again every
-`RETRY` readings; bytes that pass through device-mapper count once a layer, as kubelet counts them.
+descriptors, the rest are opened each time. What is not likely to have changed is read every `SELDOM` readings only: limits, numbers of tasks and
+out-of-memory kills, by which nobody decides from one second to the next; throttling, I/O and memory of a group that used no CPU since; memory's
+statistics where its sum stands still; pressure of which the whole machine had none. A descriptor of a removed group says ENODEV: then the files are
+opened anew, since the group may have come back under its name. Limits: what cannot be read is None with one `Gap` a file, never an error; a file that is
+missing is looked for again every `RETRY` readings; what the kernel writes back or takes from a group that sleeps, and pages that only grow old, are seen
+some readings late.
 
-Source of the working set: kubelet (usage less inactive file pages); of fields: see parsing.py.
+What the texts say: figures.py.
 """
 
 from __future__ import annotations
@@ -16,15 +18,14 @@ import errno
 import os
 import resource
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
-from cotenant.drivers.cgroup import parsing
+from cotenant.drivers.cgroup.figures import Figures
 from cotenant.drivers.cgroup.files import Tree, parts_of
 from cotenant.drivers.cgroup.layout import Layout
-from cotenant.drivers.psi.parsing import parse_pressure
-from cotenant.model.counters import Gap, GroupCounters, Pressure, Stall
+from cotenant.model.counters import Gap, GroupCounters
 from cotenant.model.errors import Unsupported
 
 RETRY = 30  # readings after which missing files are looked for again
@@ -33,6 +34,12 @@ IDLE = 16  # readings without being asked for, after which a group's descriptors
 _READ_BYTES = 16_384
 _MOST_GAPS = 64
 _SELDOM = frozenset({"quota", "period", "oom", "pids"})
+_FOLLOWS = {
+    "throttling": "usage",
+    "io": "usage",
+    "memory": "usage",
+    "memory.stat": "memory",
+}  # still while the other is
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +51,14 @@ class _File:
     field: str
     needs: str
     seldom: bool = False  # read every `SELDOM` readings only
+    stalls: str = ""  # the resource of a pressure file
+    follows: int = -1  # as `seldom` while the file at this slot says what it said
 
 
 class _Held:
     """The descriptors of one group, in the order of the reader's files; -1 where there is none."""
 
-    __slots__ = ("age", "counters", "fds", "missing", "phase", "texts", "used")
+    __slots__ = ("age", "counters", "fds", "is_recent", "missing", "phase", "texts", "used")
 
     def __init__(self, fds: list[int], phase: int) -> None:
         self.fds = fds
@@ -57,6 +66,7 @@ class _Held:
         self.age = 0
         self.phase = phase  # groups take turns with what is read seldom
         self.used = 0
+        self.is_recent = False  # the texts are of this reading or the last
         self.texts: list[bytes | None] = []  # as last read, and what they say
         self.counters: GroupCounters | None = None
 
@@ -77,6 +87,7 @@ class CgroupReader:
         self._trees: dict[str, Tree] = {}
         self._files: list[_File] = []
         self._slots: dict[str, int] = {}
+        self._rests: list[bool] = []  # which files need not be read this time, where they were lately
         self._plan(layout)
         try:
             for path in {file.path for file in self._files}:
@@ -105,9 +116,13 @@ class CgroupReader:
         """What could not be read so far, one a file's name."""
         return tuple(self._gaps.values())
 
-    def read(self, groups: Sequence[str]) -> tuple[GroupCounters, ...]:
-        """These groups now, in their order; those that do not exist are left out."""
+    def read(self, groups: Sequence[str], calm: Collection[str] = ()) -> tuple[GroupCounters, ...]:
+        """These groups now, in their order; those that do not exist are left out.
+
+        `calm`: of "cpu", "memory" and "io" those for which nobody on this machine waited since the last reading, so no group did.
+        """
         self._turn += 1
+        self._rests = [file.seldom or file.stalls in calm for file in self._files]
         found = []
         for group in groups:
             counters = self._read_group(group)
@@ -132,14 +147,17 @@ class CgroupReader:
             if name:
                 self._slots[slot] = len(self._files)
                 needs = f"the file {name} of the {controller} controller"
-                self._files.append(_File(hierarchy.path, name, field, needs, slot in _SELDOM))
+                follows = self._slots.get(_FOLLOWS.get(slot, ""), -1)
+                self._files.append(_File(hierarchy.path, name, field, needs, slot in _SELDOM, follows=follows))
 
         def want_unified(slot: str, name: str, field: str) -> None:
             if unified is None:
                 self._miss(field, "a cgroup v2 tree, which may be mounted beside v1")
                 return
             self._slots[slot] = len(self._files)
-            self._files.append(_File(unified.path, name, field, f"the file {name} of cgroup v2"))
+            resource, _, kind = slot.partition(".")
+            stalls = resource if kind == "pressure" else ""
+            self._files.append(_File(unified.path, name, field, f"the file {name} of cgroup v2", stalls=stalls))
 
         if layout.version("cpuacct") == 1:
             want("usage", "cpuacct", "cpuacct.usage", "", "CPU use")
@@ -157,9 +175,7 @@ class CgroupReader:
         want("pids", "pids", "pids.current", "pids.current", "tasks")
         for name in ("cpu", "memory", "io"):
             want_unified(f"{name}.pressure", f"{name}.pressure", f"{name} pressure")
-        self._nanoseconds = layout.version("cpuacct") == 1
-        self._v1_memory = layout.version("memory") == 1
-        self._v1_io = layout.version("io") == 1
+        self._figures = Figures(layout, self._slots, self._garbage)
 
     def _miss(self, what: str, needs: str) -> None:
         if len(self._gaps) < _MOST_GAPS:
@@ -226,6 +242,7 @@ class CgroupReader:
             self._held[group] = held
             self._open_count += count
         held.age += 1
+        held.is_recent = self._turn - held.used <= 1
         held.used = self._turn
         self._held.move_to_end(group)
         return held, False
@@ -252,19 +269,22 @@ class CgroupReader:
                 if passing:
                     _close_all(held)
             if held.counters is None or texts != held.texts:
-                held.texts, held.counters = texts, self._counters(group, texts)
+                held.counters = self._figures.read(group, texts, held.texts, held.counters)
+                held.texts = texts
             return held.counters
         return None
 
     def _texts(self, held: _Held) -> list[bytes | None]:
         """What the files say. Raises `_Removed` where the group has been removed since they were opened."""
         texts: list[bytes | None] = []
-        rests = bool(held.texts) and (held.age + held.phase) % SELDOM != 0
+        rests = bool(held.texts) and held.is_recent and (held.age + held.phase) % SELDOM != 0
         for slot, (fd, file) in enumerate(zip(held.fds, self._files)):
             if fd < 0:
                 texts.append(None)
                 continue
-            if rests and file.seldom:
+            if rests and (
+                self._rests[slot] or (file.follows >= 0 and texts[file.follows] == held.texts[file.follows] is not None)
+            ):
                 texts.append(held.texts[slot])
                 continue
             self.reads += 1
@@ -280,83 +300,8 @@ class CgroupReader:
             texts.append(text)
         return texts
 
-    def _counters(self, group: str, texts: list[bytes | None]) -> GroupCounters:
-        slots, files = self._slots, self._files
-
-        def text(slot: str) -> bytes | None:
-            return texts[slots[slot]] if slot in slots else None
-
-        def checked(slot: str, value: int | None) -> int | None:
-            """A text was there and did not say it: that is told, once."""
-            if value is None and text(slot) is not None:
-                self._garbage(files[slots[slot]])
-            return value
-
-        usage, throttling = text("usage"), text("throttling" if "throttling" in slots else "usage")
-        used = None
-        if usage is not None:
-            used = parsing.number(usage) if self._nanoseconds else parsing.field(usage, b"usage_usec ")
-        periods = None if throttling is None else parsing.field(throttling, b"nr_periods ")
-        throttled, throttled_us = None, None
-        if periods is not None and throttling is not None:
-            throttled = parsing.field(throttling, b"nr_throttled ")
-            throttled_us = parsing.field(throttling, b"throttled_usec ")
-            nanoseconds = parsing.field(throttling, b"throttled_time ") if throttled_us is None else None
-            if nanoseconds is not None:
-                throttled_us = nanoseconds // 1000
-        memory, stat = text("memory"), text("memory.stat")
-        charged = None if memory is None else checked("memory", parsing.number(memory))
-        inactive = refaults = None
-        if stat is not None:
-            before = b"total_" if self._v1_memory else b""
-            inactive = checked("memory.stat", parsing.field(stat, before + b"inactive_file "))
-            refaults = parsing.total(
-                stat,
-                before + b"workingset_refault_anon ",
-                before + b"workingset_refault_file ",
-                before + b"workingset_refault ",
-            )
-        moved = None
-        if (io := text("io")) is not None:
-            moved = parsing.throttle_bytes(io) if self._v1_io else parsing.io_stat(io)
-            checked("io", None if moved is None else 0)
-        pids, oom = text("pids"), text("oom")
-        checked("usage", used)
-        return GroupCounters(
-            group,
-            cpu_us=used // 1000 if used is not None and self._nanoseconds else used,
-            periods=periods,
-            throttled_periods=throttled,
-            throttled_us=throttled_us,
-            memory_bytes=charged,
-            working_set_bytes=None if charged is None or inactive is None else max(0, charged - inactive),
-            refaults=refaults,
-            oom_kills=None if oom is None else parsing.field(oom, b"oom_kill "),
-            io_read_bytes=None if moved is None else moved.read_bytes,
-            io_written_bytes=None if moved is None else moved.written_bytes,
-            tasks=None if pids is None else checked("pids", parsing.number(pids)),
-            pressure=self._pressure(text("cpu.pressure"), text("memory.pressure"), text("io.pressure")),
-            cpu_m_limit=self._limit(text("quota"), text("period")),
-        )
-
-    def _pressure(self, *texts: bytes | None) -> Pressure:
-        stalls: list[Stall | None] = []
-        for name, text in zip(("cpu.pressure", "memory.pressure", "io.pressure"), texts):
-            stall = None if text is None else parse_pressure(text)
-            if stall is None and text is not None:
-                self._garbage(self._files[self._slots[name]])
-            stalls.append(stall)
-        return Pressure(*stalls)
-
-    def _limit(self, quota: bytes | None, period: bytes | None) -> int | None:
-        if quota is None or ("period" in self._slots and period is None):
-            return None
-        readable, limit_m = parsing.cpu_max_m(quota) if period is None else parsing.cfs_m(quota, period)
-        if not readable:
-            self._garbage(self._files[self._slots["quota"]])
-        return limit_m
-
-    def _garbage(self, file: _File) -> None:
+    def _garbage(self, slot: int) -> None:
+        file = self._files[slot]
         self._miss(file.field, f"{file.name} in the kernel's own form")
 
 

@@ -9,6 +9,7 @@ and a quota shorten the wake-ups of services, weights do not. Limits: a cpuset o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from cotenant.model.cpulist import format_cpus, parse_cpus
@@ -36,6 +37,7 @@ from cotenant.policy.nodeqos.suppress import (
 )
 
 LEAST_QUOTA_US = 1000  # the kernel's
+_IDLE = Reason("idle-class", "best-effort work runs when no service wants the CPU")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +70,14 @@ def decide(
 ) -> tuple[Verdict, BestEffortCpuMemory]:
     """What should stand on best-effort groups now; alarms in the state cut at once."""
     held = holders(state)
-    idle = {wish.target.group for wish in memory.wanted if wish.target.knob is Knob.CPU_IDLE}
-    ceiling, guard = judge(state, config.guard, memory.guard, bool(held) and idle >= {each.group for each in held})
+    idle = {wish.target.group: wish for wish in memory.wanted if wish.target.knob is Knob.CPU_IDLE}
+    ceiling, guard = judge(state, config.guard, memory.guard, bool(held) and all(each.group in idle for each in held))
     reasons = [ceiling.reason]
     wanted: list[SetKnob] = []
     if not held:
         reasons.append(Reason("best-effort-cpu", "no best-effort work runs here"))
     else:
-        wanted += _idle(held, ceiling, state, config)
+        wanted += _idle(held, ceiling, state, config, idle)
         granted = allowance(state, config.suppress) if config.suppress.enabled else None
         if config.suppress.enabled and granted is None:
             reasons.append(Reason("best-effort-cpu", "the node's use is not known yet: what was set stays"))
@@ -189,11 +191,16 @@ def _limits(
     return wishes
 
 
-def _idle(held: tuple[Holder, ...], ceiling: Ceiling, state: NodeState, config: BestEffortCpuConfig) -> list[SetKnob]:
+def _idle(
+    held: tuple[Holder, ...],
+    ceiling: Ceiling,
+    state: NodeState,
+    config: BestEffortCpuConfig,
+    before: Mapping[str, SetKnob],
+) -> list[SetKnob]:
     if not (config.idle and ceiling.protects and Knob.CPU_IDLE in state.supported):
         return []
-    reason = Reason("idle-class", "best-effort work runs when no service wants the CPU")
-    return [SetKnob(Target(holder.group, Knob.CPU_IDLE), "1", reason) for holder in held]
+    return [before.get(holder.group) or SetKnob(Target(holder.group, Knob.CPU_IDLE), "1", _IDLE) for holder in held]
 
 
 def _quotas(

@@ -138,6 +138,10 @@ class Carrier:
         """What stands, canonical, of knobs that the rules allow; None where it could not be read."""
         return tuple(self._read(target) if self._rules.out_of_bounds(target) is None else None for target in targets)
 
+    def now_us(self) -> int:
+        """The clock of `tick`; from any thread."""
+        return self._clock.monotonic_us()
+
     def rest_s(self) -> float | None:
         """Seconds until `tick` has something to do; None while nothing is held or owed."""
         due_us = self._engine.due_at_us()

@@ -81,15 +81,27 @@ class KeptHere:
         while True:
             self._news.clear()
             try:
-                await self.tick()
-                rest_s = await self._round(self._carrier.rest_s)
+                rest_s = await self._round(self._turn)
             except Exception:  # the loop of a process: a defect must not end expiry
                 self.troubles += 1
                 _log.exception("a round of the keeper failed")
                 rest_s = LONGEST_REST_S
+            await self._rest(rest_s)
+
+    def _turn(self) -> float | None:
+        self._carrier.tick()
+        return self._carrier.rest_s()
+
+    async def _rest(self, rest_s: float | None) -> None:
+        """Until so much time has passed by the carrier's clock, which may jump, or there is news."""
+        until_us = None if rest_s is None else self._carrier.now_us() + round(rest_s * 1e6)
+        while not self._news.is_set():
+            left_s = None if until_us is None else (until_us - self._carrier.now_us()) / 1e6
+            if left_s is not None and left_s <= 0:
+                return
             # not wait_for: until Python 3.12 it loses a cancellation that comes together with the news
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(None if rest_s is None else min(rest_s, LONGEST_REST_S)):
+                async with asyncio.timeout(None if left_s is None else min(left_s, LONGEST_REST_S)):
                     await self._news.wait()
 
     async def stop(self) -> tuple[Lease, ...]:

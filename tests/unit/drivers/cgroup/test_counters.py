@@ -61,10 +61,76 @@ def test_a_limit_that_changes_is_told_after_some_readings_and_cpu_use_at_once(tm
         assert reader.reads - reads < reads // 2  # what changes seldom rests
         trees.say("pod", "cpu.max", "50000 100000\n")
         trees.say("pod", "memory.current", "9000000\n")
+        trees.say("pod", "cpu.stat", "usage_usec 7001\n")
         (second,) = reader.read(["pod"])
         assert second.memory_bytes == 9_000_000
         seen = [reader.read(["pod"])[0].cpu_m_limit for _ in range(SELDOM)]
         assert seen[-1] == 500
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_follows_another_figure_is_read_when_that_moves_or_some_readings_later(tmp_path: Path, kind: str) -> None:
+    trees = CgroupTrees(tmp_path, kind)
+    trees.add("pod")
+    usage, charged, inactive = (
+        ("cpu.stat", "memory.current", "inactive_file 2000\n")
+        if kind == "v2"
+        else ("cpuacct.usage", "memory.usage_in_bytes", "total_inactive_file 2000\n")
+    )
+    used = "usage_usec {}\n" if kind == "v2" else "{}000\n"
+    with CgroupReader(trees.layout) as reader:
+        reader.read(["pod"])
+        reader.read(["pod"])
+        trees.say("pod", "memory.stat", inactive)
+        trees.say("pod", charged, "102000\n")
+        trees.say("pod", usage, used.format(7001))
+        assert reader.read(["pod"])[0].working_set_bytes == 100_000
+        trees.say("pod", "memory.stat", inactive.replace("2000", "1000"))  # pages grew old, the sum stands
+        assert [reader.read(["pod"])[0].working_set_bytes for _ in range(SELDOM)][-1] == 101_000
+        if kind != "v2":
+            trees.say("pod", "cpu.stat", "nr_periods 20\nnr_throttled 9\nthrottled_time 7000000\n")
+            trees.say("pod", usage, used.format(7002))
+            assert reader.read(["pod"])[0].throttled_periods == 9
+
+
+def test_pressure_of_which_the_machine_had_none_is_not_read_again(tmp_path: Path) -> None:
+    trees = CgroupTrees(tmp_path, "v2")
+    trees.add("pod")
+    with CgroupReader(trees.layout) as reader:
+        reader.read(["pod"], ["memory"])  # never read before, so it is read
+        trees.say("pod", "memory.pressure", "some total=21\nfull total=11\n")
+        assert reader.read(["pod"], ["memory"])[0].pressure == PRESSURE
+        assert reader.read(["pod"], ["io"])[0].pressure.memory == Stall(21, 11)
+        trees.say("pod", "memory.pressure", "some total=22\nfull total=12\n")
+        reader.read([], [])
+        # it was left out once: what the machine had since then is not known
+        assert reader.read(["pod"], ["memory"])[0].pressure.memory == Stall(22, 12)
+
+
+def test_any_change_of_any_file_is_told_in_the_end(tmp_path: Path) -> None:
+    """What is taken from the last counters is what the texts would say."""
+    trees = CgroupTrees(tmp_path, "hybrid")
+    trees.add("pod")
+    changes = {
+        "cpuacct.usage": "9000000\n",
+        "cpu.stat": "nr_periods 11\nnr_throttled 5\nthrottled_time 6000000\n",
+        "cpu.cfs_quota_us": "50000\n",
+        "memory.usage_in_bytes": "9000000\n",
+        "memory.stat": "total_inactive_file 7\ntotal_workingset_refault_file 50\n",
+        "memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n",
+        "blkio.throttle.io_service_bytes_recursive": "254:0 Read 5\n254:0 Write 6\nTotal 11\n",
+        "pids.current": "4\n",
+        "cpu.pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=1600\n",
+        "memory.pressure": "some total=21\nfull total=11\n",
+        "io.pressure": "some total=41\nfull total=31\n",
+    }
+    with CgroupReader(trees.layout) as reader:
+        for file, text in changes.items():
+            trees.say("pod", file, text)
+            for _ in range(SELDOM):
+                (counters,) = reader.read(["pod"])
+            with CgroupReader(trees.layout) as fresh:
+                assert fresh.read(["pod"]) == (counters,), file
 
 
 def test_groups_that_are_not_there_are_left_out_and_named_ones_keep_their_order(tmp_path: Path) -> None:
@@ -147,6 +213,7 @@ def test_an_empty_io_file_is_a_group_that_moved_nothing(tmp_path: Path) -> None:
     with CgroupReader(trees.layout) as reader:
         assert reader.read(["pod"])[0].io_read_bytes == 0
         trees.say("pod", "io.stat", "8:0\n8:16 rbytes=7 wbytes=9\n")
+        trees.say("pod", "cpu.stat", "usage_usec 7001\n")
         assert reader.read(["pod"])[0].io_written_bytes == 9
         assert reader.gaps() == ()
 

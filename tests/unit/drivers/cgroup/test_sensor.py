@@ -7,7 +7,7 @@ from tests.fakes.cgroup_trees import CgroupTrees
 from cotenant.drivers.cgroup.counters import CgroupReader
 from cotenant.drivers.cgroup.sensor import NodeSensor
 from cotenant.drivers.proc.host import HostReader
-from cotenant.model.counters import Gap, GpuCounters
+from cotenant.model.counters import Gap, GpuCounters, Stall
 from cotenant.model.errors import Permanent, Transient
 from cotenant.model.run_queue import RunQueueReading
 
@@ -71,6 +71,22 @@ def test_who_ran_meanwhile_is_told_where_the_source_knows_it_now(trees: CgroupTr
     assert sensor(trees, tmp_path, run_delays=Source({})).sample(["a"]).run_queue is None
     assert sensor(trees, tmp_path, run_delays=Probe({})).sample(["a"]).run_queue == RunQueueReading(77)
     assert sensor(trees, tmp_path, run_delays=Probe({}, fails=True)).sample(["a"]).run_queue is None
+
+
+def test_groups_are_asked_for_pressure_when_the_machine_had_some_since(trees: CgroupTrees, tmp_path: Path) -> None:
+    machine = tmp_path / "proc/pressure/io"
+    machine.parent.mkdir()
+    machine.write_text("some total=50\nfull total=30\n")
+    node = sensor(trees, tmp_path)
+
+    def stall(total: int) -> Stall | None:
+        trees.say("a", "io.pressure", f"some total={total}\nfull total=0\n")
+        return node.sample(["a"]).groups[0].pressure.io
+
+    assert stall(1) == Stall(1, 0)
+    assert stall(2) == Stall(1, 0)  # cannot be: the machine waited for nothing
+    machine.write_text("some total=51\nfull total=30\n")
+    assert stall(3) == Stall(3, 0)
 
 
 def test_a_source_that_fails_is_a_gap_of_this_tick(trees: CgroupTrees, tmp_path: Path) -> None:

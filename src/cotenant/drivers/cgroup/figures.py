@@ -1,0 +1,163 @@
+"""The numbers that a group's files say.
+
+Problem: of a dozen texts a group, one or two say something new each second, and to read all of them into numbers again costs more than to read the
+files. Choice: what belongs together (CPU, memory, I/O, pressure, limit) is reckoned anew only where one of its texts changed, and else taken from
+the group's last counters. Limits: bytes that pass through device-mapper count once a layer, as kubelet counts them.
+
+Source of the working set: kubelet (usage less inactive file pages); of fields: see parsing.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import eq
+
+from cotenant.drivers.cgroup import parsing
+from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.psi.parsing import parse_pressure
+from cotenant.model.counters import GroupCounters, Pressure, Stall
+
+Texts = Sequence[bytes | None]  # in the order of the reader's files; None where there is none
+_NOTHING = GroupCounters("")
+
+
+class Figures:
+    """Reads the texts of one layout's groups. `slots`: where each file stands among them."""
+
+    def __init__(self, layout: Layout, slots: Mapping[str, int], garbage: Callable[[int], None]) -> None:
+        """`garbage(slot)`: a text was there and did not say its number."""
+        self._slots = slots
+        self._garbage = garbage
+        self._nanoseconds = layout.version("cpuacct") == 1
+        self._v1_memory = layout.version("memory") == 1
+        self._v1_io = layout.version("io") == 1
+        self._cpu = self._of("usage", "throttling")
+        self._memory = self._of("memory", "memory.stat")
+        self._stalls = self._of("cpu.pressure"), self._of("memory.pressure"), self._of("io.pressure")
+        self._quota = self._of("quota", "period")
+        self._rest = self._of("oom", "io", "pids")
+
+    def _of(self, *names: str) -> tuple[int, ...]:
+        return tuple(self._slots[name] for name in names if name in self._slots)
+
+    def read(self, group: str, texts: Texts, before: Texts, last: GroupCounters | None) -> GroupCounters:
+        """What these texts say. `last` is what `before` said; None where there is nothing before."""
+        known = last or _NOTHING
+        same = [False] * len(texts) if last is None else list(map(eq, texts, before))
+
+        def stand(slots: tuple[int, ...]) -> bool:
+            return all(map(same.__getitem__, slots))
+
+        cpu = (
+            (known.cpu_us, known.periods, known.throttled_periods, known.throttled_us)
+            if stand(self._cpu)
+            else self._read_cpu(texts)
+        )
+        memory = (
+            (known.memory_bytes, known.working_set_bytes, known.refaults)
+            if stand(self._memory)
+            else self._read_memory(texts)
+        )
+        rest = (
+            (known.oom_kills, known.io_read_bytes, known.io_written_bytes, known.tasks)
+            if stand(self._rest)
+            else self._read_rest(texts)
+        )
+        stalls = [
+            stall if stand(slots) else self._read_stall(texts, slots)
+            for slots, stall in zip(
+                self._stalls, (known.pressure.cpu, known.pressure.memory, known.pressure.io), strict=True
+            )
+        ]
+        return GroupCounters(
+            group,
+            cpu_us=cpu[0],
+            periods=cpu[1],
+            throttled_periods=cpu[2],
+            throttled_us=cpu[3],
+            memory_bytes=memory[0],
+            working_set_bytes=memory[1],
+            refaults=memory[2],
+            oom_kills=rest[0],
+            io_read_bytes=rest[1],
+            io_written_bytes=rest[2],
+            tasks=rest[3],
+            pressure=Pressure(*stalls),
+            cpu_m_limit=known.cpu_m_limit if stand(self._quota) else self._read_limit(texts),
+        )
+
+    def _text(self, texts: Texts, name: str) -> bytes | None:
+        slot = self._slots.get(name, -1)
+        return texts[slot] if slot >= 0 else None
+
+    def _checked(self, texts: Texts, name: str, value: int | None) -> int | None:
+        """A text was there and did not say it: that is told."""
+        if value is None and self._text(texts, name) is not None:
+            self._garbage(self._slots[name])
+        return value
+
+    def _read_cpu(self, texts: Texts) -> tuple[int | None, int | None, int | None, int | None]:
+        """Microseconds used; periods, those that were throttled, and for how long."""
+        usage = self._text(texts, "usage")
+        # on v2 usage and throttling stand in one file
+        throttling = self._text(texts, "throttling" if "throttling" in self._slots else "usage")
+        used = None
+        if usage is not None:
+            used = parsing.number(usage) if self._nanoseconds else parsing.field(usage, b"usage_usec ")
+        self._checked(texts, "usage", used)
+        if used is not None and self._nanoseconds:
+            used //= 1000
+        periods = None if throttling is None else parsing.field(throttling, b"nr_periods ")
+        if periods is None or throttling is None:
+            return used, periods, None, None
+        throttled_us = parsing.field(throttling, b"throttled_usec ")
+        if throttled_us is None:
+            nanoseconds = parsing.field(throttling, b"throttled_time ")
+            throttled_us = None if nanoseconds is None else nanoseconds // 1000
+        return used, periods, parsing.field(throttling, b"nr_throttled "), throttled_us
+
+    def _read_memory(self, texts: Texts) -> tuple[int | None, int | None, int | None]:
+        """Bytes charged, the working set, and how many pages came back."""
+        memory, stat = self._text(texts, "memory"), self._text(texts, "memory.stat")
+        charged = None if memory is None else self._checked(texts, "memory", parsing.number(memory))
+        if stat is None:
+            return charged, None, None
+        above = b"total_" if self._v1_memory else b""
+        inactive = self._checked(texts, "memory.stat", parsing.field(stat, above + b"inactive_file "))
+        refaults = parsing.total(
+            stat,
+            above + b"workingset_refault_anon ",
+            above + b"workingset_refault_file ",
+            above + b"workingset_refault ",
+        )
+        return charged, None if charged is None or inactive is None else max(0, charged - inactive), refaults
+
+    def _read_rest(self, texts: Texts) -> tuple[int | None, int | None, int | None, int | None]:
+        """Out-of-memory kills, bytes read and written, tasks."""
+        oom, io, pids = self._text(texts, "oom"), self._text(texts, "io"), self._text(texts, "pids")
+        moved = None
+        if io is not None:
+            moved = parsing.throttle_bytes(io) if self._v1_io else parsing.io_stat(io)
+            self._checked(texts, "io", None if moved is None else 0)
+        return (
+            None if oom is None else parsing.field(oom, b"oom_kill "),
+            None if moved is None else moved.read_bytes,
+            None if moved is None else moved.written_bytes,
+            None if pids is None else self._checked(texts, "pids", parsing.number(pids)),
+        )
+
+    def _read_stall(self, texts: Texts, slots: tuple[int, ...]) -> Stall | None:
+        text = texts[slots[0]] if slots else None
+        stall = None if text is None else parse_pressure(text)
+        if stall is None and text is not None:
+            self._garbage(slots[0])
+        return stall
+
+    def _read_limit(self, texts: Texts) -> int | None:
+        quota, period = self._text(texts, "quota"), self._text(texts, "period")
+        if quota is None or ("period" in self._slots and period is None):
+            return None
+        readable, limit_m = parsing.cpu_max_m(quota) if period is None else parsing.cfs_m(quota, period)
+        if not readable:
+            self._garbage(self._slots["quota"])
+        return limit_m
