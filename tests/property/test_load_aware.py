@@ -14,6 +14,7 @@ from cotenant.engine.encoding import Encoder
 from cotenant.engine.instructions import Bind
 from cotenant.engine.load_aware import LoadAware
 from cotenant.engine.narrowing import Narrowing
+from cotenant.engine.queue_runs import place_in_runs
 from cotenant.engine.roster import Roster
 from cotenant.model.annotations import USAGE_THRESHOLDS
 from cotenant.model.arrays import Int, Mask
@@ -206,8 +207,8 @@ class Filled:
 @settings(deadline=None, max_examples=150)
 def test_a_run_of_equal_pods_is_placed_as_one_by_one(seed: int) -> None:
     singly, together = Filled(seed), Filled(seed)
-    expected = singly.narrowing.place(singly.numbers, singly.compiled)
-    found = together.narrowing.place(together.numbers, together.compiled, None, together.repeating)
+    expected = place_in_runs(singly.narrowing, singly.numbers, singly.compiled)
+    found = place_in_runs(together.narrowing, together.numbers, together.compiled, None, together.repeating)
     assert found.tolist() == expected.tolist()
     assert together.load._rows.room.tolist() == singly.load._rows.room.tolist()
     together.load.validate()
@@ -218,7 +219,7 @@ def test_runs_are_found() -> None:
     lengths = []
     for seed in range(20):
         filled = Filled(seed)
-        filled.narrowing.place(filled.numbers, filled.compiled, None, filled.repeating)
+        place_in_runs(filled.narrowing, filled.numbers, filled.compiled, None, filled.repeating)
         lengths += filled.runs
     assert max(lengths) > 5
 

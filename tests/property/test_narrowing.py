@@ -13,6 +13,7 @@ from tests.fakes.plain_rules import Cluster, Resident
 
 from cotenant.engine.encoding import Encoder
 from cotenant.engine.narrowing import Narrowing
+from cotenant.engine.queue_runs import place_in_runs
 from cotenant.model.affinity import (
     PodTerm,
     SpreadConstraint,
@@ -171,8 +172,34 @@ def test_a_queue_is_placed_one_by_one_where_rules_ask_for_it(seed: int) -> None:
                 world.seats[number], world.promises[number] = may_go[0], {}
         return np.full(len(positions), rows[0] if len(rows) else -1, dtype=np.int64)
 
-    placed = world.narrowing.place(numbers, lowest_row)
+    placed = place_in_runs(world.narrowing, numbers, lowest_row)
     assert {int(n): int(r) for n, r in zip(numbers, placed) if r >= 0} == world.seats
+
+
+@pytest.mark.slow
+@given(st.integers(0, 2**32 - 1))
+@settings(deadline=None, max_examples=100)
+def test_seating_many_and_taking_them_back_is_what_one_by_one_would_be(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    world = play(rng, 15, check=False)
+    free = [number for number in world.pods if number not in world.seats]
+    before = {number: world.check(number).tolist() for number in free}
+    some = free[: int(rng.integers(0, len(free) + 1))]
+    rows = [int(row) for row in rng.integers(0, len(world.nodes), len(some))]
+    promises = [dict(world.narrowing.choices(number, row)) for number, row in zip(some, rows, strict=True)]
+    if any(world.needs[number] for number in some):
+        return  # two that want one volume cannot both be asked beforehand what they would choose
+    world.narrowing.choose_all(some, rows)
+    world.seats |= dict(zip(some, rows, strict=True))
+    world.promises |= dict(zip(some, promises, strict=True))
+    for number in free:
+        if number not in world.seats:
+            world.check(number)
+            world.check_wishes(number, np.flatnonzero(world.check(number)))
+    world.narrowing.leave_all(some)
+    for number in some:
+        del world.seats[number]
+    assert {number: world.check(number).tolist() for number in free} == before
 
 
 def test_a_new_node_opens_a_domain_and_a_lost_one_closes_it() -> None:

@@ -14,6 +14,7 @@ from tests.fakes.plain_rules import Cluster, Resident
 from cotenant.engine.encoding import Encoder
 from cotenant.engine.ledger import Ledger
 from cotenant.engine.narrowing import Narrowing
+from cotenant.engine.queue_runs import place_in_runs
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.pod import Pod
 from cotenant.model.resources import Amounts
@@ -89,7 +90,7 @@ class World:
                 self.sit(int(pods[position]), row)
             return row
 
-        rows = self.narrowing.place(pods, compiled, preferring)
+        rows = place_in_runs(self.narrowing, pods, compiled, preferring)
         placed = rows >= 0
         self.ledger.note_placed(pods[placed], rows[placed], shapes[placed])
         return rows

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotenant.engine.encoding import Encoder
-from cotenant.engine.told import Memory, helped, place_told
+from cotenant.engine.told import AS_OFTEN_AS_FITS, Memory, helped, place_told
 from cotenant.model.arrays import Mask, NodeArrays, Param
 from cotenant.model.labels import Labels
 from cotenant.model.node import Node
@@ -93,6 +93,46 @@ def test_remembering_changes_no_choice(seed: int, score: Score, sample: int, ran
             each.requested[row] = 0
             each.report[row] = 0.5
         memory.changed(row)
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(list(Score)), st.booleans(), st.booleans())
+def test_pods_of_a_run_are_accounted_for_like_pods_judged_alone(
+    seed: int, score: Score, is_narrowed: bool, random_ties: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    encoder = world(rng, 300, 3)  # three blocks of rows
+    nodes, shapes = encoder.nodes(), encoder.shapes()
+    plain = copied(nodes)
+    memory = Memory(score, 2)
+    queue = np.repeat(rng.integers(0, 3, 4), rng.integers(1, 60, 4))
+    allowed = rng.random(300) < 0.3 if is_narrowed else NOBODY
+    times = np.where(allowed, rng.integers(1, 4, 300), 0) if is_narrowed else AS_OFTEN_AS_FITS
+    left = times.copy()
+    chances = np.random.default_rng(seed), np.random.default_rng(seed)
+    cursor = np.zeros(1, dtype=np.int64)
+    run = place_told(
+        queue, nodes, shapes, allowed.copy(), Fit.REQUESTS, score, random_ties, 0, cursor, 5.0, KNOBS, chances[0], memory, times
+    )  # fmt: skip
+    lost: set[int] = set()
+    for at, k in enumerate(queue.tolist()):
+        if k in lost:
+            assert run.counts[at, 0] == -1
+            continue
+        alone = place_told(
+            queue[at : at + 1], plain, shapes, left > 0 if is_narrowed else NOBODY, Fit.REQUESTS, score, random_ties, 0, cursor, 5.0, KNOBS,
+            chances[1], Memory(score, 2),
+        )  # fmt: skip
+        row = int(alone.rows[0])
+        for part, expected in zip(run, alone, strict=True):
+            np.testing.assert_array_equal(part[at], expected[0])
+        if row < 0:
+            lost.add(k)
+        elif is_narrowed:
+            left[row] -= 1
+    for column, expected in zip(nodes, plain, strict=True):
+        np.testing.assert_array_equal(column, expected)
 
 
 @given(st.integers(0, 2**32 - 1))

@@ -12,7 +12,7 @@ Terminating pods count for affinity and ports, but not for spread, as in kube-sc
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -191,6 +191,21 @@ class Census:
             _step(kind.stopping, row, change)
         for count, times in kind.counted.items():
             if not (stopping and _living(count.question)):
+                count.add(row, change * times)
+
+    def seat_all(self, kind: Kind, rows: Sequence[int], change: int) -> None:
+        """As `seat`, for several of the kind, none of which terminates."""
+        if len(rows) == 0:
+            return
+        self.seat(kind, rows[0], change)  # its terms are known from here on
+        rest = rows[1:]
+        if change > 0:
+            kind.seats.update(rest)
+        else:
+            for row in rest:
+                _step(kind.seats, row, change)
+        for count, times in kind.counted.items():
+            for row in rest:
                 count.add(row, change * times)
 
     def stop(self, kind: Kind, row: int) -> None:

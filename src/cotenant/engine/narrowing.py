@@ -5,15 +5,13 @@ counted per node for every rule that asks (engine/census.py); a pod's rows are n
 filters and scores look at what remains, and soft terms are added to the profile's score over the rows that pass. Pods without such rules, and
 that no resident's rule is about, are placed in one compiled run as before. Residents that somebody else placed are told of in the
 same way: `watch`, then `seat`. Limits: a pod with rules costs a few NumPy passes over all nodes. The rules themselves:
-policy/placement/{spread,affinity_pods,antiaffinity_pods,preference}.py; volumes: engine/volumes.py.
+policy/placement/{spread,affinity_pods,antiaffinity_pods,preference}.py; volumes: engine/volumes.py; queues: engine/queue_runs.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -33,16 +31,7 @@ from cotenant.model.resources import Amounts
 from cotenant.policy.placement import affinity_pods, antiaffinity_pods, node_affinity, preference, spread, taints
 
 EVERYWHERE: Mask = np.empty(0, dtype=np.bool_)  # what the compiled placement takes for "no narrowing"
-_Left = TypeVar("_Left", Mask, Int)
 REASON_PORTS = "node(s) didn't have free ports for the requested pod ports"
-
-
-class Preferring(Protocol):
-    """Places one pod with wishes: the best of the allowed rows by the profile's score plus `wishes(rows)`."""
-
-    def __call__(self, position: int, allowed: Mask, wishes: Callable[[Int], Float], /) -> int:
-        """The row, -1 = waits; the ledger's arrays have the pod."""
-        ...
 
 
 class Narrowing:
@@ -134,6 +123,33 @@ class Narrowing:
         for each in self._needing.get(number, ()):
             each.choose(number, row)
 
+    def choose_all(self, numbers: list[int], rows: list[int]) -> None:
+        """As `choose`, one after the other."""
+        for kind, those in self._plain(numbers, rows, self.choose).items():
+            self.census.seat_all(kind, [row for _, row in those], 1)
+            for number, row in those:
+                if number in self._seats:
+                    raise Permanent(f"pod {number} already sits on node {self._seats[number]}")
+                self._seats[number] = row
+
+    def leave_all(self, numbers: list[int]) -> None:
+        """As `leave`, one after the other."""
+        rows = [self._seats[number] for number in numbers]
+        for kind, those in self._plain(numbers, rows, lambda number, row: self.leave(number)).items():
+            self.census.seat_all(kind, [self._seats.pop(number) for number, _ in those], -1)
+
+    def _plain(
+        self, numbers: list[int], rows: list[int], singly: Callable[[int, int], None]
+    ) -> dict[Kind, list[tuple[int, int]]]:
+        """Those of which only their kind's census needs to know, by kind; `singly` is called for the others."""
+        found: dict[Kind, list[tuple[int, int]]] = {}
+        for number, row in zip(numbers, rows, strict=True):
+            if number in self._needing or number in self._stopping or number in self.volumes:
+                singly(number, row)
+            else:
+                found.setdefault(self._pods[number][0], []).append((number, row))
+        return found
+
     def holdings(self, number: int) -> Holdings:
         """What a seated pod was given of its node."""
         holds = NO_HOLDINGS
@@ -178,8 +194,17 @@ class Narrowing:
         return answer
 
     def expect(self, nominated: tuple[tuple[int, int], ...]) -> None:
-        """From now on `place` keeps to what these pods (number, row), which hold a nomination, would leave if they were there already."""
+        """From now on pods are placed (engine/queue_runs.py) as if these (number, row), which hold a nomination, were there already."""
         self._expected = nominated
+
+    @property
+    def is_expecting(self) -> bool:
+        """Whether anybody holds a nomination."""
+        return bool(self._expected)
+
+    def allowed_now(self, number: int) -> Mask:
+        """As `allowed_beside`, of those that are expected."""
+        return self.allowed_beside(number, self._expected)
 
     @contextmanager
     def beside(self, nominated: tuple[tuple[int, int], ...], number: int = -1) -> Iterator[None]:
@@ -244,105 +269,43 @@ class Narrowing:
         """Which volume each claim that is not bound yet takes on a row; what must be bound before the pod is."""
         return self.volumes.choices(number, row)
 
-    def place(
-        self,
-        numbers: Int,
-        compiled: Callable[[Int, Mask], Int],
-        preferring: Preferring | None = None,
-        repeating: Callable[[Int, Int], Int] | None = None,
-    ) -> Int:
-        """Place pods in this order; `int64` rows, -1 = waits. Those placed are seated.
-
-        `compiled(positions, allowed)` places the pods at these positions of `numbers` on the allowed rows and returns their rows;
-        `preferring` places one that has wishes. Without it, wishes are not heard. `repeating(positions, times)` places a run of pods of
-        which each row takes so many; without it they are placed one by one, on the same rows.
-        """
-        rows = np.full(len(numbers), -1, dtype=np.int64)
-        start = 0
-        for position, number in enumerate(numbers.tolist()):
-            if position < start:
-                continue  # placed in a run
-            run = self._run_length(numbers, position) if repeating is not None else 0
-            if repeating is not None and run:
-                self._run(numbers, rows, np.arange(start, position), EVERYWHERE, compiled)
-                start = position + run
-                times = self._times(number)
-                if times.any():
-                    self._run(numbers, rows, np.arange(position, start), times, repeating)
-                continue
-            wishes = preferring is not None and self.prefers(number)
-            if not (wishes or self._expected or self.is_narrowed(number)):
-                continue
-            self._run(numbers, rows, np.arange(start, position), EVERYWHERE, compiled)
-            start = position + 1
-            allowed = self.allowed_beside(number, self._expected)
-            if len(allowed) and not allowed.any():
-                continue
-            if preferring is not None and wishes:
-                rows[position] = preferring(position, allowed, partial(self.liking, number))
-                if rows[position] >= 0:
-                    self.choose(number, int(rows[position]))
-            else:
-                self._run(numbers, rows, np.array([position]), allowed, compiled)
-        self._run(numbers, rows, np.arange(start, len(numbers)), EVERYWHERE, compiled)
-        return rows
-
-    def _run_length(self, numbers: Int, position: int) -> int:
-        """How many pods from here on only ask how many of them a row takes, and are alike in that; 0 if this one is not such a pod."""
-        first = self._alike(int(numbers[position]))
-        if first is None:
-            return 0
-        end = position + 1
-        while end < len(numbers) and self._alike(int(numbers[end])) == first:
-            end += 1
-        return end - position
-
-    def _alike(self, number: int) -> Hashable:
-        needing = self._needing.get(number)
-        if not needing or self._expected or self._has_rules(number) or self._has_wishes(number):
-            return None
-        answers = []
-        for each in needing:
-            speaker = self._repeating.get(each.name)
-            answer = speaker.alike(number) if speaker is not None else None
-            if answer is None:
-                return None
-            answers.append(answer)
-        return tuple(answers)
-
-    def _times(self, number: int) -> Int:
-        return np.minimum.reduce([self._repeating[each.name].times(number) for each in self._needing[number]])
-
-    def _run(
-        self, numbers: Int, rows: Int, positions: Int, allowed: _Left, compiled: Callable[[Int, _Left], Int]
-    ) -> None:
-        if len(positions) == 0:
-            return
-        found = compiled(positions, allowed)
-        rows[positions] = found
-        for position, row in zip(positions.tolist(), found.tolist(), strict=True):
-            if row >= 0:
-                self.choose(int(numbers[position]), row)
+    def is_free(self, numbers: list[int]) -> bool:
+        """Whether nothing here narrows or prefers anything for any of these pods, as for most pods."""
+        if self._expected or not self._needing.keys().isdisjoint(numbers) or self.volumes.knows_any(numbers):
+            return False
+        kinds = {self._pods[number] for number in numbers}
+        return not any(self._kind_has_rules(kind) or self._kind_has_wishes(kind, k) for kind, k in kinds)
 
     def is_narrowed(self, number: int) -> bool:
         """Whether some rule may forbid the pod a node."""
-        return number in self._needing or self._has_rules(number)
+        return number in self._needing or self.has_rules(number)
 
-    def _has_rules(self, number: int) -> bool:
-        kind, _ = self._pods[number]
-        if self.rules_of(kind).narrows or number in self.volumes:
+    def has_rules(self, number: int) -> bool:
+        """Whether a rule on other pods, its ports or its claims may forbid the pod a node."""
+        return number in self.volumes or self._kind_has_rules(self._pods[number][0])
+
+    def _kind_has_rules(self, kind: Kind) -> bool:
+        if self.rules_of(kind).narrows:
             return True
         return any(count.total and _role(count) is Role.FORBIDS for count in self.census.owners_about(kind))
 
     def prefers(self, number: int) -> bool:
         """Whether the pod, or a resident's wish about it, makes one node better than another beside the profile's score."""
-        return number in self._needing or self._has_wishes(number)
+        return number in self._needing or self.has_wishes(number)
 
-    def _has_wishes(self, number: int) -> bool:
-        kind, k = self._pods[number]
+    def has_wishes(self, number: int) -> bool:
+        """Whether a soft term of its own or of a resident does."""
+        return self._kind_has_wishes(*self._pods[number])
+
+    def _kind_has_wishes(self, kind: Kind, k: int) -> bool:
         if self.rules_of(kind).prefers or self.encoder.likes(k):
             return True
         return any(count.total and _role(count) is not Role.FORBIDS for count in self.census.owners_about(kind))
+
+    def repeating(self, number: int) -> tuple[Repeating, ...] | None:
+        """The keepers that have something for the pod, if all of them can speak for runs of pods; None otherwise."""
+        keepers = [self._repeating.get(each.name) for each in self._needing.get(number, ())]
+        return None if None in keepers else tuple(each for each in keepers if each is not None)
 
     def rules_of(self, kind: Kind) -> PodRules:
         """The kind's own rules with their counts."""

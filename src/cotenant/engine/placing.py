@@ -17,6 +17,7 @@ import numpy as np
 from cotenant.engine.cluster_queue import Verdict
 from cotenant.engine.narrowing import EVERYWHERE
 from cotenant.engine.podstate import Entry
+from cotenant.engine.queue_runs import place_in_runs
 from cotenant.engine.rejections import Rejector
 from cotenant.engine.seating import Seating
 from cotenant.engine.told import AS_OFTEN_AS_FITS, Account, blank, helped, judged, place_told
@@ -114,7 +115,7 @@ class Placing:
                 found[position] = Judgement(row, account, at, count)
             return account.rows
 
-        rows = seating.narrowing.place(numbers, run, preferring, repeating if self.witness is None else None)
+        rows = place_in_runs(seating.narrowing, numbers, run, preferring, repeating if self.witness is None else None)
         if self.witness is not None:
             nowhere = np.zeros(len(seating.names), dtype=np.bool_)
             for entry, judgement in zip(pods, found, strict=True):
@@ -154,8 +155,7 @@ class Placing:
         numbers = np.fromiter((entry.number for entry in pods), dtype=np.int64, count=len(pods))
         seating.memory.changed(seating.ledger.row[numbers])
         seating.ledger.remove(numbers)
-        for number in numbers.tolist():
-            seating.narrowing.leave(number)
+        seating.narrowing.leave_all(numbers.tolist())
         self._cursor[0] = mark.cursor
         if mark.dice is not None:
             self._rng.bit_generator.state = mark.dice

@@ -19,6 +19,7 @@ from cotenant.engine.ledger import Ledger
 from cotenant.engine.lifecycle import Lifecycle, State
 from cotenant.engine.narrowing import EVERYWHERE, Narrowing
 from cotenant.engine.queue import Queue
+from cotenant.engine.queue_runs import place_in_runs
 from cotenant.engine.rebalancer import Rebalancer
 from cotenant.engine.records import passing_rows, record
 from cotenant.engine.rejections import Explanation, Rejector
@@ -265,7 +266,7 @@ class Scheduler:
 
         if self._narrowing is None:
             return compiled(np.arange(len(pods)), EVERYWHERE)
-        return self._narrowing.place(pods, compiled, preferring)
+        return place_in_runs(self._narrowing, pods, compiled, preferring)
 
     def _snapshot(self, pending: PendingArrays) -> Snapshot:
         ledger = self.ledger
@@ -283,8 +284,7 @@ class Scheduler:
     def _remove(self, pods: Int) -> None:
         self.ledger.remove(pods)
         if self._narrowing is not None:
-            for pod in pods.tolist():
-                self._narrowing.leave(pod)
+            self._narrowing.leave_all(pods.tolist())
 
     # ---- self-examination
 

@@ -3,8 +3,9 @@
 Problem: every bind carries its decision record, and to judge again in NumPy what was just judged costs more than the judgement; and the pods of
 one template ask the same question of thousands of nodes of which one has changed. Choice: verdicts and scores of the shapes judged last are
 remembered with the version of each row, so only changed rows are judged anew; while they are at hand the verdicts are counted and the
-best few scores kept. Limits: whoever changes the ledger must tell `Memory`; names of resources and taints are not known here
-(engine/rejections.py names them for pods that wait); scores that depend on the time are judged in full.
+best few scores of each block of rows kept, so that the next pod of the shape costs one block. Limits: whoever changes the ledger must
+tell `Memory`; names of resources and taints are not known here (engine/rejections.py names them for pods that wait); scores that depend on
+the time are judged in full once a call.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from cotenant.policy.placement.scores.packing import (
 )
 
 BEST = 3
+_BLOCK = 128  # rows of which the best are kept together: some hundred blocks of some hundred rows in a large cluster
 AS_OFTEN_AS_FITS: Int = np.empty(0, dtype=np.int64)  # of `place_told`: a row takes as many as fit
 _VERDICTS = len(Reject) + 1
 _NOT_READY = int(Reject.NOT_READY)
@@ -118,38 +120,53 @@ def _refresh(
 
 
 @njit
-def _pick(
-    verdicts: Int,
-    scores: Float,
-    allowed: Mask,
-    random_ties: bool,
-    sample: int,
-    cursor: Int,
-    rng: np.random.Generator,
-    counts: Int,
-    best: Int,
-    best_scores: Float,
-) -> int:
-    """What `choose` would choose, and the account."""
-    size = verdicts.shape[0]
+def _survey_block(verdicts: Int, scores: Float, allowed: Mask, block: int, tops: Int, top_scores: Float) -> None:
+    """The best rows of one block, the best first, of equal ones the first."""
     narrowed = allowed.shape[0] > 0
+    best, best_scores = tops[block], top_scores[block]
+    best[:] = -1
+    for n in range(block * _BLOCK, min(verdicts.shape[0], (block + 1) * _BLOCK)):
+        if verdicts[n] == 0 and (not narrowed or allowed[n]):
+            _insert(n, scores[n], best, best_scores)
+
+
+@njit
+def _insert(n: int, score: float, best: Int, best_scores: Float) -> None:
+    """Take a row up among the best, behind those that are as good."""
+    at = best.shape[0] - 1
+    if best[at] >= 0 and score <= best_scores[at]:
+        return
+    while at > 0 and (best[at - 1] < 0 or score > best_scores[at - 1]):
+        best[at] = best[at - 1]
+        best_scores[at] = best_scores[at - 1]
+        at -= 1
+    best[at] = n
+    best_scores[at] = score
+
+
+@njit
+def _survey(verdicts: Int, scores: Float, allowed: Mask, counts: Int, tops: Int, top_scores: Float) -> None:
+    """Count the verdicts, and find the best rows of every block."""
     counts[:] = 0
+    if allowed.shape[0] > 0:
+        for n in range(verdicts.shape[0]):
+            counts[verdicts[n] if allowed[n] else _NOT_READY] += 1
+    else:
+        for n in range(verdicts.shape[0]):
+            counts[verdicts[n]] += 1
+    for block in range(tops.shape[0]):
+        _survey_block(verdicts, scores, allowed, block, tops, top_scores)
+
+
+@njit
+def _merge(tops: Int, top_scores: Float, best: Int, best_scores: Float) -> None:
+    """The best rows of all blocks."""
     width = best.shape[0]
-    for n in range(size):
-        verdict = verdicts[n]
-        if narrowed and not allowed[n]:
-            verdict = _NOT_READY
-        counts[verdict] += 1
-        if verdict != 0 or (best[width - 1] >= 0 and scores[n] <= best_scores[width - 1]):
-            continue
-        at = width - 1
-        while at > 0 and (best[at - 1] < 0 or scores[n] > best_scores[at - 1]):
-            best[at] = best[at - 1]
-            best_scores[at] = best_scores[at - 1]
-            at -= 1
-        best[at] = n
-        best_scores[at] = scores[n]
-    return winner(verdicts, scores, allowed, random_ties, sample, cursor, rng)
+    for block in range(tops.shape[0]):
+        for i in range(width):
+            if tops[block, i] < 0 or (best[width - 1] >= 0 and top_scores[block, i] <= best_scores[width - 1]):
+                break
+            _insert(tops[block, i], top_scores[block, i], best, best_scores)
 
 
 @njit
@@ -180,21 +197,41 @@ def _place(
 ) -> None:
     failed = np.zeros(shapes.request.shape[0], np.bool_)
     scratch = np.empty(version.shape[0], np.int64)
+    blocks = (version.shape[0] + _BLOCK - 1) // _BLOCK
+    tops, top_scores = np.empty((blocks, best.shape[1]), np.int64), np.empty((blocks, best.shape[1]))
+    tally = np.empty(counts.shape[1], np.int64)
     last = stamps.shape[0] - 1
+    surveyed, n = -1, -1  # the shape that `tally` and `tops` are of, but for row n, which was taken since
     for i in range(queue.shape[0]):
         k, slot = queue[i], slots[i]
         if failed[k]:
             continue
-        if slot == last:  # shared by shapes that have no slot of their own
-            stamps[slot] = -1
-        _refresh(
-            nodes, shapes, k, fit, score, now_s, knobs, version, stamps[slot], verdicts[slot], scores[slot], scratch
-        )
-        n = _pick(
-            verdicts[slot], scores[slot], allowed, random_ties, sample, cursor, rng, counts[i], best[i], best_scores[i]
-        )
+        if k == surveyed:
+            scratch[0] = n
+            scratch[0] = n
+            tally[verdicts[slot, n]] -= 1  # it passed, since it was taken
+            verdicts[slot, n] = rejection(nodes, n, shapes, k, fit, knobs)
+            stamps[slot, n] = version[n]
+            _rescore(score, nodes, shapes, k, scratch[:1], now_s, knobs, scores[slot])
+            tally[verdicts[slot, n] if allowed.shape[0] == 0 or allowed[n] else _NOT_READY] += 1
+            _survey_block(verdicts[slot], scores[slot], allowed, n // _BLOCK, tops, top_scores)
+        else:
+            if slot == last:  # shared by shapes that have no slot of their own
+                stamps[slot] = -1
+            _refresh(
+                nodes, shapes, k, fit, score, now_s, knobs, version, stamps[slot], verdicts[slot], scores[slot], scratch
+            )
+            _survey(verdicts[slot], scores[slot], allowed, tally, tops, top_scores)
+            surveyed = k
+        counts[i] = tally
+        _merge(tops, top_scores, best[i], best_scores[i])
+        if random_ties or sample > 0:
+            n = winner(verdicts[slot], scores[slot], allowed, random_ties, sample, cursor, rng)
+        else:
+            n = best[i, 0]
         if n < 0:
             failed[k] = True
+            surveyed = -1
             continue
         chosen[i] = scores[slot, n]
         rows[i] = n

@@ -9,7 +9,7 @@ Limits: claims that share candidates are matched row by row in plain Python (abo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -53,6 +53,10 @@ class Volumes:
 
     def __contains__(self, number: int) -> bool:
         return number in self._needs
+
+    def knows_any(self, numbers: Iterable[int]) -> bool:
+        """Whether any of these pods has claims."""
+        return not self._needs.keys().isdisjoint(numbers)
 
     def set(self, number: int, needs: tuple[VolumeNeed, ...]) -> None:
         """A pod's claims as they are now; a seated pod's promises follow."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from cotenant.engine.encoding import Encoder
 from cotenant.engine.narrowing import Narrowing
+from cotenant.engine.queue_runs import place_in_runs
 from cotenant.model.affinity import PodTerm
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.labels import HOSTNAME, Labels, LabelSelector
@@ -60,7 +61,7 @@ def test_placing_keeps_to_expected_nominations() -> None:
         return np.full(len(positions), np.flatnonzero(allowed)[0] if len(allowed) else 0)
 
     cluster.narrowing.expect(cluster.nominated)
-    assert cluster.narrowing.place(np.array([other]), lowest).tolist() == [1]
+    assert place_in_runs(cluster.narrowing, np.array([other]), lowest).tolist() == [1]
     cluster.narrowing.leave(other)
     cluster.narrowing.expect(())
-    assert cluster.narrowing.place(np.array([other]), lowest).tolist() == [0]
+    assert place_in_runs(cluster.narrowing, np.array([other]), lowest).tolist() == [0]
