@@ -373,6 +373,8 @@ def _living(question: Question) -> bool:
 
 
 def _step(counter: Counter[int], row: int, change: int) -> None:
-    counter[row] += change
-    if not counter[row]:
-        del counter[row]
+    count = counter[row] + change
+    if count:
+        counter[row] = count
+    else:
+        counter.pop(row, None)

@@ -126,28 +126,28 @@ class Narrowing:
     def choose_all(self, numbers: list[int], rows: list[int]) -> None:
         """As `choose`, one after the other."""
         for kind, those in self._plain(numbers, rows, self.choose).items():
-            self.census.seat_all(kind, [row for _, row in those], 1)
-            for number, row in those:
-                if number in self._seats:
-                    raise Permanent(f"pod {number} already sits on node {self._seats[number]}")
-                self._seats[number] = row
+            if not self._seats.keys().isdisjoint(those):
+                raise Permanent(f"of pods {list(those)} some already sit on a node")
+            self.census.seat_all(kind, list(those.values()), 1)
+            self._seats.update(those)
 
     def leave_all(self, numbers: list[int]) -> None:
         """As `leave`, one after the other."""
         rows = [self._seats[number] for number in numbers]
         for kind, those in self._plain(numbers, rows, lambda number, row: self.leave(number)).items():
-            self.census.seat_all(kind, [self._seats.pop(number) for number, _ in those], -1)
+            self.census.seat_all(kind, list(map(self._seats.pop, those)), -1)
 
     def _plain(
         self, numbers: list[int], rows: list[int], singly: Callable[[int, int], None]
-    ) -> dict[Kind, list[tuple[int, int]]]:
+    ) -> dict[Kind, dict[int, int]]:
         """Those of which only their kind's census needs to know, by kind; `singly` is called for the others."""
-        found: dict[Kind, list[tuple[int, int]]] = {}
+        apart = {*numbers} & (self._needing.keys() | self._stopping) | self.volumes.known(numbers)
+        found: dict[Kind, dict[int, int]] = {}
         for number, row in zip(numbers, rows, strict=True):
-            if number in self._needing or number in self._stopping or number in self.volumes:
+            if number in apart:
                 singly(number, row)
             else:
-                found.setdefault(self._pods[number][0], []).append((number, row))
+                found.setdefault(self._pods[number][0], {})[number] = row
         return found
 
     def holdings(self, number: int) -> Holdings:
@@ -271,7 +271,7 @@ class Narrowing:
 
     def is_free(self, numbers: list[int]) -> bool:
         """Whether nothing here narrows or prefers anything for any of these pods, as for most pods."""
-        if self._expected or not self._needing.keys().isdisjoint(numbers) or self.volumes.knows_any(numbers):
+        if self._expected or not self._needing.keys().isdisjoint(numbers) or self.volumes.known(numbers):
             return False
         kinds = {self._pods[number] for number in numbers}
         return not any(self._kind_has_rules(kind) or self._kind_has_wishes(kind, k) for kind, k in kinds)

@@ -9,7 +9,6 @@ names of resources and taints, because that is when somebody reads it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -45,8 +44,7 @@ _PLUGINS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(NamedTuple):
     """Of one pod: its row, -1 = none, and where in which account that stands."""
 
     row: int

@@ -170,6 +170,26 @@ def _merge(tops: Int, top_scores: Float, best: Int, best_scores: Float) -> None:
 
 
 @njit
+def _winner(verdicts: Int, scores: Float, allowed: Mask, tops: Int, top_scores: Float, rng: np.random.Generator) -> int:
+    """What `winner` would choose with random ties, drawing as often: blocks that are worse than what was found are passed over."""
+    narrowed = allowed.shape[0] > 0
+    best, best_score, ties = -1, -np.inf, 0
+    for block in range(tops.shape[0]):
+        if tops[block, 0] < 0 or top_scores[block, 0] < best_score:
+            continue
+        for n in range(block * _BLOCK, min(verdicts.shape[0], (block + 1) * _BLOCK)):
+            if verdicts[n] != 0 or (narrowed and not allowed[n]):
+                continue
+            if scores[n] > best_score:
+                best, best_score, ties = n, scores[n], 1
+            elif scores[n] == best_score:
+                ties += 1
+                if rng.random() * ties < 1.0:
+                    best = n
+    return best
+
+
+@njit
 def _place(
     queue: Int,
     slots: Int,
@@ -225,8 +245,10 @@ def _place(
             surveyed = k
         counts[i] = tally
         _merge(tops, top_scores, best[i], best_scores[i])
-        if random_ties or sample > 0:
+        if sample > 0:
             n = winner(verdicts[slot], scores[slot], allowed, random_ties, sample, cursor, rng)
+        elif random_ties:
+            n = _winner(verdicts[slot], scores[slot], allowed, tops, top_scores, rng)
         else:
             n = best[i, 0]
         if n < 0:

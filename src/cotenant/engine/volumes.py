@@ -54,9 +54,9 @@ class Volumes:
     def __contains__(self, number: int) -> bool:
         return number in self._needs
 
-    def knows_any(self, numbers: Iterable[int]) -> bool:
-        """Whether any of these pods has claims."""
-        return not self._needs.keys().isdisjoint(numbers)
+    def known(self, numbers: Iterable[int]) -> set[int]:
+        """Which of these pods have claims."""
+        return self._needs.keys() & numbers
 
     def set(self, number: int, needs: tuple[VolumeNeed, ...]) -> None:
         """A pod's claims as they are now; a seated pod's promises follow."""
