@@ -128,11 +128,18 @@ class NodeState:
     alarms: tuple[Alarm, ...] = ()  # came since the sample, which is the last one with a later `at_us`
     blame: tuple[Blame, ...] | None = None  # who ran while whom waited, over the interval; None without the eBPF probe
     allocatable: Allocatable | None = None  # as its cluster says
+    _parted: tuple[tuple[PodUse, ...], tuple[PodUse, ...]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Part the pods once: every policy asks for them, some for each pod."""
+        services = tuple(entry for entry in self.pods if not entry.pod.best_effort)
+        guests = tuple(entry for entry in self.pods if entry.pod.best_effort)
+        object.__setattr__(self, "_parted", (services, guests))
 
     def services(self) -> tuple[PodUse, ...]:
         """The pods that are not best effort."""
-        return tuple(entry for entry in self.pods if not entry.pod.best_effort)
+        return self._parted[0]
 
     def best_effort_pods(self) -> tuple[PodUse, ...]:
         """The others."""
-        return tuple(entry for entry in self.pods if entry.pod.best_effort)
+        return self._parted[1]

@@ -17,7 +17,7 @@ from cotenant.model.node_state import PPM, NodeState, PodUse
 from cotenant.policy.nodeqos import guard_step
 from cotenant.policy.nodeqos.amounts import cpu_text, percent_text
 from cotenant.policy.nodeqos.guard_config import GuardConfig
-from cotenant.policy.nodeqos.guard_signals import Burn, Sign, burned, guilt_ppm, protected, sign
+from cotenant.policy.nodeqos.guard_signals import Burn, Sign, burned, guilt, protected, sign
 from cotenant.policy.nodeqos.suppress import best_effort_use_m, is_below
 
 
@@ -75,8 +75,9 @@ def judge(
     burns = _burns(pods, state, config, memory)
     stolen_us = now_us if (state.host.steal_ppm or 0) >= config.stolen_ppm else memory.stolen_us
     stolen = stolen_us is not None and _since(stolen_us, now_us, 0) <= config.stolen_for_us
+    guilty = guilt(state, pods)
     signs = [
-        sign(entry, burns.get(entry.pod.uid) or Burn(entry.pod.uid), config, guilt_ppm(entry, state), stolen)
+        sign(entry, burns.get(entry.pod.uid) or Burn(entry.pod.uid), config, guilty.get(entry.pod.group), stolen)
         for entry in pods
     ]
     worst = _with_alarms(max(signs, key=lambda each: each.severity), pods, state, config, yielding)

@@ -16,6 +16,7 @@ after the SRE workbook's alerts, 14.4 and 6 times the budget, with windows scale
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cotenant.model.node_decision import Term
@@ -26,7 +27,6 @@ from cotenant.model.run_queue import Nobody
 from cotenant.policy.nodeqos.amounts import percent_text
 from cotenant.policy.nodeqos.guard_config import GuardConfig
 from cotenant.policy.nodeqos.guard_step import CALM, CLOSE, PRESSED, severity_of_slack, slack_ppm
-from cotenant.policy.nodeqos.suppress import is_below
 
 _PROTECTED = frozenset({QoSClass.LSE, QoSClass.LSR, QoSClass.LS})
 _SHORT_US, _MIDDLE_US, _LONG_US = 30_000_000, 60_000_000, 360_000_000
@@ -65,20 +65,31 @@ def protected(state: NodeState) -> tuple[PodUse, ...]:
     )
 
 
-def guilt_ppm(entry: PodUse, state: NodeState) -> int | None:
-    """Of the time that a pod waited for CPUs, the share in which best-effort work ran on them; None where nobody watched or nothing waited."""
-    if not state.blame or not entry.pod.group:
-        return None
-    guests = [guest.pod.group for guest in state.best_effort_pods() if guest.pod.group]
-    if state.best_effort_group:
-        guests.append(state.best_effort_group)
-    waited = guilty = 0
-    for blame in state.blame:
-        if is_below(blame.victim, entry.pod.group):
-            waited += blame.ran_us
-            if not isinstance(blame.culprit, Nobody) and any(is_below(blame.culprit, guest) for guest in guests):
-                guilty += blame.ran_us
-    return guilty * PPM // waited if waited else None
+def guilt(state: NodeState, pods: Sequence[PodUse]) -> Mapping[str, int]:
+    """Of the time that these pods waited for CPUs, the share in millionths in which best-effort work ran on them, by the pods' groups.
+
+    Those of whose waiting nothing is known are left out.
+    """
+    guests = {guest.pod.group for guest in state.best_effort_pods()} | {state.best_effort_group} - {None, ""}
+    groups = {entry.pod.group for entry in pods} - {""}
+    waited: dict[str, int] = {}
+    guilty: dict[str, int] = {}
+    for blame in state.blame or ():
+        concerned = groups.intersection(_and_above(blame.victim))
+        if not concerned:
+            continue
+        is_guest = not isinstance(blame.culprit, Nobody) and not guests.isdisjoint(_and_above(blame.culprit))
+        for group in concerned:
+            waited[group] = waited.get(group, 0) + blame.ran_us
+            guilty[group] = guilty.get(group, 0) + is_guest * blame.ran_us
+    return {group: guilty[group] * PPM // us for group, us in waited.items() if us}
+
+
+def _and_above(group: str) -> Iterator[str]:
+    """A group and those that hold it."""
+    while group:
+        yield group
+        group = group.rpartition("/")[0]
 
 
 def sign(entry: PodUse, burn: Burn, config: GuardConfig, guilt: int | None = None, stolen: bool = False) -> Sign:
