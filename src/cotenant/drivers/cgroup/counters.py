@@ -3,8 +3,8 @@
 Problem: a dozen small files a group, each an open, a read and a close: ten thousand system calls a second for a node that is only watched. Choice:
 descriptors stay open and are read again in place; those of groups that are not asked for any more are closed, and where there are more groups than
 descriptors, the rest are opened each time. What is not likely to have changed is read every `SELDOM` readings only: limits, numbers of tasks and
-out-of-memory kills, by which nobody decides from one second to the next; throttling, I/O and memory of a group that used no CPU since; memory's
-statistics where its sum stands still; pressure of which the whole machine had none. A descriptor of a removed group says ENODEV: then the files are
+out-of-memory kills, by which nobody decides from one second to the next; throttling, I/O and memory of a group that used no CPU since; throttling
+without a limit; memory's statistics where its sum stands still; I/O and pressure of which the whole machine had none. A descriptor of a removed group says ENODEV: then the files are
 opened anew, since the group may have come back under its name. Limits: what cannot be read is None with one `Gap` a file, never an error; a file that is
 missing is looked for again every `RETRY` readings; what the kernel writes back or takes from a group that sleeps, and pages that only grow old, are seen
 some readings late.
@@ -34,6 +34,7 @@ IDLE = 16  # readings without being asked for, after which a group's descriptors
 _READ_BYTES = 16_384
 _MOST_GAPS = 64
 _SELDOM = frozenset({"quota", "period", "oom", "pids"})
+_NO_LIMIT = b"-1\n"  # of v1's quota
 _FOLLOWS = {
     "throttling": "usage",
     "io": "usage",
@@ -51,8 +52,9 @@ class _File:
     field: str
     needs: str
     seldom: bool = False  # read every `SELDOM` readings only
-    stalls: str = ""  # the resource of a pressure file
     follows: int = -1  # as `seldom` while the file at this slot says what it said
+    waits_for: str = ""  # as `seldom` while the machine is calm in this: a name for `read`
+    limit: int = -1  # as `seldom` while the file at this slot says that there is no limit
 
 
 class _Held:
@@ -119,10 +121,11 @@ class CgroupReader:
     def read(self, groups: Sequence[str], calm: Collection[str] = ()) -> tuple[GroupCounters, ...]:
         """These groups now, in their order; those that do not exist are left out.
 
-        `calm`: of "cpu", "memory" and "io" those for which nobody on this machine waited since the last reading, so no group did.
+        `calm`: of "cpu", "memory" and "io" those for which nobody on this machine waited since the last reading, so no group did; "disk" where
+        its disks moved nothing.
         """
         self._turn += 1
-        self._rests = [file.seldom or file.stalls in calm for file in self._files]
+        self._rests = [file.seldom or file.waits_for in calm for file in self._files]
         found = []
         for group in groups:
             counters = self._read_group(group)
@@ -148,7 +151,11 @@ class CgroupReader:
                 self._slots[slot] = len(self._files)
                 needs = f"the file {name} of the {controller} controller"
                 follows = self._slots.get(_FOLLOWS.get(slot, ""), -1)
-                self._files.append(_File(hierarchy.path, name, field, needs, slot in _SELDOM, follows=follows))
+                limit = self._slots["quota"] if slot == "throttling" else -1
+                waits_for = "disk" if slot == "io" else ""
+                self._files.append(
+                    _File(hierarchy.path, name, field, needs, slot in _SELDOM, follows, waits_for, limit)
+                )
 
         def want_unified(slot: str, name: str, field: str) -> None:
             if unified is None:
@@ -156,17 +163,17 @@ class CgroupReader:
                 return
             self._slots[slot] = len(self._files)
             resource, _, kind = slot.partition(".")
-            stalls = resource if kind == "pressure" else ""
-            self._files.append(_File(unified.path, name, field, f"the file {name} of cgroup v2", stalls=stalls))
+            waits_for = resource if kind == "pressure" else ""
+            self._files.append(_File(unified.path, name, field, f"the file {name} of cgroup v2", waits_for=waits_for))
 
         if layout.version("cpuacct") == 1:
             want("usage", "cpuacct", "cpuacct.usage", "", "CPU use")
         else:
             want_unified("usage", "cpu.stat", "CPU use")
+        want("quota", "cpu", "cpu.cfs_quota_us", "cpu.max", "CPU limit")
         # on v2 usage and throttling stand in one file
         if layout.version("cpu") == 1:
             want("throttling", "cpu", "cpu.stat", "", "throttling")
-        want("quota", "cpu", "cpu.cfs_quota_us", "cpu.max", "CPU limit")
         want("period", "cpu", "cpu.cfs_period_us", "", "CPU limit")
         want("memory", "memory", "memory.usage_in_bytes", "memory.current", "memory")
         want("memory.stat", "memory", "memory.stat", "memory.stat", "working set")
@@ -283,7 +290,9 @@ class CgroupReader:
                 texts.append(None)
                 continue
             if rests and (
-                self._rests[slot] or (file.follows >= 0 and texts[file.follows] == held.texts[file.follows] is not None)
+                self._rests[slot]
+                or (file.follows >= 0 and texts[file.follows] == held.texts[file.follows] is not None)
+                or (file.limit >= 0 and texts[file.limit] == _NO_LIMIT)
             ):
                 texts.append(held.texts[slot])
                 continue

@@ -31,7 +31,9 @@ class Figures:
         self._nanoseconds = layout.version("cpuacct") == 1
         self._v1_memory = layout.version("memory") == 1
         self._v1_io = layout.version("io") == 1
-        self._cpu = self._of("usage", "throttling")
+        self._usage = self._of("usage")
+        # on v2 usage and throttling stand in one file
+        self._throttling = self._of("throttling") or self._usage
         self._memory = self._of("memory", "memory.stat")
         self._stalls = self._of("cpu.pressure"), self._of("memory.pressure"), self._of("io.pressure")
         self._quota = self._of("quota", "period")
@@ -48,10 +50,10 @@ class Figures:
         def stand(slots: tuple[int, ...]) -> bool:
             return all(map(same.__getitem__, slots))
 
-        cpu = (
-            (known.cpu_us, known.periods, known.throttled_periods, known.throttled_us)
-            if stand(self._cpu)
-            else self._read_cpu(texts)
+        throttled = (
+            (known.periods, known.throttled_periods, known.throttled_us)
+            if stand(self._throttling)
+            else self._read_throttling(texts)
         )
         memory = (
             (known.memory_bytes, known.working_set_bytes, known.refaults)
@@ -71,10 +73,10 @@ class Figures:
         ]
         return GroupCounters(
             group,
-            cpu_us=cpu[0],
-            periods=cpu[1],
-            throttled_periods=cpu[2],
-            throttled_us=cpu[3],
+            cpu_us=known.cpu_us if stand(self._usage) else self._read_usage(texts),
+            periods=throttled[0],
+            throttled_periods=throttled[1],
+            throttled_us=throttled[2],
             memory_bytes=memory[0],
             working_set_bytes=memory[1],
             refaults=memory[2],
@@ -96,25 +98,26 @@ class Figures:
             self._garbage(self._slots[name])
         return value
 
-    def _read_cpu(self, texts: Texts) -> tuple[int | None, int | None, int | None, int | None]:
-        """Microseconds used; periods, those that were throttled, and for how long."""
+    def _read_usage(self, texts: Texts) -> int | None:
+        """CPU time used, microseconds."""
         usage = self._text(texts, "usage")
-        # on v2 usage and throttling stand in one file
-        throttling = self._text(texts, "throttling" if "throttling" in self._slots else "usage")
-        used = None
-        if usage is not None:
-            used = parsing.number(usage) if self._nanoseconds else parsing.field(usage, b"usage_usec ")
+        if usage is None:
+            return None
+        used = parsing.number(usage) if self._nanoseconds else parsing.field(usage, b"usage_usec ")
         self._checked(texts, "usage", used)
-        if used is not None and self._nanoseconds:
-            used //= 1000
-        periods = None if throttling is None else parsing.field(throttling, b"nr_periods ")
-        if periods is None or throttling is None:
-            return used, periods, None, None
-        throttled_us = parsing.field(throttling, b"throttled_usec ")
+        return used // 1000 if used is not None and self._nanoseconds else used
+
+    def _read_throttling(self, texts: Texts) -> tuple[int | None, int | None, int | None]:
+        """Periods, those that were throttled, and for how many microseconds."""
+        text = texts[self._throttling[0]] if self._throttling else None
+        periods = None if text is None else parsing.field(text, b"nr_periods ")
+        if periods is None or text is None:
+            return None, None, None
+        throttled_us = parsing.field(text, b"throttled_usec ")
         if throttled_us is None:
-            nanoseconds = parsing.field(throttling, b"throttled_time ")
+            nanoseconds = parsing.field(text, b"throttled_time ")
             throttled_us = None if nanoseconds is None else nanoseconds // 1000
-        return used, periods, parsing.field(throttling, b"nr_throttled "), throttled_us
+        return periods, parsing.field(text, b"nr_throttled "), throttled_us
 
     def _read_memory(self, texts: Texts) -> tuple[int | None, int | None, int | None]:
         """Bytes charged, the working set, and how many pages came back."""

@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from cotenant.drivers.cgroup.counters import CgroupReader
 from cotenant.drivers.proc.host import HostReader
-from cotenant.model.counters import NO_PRESSURE, Gap, GpuCounters, NodeSample, Pressure
+from cotenant.model.counters import Gap, GpuCounters, HostCounters, NodeSample
 from cotenant.model.errors import CotenantError
 from cotenant.model.run_queue import RunQueueReading
 
@@ -94,15 +94,15 @@ class NodeSensor:
         self._cycles = cycles
         self._accelerators = accelerators
         self._traffic = traffic
-        self._pressure = NO_PRESSURE  # of the machine, as of the last reading of groups
+        self._before: HostCounters | None = None  # as of the last reading of groups
 
     def sample(self, groups: Sequence[str]) -> NodeSample:
         """The machine and these groups now. Raises `Permanent` only where not even the machine's CPU time can be read."""
         at_us, wall_s = self._monotonic_us(), self._wall_s()
         failed: list[Gap] = []
         host = self._host.read()
-        found = self._groups.read(groups, self._calm(host.pressure))
-        self._pressure = host.pressure
+        found = self._groups.read(groups, self._calm(host))
+        self._before = host
         delays: Mapping[str, int] = {}
         counted: Mapping[str, tuple[int, int]] = {}
         gpus: tuple[GpuCounters, ...] = ()
@@ -145,11 +145,22 @@ class NodeSensor:
             )
         return NodeSample(at_us, wall_s, host, found, gpus, (*self._gaps(), *failed), run_queue, sent)
 
-    def _calm(self, now: Pressure) -> list[str]:
-        """For which resources nobody waited since the last sample: who waits in a group waits on the machine."""
-        before = self._pressure
-        stalls = (("cpu", before.cpu, now.cpu), ("memory", before.memory, now.memory), ("io", before.io, now.io))
-        return [name for name, last, stall in stalls if stall is not None and stall == last]
+    def _calm(self, now: HostCounters) -> list[str]:
+        """In what the machine was calm since the last sample: who waits in a group waits on the machine, and so with what disks move."""
+        before = self._before
+        if before is None:
+            return []
+        last, pressure = before.pressure, now.pressure
+        stalls = (
+            ("cpu", last.cpu, pressure.cpu),
+            ("memory", last.memory, pressure.memory),
+            ("io", last.io, pressure.io),
+        )
+        calm = [name for name, earlier, stall in stalls if stall is not None and stall == earlier]
+        moved, earlier_moved = (each.disk_read_bytes + each.disk_written_bytes for each in (now, before))
+        if moved and moved == earlier_moved:  # 0 = this machine does not tell
+            calm.append("disk")
+        return calm
 
     def _gaps(self) -> tuple[Gap, ...]:
         sources = (self._groups, self._host, self._run_delays, self._cycles, self._accelerators)

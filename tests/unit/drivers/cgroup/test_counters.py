@@ -87,10 +87,25 @@ def test_what_follows_another_figure_is_read_when_that_moves_or_some_readings_la
         assert reader.read(["pod"])[0].working_set_bytes == 100_000
         trees.say("pod", "memory.stat", inactive.replace("2000", "1000"))  # pages grew old, the sum stands
         assert [reader.read(["pod"])[0].working_set_bytes for _ in range(SELDOM)][-1] == 101_000
-        if kind != "v2":
-            trees.say("pod", "cpu.stat", "nr_periods 20\nnr_throttled 9\nthrottled_time 7000000\n")
-            trees.say("pod", usage, used.format(7002))
-            assert reader.read(["pod"])[0].throttled_periods == 9
+
+
+@pytest.mark.parametrize("kind", ["v1", "hybrid"])
+def test_throttling_is_read_at_once_where_there_is_a_limit(tmp_path: Path, kind: str) -> None:
+    trees = CgroupTrees(tmp_path, kind)
+    for group, quota in (("limited", "50000\n"), ("free", "-1\n")):
+        trees.add(group)
+        trees.say(group, "cpu.cfs_quota_us", quota)
+    with CgroupReader(trees.layout) as reader:
+        for _ in range(2):
+            reader.read(["limited", "free"])
+        for group in ("limited", "free"):
+            trees.say(group, "cpu.stat", "nr_periods 20\nnr_throttled 9\nthrottled_time 7000000\n")
+            trees.say(group, "cpuacct.usage", "8000000\n")
+        found = {entry.group: entry.throttled_periods for entry in reader.read(["limited", "free"])}
+        assert found == {"limited": 9, "free": 4}
+        for _ in range(SELDOM):
+            found = {entry.group: entry.throttled_periods for entry in reader.read(["limited", "free"])}
+        assert found == {"limited": 9, "free": 9}
 
 
 def test_pressure_of_which_the_machine_had_none_is_not_read_again(tmp_path: Path) -> None:

@@ -89,6 +89,22 @@ def test_groups_are_asked_for_pressure_when_the_machine_had_some_since(trees: Cg
     assert stall(3) == Stall(3, 0)
 
 
+def test_groups_are_asked_for_io_when_the_disks_moved_something_since(trees: CgroupTrees, tmp_path: Path) -> None:
+    machine = tmp_path / "proc/diskstats"
+    machine.write_text("254 0 vda 1 0 8 0 1 0 8 0 0 0 0\n")
+    node = sensor(trees, tmp_path)
+
+    def moved(read_bytes: int) -> int | None:
+        trees.say("a", "io.stat", f"254:0 rbytes={read_bytes} wbytes=0\n")
+        trees.say("a", "cpu.stat", f"usage_usec {read_bytes}\n")
+        return node.sample(["a"]).groups[0].io_read_bytes
+
+    assert moved(100) == 100
+    assert moved(200) == 100  # cannot be: no disk moved anything
+    machine.write_text("254 0 vda 1 0 9 0 1 0 8 0 0 0 0\n")
+    assert moved(300) == 300
+
+
 def test_a_source_that_fails_is_a_gap_of_this_tick(trees: CgroupTrees, tmp_path: Path) -> None:
     broken = [Source(None, fails=True) for _ in range(3)]
     node = sensor(trees, tmp_path, run_delays=broken[0], cycles=broken[1], accelerators=broken[2])
