@@ -86,8 +86,9 @@ class SeriesStore:
         else:
             self._rings.move_to_end(key)
         values, size = ring.values, len(ring.values)
-        for missed in range(max(ring.last + 1, self._tick - size + 1), self._tick):
-            values[missed % size] = _HOLE
+        if ring.last < self._tick - 1:
+            for missed in range(max(ring.last + 1, self._tick - size + 1), self._tick):
+                values[missed % size] = _HOLE
         values[self._tick % size] = min(max(value, _HOLE + 1), _MOST)
         ring.last = self._tick
 

@@ -89,7 +89,9 @@ class CgroupReader:
         self._trees: dict[str, Tree] = {}
         self._files: list[_File] = []
         self._slots: dict[str, int] = {}
-        self._rests: list[bool] = []  # which files need not be read this time, where they were lately
+        self._moving: list[
+            tuple[int, _File]
+        ] = []  # slots and files to look at this time, also where all were read lately
         self._plan(layout)
         try:
             for path in {file.path for file in self._files}:
@@ -125,7 +127,7 @@ class CgroupReader:
         its disks moved nothing.
         """
         self._turn += 1
-        self._rests = [file.seldom or file.waits_for in calm for file in self._files]
+        self._moving = [(slot, file) for slot, file in self._all if not (file.seldom or file.waits_for in calm)]
         found = []
         for group in groups:
             counters = self._read_group(group)
@@ -182,6 +184,7 @@ class CgroupReader:
         want("pids", "pids", "pids.current", "pids.current", "tasks")
         for name in ("cpu", "memory", "io"):
             want_unified(f"{name}.pressure", f"{name}.pressure", f"{name} pressure")
+        self._all = list(enumerate(self._files))
         self._figures = Figures(layout, self._slots, self._garbage)
 
     def _miss(self, what: str, needs: str) -> None:
@@ -283,18 +286,18 @@ class CgroupReader:
 
     def _texts(self, held: _Held) -> list[bytes | None]:
         """What the files say. Raises `_Removed` where the group has been removed since they were opened."""
-        texts: list[bytes | None] = []
-        rests = bool(held.texts) and held.is_recent and (held.age + held.phase) % SELDOM != 0
-        for slot, (fd, file) in enumerate(zip(held.fds, self._files)):
-            if fd < 0:
-                texts.append(None)
-                continue
-            if rests and (
-                self._rests[slot]
-                or (file.follows >= 0 and texts[file.follows] == held.texts[file.follows] is not None)
-                or (file.limit >= 0 and texts[file.limit] == _NO_LIMIT)
+        before = held.texts
+        rests = bool(before) and held.is_recent and (held.age + held.phase) % SELDOM != 0
+        texts: list[bytes | None] = before.copy() if rests else [None] * len(self._files)
+        for slot, file in self._moving if rests else self._all:
+            fd = held.fds[slot]
+            if fd < 0 or (
+                rests
+                and (
+                    (file.follows >= 0 and texts[file.follows] == before[file.follows] is not None)
+                    or (file.limit >= 0 and texts[file.limit] == _NO_LIMIT)
+                )
             ):
-                texts.append(held.texts[slot])
                 continue
             self.reads += 1
             try:
@@ -303,10 +306,10 @@ class CgroupReader:
                 if error.errno == errno.ENODEV:
                     raise _Removed from None
                 self._told(error, file.field, file.name)
-                texts.append(None)
+                texts[slot] = None
                 continue
             self.bytes_read += len(text)
-            texts.append(text)
+            texts[slot] = text
         return texts
 
     def _garbage(self, slot: int) -> None:
