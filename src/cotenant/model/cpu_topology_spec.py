@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from cotenant.model.cpulist import format_cpus, parse_cpus
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import json_object
 from cotenant.model.quantities import format_bytes, format_milli, milli, whole
 
 RESOURCE_SPEC = "scheduling.koordinator.sh/resource-spec"  # on pods: JSON
@@ -80,7 +81,7 @@ class ResourceSpec:
     @classmethod
     def parse(cls, text: str) -> ResourceSpec:
         """From the annotation. Raises `InvalidInput`."""
-        told = _object(RESOURCE_SPEC, text)
+        told = json_object(RESOURCE_SPEC, text)
         required = _word(told, RESOURCE_SPEC, "requiredCPUBindPolicy", BindPolicy)
         return cls(
             None if required in (None, BindPolicy.DEFAULT) else required,
@@ -119,7 +120,7 @@ class ResourceStatus:
     @classmethod
     def parse(cls, text: str) -> ResourceStatus:
         """From the annotation. Raises `InvalidInput`."""
-        told = _object(RESOURCE_STATUS, text)
+        told = json_object(RESOURCE_STATUS, text)
         cpus = told.get("cpuset", "")
         if not isinstance(cpus, str):
             raise InvalidInput(f"{RESOURCE_STATUS}: cpuset", cpus, "a list of CPUs such as 0-3,8")
@@ -149,7 +150,7 @@ class NumaTopologySpec:
     @classmethod
     def parse(cls, text: str) -> NumaTopologySpec:
         """From the annotation. Raises `InvalidInput`."""
-        told = _object(NUMA_TOPOLOGY_SPEC, text)
+        told = json_object(NUMA_TOPOLOGY_SPEC, text)
         exclusive = told.get("singleNUMANodeExclusive") or "Preferred"
         if exclusive not in ("Preferred", "Required"):
             raise InvalidInput(f"{NUMA_TOPOLOGY_SPEC}: singleNUMANodeExclusive", exclusive, "Preferred or Required")
@@ -168,16 +169,6 @@ def _word(told: Mapping[str, Any], annotation: str, key: str, words: type[Word])
         known = ", ".join(word.value for word in words if word.value)
         raise InvalidInput(f"{annotation}: {key}", value, f"one of {known}")
     return words(value)
-
-
-def _object(annotation: str, text: str) -> Mapping[str, Any]:
-    try:
-        told = json.loads(text)
-    except (ValueError, RecursionError):
-        told = None
-    if not isinstance(told, dict):
-        raise InvalidInput(annotation, text, "a JSON object")
-    return told
 
 
 def _numa_amount(told: Any) -> NumaAmount:

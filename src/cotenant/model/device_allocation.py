@@ -15,6 +15,7 @@ from typing import Any
 
 from cotenant.model.device import LARGEST_MINOR, DeviceType, VirtualFunction
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import json_object
 from cotenant.model.resources import Amounts, format_amount
 
 DEVICE_ALLOCATED = "scheduling.koordinator.sh/device-allocated"  # on pods, by the scheduler: JSON
@@ -47,14 +48,8 @@ def format_allocations(allocations: Iterable[DeviceAllocation]) -> str:
 
 def parse_allocations(text: str) -> tuple[DeviceAllocation, ...]:
     """From the annotation, by type as written. Raises `InvalidInput`."""
-    try:
-        told = json.loads(text)
-    except (ValueError, RecursionError):
-        told = None
-    if not isinstance(told, dict):
-        raise InvalidInput(DEVICE_ALLOCATED, text, "a JSON object")
     found = []
-    for name, parts in told.items():
+    for name, parts in json_object(DEVICE_ALLOCATED, text).items():
         if name not in tuple(DeviceType):
             raise InvalidInput(DEVICE_ALLOCATED, name, f"one of {', '.join(DeviceType)}")
         if not isinstance(parts, list):

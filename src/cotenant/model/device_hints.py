@@ -9,13 +9,13 @@ Source: Koordinator, apis/extension/device_share.go.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Any
 
 from cotenant.model.device import DeviceType
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import json_object
 from cotenant.model.labels import LabelSelector, Operator, Requirement
 from cotenant.model.quantities import whole
 
@@ -76,7 +76,7 @@ class PartitionWish:
 def parse_hints(text: str) -> tuple[DeviceHint, ...]:
     """From the annotation. Raises `InvalidInput`."""
     found = []
-    for name, told in sorted(_object(ALLOCATE_HINT, text).items()):
+    for name, told in sorted(json_object(ALLOCATE_HINT, text).items()):
         type_ = _type(ALLOCATE_HINT, name)
         field = f"{ALLOCATE_HINT}: {name}"
         if not isinstance(told, dict):
@@ -97,7 +97,7 @@ def parse_hints(text: str) -> tuple[DeviceHint, ...]:
 
 def parse_joint(text: str) -> JointAllocation | None:
     """From the annotation; None where it names no types. Raises `InvalidInput`."""
-    told = _object(JOINT_ALLOCATE, text)
+    told = json_object(JOINT_ALLOCATE, text)
     names = told.get("deviceTypes") or []
     if not isinstance(names, list) or len(set(map(str, names))) < len(names):
         raise InvalidInput(f"{JOINT_ALLOCATE}: deviceTypes", names, "a list of device types, each once")
@@ -108,21 +108,11 @@ def parse_joint(text: str) -> JointAllocation | None:
 
 def parse_partition_wish(text: str) -> PartitionWish:
     """From the annotation. Raises `InvalidInput`."""
-    told = _object(PARTITION_SPEC, text)
+    told = json_object(PARTITION_SPEC, text)
     policy = _one_of(told, PARTITION_SPEC, "allocatePolicy", ("BestEffort", "Restricted"))
     bandwidth = told.get("ringBusBandwidth")
     field = f"{PARTITION_SPEC}: ringBusBandwidth"
     return PartitionWish(policy == "Restricted", None if bandwidth is None else whole(bandwidth, field))
-
-
-def _object(annotation: str, text: str) -> dict[str, Any]:
-    try:
-        told = json.loads(text)
-    except (ValueError, RecursionError):
-        told = None
-    if not isinstance(told, dict):
-        raise InvalidInput(annotation, text, "a JSON object")
-    return told
 
 
 def _type(annotation: str, name: object) -> DeviceType:

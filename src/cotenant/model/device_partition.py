@@ -9,13 +9,13 @@ Source: Koordinator, gpu-partitions of the Device object and the built-in table 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from cotenant.model.device import LARGEST_MINOR
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import json_object
 from cotenant.model.quantities import whole
 
 GPU_PARTITIONS = "scheduling.koordinator.sh/gpu-partitions"  # on Device objects: JSON
@@ -54,14 +54,8 @@ class PartitionTable:
     @classmethod
     def parse(cls, text: str) -> PartitionTable:
         """From the annotation. Raises `InvalidInput`, also where a set has another size than the one it is listed under."""
-        try:
-            told = json.loads(text)
-        except (ValueError, RecursionError):
-            told = None
-        if not isinstance(told, dict):
-            raise InvalidInput(GPU_PARTITIONS, text, "a JSON object from sizes to lists")
         found = []
-        for size, listed in told.items():
+        for size, listed in json_object(GPU_PARTITIONS, text, "a JSON object from sizes to lists").items():
             if not isinstance(listed, list):
                 raise InvalidInput(f"{GPU_PARTITIONS}: {size}", listed, "a list of partitions")
             for each in listed:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from cotenant.model.affinity import NodeSelector
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import json_object
 from cotenant.model.labels import NO_LABELS, Labels
 from cotenant.model.taints import Toleration
 
@@ -44,14 +45,10 @@ class Allocated:
     @classmethod
     def parse(cls, text: str) -> Allocated:
         """From the annotation. Raises `InvalidInput`."""
-        try:
-            told = json.loads(text)
-        except (ValueError, RecursionError):
-            told = None
-        if not isinstance(told, dict) or not all(
-            isinstance(told.get(key), str) and told[key] for key in ("name", "uid")
-        ):
-            raise InvalidInput(f"annotation {ALLOCATED}", text, 'a JSON object such as {"name": "...", "uid": "..."}')
+        field, expected = f"annotation {ALLOCATED}", 'a JSON object such as {"name": "...", "uid": "..."}'
+        told = json_object(field, text, expected)
+        if not all(isinstance(told.get(key), str) and told[key] for key in ("name", "uid")):
+            raise InvalidInput(field, text, expected)
         return cls(told["name"], told["uid"])
 
     def format(self) -> str:

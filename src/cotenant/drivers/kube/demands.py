@@ -25,6 +25,7 @@ from cotenant.model.demands import NO_DEMANDS, NO_HOLDINGS, Demands, Holdings
 from cotenant.model.device_allocation import DEVICE_ALLOCATED, format_allocations, parse_allocations
 from cotenant.model.device_hints import parse_hints, parse_joint, parse_partition_wish
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import json_object
 from cotenant.model.reservation_notes import ALLOCATED, Allocated
 
 T = TypeVar("T")
@@ -139,12 +140,9 @@ def _groups(text: str) -> tuple[str, ...]:
 def _topology(text: str) -> gang.GangTopology:
     field = f"annotation {gang.TOPOLOGY}"
     expected = 'a JSON object such as {"keys": ["topology.kubernetes.io/rack"], "required": false}, narrowest key first'
-    try:
-        told = json.loads(text)
-    except (ValueError, RecursionError):
-        raise InvalidInput(field, text, expected) from None
-    keys = told.get("keys") if isinstance(told, dict) else None
-    if not isinstance(told, dict) or not isinstance(keys, list) or not keys or not told.keys() <= {"keys", "required"}:
+    told = json_object(field, text, expected)
+    keys = told.get("keys")
+    if not isinstance(keys, list) or not keys or not told.keys() <= {"keys", "required"}:
         raise InvalidInput(field, text, expected)
     if not all(isinstance(key, str) and key for key in keys) or not isinstance(told.get("required", False), bool):
         raise InvalidInput(field, text, expected)

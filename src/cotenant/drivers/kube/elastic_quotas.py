@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from cotenant.drivers.kube.objects import Kind, Quantities, Strings
 from cotenant.model import quota as names
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import json_object
 from cotenant.model.quantities import NANO, parse_quantity
 from cotenant.model.quota import NO_LIMIT, Levels, Quota, QuotaObject
 from cotenant.model.resources import CPU_NAME, NOTHING, Amounts, format_amount, parse_amount
@@ -152,11 +153,9 @@ def _amounts_of(text: str | None, annotation: str, wrong: list[str]) -> Amounts 
         return None
     where, expected = f"annotation {annotation}", 'a JSON object of quantities such as {"cpu":"40","memory":"80Gi"}'
     try:
-        told = json.loads(text)
-    except (ValueError, RecursionError):
-        told = None
-    if not isinstance(told, dict):
-        wrong.append(str(InvalidInput(where, text, expected)))
+        told = json_object(where, text, expected)
+    except InvalidInput as error:
+        wrong.append(str(error))
         return None
     good = {name: amount for name, amount in told.items() if isinstance(amount, str | int | float)}
     if len(good) < len(told):

@@ -8,11 +8,11 @@ Source: Koordinator's NodeSLO (CPUBurstStrategy) and annotation `koordinator.sh/
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import json_object
 
 ANNOTATION = "koordinator.sh/cpuBurst"
 
@@ -77,12 +77,7 @@ def read_annotation(text: str | None) -> PodBurst | None:
     """The annotation's JSON object; None where there is none. Unknown fields are passed over. Raises `InvalidInput`."""
     if text is None or not text.strip():
         return None
-    try:
-        said = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(ANNOTATION, text, "a JSON object") from error
-    if not isinstance(said, dict):
-        raise InvalidInput(ANNOTATION, text, "a JSON object")
+    said = json_object(ANNOTATION, text)
     policy = said.get("policy")
     if policy is not None and policy not in list(BurstPolicy):
         raise InvalidInput(f"{ANNOTATION} policy", policy, "one of " + ", ".join(BurstPolicy))

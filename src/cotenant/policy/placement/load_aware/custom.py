@@ -8,12 +8,12 @@ Source: Koordinator, apis/extension/{load_aware,node}.go.
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
 from cotenant.model.annotations import RAW_ALLOCATABLE, USAGE_THRESHOLDS
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import json_object
 from cotenant.model.node_metric import Statistic, Use
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, parse_amount
 from cotenant.policy.placement.load_aware.settings import NodeThresholds, Percentile, Percentiles, Shares
@@ -24,7 +24,7 @@ _DURATION = re.compile(r"(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,6})(?:\
 def node_thresholds(text: str) -> NodeThresholds:
     """The node's own thresholds. Raises `InvalidInput`."""
     field = f"annotation {USAGE_THRESHOLDS}"
-    told = _object(text, field)
+    told = json_object(field, text)
     return NodeThresholds(
         thresholds=shares(told.get("usageThresholds"), f"{field}: usageThresholds"),
         prod_thresholds=shares(told.get("prodUsageThresholds"), f"{field}: prodUsageThresholds"),
@@ -35,7 +35,7 @@ def node_thresholds(text: str) -> NodeThresholds:
 def raw_allocatable(text: str) -> Use:
     """What the node has before it is amplified. Raises `InvalidInput`."""
     field = f"annotation {RAW_ALLOCATABLE}"
-    told = _object(text, field)
+    told = json_object(field, text)
     found = []
     for name in (CPU_NAME, MEMORY_NAME):
         value = told.get(name, 0)
@@ -97,13 +97,3 @@ def _seconds(told: Any, field: str) -> int:
         raise InvalidInput(field, told, 'a duration such as "5m" or "300s"')
     hours, minutes, seconds = (int(part or 0) for part in found.groups())
     return hours * 3600 + minutes * 60 + seconds
-
-
-def _object(text: str, field: str) -> dict[str, Any]:
-    try:
-        told = json.loads(text)
-    except (ValueError, RecursionError):
-        raise InvalidInput(field, text[:100], "a JSON object") from None
-    if not isinstance(told, dict):
-        raise InvalidInput(field, text[:100], "a JSON object")
-    return told
