@@ -42,6 +42,7 @@ _PLUGINS = {
     Reject.GROUP: "GroupLimit",
     Reject.LOAD: "LoadThreshold",
 }
+_TOLD = tuple((_PLUGINS[verdict], REASONS[verdict]) for verdict in Reject)  # in the order of an account's counts
 
 
 class Judgement(NamedTuple):
@@ -247,15 +248,16 @@ class Placing:
                         narrowed,
                     )
                 )
-        for verdict, plugin in _PLUGINS.items():
-            if counts[verdict] > 0:
-                found.append(Rejection(plugin, REASONS[verdict], counts[verdict]))
+        for count, (plugin, reason) in zip(counts[1:], _TOLD, strict=True):
+            if count > 0:
+                found.append(Rejection(plugin, reason, count))
+        rows = account.best[at].tolist()
         best = [
             Candidate(names[row], score)
-            for row, score in zip(account.best[at].tolist(), account.scores[at].tolist(), strict=True)
+            for row, score in zip(rows, account.scores[at].tolist(), strict=True)
             if row >= 0
         ]
-        if judgement.row not in account.best[at]:  # a tie or a sample may choose beyond the best few
+        if judgement.row not in rows:  # a tie or a sample may choose beyond the best few
             best[-1:] = [Candidate(names[judgement.row], float(account.score[at]))]
         return DecisionRecord(
             pod=entry.seen.pod.key,

@@ -31,7 +31,7 @@ class Candidate:
     parts: tuple[ScorePart, ...] = ()
 
     def __post_init__(self) -> None:
-        if isnan(self.score) or any(isnan(part.value) for part in self.parts):
+        if isnan(self.score) or (self.parts and any(isnan(part.value) for part in self.parts)):
             raise InvalidInput(f"score of node {self.node}", self.score, "a number")
 
     def rest(self) -> float:
