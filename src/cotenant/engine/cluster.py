@@ -26,7 +26,7 @@ from cotenant.engine.plugins import Host
 from cotenant.engine.pod_lives import PodLives
 from cotenant.engine.podstate import Entry, State
 from cotenant.engine.preemption import Budgets
-from cotenant.engine.reservations import Ties
+from cotenant.engine.reservation_upkeep import Ties
 from cotenant.engine.roster import Roster
 from cotenant.engine.telling import Telling
 from cotenant.engine.turns import check_states, rank

@@ -16,6 +16,7 @@ from cotenant.policy.placement.reservations.drawing import shortage
 from cotenant.policy.placement.reservations.owners import obstacle
 
 PLUGIN = "Reservation"
+_MOST_TOLD = 3  # reservations that a pod is told of
 
 
 def view(record: Record) -> ReservationView:
@@ -60,6 +61,17 @@ def why_not(record: Record, entry: Entry) -> str:
         or shortage(record.reservation, record.left, entry.seen.pod.requests)
         or f"node {record.node} has too little room beside {name} ({record.left} left)"
     )
+
+
+def sentences(entry: Entry, kept: Sequence[Record]) -> tuple[str, ...]:
+    """Why a waiting pod does not draw from the reservations that are kept for it."""
+    told = sorted({_sentence(why_not(record, entry)) for record in kept})
+    more = (f"{len(told) - _MOST_TOLD} more reservations are kept for it.",) if len(told) > _MOST_TOLD else ()
+    return (*told[:_MOST_TOLD], *more)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _keys(entries: Iterable[Entry]) -> tuple[str, ...]:
