@@ -10,14 +10,16 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.cluster_settings import Settings
 from cotenant.engine.instructions import Bind, Instruction
 from cotenant.engine.reservation_words import DeleteReservation, ReservationStatus, Reserve
+from cotenant.model.cpu_topology_told import NodeTopology
+from cotenant.model.device_node import NodeDevices
 from cotenant.model.labels import HOSTNAME, Labels, LabelSelector
 from cotenant.model.node import Node
 from cotenant.model.observed import ObservedPod
 from cotenant.model.pod import Pod
 from cotenant.model.reservation import Owner, Phase, Reservation
-from cotenant.model.resources import Amounts
+from cotenant.model.resources import GPU_MEMORY_RATIO, NOTHING, Amounts
 from cotenant.policy.placement.profiles import profile
-from cotenant.policy.placement.reservations.drawing import remainder
+from cotenant.policy.placement.reservations.holding import Kept, kept_after
 
 WEB = Labels.of({"app": "web"})
 OWNERS = (Owner(selector=LabelSelector.of({"app": "web"})),)
@@ -31,9 +33,9 @@ def node(name: str, cpu: int = 4000, pods: int = 110) -> Node:
     return Node(name, size(cpu) + Amounts.of({"pods": pods}), Labels.of({HOSTNAME: name}))
 
 
-def pod(name: str, cpu: int = 1000, on: str = "", **more: object) -> ObservedPod:
+def pod(name: str, cpu: int = 1000, on: str = "", also: Amounts = NOTHING, **more: object) -> ObservedPod:
     outer = {k: more.pop(k) for k in ("demands", "holds", "owned_by", "created_s", "preempts") if k in more}
-    value = Pod(name, requests=size(cpu), **more)  # type: ignore[arg-type]
+    value = Pod(name, requests=size(cpu) + also, **more)  # type: ignore[arg-type]
     return ObservedPod(value, f"uid-{name}", "cotenant", float(outer.pop("created_s", 0.0)), node=on, **outer)  # type: ignore[arg-type]
 
 
@@ -41,8 +43,8 @@ def web(name: str, cpu: int = 1000, **more: object) -> ObservedPod:
     return pod(name, cpu, labels=WEB, **more)
 
 
-def reservation(name: str = "r", cpu: int = 3000, **more: object) -> Reservation:
-    template = Pod(name, requests=size(cpu), labels=more.pop("pod_labels", WEB))  # type: ignore[arg-type]
+def reservation(name: str = "r", cpu: int = 3000, also: Amounts = NOTHING, **more: object) -> Reservation:
+    template = Pod(name, requests=size(cpu) + also, labels=more.pop("pod_labels", WEB))  # type: ignore[arg-type]
     return replace(Reservation(name, f"uid-{name}", template, OWNERS), **more)  # type: ignore[arg-type]
 
 
@@ -55,9 +57,20 @@ class World:
         self.held: dict[str, Reservation] = {}
         self.pods: dict[str, ObservedPod] = {}
         self.said: list[Instruction] = []
+        self.told: dict[str, NodeDevices | NodeTopology] = {}
         self.now_s = 0.0
         for each in nodes:
             self.cluster.node_seen(each)
+
+    def devices(self, told: NodeDevices) -> None:
+        """A node tells its devices."""
+        self.told[f"devices {told.node}"] = told
+        self.cluster.roster.devices.seen(told, self.now_s)
+
+    def cpus(self, told: NodeTopology) -> None:
+        """A node tells its CPUs."""
+        self.told[f"cpus {told.name}"] = told
+        self.cluster.roster.cpus.topology_seen(told, self.now_s)
 
     def see(self, *objects: ObservedPod | Reservation) -> None:
         for each in objects:
@@ -89,7 +102,7 @@ class World:
         if isinstance(each, (Bind, Reserve)) and answer:
             assert c.sending(each.uid, self.now_s)
             if isinstance(each, Reserve):
-                self.written(each.status)
+                self.written(each.status, holds=each.holds)
             else:
                 seen = self.pods[each.uid]
                 self.see(replace(seen, node=each.node, holds=each.holds))
@@ -100,10 +113,11 @@ class World:
             del self.held[each.uid]
             self.reservations.gone(each.key, self.now_s)
 
-    def written(self, status: ReservationStatus) -> None:
+    def written(self, status: ReservationStatus, **more: object) -> None:
         self.see(
             replace(
                 self.held[status.uid],
+                **more,  # type: ignore[arg-type]
                 phase=status.phase,
                 node=status.node,
                 allocatable=status.allocatable,
@@ -126,6 +140,8 @@ class World:
         fresh.now_s = self.now_s
         for each in self.cluster._nodes.values():
             fresh.cluster.node_seen(each)
+        for told in self.told.values():
+            (fresh.devices if isinstance(told, NodeDevices) else fresh.cpus)(told)  # type: ignore[operator]
         for seen in self.pods.values():
             fresh.see(seen)
         for held in self.held.values():
@@ -147,7 +163,28 @@ class World:
 
     def left(self, held: Reservation) -> Amounts:
         """What owners have not drawn, by the server's word."""
-        return remainder(held.allocatable, (p.pod.requests for p in self.drew_from(held)))
+        return self.kept(held).amounts
+
+    def kept(self, held: Reservation) -> Kept:
+        """The same, with devices and CPUs by number."""
+        return kept_after(
+            Kept(held.allocatable, held.holds), [Kept(p.pod.requests, p.holds) for p in self.drew_from(held)]
+        )
+
+    def cpus_taken(self, name: str) -> list[int]:
+        """CPUs of their own that pods and living reservations have on a node, by the server's word; one that is held twice is there twice."""
+        holders = [p.holds for p in self.pods.values() if p.node == name]
+        kept = [self.kept(each).holds for each in self.living(name)]
+        return [cpu for holds in [*holders, *kept] if holds.cpus is not None for cpu in holds.cpus.cpus]
+
+    def percent_taken(self, name: str) -> dict[int, int]:
+        """Minor -> percent of each GPU's memory that pods and living reservations have, by the server's word."""
+        holders = [p.holds for p in self.pods.values() if p.node == name]
+        taken: dict[int, int] = {}
+        for holds in [*holders, *(self.kept(each).holds for each in self.living(name))]:
+            for part in holds.devices:
+                taken[part.minor] = taken.get(part.minor, 0) + part.amounts.get(GPU_MEMORY_RATIO)
+        return taken
 
     def room_taken(self, name: str) -> int:
         """CPU of a node that pods and living reservations have, by the server's word."""

@@ -13,7 +13,7 @@ that promises more CPU than it has, the amplified sum is asked of pods with CPUs
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -23,11 +23,11 @@ from cotenant.engine.cpu_described import CpusOfNode, described
 from cotenant.engine.cpu_verdicts import PASSES, Answer, Kinds, Verdicts
 from cotenant.engine.encoding import Encoder
 from cotenant.engine.events import Event
-from cotenant.engine.node_rules import Rule
+from cotenant.engine.node_rules import Lent, Rule
 from cotenant.engine.plugins import Host, Plugin
 from cotenant.engine.podstate import Entry
 from cotenant.model.arrays import CPU, Int, Mask
-from cotenant.model.cpu_topology import CpuTopology, numbers_in
+from cotenant.model.cpu_topology import CpuTopology, mask_of, numbers_in
 from cotenant.model.cpu_topology_spec import ExclusivePolicy, ResourceStatus
 from cotenant.model.cpu_topology_told import PPM, NodeTopology
 from cotenant.model.cpulist import format_cpus
@@ -35,11 +35,13 @@ from cotenant.model.demands import Demands, Holdings
 from cotenant.model.errors import Permanent
 from cotenant.model.node import Node
 from cotenant.model.pod import Pod
+from cotenant.model.resources import CPU_NAME
 from cotenant.policy.placement.cpus import clearing
 from cotenant.policy.placement.cpus.amplification import amplified_fit
+from cotenant.policy.placement.cpus.drawing import give_from
 from cotenant.policy.placement.cpus.ledger import CpuLedger
 from cotenant.policy.placement.cpus.needs import CpuNeed, cpu_need
-from cotenant.policy.placement.cpus.node_fit import NO_TOPOLOGY, ask_of, could, give, holds_policy
+from cotenant.policy.placement.cpus.node_fit import NO_TOPOLOGY, Given, ask_of, could, give, holds_policy
 from cotenant.policy.placement.preemption import UNLIMITED, Column
 from cotenant.policy.placement.preference import Part
 from cotenant.policy.placement.refusal import Refusal
@@ -88,10 +90,11 @@ class _Pod:
     claim: Claim | None = None  # what it was given, or was told to have
     chosen_for: str = ""  # the node that it was chosen for; "" = told
     node: str = ""  # where it sits
+    lent: Mapping[int, Lent] = field(default_factory=dict)  # row -> what is kept for it there
 
 
 class Cpus:
-    """The keeper. Meets `NodeRules` and `Clearing` of engine/node_rules.py."""
+    """The keeper. Meets `NodeRules`, `Clearing` and `Lending` of engine/node_rules.py."""
 
     name = NAME
 
@@ -191,19 +194,26 @@ class Cpus:
         """Which rows can give it what it needs."""
         pod = self._pods.get(number)
         need = pod.need if pod is not None else None
-        if need is None or not (self._told or need.is_strict):
+        if pod is None or need is None or not (self._told or need.is_strict):
             return
         verdicts = self._judged(need)
         size = len(self._versions)
         for told, left in verdicts.refusals(size):
+            left[list(pod.lent)] = True
             yield Rule(NAME, told.reason, left, told.yields, verdicts.nearest)
+        for row in pod.lent:
+            given = self._given(pod, need, row)
+            if isinstance(given, Refusal):
+                left = np.ones(size, dtype=np.bool_)
+                left[row] = False
+                yield Rule(NAME, given.reason, left, False)
         if need.own:
             yield from self._short_of_amplified(need)
 
     def wishes(self, number: int, rows: Int) -> tuple[Part, ...]:
         """Rows on which its CPUs would lie as it would rather have them, and away from whom it avoids."""
         pod = self._pods.get(number)
-        if pod is None or pod.need is None or not pod.need.own or not self._told:
+        if pod is None or pod.need is None or not pod.need.own or not self._told or pod.lent:
             return ()
         kept = self._judged(pod.need).kept[rows]
         if kept.all() or not kept.any():
@@ -216,15 +226,13 @@ class Cpus:
         name = self._name(row)
         if pod.need is not None:
             pod.claim, pod.chosen_for = None, name
-            node = self._known(row, name)
-            if node is not None and node.node is not None:
-                given = give(node.node, pod.need)
-                if isinstance(given, Refusal):
-                    raise Permanent(
-                        f"{pod.key} was placed on {name}, which cannot give its CPUs: {given.reason}, {given.nearest}"
-                    )
-                if given.cpus or given.numa:
-                    pod.claim = Claim.chosen(pod.key, given, pod.exclusive)
+            given = self._given(pod, pod.need, row)
+            if isinstance(given, Refusal):
+                raise Permanent(
+                    f"{pod.key} was placed on {name}, which cannot give its CPUs: {given.reason}, {given.nearest}"
+                )
+            if given is not None and (given.cpus or given.numa):
+                pod.claim = Claim.chosen(pod.key, given, pod.exclusive)
         self._sit(number, pod, name)
 
     def seat(self, number: int, row: int) -> None:
@@ -249,6 +257,17 @@ class Cpus:
         if claim is None:
             return holds
         return replace(holds, cpus=ResourceStatus(numbers_in(claim.cpus), claim.numa))
+
+    def draw(self, number: int, lent: Mapping[int, Lent]) -> None:
+        """Until told otherwise the pod is judged on these rows by what is kept for it there."""
+        told = {row: self._known(row, self._name(row)) for row, kept in lent.items() if kept.holds.cpus is not None}
+        self._pods[number].lent = {row: lent[row] for row, books in told.items() if books is not None and books.node}
+
+    def keep(self, number: int, holds: Holdings) -> None:
+        """A pod that sits nowhere holds this and nothing else."""
+        pod = self._pods[number]
+        pod.claim = Claim.told(pod.key, holds.cpus, pod.exclusive) if holds.cpus is not None else None
+        pod.chosen_for = ""
 
     def validate(self) -> None:
         """Every book says what its pods claim, and no CPU is held twice in a ledger. Raises `Permanent`."""
@@ -312,6 +331,17 @@ class Cpus:
         return tuple(sorted(self._books))
 
     # ---- seats
+
+    def _given(self, pod: _Pod, need: CpuNeed, row: int) -> Given | Refusal | None:
+        """What the pod would get on a row; None where the node tells no CPUs."""
+        books = self._known(row, self._name(row))
+        if books is None or books.node is None:
+            return None
+        lent = pod.lent.get(row)
+        if lent is None or lent.holds.cpus is None:
+            return give(books.node, need)
+        kept = mask_of(lent.holds.cpus.cpus)
+        return give_from(books.node, need, kept, CPU_NAME in lent.strict)
 
     def _name(self, row: int) -> str:
         assert self._encoder is not None

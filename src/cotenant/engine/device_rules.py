@@ -16,19 +16,20 @@ Source: Koordinator, DeviceShare.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 
 from cotenant.engine.device_rules_asks import Ask, Asks, DeviceSettings, asks_devices
+from cotenant.engine.device_rules_lending import judge_lent
 from cotenant.engine.device_rules_nodes import DeviceNodes
 from cotenant.engine.device_rules_told import NodeDeviceSummary, summary
 from cotenant.engine.device_rules_verdicts import AllVerdicts
 from cotenant.engine.device_rules_victims import device_columns
 from cotenant.engine.encoding import Encoder
-from cotenant.engine.node_rules import Rule
+from cotenant.engine.node_rules import Lent, Rule
 from cotenant.model.arrays import Int
 from cotenant.model.demands import Demands, Holdings
 from cotenant.model.device_allocation import DeviceAllocation
@@ -52,10 +53,12 @@ class _Pod:
     given_on: str = ""  # the node that `given` was chosen on; empty = told by an annotation
     node: str = ""  # where it sits
     is_guess: bool = False  # it sits, and what it holds is a guess
+    is_exact: bool = False  # it holds what it was said to hold, also if that is nothing
+    lent: Mapping[int, Lent] = field(default_factory=dict)  # row -> what is kept for it there
 
 
 class DeviceRules:
-    """Meets engine/node_rules.NodeRules, and its Clearing."""
+    """Meets engine/node_rules.NodeRules, its Clearing and its Lending."""
 
     name = PLUGIN
 
@@ -116,7 +119,7 @@ class DeviceRules:
 
     def rules(self, number: int) -> Iterator[Rule]:
         """A rule for each reason for which rows refuse."""
-        ask = self._pods[number].ask
+        ask, lent = self._pods[number].ask, self._pods[number].lent
         if isinstance(ask, str):
             yield Rule(PLUGIN, ask, np.zeros(len(self.nodes.states()), dtype=np.bool_), False)
         elif ask is not None:
@@ -124,13 +127,20 @@ class DeviceRules:
             present = np.bincount(verdicts.codes, minlength=len(verdicts.reasons))
             for code, (reason, yields) in enumerate(verdicts.reasons):
                 if code and present[code]:
-                    figures = partial(verdicts.figures, self.nodes, code)
-                    yield Rule(PLUGIN, reason, verdicts.codes != code, yields, figures)
+                    left = verdicts.codes != code
+                    left[list(lent)] = True
+                    yield Rule(PLUGIN, reason, left, yields, partial(verdicts.figures, self.nodes, code))
+            for row, kept in lent.items():
+                refusal = judge_lent(self.nodes, ask, row, kept).refusal
+                if refusal is not None:
+                    left = np.ones(len(verdicts.codes), dtype=np.bool_)
+                    left[row] = False
+                    yield Rule(PLUGIN, refusal.reason, left, False)
 
     def wishes(self, number: int, rows: Int) -> tuple[Part, ...]:
         """The strategy's choice between nodes, the worst 0 and the best 100 as a profile's score; nothing where it makes no difference."""
         ask = self._pods[number].ask
-        if not isinstance(ask, Ask) or self.settings.weight == 0.0:
+        if not isinstance(ask, Ask) or self.settings.weight == 0.0 or self._pods[number].lent:
             return ()
         values = self._verdicts.of(ask).worths[rows]
         low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 0.0)
@@ -143,7 +153,12 @@ class DeviceRules:
         pod = self._pods[number]
         name = self.nodes.name_of(row)
         pod.given, pod.given_on = (), name
-        if isinstance(pod.ask, Ask):
+        if isinstance(pod.ask, Ask) and row in pod.lent:
+            verdict = judge_lent(self.nodes, pod.ask, row, pod.lent[row])
+            if verdict.refusal is not None:
+                raise Permanent(f"devices kept on {name}: {verdict.refusal.reason} ({verdict.refusal.nearest})")
+            pod.given = verdict.chosen
+        elif isinstance(pod.ask, Ask):
             pod.given = self._chosen(pod.ask, name)
         elif pod.ask is not None:
             raise Permanent(f"pod {pod.key} was placed, and its devices cannot be chosen: {pod.ask}")
@@ -180,6 +195,15 @@ class DeviceRules:
         if isinstance(ask, Ask):
             held = [self._held_by(other) for other in pods.tolist()]
             yield from device_columns(self.nodes, self._verdicts.of(ask), held, rows)
+
+    def draw(self, number: int, lent: Mapping[int, Lent]) -> None:
+        """Until told otherwise the pod is judged on these rows by what is kept for it there."""
+        self._pods[number].lent = {row: kept for row, kept in lent.items() if kept.holds.devices}
+
+    def keep(self, number: int, holds: Holdings) -> None:
+        """A pod that sits nowhere holds this and nothing else."""
+        pod = self._pods[number]
+        pod.given, pod.given_on, pod.is_exact = holds.devices, "", True
 
     def validate(self) -> None:
         """What is free and what is held add up. Raises `Permanent`."""
@@ -250,7 +274,7 @@ class DeviceRules:
         if pod.given and pod.given_on in ("", name):
             self.nodes.take(name, str(number), pod.given)
             return
-        if not isinstance(pod.ask, Ask):
+        if not isinstance(pod.ask, Ask) or pod.is_exact:
             return
         node = self.nodes.by_name.get(name)
         if node is None or node.facts is None:

@@ -8,7 +8,7 @@ which begins anew with other rows and no pods. Limits: a pod with such needs is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from cotenant.engine.encoding import Encoder
@@ -88,6 +88,26 @@ class Clearing(Protocol):
 
     def columns(self, number: int, pods: Int, rows: Int) -> Iterator[Column]:
         """What residents add up to for a watched pod, and the most of it that lets the pod in. `pods[V]` may be removed; they sit on `rows[V]`."""
+        ...
+
+
+class Lent(NamedTuple):
+    """What is kept on one row for a pod that may draw from it."""
+
+    holds: Holdings
+    strict: frozenset[str]  # resources that must come from it, where it has any of the kind
+
+
+@runtime_checkable
+class Lending(Protocol):
+    """A keeper of things with numbers offers this: pods draw them from what another pod of theirs keeps (engine/reservations.py)."""
+
+    def draw(self, number: int, lent: Mapping[int, Lent]) -> None:
+        """Until told otherwise a watched pod is judged, and chosen for, on these rows by what is kept for it there. Nobody holds that meanwhile."""
+        ...
+
+    def keep(self, number: int, holds: Holdings) -> None:
+        """A watched pod that sits nowhere holds this from now on, and once it is seated nothing else: nothing is guessed for it."""
         ...
 
 

@@ -130,6 +130,8 @@ class PodLives:
             if entry.state is State.WAITING:
                 self.take_back(entry)
         reshaped = (seen.pod, seen.demands, seen.owned_by) != (before.pod, before.demands, before.owned_by)
+        if seen.reservation and seen.node and seen.holds != entry.holds:
+            entry.holds, reshaped = seen.holds, True  # what it keeps shrinks and grows, also to nothing
         if moved and entry.state in SEATED:
             self._telling.count("bound elsewhere than decided")
             self.take_back(entry)

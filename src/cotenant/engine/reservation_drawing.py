@@ -14,13 +14,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from cotenant.engine.node_rules import Lending, Lent
 from cotenant.engine.podstate import Entry
 from cotenant.engine.reservation_records import Record
 from cotenant.engine.seating import Seating
 from cotenant.model.arrays import PODS, Mask, NodeArrays
+from cotenant.model.demands import NO_HOLDINGS
 from cotenant.model.reservation_notes import Allocated
 from cotenant.model.resources import ResourceAxis
-from cotenant.policy.placement.reservations.drawing import Rank, covers, rank, shortage
+from cotenant.policy.placement.reservations.drawing import Rank, covers, rank, shortage, strict
 
 _AT_ONCE = 16  # rows that an owner is judged over together
 
@@ -38,21 +40,40 @@ class Drawing:
         return Allocated(record.reservation.name, record.reservation.uid) if record is not None else None
 
     def lift(self, seating: Seating) -> None:
-        """Let the judgement not see them."""
+        """Let the judgement not see them, and the owner's needs be met from what they hold."""
         entries = self._entries()
         seating.lift(entries)
         for entry in entries:
             seating.narrowing.leave(entry.number)
+        lent = {row: Lent(record.kept.holds, strict(record.reservation)) for row, record in self._with_numbers()}
+        if lent:
+            for keeper in _lending(seating, self.entry):
+                keeper.draw(self.entry.number, lent)
 
     def lay(self, seating: Seating) -> None:
-        """Put all of them back as they were."""
+        """Put all of them back, the one that was drawn from with what is left of its devices and CPUs."""
         entries = self._entries()
+        if any(self._with_numbers()):
+            for keeper in _lending(seating, self.entry):
+                keeper.draw(self.entry.number, {})
+        for _, record in self._with_numbers():
+            if record.entry is not None:
+                for keeper in _lending(seating, record.entry):
+                    keeper.keep(record.entry.number, record.kept.holds)
         seating.lay(entries)
         for entry in entries:
             seating.narrowing.seat(entry.number, entry.row)
 
     def _entries(self) -> list[Entry]:
         return [record.entry for record in self.chosen.values() if record.entry is not None]
+
+    def _with_numbers(self) -> Iterator[tuple[int, Record]]:
+        return ((row, record) for row, record in self.chosen.items() if record.held != NO_HOLDINGS)
+
+
+def _lending(seating: Seating, entry: Entry) -> list[Lending]:
+    """The keepers that have something for this pod and lend."""
+    return [each for each in seating.narrowing.needed_by(entry.number) if isinstance(each, Lending)]
 
 
 def candidates(
@@ -69,10 +90,11 @@ def candidates(
         if at is None or at.row < 0 or (len(only) and not only[at.row]):
             continue
         left = at.seen.pod.requests  # what stands for it is as large as what is left
-        if shortage(record.reservation, left, request):
+        if shortage(record.reservation, left, request, record.held.devices):
             continue
         free = nodes.capacity[at.row] - nodes.requested[at.row]
-        if free[PODS] < (0 if covers(left, request) else 1):
+        # who takes all by amount may leave a device
+        if free[PODS] < (0 if covers(left, request) and record.held == NO_HOLDINGS else 1):
             continue
         fits = all(
             amount <= left.get(name) + int(free[axis.column(name)]) for name, amount in request if name in axis.names

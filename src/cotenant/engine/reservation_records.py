@@ -13,11 +13,13 @@ from math import nan
 
 from cotenant.engine.podstate import Entry, State
 from cotenant.engine.reservation_words import ReservationStatus, stand_in
+from cotenant.model.demands import NO_HOLDINGS, Holdings
 from cotenant.model.observed import ObservedPod
 from cotenant.model.pod import Pod
 from cotenant.model.reservation import Condition, CurrentOwner, Phase, Reservation
-from cotenant.model.resources import Amounts
-from cotenant.policy.placement.reservations.drawing import allocated, remainder
+from cotenant.model.resources import NOTHING, Amounts
+from cotenant.policy.placement.reservations.drawing import allocated
+from cotenant.policy.placement.reservations.holding import Kept, kept_after
 from cotenant.policy.placement.reservations.lifecycle import Ending, conditions
 from cotenant.policy.placement.reservations.migration import GANG_LABELS, without_labels
 from cotenant.policy.placement.reservations.owners import is_owner, keys_for, keys_of
@@ -56,9 +58,19 @@ class Record:
         return [entry for entry in self.owners.values() if entry.node == self.node]
 
     @property
-    def left(self) -> Amounts:
+    def held(self) -> Holdings:
+        """The devices and CPUs that it was given, by number; none before it has its node."""
+        return self.reservation.holds if self.reservation.node else NO_HOLDINGS
+
+    @property
+    def kept(self) -> Kept:
         """What is not drawn."""
-        return remainder(self.reserved, (entry.seen.pod.requests for entry in self.drawers))
+        return kept_after(Kept(self.reserved, self.held), [_drawn_by(entry) for entry in self.drawers])
+
+    @property
+    def left(self) -> Amounts:
+        """The amounts of what is not drawn."""
+        return self.kept.amounts
 
     @property
     def bound(self) -> list[Entry]:
@@ -82,17 +94,18 @@ class Record:
         if self.over:
             return None
         reservation = self.reservation
-        requests = self.left if self.node else reservation.pod.requests
-        if self.node and not requests:
+        kept = self.kept if self.node else Kept(reservation.pod.requests)
+        if self.node and kept == Kept(NOTHING):
             return None
         return ObservedPod(
-            pod=replace(_bare(reservation.pod), name=stand_in(reservation.name), requests=requests),
+            pod=replace(_bare(reservation.pod), name=stand_in(reservation.name), requests=kept.amounts),
             uid=reservation.uid,
             scheduler=reservation.scheduler or scheduler,
             created_s=reservation.created_s,
             node=self.node,
             preempts=False,
             demands=reservation.demands,
+            holds=kept.holds,
             unsupported=self.wrong,
             reservation=reservation.name,
         )
@@ -119,8 +132,8 @@ class Record:
     def _status(self, phase: Phase, node: str, found: tuple[Condition, ...], now_s: float) -> ReservationStatus:
         reservation = self.reservation
         before = {each.type: each for each in reservation.conditions}
-        drawn = [(entry.seen.pod, entry.seen.uid) for entry in self.bound] if node else []
-        left = remainder(self.reserved, (pod.requests for pod, _ in drawn))
+        drawn = self.bound if node else []
+        left = kept_after(Kept(self.reserved, self.held), [_drawn_by(entry) for entry in drawn]).amounts
         return ReservationStatus(
             key=reservation.name,
             uid=reservation.uid,
@@ -128,7 +141,7 @@ class Record:
             node=node,
             allocatable=_some(self.reserved) if node else reservation.allocatable,
             allocated=allocated(self.reserved, left) if node else reservation.allocated,
-            owners=tuple(sorted((CurrentOwner(pod.namespace, pod.name, uid) for pod, uid in drawn), key=_by_name)),
+            owners=tuple(sorted(map(_owner, drawn), key=_by_name)),
             conditions=tuple(replace(each, since_s=_since_s(before.get(each.type), each, now_s)) for each in found),
         )
 
@@ -177,6 +190,15 @@ class Index:
         for record in found.values():
             if is_owner(record.reservation, seen):
                 yield record
+
+
+def _drawn_by(entry: Entry) -> Kept:
+    holds = entry.seen.holds if entry.seen.holds != NO_HOLDINGS else entry.holds
+    return Kept(entry.seen.pod.requests, holds)
+
+
+def _owner(entry: Entry) -> CurrentOwner:
+    return CurrentOwner(entry.seen.pod.namespace, entry.seen.pod.name, entry.seen.uid)
 
 
 def _some(amounts: Amounts) -> Amounts:

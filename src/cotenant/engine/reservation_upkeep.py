@@ -18,6 +18,7 @@ from cotenant.engine.pod_lives import PodLives
 from cotenant.engine.podstate import State
 from cotenant.engine.reservation_records import Record
 from cotenant.engine.reservation_words import DeleteReservation
+from cotenant.model.demands import NO_HOLDINGS
 from cotenant.model.errors import Permanent
 from cotenant.policy.placement.reservations.lifecycle import LEGAL, collect_at_s, ending
 
@@ -161,7 +162,9 @@ class Upkeep:
         if wanted == before:
             return False
         self._ties.lives.pod_seen(wanted, now_s)
-        return bool(wanted.node) and (before is None or wanted.pod.requests != before.pod.requests)
+        if not wanted.node or before is None:
+            return bool(wanted.node)
+        return (wanted.pod.requests, wanted.holds) != (before.pod.requests, before.holds)
 
     def _tell(self, record: Record, now_s: float) -> None:
         """Say how it stands, unless that is known, or was said a moment ago."""
@@ -232,3 +235,7 @@ class Upkeep:
             raise Permanent(f"{where} holds {wanted.pod.requests} on {wanted.node}, and no pod does for it")
         if entry is not None and entry.seen.pod.requests != wanted.pod.requests:
             raise Permanent(f"{where}: {wanted.pod.requests} are left, {entry.seen.pod.requests} are held")
+        if entry is not None and wanted.node and wanted.holds != NO_HOLDINGS:
+            held = self._ties.parts.seating.narrowing.holdings(entry.number)
+            if held != wanted.holds:
+                raise Permanent(f"{where}: {wanted.holds} is left, {held} is held")

@@ -13,6 +13,7 @@ from cotenant.engine.reservation_records import Record
 from cotenant.engine.reservation_words import ReservationView
 from cotenant.model.resources import NOTHING
 from cotenant.policy.placement.reservations.drawing import shortage
+from cotenant.policy.placement.reservations.holding import Kept
 from cotenant.policy.placement.reservations.owners import obstacle
 
 PLUGIN = "Reservation"
@@ -22,6 +23,7 @@ _MOST_TOLD = 3  # reservations that a pod is told of
 def view(record: Record) -> ReservationView:
     """One reservation as it stands."""
     reservation, end, entry = record.reservation, record.end, record.entry
+    kept = record.kept if not record.over else Kept(NOTHING)
     said = next((each.message for each in reservation.conditions if not each.status and each.message), "")
     return ReservationView(
         name=reservation.name,
@@ -31,7 +33,8 @@ def view(record: Record) -> ReservationView:
         allocate_once=reservation.allocate_once,
         policy=reservation.policy.value,
         reserved=record.reserved,
-        left=record.left if not record.over else NOTHING,
+        left=kept.amounts,
+        holds=kept.holds,
         owners=_keys(record.drawers),
         waiting=_keys(record.waiting.values()),
         ends_s=reservation.ends_s,
@@ -58,7 +61,7 @@ def why_not(record: Record, entry: Entry) -> str:
         return f"{name} is used once, and {_keys(record.drawers)[0]} has it"
     return (
         obstacle(record.reservation, entry.seen)
-        or shortage(record.reservation, record.left, entry.seen.pod.requests)
+        or shortage(record.reservation, record.left, entry.seen.pod.requests, record.held.devices)
         or f"node {record.node} has too little room beside {name} ({record.left} left)"
     )
 

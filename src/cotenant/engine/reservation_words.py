@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cotenant.model.decision import DecisionRecord
+from cotenant.model.demands import NO_HOLDINGS, Holdings
 from cotenant.model.reservation import KIND, Condition, CurrentOwner, Phase
 from cotenant.model.resources import NOTHING, Amounts
 
@@ -48,6 +49,8 @@ class Reserve:
     node: str
     status: ReservationStatus
     record: DecisionRecord
+    holds: Holdings = NO_HOLDINGS  # devices and CPUs by number, to be written before the status
+    has: Holdings = NO_HOLDINGS  # what its annotations say now
     kind: str = KIND
 
 
@@ -72,6 +75,7 @@ class ReservationView:
     policy: str
     reserved: Amounts
     left: Amounts
+    holds: Holdings  # what of devices and CPUs is left of it, by number
     owners: tuple[str, ...]  # namespace/name of pods that have drawn
     waiting: tuple[str, ...]  # namespace/name of pods that may draw and wait
     ends_s: float  # Unix time, inf = never

@@ -6,8 +6,9 @@ pod is queued, ranked, judged and explained as any other, and what would be its 
 drawn, so every change of owners only marks the reservation. This plugin is told of everything and keeps who has drawn; what follows in time is in
 `reservation_upkeep`, who may draw in `reservation_waiting`, how owners are judged in `reservation_judging`.
 
-Limits: an owner draws from one reservation, and from none that holds devices or CPUs of its own (those are refused); the lab's engine knows none;
-a reservation's pod never preempts and is never a victim.
+Devices and CPUs that it holds are kept by number by that pod, as by any other, and told in the reservation's annotations.
+
+Limits: an owner draws from one reservation; the lab's engine knows none; a reservation's pod never preempts and is never a victim.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Reservations(Plugin):
             return
         before = record.reservation
         record.reservation = reservation
-        record.wrong = reservation.wrong + cannot_keep(reservation.pod, reservation.demands)
+        record.wrong = reservation.wrong + cannot_keep(reservation.pod)
         record.node = reservation.node or record.node
         if not record.keys or before.owners != reservation.owners:
             self._waiters.owners_changed(record)
@@ -230,9 +231,8 @@ class Reservations(Plugin):
             return []
         if isinstance(each, Bind):
             record.refusal = ""
-            return [
-                Reserve(record.reservation.name, each.uid, each.node, record.granted(each.node, now_s), each.record)
-            ]
+            granted, has = record.granted(each.node, now_s), record.reservation.holds
+            return [Reserve(record.reservation.name, each.uid, each.node, granted, each.record, each.holds, has)]
         if isinstance(each, Unschedulable):
             record.refusal = each.message
             status = record.status(now_s)
@@ -301,4 +301,5 @@ def _opens(reservation: Reservation) -> Hashable:
         reservation.allocatable,
         reservation.policy,
         reservation.restricted,
+        reservation.holds,
     )

@@ -4,13 +4,13 @@ Problem: "what if it asked for less" must be judged by the same filters on the s
 copies of the columns that a seat changes (a few megabytes at ten thousand nodes), read by the same code as the truth: an encoder with
 one more shape, a ledger without the pod and without the room kept for less important ones. The counts behind rules between pods are not
 copied: a seated pod is taken out of them and put back, with everything that was chosen for it. Limits: what is supposed is requests and priority; a pod's labels,
-rules and claims stay its own.
+rules and claims stay its own. Of the devices and CPUs of reservations it is asked whether they would do, not whether they would have to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 
@@ -60,9 +60,12 @@ def viewed(
     encoder, guest = seating.encoder.with_guest(entry.number, pod.shape())
     ledger = seating.ledger.copy(encoder.nodes(), encoder.shapes())
     waits_beside = _lifted(seating, entry, pod.priority, ledger)
-    _draw(entry, pod, ledger, encoder, reservations)
+    drawn = _draw(entry, pod, ledger, encoder, reservations)
     narrowing = seating.narrowing
-    with narrowing.without(entry.number), narrowing.supposing(entry.number, pod, entry.seen.demands):
+    with ExitStack() as stack:
+        for number in (entry.number, *(each for each in drawn if narrowing.needed_by(each))):
+            stack.enter_context(narrowing.without(number))
+        stack.enter_context(narrowing.supposing(entry.number, pod, entry.seen.demands))
         allowed = narrowing.allowed_beside(entry.number, waits_beside) if waits_beside else EVERYWHERE
         checked = Rejector(encoder, narrowing, profile).check(encoder.shape_of(guest), entry.number)
         yield View(pod, entry.number, guest, encoder.shape_of(guest), encoder, ledger, narrowing, allowed, checked)
@@ -77,8 +80,8 @@ def apply(pod: Pod, supposed: Supposed) -> Pod:
     )
 
 
-def _draw(entry: Entry, pod: Pod, ledger: Ledger, encoder: Encoder, reservations: Reservations) -> None:
-    """Let the copied ledger not see what stands for reservations from which the pod may draw."""
+def _draw(entry: Entry, pod: Pod, ledger: Ledger, encoder: Encoder, reservations: Reservations) -> list[int]:
+    """Let the copied ledger not see what stands for reservations from which the pod may draw: their numbers."""
     as_supposed = copy(entry)
     as_supposed.seen = replace(entry.seen, pod=pod)
     numbers = [
@@ -86,6 +89,7 @@ def _draw(entry: Entry, pod: Pod, ledger: Ledger, encoder: Encoder, reservations
     ]
     if numbers:
         ledger.remove(np.array(sorted(numbers), dtype=np.int64))
+    return numbers
 
 
 def _lifted(seating: Seating, entry: Entry, priority: int, ledger: Ledger) -> tuple[tuple[int, int], ...]:

@@ -15,7 +15,7 @@ from cotenant.engine.podstate import SEATED, Entry, State
 from cotenant.engine.roster import Roster
 from cotenant.model.answers import Concern
 from cotenant.model.cpulist import format_cpus
-from cotenant.model.demands import NO_HOLDINGS
+from cotenant.model.demands import NO_HOLDINGS, Holdings
 from cotenant.model.pod import Pod
 from cotenant.model.resources import Amounts, format_amount
 
@@ -166,7 +166,8 @@ def _reservation(roster: Roster, entry: Entry, now_s: float) -> Iterator[Concern
         why = (told.why,) if told.why else ()
         words = f"{what}{node}: {told.left} of {told.reserved} is left; {told.phase.value}{ends}"
         about = reservations.about(entry.seen.uid) if key in told.waiting else ()
-        yield Concern("reservation", name, False, words, (*why, *about))
+        kept = (f"kept: {told_of}",) if (told_of := _by_number(told.holds)) else ()
+        yield Concern("reservation", name, False, words, (*why, *kept, *about))
 
 
 def _holdings(entry: Entry) -> Iterator[Concern]:
@@ -174,8 +175,12 @@ def _holdings(entry: Entry) -> Iterator[Concern]:
     if holds.cpus is not None and holds.cpus.cpus:
         yield Concern("cpus", entry.node, False, f"CPUs {format_cpus(holds.cpus.cpus)} are its own")
     if holds.devices:
-        told = "; ".join(f"{each.type.value} {each.minor}: {each.amounts}" for each in holds.devices)
-        yield Concern("devices", entry.node, False, told)
+        yield Concern("devices", entry.node, False, _by_number(Holdings(devices=holds.devices)))
+
+
+def _by_number(holds: Holdings) -> str:
+    cpus = (f"CPUs {format_cpus(holds.cpus.cpus)}",) if holds.cpus is not None and holds.cpus.cpus else ()
+    return "; ".join((*cpus, *(f"{each.type.value} {each.minor}: {each.amounts}" for each in holds.devices)))
 
 
 def _load(roster: Roster, entry: Entry) -> Iterator[Concern]:

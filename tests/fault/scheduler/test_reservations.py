@@ -1,6 +1,7 @@
 """Reservations against everything that may happen in any order: lost answers, late words, deletions, time, nodes that go, and a scheduler that starts anew.
 
-The truth is what the API server holds. Whatever happens: a node's pods and what is left of its living reservations never exceed it, and the engine adds up.
+The truth is what the API server holds. Whatever happens: a node's pods and what is left of its living reservations never exceed it, no device is
+anybody's twice, and the engine adds up.
 """
 
 from __future__ import annotations
@@ -16,11 +17,20 @@ from tests.fakes.reservation_world import World, node, pod, reservation, web
 
 from cotenant.engine.instructions import Bind, Instruction
 from cotenant.engine.reservation_words import DeleteReservation, ReservationStatus, Reserve
+from cotenant.model.device import Device, DeviceType
+from cotenant.model.device_node import NodeDevices
 from cotenant.model.observed import ObservedPod, Phase
 from cotenant.model.reservation import AllocatePolicy, Reservation
+from cotenant.model.resources import GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NOTHING, NVIDIA_GPU, Amounts
 
 NODES = ("a", "b")
-CPU, PLACES = 4000, 4
+CPU, PLACES, CARDS = 4000, 4, 3
+ASKS = (NOTHING, NOTHING, Amounts.of({NVIDIA_GPU: 1}), Amounts.of({NVIDIA_GPU: 2}), Amounts.of({GPU: 50}))
+
+
+def cards(name: str) -> NodeDevices:
+    whole = Amounts.of({GPU_CORE: 100, GPU_MEMORY_RATIO: 100, GPU_MEMORY: 1000})
+    return NodeDevices(name, tuple(Device(DeviceType.GPU, i, whole, id=f"{name}{i}") for i in range(CARDS)))
 
 
 class Reserved(RuleBasedStateMachine):
@@ -29,29 +39,34 @@ class Reserved(RuleBasedStateMachine):
     @initialize()
     def start(self) -> None:
         self.world = World(*(node(name, CPU, pods=PLACES) for name in NODES))
+        for name in NODES:
+            self.world.devices(cards(name))
         self.sent: list[Bind | Reserve] = []
         self.owed: list[ObservedPod | Reservation | str] = []  # what the watch has not told yet; a name = deleted
         self.born = 0
-        self.create_reservation(3000, False, 0.0, AllocatePolicy.DEFAULT)
+        self.create_reservation(3000, False, 0.0, AllocatePolicy.DEFAULT, Amounts.of({NVIDIA_GPU: 2}))
         self.go_on(0.0, True)
 
     # ---- people
 
-    @rule(owner=st.booleans(), cpu=st.sampled_from([500, 1000, 2500]), many=st.integers(1, 3))
-    def create_pods(self, owner: bool, cpu: int, many: int) -> None:
+    @rule(
+        owner=st.booleans(), cpu=st.sampled_from([500, 1000, 2500]), many=st.integers(1, 3), also=st.sampled_from(ASKS)
+    )
+    def create_pods(self, owner: bool, cpu: int, many: int, also: Amounts) -> None:
         for _ in range(many):
             self.born += 1
-            self.hold((web if owner else pod)(f"p{self.born}", cpu, created_s=float(self.born)))
+            self.hold((web if owner else pod)(f"p{self.born}", cpu, also=also, created_s=float(self.born)))
 
     @rule(
         cpu=st.sampled_from([1000, 3000]),
         once=st.booleans(),
         ttl_s=st.sampled_from([0.0, 20.0]),
         policy=st.sampled_from(list(AllocatePolicy)),
+        also=st.sampled_from(ASKS),
     )
-    def create_reservation(self, cpu: int, once: bool, ttl_s: float, policy: AllocatePolicy) -> None:
+    def create_reservation(self, cpu: int, once: bool, ttl_s: float, policy: AllocatePolicy, also: Amounts) -> None:
         self.born += 1
-        made = reservation(f"r{self.born}", cpu, allocate_once=once, ttl_s=ttl_s, policy=policy)
+        made = reservation(f"r{self.born}", cpu, also, allocate_once=once, ttl_s=ttl_s, policy=policy)
         self.hold(replace(made, created_s=self.world.now_s))
 
     @precondition(lambda self: self.world.pods)
@@ -105,12 +120,13 @@ class Reserved(RuleBasedStateMachine):
             del self.world.held[each.uid]
             self.owed.append(f"reservation {each.key}")
 
-    def write(self, status: ReservationStatus) -> None:
+    def write(self, status: ReservationStatus, **more: object) -> None:
         held = self.world.held.get(status.uid)
         if held is not None:
             self.hold(
                 replace(
                     held,
+                    **more,  # type: ignore[arg-type]
                     phase=status.phase,
                     node=status.node,
                     allocatable=status.allocatable,
@@ -132,7 +148,7 @@ class Reserved(RuleBasedStateMachine):
             cluster.bind_failed(each.uid, "refused", now_s, retry=there)
             return
         if isinstance(each, Reserve):
-            self.write(each.status)
+            self.write(each.status, holds=each.holds)
         else:
             self.hold(replace(self.world.pods[each.uid], node=each.node, holds=each.holds))
         if how == "lost":
@@ -182,8 +198,13 @@ class Reserved(RuleBasedStateMachine):
         for name in NODES:
             assert self.world.room_taken(name) <= CPU, name
             assert self.world.places_taken(name) <= PLACES, name
+            assert all(percent <= 100 for percent in self.world.percent_taken(name).values()), name
         for held in self.world.held.values():
-            assert not held.allocate_once or len(self.world.drew_from(held)) <= 1
+            owners = self.world.drew_from(held)
+            assert not held.allocate_once or len(owners) <= 1
+            kept = {part.minor for part in held.holds.devices}
+            if kept and held.policy is AllocatePolicy.RESTRICTED:
+                assert all(part.minor in kept for owner in owners for part in owner.holds.devices)
 
     def teardown(self) -> None:
         """Left alone, everything is told, ended and given back."""
@@ -205,13 +226,15 @@ class Reserved(RuleBasedStateMachine):
             if not held.phase.is_final and held.node and held.node in world.cluster._nodes:
                 view = world.reservations.describe(held.name)
                 assert view is not None
-                assert view.left == world.left(held)
+                assert (view.left, view.holds) == (world.left(held), world.kept(held).holds)
             world.reservations.gone(held.name, world.now_s)
             del world.held[held.uid]
         world.cluster.decide(world.now_s)
         world.cluster.validate()
         assert world.cluster.size()[1] == 0
         assert not world.cluster._parts.seating.ledger.nodes.requested.any()
+        for summary in world.cluster.roster.devices.summaries():
+            assert all(not device.holders for device in summary.devices)
 
 
 Reserved.TestCase.settings = settings(
@@ -232,7 +255,9 @@ def test_a_busy_cluster(seed: int) -> None:
             ["pods", "pods", "on", "on", "on", "end", "reserve", "node", "tell", "answer", "forget", "again"]
         ):
             case "pods":
-                machine.create_pods(random.random() < 0.7, random.choice([500, 1000, 2500]), random.randint(1, 3))
+                machine.create_pods(
+                    random.random() < 0.7, random.choice([500, 1000, 2500]), random.randint(1, 3), random.choice(ASKS)
+                )
             case "on":
                 machine.go_on(random.choice([0.0, 1.0, 12.0]), random.random() < 0.7)
             case "end" if machine.world.pods:
@@ -240,7 +265,11 @@ def test_a_busy_cluster(seed: int) -> None:
             case "reserve":
                 policy = random.choice(list(AllocatePolicy))
                 machine.create_reservation(
-                    random.choice([1000, 3000]), random.random() < 0.5, random.choice([0.0, 20.0]), policy
+                    random.choice([1000, 3000]),
+                    random.random() < 0.5,
+                    random.choice([0.0, 20.0]),
+                    policy,
+                    random.choice(ASKS),
                 )
             case "node" if random.random() < 0.3:
                 machine.lose_node(random.choice(NODES))

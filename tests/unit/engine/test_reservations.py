@@ -227,9 +227,9 @@ def test_a_bad_object_is_told_so_and_stops_nobody() -> None:
     (status,) = (each for each in given if isinstance(each, ReservationStatus))
     assert status.conditions[0].message == "spec.ttl: x: expected a duration"
     assert w.on("x") == "a"
-    w.see(replace(reservation("gpu"), pod=Pod("gpu", requests=Amounts.of({"nvidia.com/gpu": 1}))))
+    w.see(replace(reservation("nothing"), pod=Pod("nothing")))
     w.go()
-    assert "cannot be reserved yet" in w.held["uid-gpu"].conditions[0].message
+    assert "nothing to reserve" in w.held["uid-nothing"].conditions[0].message
 
 
 def test_nobody_preempts_a_reservation_and_it_preempts_nobody() -> None:

@@ -19,12 +19,12 @@ from msgspec import Raw, Struct, field
 
 from cotenant.drivers.kube import objects, terms
 from cotenant.drivers.kube.attempting import Attempt
-from cotenant.drivers.kube.demands import duration_s
+from cotenant.drivers.kube.demands import duration_s, read_holdings, written_holdings
 from cotenant.drivers.kube.errors import UNREADABLE
 from cotenant.drivers.kube.objects import Kind, Quantities, Selector, Taint, Text
 from cotenant.drivers.kube.reading import ObjectReader
 from cotenant.model.affinity import NAME_FIELD, NodeAffinity, NodeSelector, NodeSelectorTerm
-from cotenant.model.demands import NO_DEMANDS, NO_HOLDINGS
+from cotenant.model.demands import NO_DEMANDS, NO_HOLDINGS, Holdings
 from cotenant.model.errors import InvalidInput
 from cotenant.model.labels import Labels, Operator, Requirement
 from cotenant.model.observed import ObservedPod
@@ -183,7 +183,7 @@ class ReservationReader:
             demands=replace(seen.demands, gang=None, reservation_affinity=None)
             if seen.demands != NO_DEMANDS
             else NO_DEMANDS,
-            holds=NO_HOLDINGS,
+            holds=_holdings(meta.annotations, wrong if status.node_name else []),
             phase=attempt(Phase.PENDING, lambda: terms.one_of(Phase, status.phase or "Pending", "status.phase")),
             node=status.node_name or "",
             allocatable=attempt(NOTHING, lambda: _amounts(status.allocatable, "status.allocatable")),
@@ -265,6 +265,14 @@ def _restricted(annotations: Annotations | None) -> tuple[str, ...]:
         ) from None
 
 
+def _holdings(annotations: Annotations | None, wrong: list[str]) -> Holdings:
+    """The devices and CPUs that it was given, as a pod's annotations have them; they count once it has its node."""
+    if annotations is None:
+        return NO_HOLDINGS
+    found = read_holdings(annotations, wrong)
+    return replace(found, reservation=None) if found.reservation is not None else found
+
+
 def _order(labels: objects.Strings) -> int:
     text = (labels or {}).get(ORDER)
     if text is None:
@@ -303,6 +311,12 @@ def _condition(written: _Condition) -> Condition:
 
 
 # ---- writing
+
+
+def holdings_patch(uid: str, holds: Holdings, has: Holdings) -> dict[str, Any]:
+    """A merge patch of the annotations that say what it was given; what they say of other things, and `holds` does not, goes."""
+    told: dict[str, str | None] = dict.fromkeys(written_holdings(has))
+    return {"metadata": {"uid": uid, "annotations": told | written_holdings(holds)}}
 
 
 def status_patch(

@@ -1,7 +1,8 @@
 """Carrying out reservations: the status that gives one its node, answered to the engine exactly once.
 
 Problem: a reservation has no binding: its status is written, the answer may be lost, it may have been deleted or ended meanwhile, and our right to
-write may end. Choice: as for binds: what is not sent can be withheld until the last moment (`Cluster.sending`), a lost answer is settled by reading
+write may end. What it was given by number stands in annotations, which a status cannot carry. Choice: annotations first, which count only once the
+status names the node; for the rest as for binds: what is not sent can be withheld until the last moment (`Cluster.sending`), a lost answer is settled by reading
 the object, and any other failure takes the decision back. Limits: side by side without a bound of its own; the client's own limits hold.
 """
 
@@ -13,7 +14,7 @@ from collections.abc import Callable
 
 from cotenant.drivers.kube.client import MERGE_PATCH, Client
 from cotenant.drivers.kube.errors import Conflict, NotFound, Unavailable
-from cotenant.drivers.kube.reservations import RESERVATIONS, ReservationReader, status_patch
+from cotenant.drivers.kube.reservations import RESERVATIONS, ReservationReader, holdings_patch, status_patch
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.reservation_words import DeleteReservation, ReservationStatus, Reserve
 from cotenant.model.errors import CotenantError, Transient
@@ -91,6 +92,9 @@ class Reserver:
 
     async def _write(self, reserve: Reserve) -> None:
         try:
+            if reserve.holds != reserve.has:  # before the status: without a node they mean nothing yet
+                patch = holdings_patch(reserve.uid, reserve.holds, reserve.has)
+                await self._client.patch(RESERVATIONS, "", reserve.key, patch, content_type=MERGE_PATCH)
             await write_status(self._client, reserve.status)
         except (NotFound, Conflict):
             # gone, or another has its name: the watch says so too

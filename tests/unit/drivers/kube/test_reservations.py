@@ -15,8 +15,17 @@ from cotenant.drivers.kube.definitions import manifests
 from cotenant.drivers.kube.demands import read_demands, read_holdings, written_holdings
 from cotenant.drivers.kube.objects import Pod, PodAnnotations
 from cotenant.drivers.kube.reading import ObjectReader
-from cotenant.drivers.kube.reservations import ReservationObject, ReservationReader, manifest, status_patch
+from cotenant.drivers.kube.reservations import (
+    ReservationObject,
+    ReservationReader,
+    holdings_patch,
+    manifest,
+    status_patch,
+)
+from cotenant.model.cpu_topology_spec import RESOURCE_STATUS, ResourceStatus
 from cotenant.model.demands import Holdings
+from cotenant.model.device import DeviceType
+from cotenant.model.device_allocation import DEVICE_ALLOCATED, DeviceAllocation
 from cotenant.model.errors import InvalidInput
 from cotenant.model.labels import Labels
 from cotenant.model.observed import OwnedBy
@@ -93,6 +102,29 @@ def test_everything_is_read() -> None:
     )
     assert made.changed_s == made.created_s + 1.0
     assert len(made.taints) == 1
+
+
+def test_what_it_was_given_counts_once_it_has_its_node() -> None:
+    given = '{"gpu":[{"minor":1,"resources":{"koordinator.sh/gpu-core":"100"}}]}'
+    notes = {DEVICE_ALLOCATED: given, RESOURCE_STATUS: '{"cpuset":"0-1"}', ALLOCATED: '{"name":"other","uid":"o"}'}
+    made = read(SPEC, {"phase": "Available", "nodeName": "n1"}, annotations=notes)
+    device = DeviceAllocation(DeviceType.GPU, 1, Amounts.of({"koordinator.sh/gpu-core": 100}))
+    assert made.holds == Holdings(cpus=ResourceStatus((0, 1)), devices=(device,))
+    bad = {DEVICE_ALLOCATED: "[]"}
+    assert "device-allocated" in read(SPEC, {"phase": "Available", "nodeName": "n1"}, annotations=bad).wrong[0]
+    assert read(SPEC, {}, annotations=bad).wrong == ()
+
+
+def test_what_it_is_given_is_written_and_what_it_was_given_before_goes() -> None:
+    holds, before = (
+        Holdings(cpus=ResourceStatus((0, 1))),
+        Holdings(devices=(DeviceAllocation(DeviceType.GPU, 1, Amounts()),)),
+    )
+    patch = holdings_patch("u", holds, before)
+    assert patch["metadata"] == {
+        "uid": "u",
+        "annotations": {DEVICE_ALLOCATED: None, RESOURCE_STATUS: '{"cpuset":"0-1"}'},
+    }
 
 
 def test_defaults() -> None:

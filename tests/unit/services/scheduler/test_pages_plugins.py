@@ -23,7 +23,7 @@ from cotenant.model.gang import GangNotes
 from cotenant.model.labels import Labels
 from cotenant.model.observed import ObservedPod
 from cotenant.model.quota import NAME, ROOT_QUOTA, Quota, QuotaObject
-from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, Amounts
+from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, Amounts
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.services.scheduler.pages import SERVICES
 
@@ -235,6 +235,27 @@ def test_an_owner_is_judged_with_what_is_reserved_for_it() -> None:
     assert (told["name"], told["left"]["cpu"], told["waiting"]) == ("r", "3", ["default/owner"])
     assert [each.what for each in why.helps if each.what == "priority"] == []
     c.validate()
+
+
+def test_devices_that_are_kept_are_told_and_an_owner_is_judged_with_them() -> None:
+    w = World(reserved_node("a"))
+    w.devices(NodeDevices("a", (Device(DeviceType.GPU, 0, WHOLE, id="a0"),)))
+    card = Amounts.of({NVIDIA_GPU: 1})
+    w.see(reservation(also=card))
+    w.go()
+    for each in (stranger("stranger", 500, also=card), web("owner", 500, also=card)):
+        w.cluster.pod_seen(each, w.now_s)
+    passing = {}
+    for name in ("stranger", "owner"):
+        waiting = asked(w.cluster, f"default/{name}").waiting
+        assert waiting is not None
+        passing[name] = waiting.passing
+    assert passing == {"stranger": 0, "owner": 1}
+    (concern,) = [each for each in asked(w.cluster, "default/owner").concerns if each.kind == "reservation"]
+    assert concern.lines[0].startswith("kept: gpu 0: koordinator.sh/gpu-core 100")
+    (told,) = server(w.cluster).json("/apis/v1/plugins/Reservation/nodeReservations/a")
+    assert [each["minor"] for each in told["holds"]["devices"]] == [0]
+    w.cluster.validate()
 
 
 def test_the_load_of_a_node_has_a_page_where_it_is_looked_at() -> None:

@@ -15,6 +15,9 @@ from cotenant.drivers.kube.objects import Kind
 from cotenant.drivers.kube.reservations import ReservationObject
 from cotenant.engine.podstate import State
 from cotenant.engine.reservation_words import DeleteReservation, Reserve
+from cotenant.model.device import Device, DeviceType
+from cotenant.model.device_node import NodeDevices
+from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, Amounts
 from cotenant.services.scheduler.reserving import Reserver, delete, write_status
 
 
@@ -25,12 +28,19 @@ class Server(Client):
         self.fails = fails
         self.node = node  # that the object has; None = there is none
         self.patches: list[Any] = []
+        self.annotated: list[Any] = []
+        self.refuses: Exception | None = None  # for annotations
         self.deleted: list[str] = []
 
     async def patch_status(self, kind: Kind[Any], namespace: str, name: str, patch: Any, **_: Any) -> Any:
         self.patches.append(patch)
         if self.fails is not None:
             raise self.fails
+
+    async def patch(self, kind: Kind[Any], namespace: str, name: str, patch: Any, **_: Any) -> Any:
+        self.annotated.append(patch)
+        if self.refuses is not None:
+            raise self.refuses
 
     async def get(self, kind: Kind[Any], namespace: str, name: str) -> Any:
         if self.node is None:
@@ -42,10 +52,12 @@ class Server(Client):
         self.deleted.append(f"{name} {uid}")
 
 
-def carried_out(server: Server, leads: bool = True, gone: bool = False) -> State:
+def carried_out(server: Server, leads: bool = True, gone: bool = False, cards: int = 0) -> State:
     """Decide a reservation and write it to the server: where the engine has it then."""
     world = World(node("a"))
-    world.see(reservation())
+    total = Amounts.of({GPU_CORE: 100, GPU_MEMORY_RATIO: 100, GPU_MEMORY: 1000})
+    world.devices(NodeDevices("a", (Device(DeviceType.GPU, 0, total, id="a0"),)))
+    world.see(reservation(also=Amounts.of({NVIDIA_GPU: cards} if cards else {})))
     (reserve,) = world.cluster.decide(0.0)
     assert isinstance(reserve, Reserve)
     if gone:
@@ -88,6 +100,19 @@ def test_answers(server: Server, state: State) -> None:
     assert carried_out(server) is state
     assert server.patches[0]["metadata"] == {"uid": "uid-r"}
     assert server.patches[0]["status"]["nodeName"] == "a"
+
+
+def test_devices_are_written_before_the_status() -> None:
+    server = Server()
+    assert carried_out(server, cards=1) is State.BOUND
+    (patch,) = server.annotated
+    assert patch["metadata"]["uid"] == "uid-r"
+    assert list(patch["metadata"]["annotations"]) == ["scheduling.koordinator.sh/device-allocated"]
+    for refuses, state in ((NotFound("gone"), State.GONE), (LOST, State.HELD), (Forbidden("no"), State.HELD)):
+        server = Server()
+        server.refuses = refuses
+        assert carried_out(server, cards=1) is state
+        assert server.patches == []
 
 
 def test_nothing_is_sent_that_is_not_ours_to_send() -> None:

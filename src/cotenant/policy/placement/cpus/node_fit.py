@@ -88,12 +88,14 @@ def node_options(labels: Labels, told: NodeTopology) -> NodeOptions:
     )
 
 
-def give(node: CpuNode, need: CpuNeed) -> Given | Refusal:
-    """What the pod gets of this node, or why nothing."""
+def give(node: CpuNode, need: CpuNeed, preferred: int = 0) -> Given | Refusal:
+    """What the pod gets of this node, or why nothing. `preferred`: a mask of CPUs to be taken before others."""
     asked = _asked(node, need)
     if isinstance(asked, Refusal):
         return asked
     ask, policy = asked
+    if ask is not None and preferred:
+        ask = replace(ask, preferred=preferred)
     if policy is not TopologyPolicy.NONE:
         return _aligned(node, need, ask, policy)
     if ask is None:

@@ -10,10 +10,12 @@ Source: Koordinator, ReservationAllocatePolicy and ReservationRestrictedOptions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import inf
 from typing import NamedTuple
 
+from cotenant.model.device_allocation import DeviceAllocation
+from cotenant.model.device_request import type_of
 from cotenant.model.reservation import AllocatePolicy, Reservation
 from cotenant.model.resources import Amounts, format_amount
 
@@ -34,14 +36,22 @@ def allocated(reserved: Amounts, left: Amounts) -> Amounts:
     return Amounts.of({name: amount for name, amount in taken.items() if amount > 0})
 
 
-def shortage(reservation: Reservation, left: Amounts, request: Amounts) -> str:
-    """Why an owner may not draw this from what is left; empty if it may."""
-    name = f"reservation {reservation.name}"
-    if not any(amount > 0 and left.get(resource) > 0 for resource, amount in request):
-        return f"{name} has nothing left of what the pod asks for"
+def strict(reservation: Reservation) -> frozenset[str]:
+    """The resources that must come from the reservation alone."""
     if reservation.policy is not AllocatePolicy.RESTRICTED:
-        return ""
-    bound = reservation.restricted or reservation.reserved.names()
+        return frozenset()
+    return frozenset(reservation.restricted or reservation.reserved.names())
+
+
+def shortage(
+    reservation: Reservation, left: Amounts, request: Amounts, devices: Sequence[DeviceAllocation] = ()
+) -> str:
+    """Why an owner may not draw this from what is left; empty if it may. `devices` that are kept may be asked for by other names; their keeper decides."""
+    name = f"reservation {reservation.name}"
+    types = {each.type for each in devices}
+    if not any(amount > 0 and (left.get(resource) > 0 or type_of(resource) in types) for resource, amount in request):
+        return f"{name} has nothing left of what the pod asks for"
+    bound = strict(reservation)
     for resource, amount in request:
         if resource in bound and resource in reservation.reserved and amount > left.get(resource):
             has, asks = format_amount(resource, left.get(resource)), format_amount(resource, amount)

@@ -11,11 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotenant.model.demands import Demands
 from cotenant.model.pod import Pod
-from cotenant.model.qos import QoSClass
 from cotenant.model.reservation import KEPT_S, READY, SCHEDULED, Condition, Phase, Reservation
-from cotenant.model.resources import FPGA, GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, GPU_SHARED, NVIDIA_GPU, RDMA
 
 LEGAL: dict[tuple[Phase, Phase], str] = {
     (Phase.PENDING, Phase.AVAILABLE): "a node was found",
@@ -25,7 +22,6 @@ LEGAL: dict[tuple[Phase, Phase], str] = {
 }
 
 EXPIRED = "Expired"
-_DEVICES = frozenset({FPGA, GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, GPU_SHARED, NVIDIA_GPU, RDMA})
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +67,8 @@ def collect_at_s(reservation: Reservation, first_seen_s: float, kept_s: float = 
     return since_s + kept_s
 
 
-def cannot_keep(pod: Pod, demands: Demands) -> tuple[str, ...]:
+def cannot_keep(pod: Pod) -> tuple[str, ...]:
     """What of a template cannot be kept room for, in sentences."""
-    wrong = []
-    devices = sorted(name for name, amount in pod.requests if name in _DEVICES and amount)
-    if devices or demands.device_hints or demands.joint_devices is not None or demands.partition is not None:
-        wrong.append(
-            f"spec.template asks for devices ({', '.join(devices) or 'by its annotations'}), which cannot be reserved yet"
-        )
-    if demands.cpus is not None or demands.numa is not None or pod.qos in (QoSClass.LSE, QoSClass.LSR):
-        wrong.append("spec.template asks for CPUs or NUMA nodes of its own, which cannot be reserved yet")
-    if not any(amount for _, amount in pod.requests):
-        wrong.append("spec.template requests nothing, so there is nothing to reserve")
-    return tuple(wrong)
+    if any(amount for _, amount in pod.requests):
+        return ()
+    return ("spec.template requests nothing, so there is nothing to reserve",)

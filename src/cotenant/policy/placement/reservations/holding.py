@@ -1,0 +1,101 @@
+"""What is left of a reservation that holds devices and CPUs by their numbers.
+
+Problem: owners draw parts of devices and single CPUs, ask for them by other names than the template did (two of `nvidia.com/gpu` here, 50 of
+`koordinator.sh/gpu` there), and may hold more than was kept. Choice: what is left is what was kept less what owners hold, number by number, whoever
+came first; the amount left of a device's resource is the smaller of what the numbers and what the requests say, so that the sums never promise a
+device that is gone. Limits: what an owner holds of the same device beside the kept part counts against the kept part first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from cotenant.model.cpu_topology_spec import NumaAmount, ResourceStatus
+from cotenant.model.demands import NO_HOLDINGS, Holdings
+from cotenant.model.device import DeviceType
+from cotenant.model.device_allocation import DeviceAllocation
+from cotenant.model.device_request import CARDS, type_of
+from cotenant.model.resources import GPU, GPU_CORE, GPU_SHARED, NOTHING, Amounts
+from cotenant.policy.placement.reservations.drawing import remainder
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Amounts, and devices and CPUs by number."""
+
+    amounts: Amounts
+    holds: Holdings = NO_HOLDINGS
+
+
+def kept_after(reserved: Kept, drawn: Sequence[Kept]) -> Kept:
+    """What is left once owners with these requests, who hold this, have drawn; resources of which nothing is left are not mentioned."""
+    amounts = remainder(reserved.amounts, (each.amounts for each in drawn))
+    held = reserved.holds
+    if not held.devices and held.cpus is None:
+        return Kept(amounts)
+    parts = _parts_left(held.devices, (one for each in drawn for one in each.holds.devices))
+    left = {name: min(amount, _by_numbers(name, reserved.amounts.get(name), parts)) for name, amount in amounts}
+    devices = tuple(after for _, after in parts if after.amounts or after.functions)
+    cpus = _cpus_left(held.cpus, [each.holds.cpus for each in drawn if each.holds.cpus is not None])
+    return Kept(
+        Amounts.of({name: amount for name, amount in left.items() if amount > 0}), Holdings(cpus=cpus, devices=devices)
+    )
+
+
+def _parts_left(
+    kept: Sequence[DeviceAllocation], drawn: Iterable[DeviceAllocation]
+) -> list[tuple[DeviceAllocation, DeviceAllocation]]:
+    """Each part that was kept, and what is left of it: all resources that it had while there is any left of one, so that 0 of one is told too."""
+    taken: dict[tuple[DeviceType, int], dict[str, int]] = {}
+    functions: set[tuple[DeviceType, str]] = set()
+    for each in drawn:
+        had = taken.setdefault((each.type, each.minor), {})
+        for name, amount in each.amounts:
+            had[name] = had.get(name, 0) + amount
+        functions.update((each.type, one.bus) for one in each.functions)
+    found = []
+    for part in kept:
+        had = taken.get((part.type, part.minor), {})
+        left = {}
+        for name, amount in part.amounts:
+            less = min(amount, had.get(name, 0))
+            if less:
+                had[name] -= less
+            left[name] = amount - less
+        free = tuple(one for one in part.functions if (part.type, one.bus) not in functions)
+        found.append((part, replace(part, amounts=Amounts.of(left) if any(left.values()) else NOTHING, functions=free)))
+    return found
+
+
+def _by_numbers(name: str, reserved: int, parts: Sequence[tuple[DeviceAllocation, DeviceAllocation]]) -> int:
+    """How much of a resource is left by the devices that are; all of it where no device was kept for it."""
+    type_ = type_of(name)
+    own = [(before, after) for before, after in parts if before.type is type_]
+    if not own:
+        return reserved
+    if not any(after.amounts for _, after in own):
+        return 0
+    if name in CARDS or name == GPU_SHARED:
+        return reserved - sum(before.amounts != after.amounts for before, after in own)
+    said_as = GPU_CORE if name == GPU else name
+    return reserved - sum(before.amounts.get(said_as) - after.amounts.get(said_as) for before, after in own)
+
+
+def _cpus_left(kept: ResourceStatus | None, drawn: Sequence[ResourceStatus]) -> ResourceStatus | None:
+    if kept is None:
+        return None
+    gone = {cpu for each in drawn for cpu in each.cpus}
+    cpus = tuple(cpu for cpu in kept.cpus if cpu not in gone)
+    numa = []
+    for amount in kept.numa:
+        taken = [one for each in drawn for one in each.numa if one.node == amount.node]
+        cpu_m = _less(amount.cpu_m, (one.cpu_m for one in taken)) if cpus or not kept.cpus else None
+        memory_bytes = _less(amount.memory_bytes, (one.memory_bytes for one in taken))
+        if cpu_m or memory_bytes:
+            numa.append(NumaAmount(amount.node, cpu_m, memory_bytes))
+    return ResourceStatus(cpus, tuple(numa)) if cpus or numa else None
+
+
+def _less(kept: int | None, taken: Iterable[int | None]) -> int | None:
+    return None if kept is None else max(0, kept - sum(amount or 0 for amount in taken))
