@@ -119,6 +119,10 @@ class Antagonist:
             ],
         }
 
+    def disturbed(self, record: Record) -> str:
+        """Nothing by itself."""
+        return ""
+
     def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
         """None by itself: a round in which nobody was named is a result."""
         return {}

@@ -87,6 +87,10 @@ class Burst:
             "agent": story,
         }
 
+    def disturbed(self, record: Record) -> str:
+        """Nothing by itself."""
+        return ""
+
     def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
         """None by itself."""
         return {}

@@ -2,7 +2,8 @@
 
 Problem: on a shared machine one arm measured after another tells of the neighbours, not of the arm. Choice: each round runs every arm once, in
 an order drawn from the seed; figures are ratios within a round; a block during which somebody else, or the hypervisor, had too much of the plant's
-core is tried again; a round that is still disturbed, or that the experiment's own test refuses, is left out. Both are counted. Limits: a whole round is lost for one disturbed block.
+core, or that the experiment itself calls disturbed, is tried again; a round that is still disturbed, or that the experiment's own test refuses, is left out.
+Both are counted. Limits: a whole round is lost for one disturbed block.
 
 How to add an experiment: a class that meets `Experiment` in a module of its own, and a line in `roster.py`. `prepare` makes groups by
 `site.make_plant(...)` and starts what lives through all rounds; `block` starts one arm's loads (`site.start`), waits (`site.wait_until`), ends them
@@ -101,6 +102,10 @@ class Experiment(Protocol):
         """Run one arm once."""
         ...
 
+    def disturbed(self, record: Record) -> str:
+        """Why a block was too disturbed to count, by what it measured itself; empty where it was not. It is then run again."""
+        ...
+
     def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
         """Rounds that must not count by the experiment's own test: number to reason."""
         ...
@@ -174,7 +179,7 @@ class _Run:
         whys = dict(self.experiment.discard(self.rounds))
         for each in self.rounds:
             for block in each.blocks.values():
-                if why := self.settings.disturbed(block.conditions):
+                if why := self._disturbed(block):
                     whys[each.number] = f"{why} during {block.arm}"
         return [Round(each.number, each.blocks, whys.get(each.number, "")) for each in self.rounds]
 
@@ -191,9 +196,12 @@ class _Run:
                 line = {"round": number, "place": place, "seed": seed, **asdict(blocks[arm])}
                 with self.raw.open("a") as file:
                     file.write(json.dumps(line) + "\n")
-                if not self.settings.disturbed(blocks[arm].conditions):
+                if not self._disturbed(blocks[arm]):
                     break
         self.rounds.append(Round(number, blocks))
+
+    def _disturbed(self, block: Block) -> str:
+        return self.settings.disturbed(block.conditions) or self.experiment.disturbed(block.record)
 
     def _block(self, site: Site, arm: str, seed: int, again: int) -> Block:
         site.wait_for_quiet(self.settings.most_foreign, self.settings.quiet_s)

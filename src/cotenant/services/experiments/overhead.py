@@ -97,6 +97,10 @@ class Overhead:
         cost = {name: after[name] - before[name] for name in before} | {"peak_kib": after.get("peak_kib", 0)}
         return {"latency": stretch.latency, "lag": stretch.lag, "cost": cost}
 
+    def disturbed(self, record: Record) -> str:
+        """Nothing by itself."""
+        return ""
+
     def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
         """None by itself."""
         return {}

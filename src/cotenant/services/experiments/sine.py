@@ -84,6 +84,10 @@ class Sine:
         work = json.loads(output or b"{}")
         return {"samples": samples, "work": work, "agent": told}
 
+    def disturbed(self, record: Record) -> str:
+        """Nothing by itself."""
+        return ""
+
     def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
         """Rounds in which even the lone service did not follow its demand."""
         whys = {}

@@ -85,6 +85,10 @@ class StepResponse:
         turned = any(value.split()[0] != UNLIMITED for target, value in before.items() if target.knob is Knob.CPU_MAX)
         return {"turned_before": turned, "reaction_us": reaction_us, "changed": changed, "agent": story}
 
+    def disturbed(self, record: Record) -> str:
+        """Nothing by itself."""
+        return ""
+
     def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
         """Rounds in which others made the service wait, so that the agent had turned the knobs before the step."""
         why = "the agent had to act before the step, because of others"

@@ -36,6 +36,7 @@ class Counting:
     """An experiment that only remembers what it was asked."""
 
     bad: Mapping[int, str] = field(default_factory=dict)
+    restless: str = ""  # the arm whose blocks it calls disturbed
     asked: list[tuple[str, int]] = field(default_factory=list)
     name: str = "counting"
     title: str = "Counting"
@@ -47,7 +48,10 @@ class Counting:
 
     def block(self, site: Site, arm: str, seed: int) -> Record:
         self.asked.append((arm, seed))
-        return {"seed": seed}
+        return {"seed": seed, "arm": arm}
+
+    def disturbed(self, record: Record) -> str:
+        return "no calm" if record["arm"] == self.restless else ""
 
     def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
         return {number: why for number, why in self.bad.items() if number < len(rounds)}
@@ -82,7 +86,7 @@ def test_raw_data_has_a_line_a_block(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / harness.RAW).read_text().splitlines()]
     assert [line["round"] for line in lines] == [0, 0, 0, 1, 1, 1]
     assert lines[0]["conditions"]["foreign_share"] == 0.02
-    assert lines[0]["record"] == {"seed": lines[0]["seed"]}
+    assert lines[0]["record"] == {"seed": lines[0]["seed"], "arm": lines[0]["arm"]}
 
 
 def test_disturbed_rounds_are_left_out_counted_and_run_again(tmp_path: Path) -> None:
@@ -110,6 +114,13 @@ def test_a_core_that_the_hypervisor_took_away_disturbs_as_others_do(tmp_path: Pa
     outcome, _ = run(tmp_path, Counting(), Calm(stolen=0.4), Settings(1, tries=1))
     assert outcome.rounds == 0
     assert "the hypervisor took 40% of the plant's core during" in outcome.discarded[0][1]
+
+
+def test_a_block_that_the_experiment_calls_disturbed_is_tried_again_and_its_round_left_out(tmp_path: Path) -> None:
+    experiment = Counting(restless="b")
+    outcome, _ = run(tmp_path, experiment, Calm(), Settings(1, tries=2, more_rounds=0))
+    assert sorted(arm for arm, _ in experiment.asked[1:]) == ["a", "b", "b", "c"]
+    assert (outcome.rounds, outcome.repeated, outcome.discarded) == (0, 1, ((0, "no calm during b"),))
 
 
 def test_no_more_rounds_are_added_than_allowed(tmp_path: Path) -> None:
