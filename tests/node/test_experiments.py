@@ -17,11 +17,12 @@ from cotenant.drivers.cgroup.layout import detect
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.model.errors import CotenantError, Permanent
 from cotenant.model.knob import Knob, Target
-from cotenant.services.experiments import harness
+from cotenant.services.experiments import harness, witness
 from cotenant.services.experiments.grounds import PREFIX, Grounds, remove, remove_leftovers, why_not
 from cotenant.services.experiments.harness import Judgement, Record, Round, Settings
 from cotenant.services.experiments.outcome import Check
-from cotenant.services.experiments.site import PLANT, Site, in_plant, open_site
+from cotenant.services.experiments.site import PLANT, Site, in_plant, now_us, open_site
+from cotenant.services.experiments.windows import LATE_US, WINDOW_US
 
 LONGEST_S = 60.0
 
@@ -115,6 +116,28 @@ def test_a_groups_cpu_time_is_counted_and_others_use_of_the_core_is_told_apart()
         assert site.grounds.cpu_us(PLANT) >= used > 200_000
 
 
+def test_the_witness_notes_a_stall_in_the_windows_in_which_it_was() -> None:
+    with open_site() as site:
+        witness.prepare(site)
+        watching = witness.start(site)
+        if watching is None:
+            pytest.skip("real-time priority is refused here")
+        pid = watching.child.process.pid
+        assert os.sched_getscheduler(pid) == os.SCHED_FIFO
+        assert os.sched_getaffinity(pid) == {site.plant_cpu}
+        site.wait_until(now_us() + 3 * WINDOW_US)
+        began = now_us()
+        os.kill(pid, signal.SIGSTOP)
+        site.wait_until(began + WINDOW_US)
+        os.kill(pid, signal.SIGCONT)
+        site.wait_until(began + 3 * WINDOW_US)
+        seen = watching.end()
+        assert not site.children
+    first = began // WINDOW_US
+    assert seen.at(first - 1) is not None
+    assert max(seen.at(first) or 0, seen.at(first + 1) or 0) > LATE_US
+
+
 def test_what_a_dead_experiment_left_is_removed_and_a_living_ones_is_not() -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
@@ -197,6 +220,9 @@ class Burning:
             until("CPU", lambda: site.grounds.cpu_us(in_plant("service")) - before > 100_000)
             site.stop(child, kill=True)
         return {"cpu_us": site.grounds.cpu_us(in_plant("service")) - before}
+
+    def disturbed(self, record: Record) -> str:
+        return ""
 
     def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
         return {}

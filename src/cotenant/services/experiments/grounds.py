@@ -29,7 +29,7 @@ PREFIX = "cotenant-experiment-"
 _TOP_WEIGHT = "2000"
 _ENTER = 'while [ "$1" != -- ]; do echo $$ > "$1" || exit 97; shift; done; shift; exec "$@"'
 _PATIENCE_S = 5.0
-_TOP_REALTIME_US, _REALTIME_US = 500_000, 400_000  # of each second
+REALTIME_US = 500_000  # of each second, for all groups of an experiment
 _LOCK = "/run/cotenant-experiment.lock"
 
 
@@ -72,13 +72,18 @@ class Grounds:
         self.knobs.write(Target(self.path(name), Knob.CPUSET_CPUS), cpus)
         return self.path(name)
 
-    def allow_realtime(self, name: str) -> None:
-        """Let a group's processes take real-time priority, where the kernel rations that by group (v1); elsewhere nothing is needed."""
-        for group, microseconds in (("", _TOP_REALTIME_US), (name, _REALTIME_US)):
-            tree = self.layout.by_controller["cpu"]
+    def allow_realtime(self, name: str, ration_us: int) -> None:
+        """Let a group's processes take real-time priority for `ration_us` of each second, where the kernel rations that by group (v1).
+
+        Elsewhere nothing is needed. All groups together may have `REALTIME_US`, and those below one group what that one has.
+        """
+        parts = name.split("/")
+        above = ["/".join(parts[: depth + 1]) for depth in range(len(parts))]
+        tree = self.layout.by_controller["cpu"]
+        for group, microseconds in (("", REALTIME_US), *((each, ration_us) for each in above)):
             ration = Path(tree.path, self.path(group), "cpu.rt_runtime_us")
             if ration.exists():
-                with suppress(OSError):  # the generator then says that it could not have it
+                with suppress(OSError):  # who wanted it then says that it could not have it
                     ration.write_text(str(microseconds))
 
     def exists(self, name: str) -> bool:

@@ -5,28 +5,35 @@ get on? Choice: Redis on the plant's core under our open-loop generator on the o
 the arms of a round see the same arrivals. Latency counts from the due time; the first seconds of a block do not count. The agent is told
 the latency every second, as a service would report it, and has the objective; batch work comes a second after the load. In the regulated arm the same
 load runs for `warm_s` before: the guard cuts when batch work arrives with a start-up burst, which no class keeps from the service, and takes
-some twenty seconds of calm to give everything back. Figures: ratios of p99 within a round, and the batch work's progress as CPU time. Limits: what is
-compared is the steady state; one server, one kind of request; p99 of a block rests on its slowest hundredth, so rounds are many.
+some twenty seconds of calm to give everything back. Figures: ratios of p99 within a round, and the batch work's progress as CPU time. A hypervisor that
+takes a core away is in every arm's tail: latencies count in windows that a witness on each core found calm (`windows.py`), and those over all windows stand beside
+them. Limits: what is compared is the steady state; one server, one kind of request; p99 of a block rests on its slowest hundredth, so rounds are many; what else delays a
+real-time process, such as interrupts, is left out with the hypervisor; the arms of a round have the same arrivals, but not the same calm windows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from math import isnan, nan
 from statistics import median
 
-from cotenant.services.experiments import agent_process, redis_service
+from cotenant.services.experiments import agent_process, redis_service, witness
 from cotenant.services.experiments.figures import Estimate, middle, ratio
 from cotenant.services.experiments.harness import Judgement, Record, Round
 from cotenant.services.experiments.histogram import Histogram, highest_of
 from cotenant.services.experiments.outcome import Check, Curve, Picture
 from cotenant.services.experiments.redis_service import Load
 from cotenant.services.experiments.site import Child, Site, in_plant, now_us
+from cotenant.services.experiments.windows import LATE_US, WINDOW_US, Window, calm, joined, lags, latencies
 
 ALONE, UNREGULATED, REGULATED = "alone", "unregulated", "regulated"
 HOGS = 4
 _SERVICE = in_plant("service")
 _TIMES_ALONE = 3.0  # a round whose lone tail is above so many times the usual one was disturbed
+LEAST_CALM = 0.2  # of a block's windows; with fewer it is run again
+LEAST_REQUESTS = 500  # in calm windows, likewise
 
 
 @dataclass(slots=True)
@@ -42,16 +49,19 @@ class Guard:
     @property
     def block_s(self) -> float:
         """About how long an arm takes."""
-        return self.load.seconds + self.load.settle_s + 1.5 + self.warm_s / len(self.arms)
+        return self.load.seconds + self.load.settle_s + 2.0 + self.warm_s / len(self.arms)
 
     def prepare(self, site: Site) -> None:
         """Start the server, which stays; fill its list."""
         redis_service.program("stress-ng", "the guard experiment")
         site.make_plant("service", *(f"batch-{number}" for number in range(HOGS)))
         redis_service.start(site, _SERVICE, self.load)
+        witness.prepare(site)
 
     def block(self, site: Site, arm: str, seed: int) -> Record:
         """One arm: its latencies, what the batch work did."""
+        # First of all: what its start costs the core is over before there is a load.
+        watching = witness.start(site)
         agent = None
         if arm == REGULATED:
             agent = agent_process.start(site, services={_SERVICE: self.load.objective_ms}, batch=_hogs())
@@ -68,25 +78,36 @@ class Guard:
             warm = replace(self.load, seconds=self.warm_s - self.load.settle_s)
             redis_service.measured(site, warm, seed + 1, lambda: None, hear)
         stretch = redis_service.measured(site, self.load, seed, lambda: _counters(site), hear)
+        late = watching.end() if watching else None
         story = agent.story() if agent else {}
         site.stop(*hogs, kill=True)
         if agent:
             agent.stop()
-        (began, batch, service), (ended, last_batch, last_service) = stretch.ends
+        began, ended = stretch.ends
         return {
-            "latency": stretch.latency,
-            "lag": stretch.lag,
+            "witness": late is not None and stretch.is_realtime,
+            "windows": [each.to_list() for each in joined(stretch.slots, late.at if late else lambda _: None)],
             "live": stretch.live,
-            "passed_us": ended - began,
-            "batch_us": last_batch - batch,
-            "service_us": last_service - service,
+            **{name: ended[name] - began[name] for name in began},
             "agent": story,
         }
 
+    def disturbed(self, record: Record) -> str:
+        """Too little calm to judge; empty where there was no witness to tell."""
+        if not record["witness"]:
+            return ""
+        windows = _windows(record)
+        left = calm(windows)
+        share, requests = len(left) / max(1, len(windows)), latencies(left).total
+        if share < LEAST_CALM:
+            return f"only {share:.0%} of the windows were calm"
+        return f"only {requests} requests were due in calm windows" if requests < LEAST_REQUESTS else ""
+
     def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
         """Rounds whose lone tail is far above the usual one."""
-        tails = {each.number: _p99_us(each.record(ALONE)) for each in rounds}
-        usual = median(tails.values()) if tails else 0.0
+        tails = {each.number: _p99_us(_judged(each.record(ALONE))) for each in rounds}
+        known = [tail for tail in tails.values() if not isnan(tail)]
+        usual = median(known) if known else nan
         return {
             number: f"alone, p99 was {tail / 1000:.2f} ms, {tail / usual:.1f} times the usual"
             for number, tail in tails.items()
@@ -94,36 +115,55 @@ class Guard:
         }
 
     def judge(self, rounds: Sequence[Round]) -> Judgement:
-        """Ratios of p99 within rounds, the batch work's progress, and the generator's own lateness."""
-        tails = {arm: [_p99_us(each.record(arm)) for each in rounds] for arm in self.arms}
+        """Ratios of p99 within rounds, over calm windows and over all, the batch work's progress, and the generator's own lateness."""
+        records = [each.record(arm) for each in rounds for arm in self.arms]
+        has_witness = all(record["witness"] for record in records)
+        windows = {arm: [_windows(each.record(arm)) for each in rounds] for arm in self.arms}
+        judged = {arm: [calm(each) for each in windows[arm]] if has_witness else windows[arm] for arm in self.arms}
+        tails = {arm: [_p99_us(each) for each in judged[arm]] for arm in self.arms}
+        all_tails = {arm: [_p99_us(each) for each in windows[arm]] for arm in self.arms}
         batch = {arm: [_batch_us(each.record(arm)) for each in rounds] for arm in self.arms}
-        figures: dict[str, object] = {}
+        pooled = {arm: latencies(chain.from_iterable(judged[arm])) for arm in self.arms}
+        witness_share = median(record["witness_us"] / record["passed_us"] for record in records)
+        figures: dict[str, object] = {
+            "judged": "calm windows" if has_witness else "all windows",
+            "witness_share_of_core": round(witness_share, 4),
+        }
         rows, checks = [], []
         for arm in self.arms:
-            pooled, lag = _pooled(rounds, arm, "latency"), _pooled(rounds, arm, "lag")
-            tail = middle(tails[arm])
+            over = pooled[arm].above(round(self.load.objective_ms * 1000))
+            lag_us = lags(chain.from_iterable(windows[arm])).quantile_us(0.99)
+            tail, all_tail = middle(tails[arm]).value, middle(all_tails[arm]).value
             against = ratio(tails[arm], tails[ALONE])
             share = median(each["batch_us"] / each["passed_us"] for each in (round_.record(arm) for round_ in rounds))
+            calm_share = sum(map(len, judged[arm])) / max(1, sum(map(len, windows[arm]))) if has_witness else None
             figures[arm] = {
-                "p50_us": pooled.quantile_us(0.5),
-                "p99_us": round(tail.value),
-                "p999_us": pooled.quantile_us(0.999),
-                "requests": pooled.total,
-                "over_objective": pooled.above(round(self.load.objective_ms * 1000)),
+                "p50_us": pooled[arm].quantile_us(0.5),
+                "p99_us": _whole(tail),
+                "p999_us": pooled[arm].quantile_us(0.999),
+                "requests": pooled[arm].total,
+                "over_objective": over,
                 "p99_to_alone": _object(against),
+                "calm_share_of_windows": None if calm_share is None else round(calm_share, 4),
+                "late_share_of_windows": _late(windows[arm]) if has_witness else None,
+                "all_windows": {
+                    "p99_us": _whole(all_tail),
+                    "p99_to_alone": _object(ratio(all_tails[arm], all_tails[ALONE])),
+                },
                 "batch_share_of_core": round(share, 4),
-                "generator_lag_p99_us": lag.quantile_us(0.99),
+                "generator_lag_p99_us": lag_us,
             }
             rows.append(
                 (
                     arm,
-                    _ms(pooled.quantile_us(0.5)),
-                    _ms(tail.value),
-                    _ms(pooled.quantile_us(0.999)),
+                    _ms(pooled[arm].quantile_us(0.5)),
+                    _ms(_whole(tail)),
+                    _ms(pooled[arm].quantile_us(0.999)),
                     against.shown() if arm != ALONE else "1",
-                    f"{100 * pooled.above(round(self.load.objective_ms * 1000)) / max(1, pooled.total):.2f} %",
+                    f"{100 * over / max(1, pooled[arm].total):.2f} %",
                     f"{share:.0%}" if arm != ALONE else "–",
-                    _ms(lag.quantile_us(0.99)),
+                    _ms(lag_us),
+                    "–" if calm_share is None else f"{calm_share:.0%}",
                 )
             )
         checks.append(_check("p99 unregulated / alone", ratio(tails[UNREGULATED], tails[ALONE]), 3.0, True))
@@ -141,31 +181,32 @@ class Guard:
             "over objective",
             "batch of core",
             "lag p99 ms",
+            "calm",
         )
         notes = (
             f"Redis answers {self.load.rate:g} LPOS a second over a list of {self.load.items}, open loop; objective p99 {self.load.objective_ms:g} ms; {self.load.seconds:g} s a "
             f"block count. Batch work: {HOGS} groups of the usual weight, one stress-ng each.",
             "Latency counts from when a request was due. p99: median over rounds; ratios: geometric mean over rounds (95 % bootstrap interval). "
-            "Lag: how late the generator sent, which is in every latency.",
+            "Lag: how late the generator sent, over all windows, which is in every latency.",
+            _of_windows(all_tails, has_witness, witness_share),
         )
-        return Judgement(figures, checks, columns, rows, notes, (self._distribution(rounds), self._by_round(tails)))
+        return Judgement(figures, checks, columns, rows, notes, (self._distribution(pooled), self._by_round(tails)))
 
-    def _distribution(self, rounds: Sequence[Round]) -> Picture:
+    def _distribution(self, pooled: Mapping[str, Histogram]) -> Picture:
         curves = []
-        for arm in self.arms:
-            pooled = _pooled(rounds, arm, "latency")
+        for arm, latency in pooled.items():
             seen, x, y = 0, [], []
-            for bucket in sorted(pooled.counts):
-                above = (pooled.total - seen) / pooled.total
+            for bucket in sorted(latency.counts):
+                above = (latency.total - seen) / latency.total
                 x.append(highest_of(bucket) / 1000)
                 y.append(above)
-                seen += pooled.counts[bucket]
+                seen += latency.counts[bucket]
             curves.append(Curve(arm, x, y, COLOURS[arm]))
         return Picture(
             "Share of requests slower than ...",
             "latency, ms",
             "share",
-            (("all rounds that count", curves),),
+            (("all rounds and windows that count", curves),),
             True,
             True,
         )
@@ -189,23 +230,58 @@ def _stress(site: Site, group: str) -> Child:
     return site.start(group, ["stress-ng", "--cpu", "1", "--cpu-method", "matrixprod", "--quiet"], group)
 
 
-def _counters(site: Site) -> list[int]:
-    return [now_us(), sum(site.grounds.cpu_us(name) for name in _hogs()), site.grounds.cpu_us(_SERVICE)]
+def _counters(site: Site) -> dict[str, int]:
+    return {
+        "passed_us": now_us(),
+        "batch_us": sum(site.grounds.cpu_us(name) for name in _hogs()),
+        "service_us": site.grounds.cpu_us(_SERVICE),
+        "witness_us": site.grounds.cpu_us(witness.GROUP),
+    }
 
 
-def _p99_us(record: Record) -> float:
-    return float(Histogram.from_pairs(record["latency"]).quantile_us(0.99) or "nan")
+def _windows(record: Record) -> list[Window]:
+    return [Window.from_list(each) for each in record["windows"]]
+
+
+def _judged(record: Record) -> list[Window]:
+    """The calm ones where there was a witness on each core, else all."""
+    return calm(_windows(record)) if record["witness"] else _windows(record)
+
+
+def _late(blocks: Iterable[Iterable[Window]]) -> dict[str, float]:
+    """The share of windows in which each witness was late: on the plant's core, and on the load's."""
+    windows = list(chain.from_iterable(blocks))
+    most = max(1, len(windows))
+    return {
+        "plant": round(sum(each.is_late_on_plant for each in windows) / most, 4),
+        "load": round(sum(each.is_late_on_load for each in windows) / most, 4),
+    }
+
+
+def _p99_us(windows: Sequence[Window]) -> float:
+    return float(latencies(windows).quantile_us(0.99) or "nan")
 
 
 def _batch_us(record: Record) -> float:
     return max(1.0, float(record["batch_us"]))
 
 
-def _pooled(rounds: Sequence[Round], arm: str, what: str) -> Histogram:
-    pooled = Histogram()
-    for each in rounds:
-        pooled.merge(Histogram.from_pairs(each.record(arm)[what]))
-    return pooled
+def _of_windows(all_tails: Mapping[str, Sequence[float]], has_witness: bool, witness_share: float) -> str:
+    """What the table's latencies are of, and those over all windows."""
+    if not has_witness:
+        return "No witness, for real-time priority was refused: all windows are judged, and what a hypervisor took is in every latency."
+    seen = [f"{arm} {_ms(_whole(middle(tails).value))}" for arm, tails in all_tails.items()]
+    against = [
+        f"{arm} / alone {ratio(tails, all_tails[ALONE]).shown()}" for arm, tails in all_tails.items() if arm != ALONE
+    ]
+    return (
+        f"Latencies are of calm windows: {WINDOW_US // 1000} ms in which, and in the one before, neither the generator nor the witness on the plant's core, both of "
+        f"real-time priority, was late by more than {LATE_US // 1000} ms. p99 over all windows, ms: {', '.join(seen)}; {', '.join(against)}. The witness used {witness_share:.1%} of the core."
+    )
+
+
+def _whole(value_us: float) -> int | None:
+    return None if isnan(value_us) else round(value_us)
 
 
 def _ms(value_us: float | None) -> str:

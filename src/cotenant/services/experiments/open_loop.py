@@ -43,7 +43,7 @@ class Wire(Protocol):
 class Slot:
     """What was seen of the requests that fell due within one slot of time."""
 
-    index: int  # slots since the start
+    index: int  # slots since the zero that its maker counts from
     latency: Histogram
     lag: Histogram  # due to sent
 

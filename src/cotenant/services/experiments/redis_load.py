@@ -12,21 +12,18 @@ where it may, for it needs a tenth of its core and the agent beside it would be 
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
-import os
 import socket
 from pathlib import Path
 
 from cotenant.model.errors import Permanent
-from cotenant.services.experiments import open_loop
+from cotenant.services.experiments import open_loop, realtime
 from cotenant.services.experiments.histogram import Histogram
 from cotenant.services.experiments.site import now_us
+from cotenant.services.experiments.windows import WINDOW_US
 
 CONNECTIONS = 8
-SLOT_US = 250_000
 _KEY, _ABSENT = "list", "none"
-_PR_SET_TIMERSLACK = 29
 _LEAD_US = 50_000
 
 
@@ -105,7 +102,7 @@ class _Tally(open_loop.Tally):
     """Tells the reporter too."""
 
     def __init__(self, began_us: int, reporter: Reporter) -> None:
-        super().__init__(SLOT_US, began_us)
+        super().__init__(WINDOW_US, began_us)
         self._reporter = reporter
 
     def answered(self, due_us: int, now_us: int) -> None:
@@ -122,23 +119,20 @@ def main() -> None:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--objective-us", type=int, required=True)
     given = parser.parse_args()
-    # A measuring instrument: nobody on its core delays it, and its sleeps end within a microsecond instead of fifty.
-    try:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
-        is_realtime = True
-    except OSError:
-        is_realtime = False
-    ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1000, 0, 0, 0)
+    is_realtime = realtime.take()
     sockets = [connect(given.socket) for _ in range(CONNECTIONS)]
     for each in sockets:
         each.setblocking(False)
-    began = now_us() + _LEAD_US
+    began = (
+        -(-(now_us() + _LEAD_US) // WINDOW_US) * WINDOW_US
+    )  # the slots are windows of the clock, as a witness has them
     reporter = Reporter(given.objective_us, began)
     tally = _Tally(began, reporter)
     due = open_loop.due_times(given.rate, given.seed, began)
     open_loop.run(sockets, SearchList(), due, tally, began + int(given.seconds * 1e6), reporter.each_loop)
-    slots = [[each.index, each.latency.pairs(), each.lag.pairs()] for each in tally.slots()]
-    print(json.dumps({"began_us": began, "slot_us": SLOT_US, "slots": slots, "realtime": is_realtime}), flush=True)
+    first = began // WINDOW_US
+    windows = [[first + each.index, each.latency.pairs(), each.lag.pairs()] for each in tally.slots()]
+    print(json.dumps({"began_us": began, "windows": windows, "realtime": is_realtime}), flush=True)
 
 
 if __name__ == "__main__":

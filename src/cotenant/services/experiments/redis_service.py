@@ -16,7 +16,9 @@ from typing import Any
 from cotenant.model.errors import Permanent, Unsupported
 from cotenant.services.experiments import redis_load
 from cotenant.services.experiments.histogram import Histogram
+from cotenant.services.experiments.open_loop import Slot
 from cotenant.services.experiments.site import GENERATOR, Site
+from cotenant.services.experiments.windows import WINDOW_US
 
 Live = Mapping[str, int | None]  # a second of the service: requests, p99_us, over
 
@@ -40,6 +42,10 @@ class Stretch:
     lag: list[list[int]]
     live: list[Live]
     ends: tuple[Any, Any]
+    slots: Sequence[
+        Slot
+    ]  # of `WINDOW_US`, counted from the monotonic clock's zero; without those in which nothing was due
+    is_realtime: bool  # whether the generator had its priority
 
 
 def program(name: str, feature: str) -> str:
@@ -96,12 +102,16 @@ def measured(site: Site, load: Load, seed: int, read: Callable[[], Any], hear: C
         raise Permanent(f"the load generator ended early: {generator.last_words()}")
     site.stop(generator)
     latency, lag = Histogram(), Histogram()
-    slots: Sequence[tuple[int, list[list[int]], list[list[int]]]] = final["slots"]
-    for index, answered, sent in slots:
-        if index * final["slot_us"] >= load.settle_s * 1_000_000:
-            latency.merge(Histogram.from_pairs(answered))
-            lag.merge(Histogram.from_pairs(sent))
-    return Stretch(latency.pairs(), lag.pairs(), live, (ends[0], ends[1]))
+    counts_from_us = final["began_us"] + load.settle_s * 1_000_000
+    slots = [
+        Slot(index, Histogram.from_pairs(answered), Histogram.from_pairs(sent))
+        for index, answered, sent in final["windows"]
+        if index * WINDOW_US >= counts_from_us
+    ]
+    for each in slots:
+        latency.merge(each.latency)
+        lag.merge(each.lag)
+    return Stretch(latency.pairs(), lag.pairs(), live, (ends[0], ends[1]), slots, final["realtime"])
 
 
 def _socket(site: Site) -> Path:

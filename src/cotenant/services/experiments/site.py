@@ -24,6 +24,7 @@ from cotenant.services.experiments.grounds import Grounds
 _TICK_US = 1_000_000 // os.sysconf("SC_CLK_TCK")
 _PATIENCE_S = 10.0
 _QUIET_S = 0.5
+_GENERATOR_REALTIME_US = 400_000  # of each second; a witness may have the rest
 PLANT = "plant"  # the group that holds all of the plant's: its CPU list keeps them on one core, whoever turns theirs
 OWN, GENERATOR = "own", "generator"  # on the load's core: the agent; who asks the service
 
@@ -190,7 +191,7 @@ def open_site() -> Iterator[Site]:
         site = Site(grounds, Path(scratch), plant_cpu=allowed[-1], load_cpu=allowed[0])
         grounds.make(OWN, str(site.load_cpu))
         grounds.make(GENERATOR, str(site.load_cpu))
-        grounds.allow_realtime(GENERATOR)
+        grounds.allow_realtime(GENERATOR, _GENERATOR_REALTIME_US)
         os.sched_setaffinity(0, {site.load_cpu})
         try:
             yield site

@@ -1,0 +1,84 @@
+"""Short windows of a measured load, and which of them were calm: no witness on either core was late.
+
+Problem: a hypervisor that takes a core for milliseconds several times a second makes the tail of every arm, and the more an arm works the more it is taken
+from; that says nothing about the kernel's run queue. Choice: as testers of wake-up latency do, processes with real-time priority on both cores note how late they
+were, and a window counts where neither was late by more than `LATE_US`, in it or in the one before, whose end may reach into it. A request belongs to the window in
+which it was due. Which windows count never depends on the latencies. Limits: whatever delays a real-time process is left out, interrupts and the
+kernel's own work too; a stretch that no witness met (shorter than `LATE_US` and its step) stays in.
+
+Source: the idea of cyclictest (rt-tests): sleep to absolute times, note the lateness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cotenant.services.experiments.histogram import Histogram
+from cotenant.services.experiments.open_loop import Slot
+
+WINDOW_US = 50_000
+LATE_US = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What was seen of one window of the monotonic clock."""
+
+    index: int  # windows of `WINDOW_US` since the clock's zero
+    late_us: int | None  # the plant's witness at its latest; None where it did not look
+    latency: Histogram  # of the requests that were due in it
+    lag: Histogram  # due to sent: the generator is the witness of its own core
+
+    @property
+    def is_late_on_plant(self) -> bool:
+        """Whether the plant's witness was late, or did not look."""
+        return self.late_us is None or self.late_us > LATE_US
+
+    @property
+    def is_late_on_load(self) -> bool:
+        """Whether the generator was late."""
+        return self.lag.above(LATE_US) > 0
+
+    def to_list(self) -> list[Any]:
+        """For storing; `from_list` reads it."""
+        return [self.index, self.late_us, self.latency.pairs(), self.lag.pairs()]
+
+    @classmethod
+    def from_list(cls, stored: Sequence[Any]) -> Window:
+        """What `to_list` gave."""
+        index, late_us, latency, lag = stored
+        return cls(index, late_us, Histogram.from_pairs(latency), Histogram.from_pairs(lag))
+
+
+def joined(slots: Sequence[Slot], late_us: Callable[[int], int | None]) -> list[Window]:
+    """The load's slots, each a window, with the witness's lateness in the window of an index; windows in which nothing was due come in between."""
+    by_index = {each.index: each for each in slots}
+    found = []
+    for index in range(min(by_index, default=0), max(by_index, default=-1) + 1):
+        slot = by_index.get(index, Slot(index, Histogram(), Histogram()))
+        found.append(Window(index, late_us(index), slot.latency, slot.lag))
+    return found
+
+
+def calm(windows: Iterable[Window]) -> list[Window]:
+    """Those in which no witness was late, nor in the one before; the first is never among them, for what came before it is not known."""
+    quiet = {each.index: each for each in windows if not (each.is_late_on_plant or each.is_late_on_load)}
+    return [each for index, each in quiet.items() if index - 1 in quiet]
+
+
+def latencies(windows: Iterable[Window]) -> Histogram:
+    """Of all requests that were due in these windows."""
+    pooled = Histogram()
+    for each in windows:
+        pooled.merge(each.latency)
+    return pooled
+
+
+def lags(windows: Iterable[Window]) -> Histogram:
+    """How late the generator sent them."""
+    pooled = Histogram()
+    for each in windows:
+        pooled.merge(each.lag)
+    return pooled
