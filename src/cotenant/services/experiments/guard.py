@@ -6,9 +6,9 @@ the arms of a round see the same arrivals. Latency counts from the due time; the
 the latency every second, as a service would report it, and has the objective; batch work comes a second after the load. In the regulated arm the same
 load runs for `warm_s` before: the guard cuts when batch work arrives with a start-up burst, which no class keeps from the service, and takes
 some twenty seconds of calm to give everything back. Figures: ratios of p99 within a round, and the batch work's progress as CPU time. A hypervisor that
-takes a core away is in every arm's tail: latencies count in windows that a witness on each core found calm (`windows.py`), and those over all windows stand beside
-them. Limits: what is compared is the steady state; one server, one kind of request; p99 of a block rests on its slowest hundredth, so rounds are many; what else delays a
-real-time process, such as interrupts, is left out with the hypervisor; the arms of a round have the same arrivals, but not the same calm windows.
+takes a core away is in every arm's tail: latencies count in windows that a witness on each core found calm (`windows.py`), and those over all windows
+stand beside them. Limits: what is compared is the steady state; one server, one kind of request; p99 of a block rests on its slowest hundredth, so rounds
+are many; what else delays a real-time process is left out with the hypervisor; the arms of a round have the same arrivals, but not the same calm windows.
 """
 
 from __future__ import annotations
@@ -275,8 +275,9 @@ def _of_windows(all_tails: Mapping[str, Sequence[float]], has_witness: bool, wit
         f"{arm} / alone {ratio(tails, all_tails[ALONE]).shown()}" for arm, tails in all_tails.items() if arm != ALONE
     ]
     return (
-        f"Latencies are of calm windows: {WINDOW_US // 1000} ms in which, and in the one before, neither the generator nor the witness on the plant's core, both of "
-        f"real-time priority, was late by more than {LATE_US // 1000} ms. p99 over all windows, ms: {', '.join(seen)}; {', '.join(against)}. The witness used {witness_share:.1%} of the core."
+        f"Latencies are of calm windows: {WINDOW_US // 1000} ms in which, and in the one before, neither the generator nor the witness on the plant's core, "
+        f"both of real-time priority, was late by more than {LATE_US // 1000} ms. p99 over all windows, ms: {', '.join(seen)}; {', '.join(against)}. "
+        f"The witness used {witness_share:.1%} of the core."
     )
 
 

@@ -1,10 +1,10 @@
 """Short windows of a measured load, and which of them were calm: no witness on either core was late.
 
-Problem: a hypervisor that takes a core for milliseconds several times a second makes the tail of every arm, and the more an arm works the more it is taken
-from; that says nothing about the kernel's run queue. Choice: as testers of wake-up latency do, processes with real-time priority on both cores note how late they
-were, and a window counts where neither was late by more than `LATE_US`, in it or in the one before, whose end may reach into it. A request belongs to the window in
-which it was due. Which windows count never depends on the latencies. Limits: whatever delays a real-time process is left out, interrupts and the
-kernel's own work too; a stretch that no witness met (shorter than `LATE_US` and its step) stays in.
+Problem: a hypervisor that takes a core for milliseconds several times a second makes the tail of every arm, at another rate in each, and says nothing about
+the kernel's run queue. Choice: as testers of wake-up latency do, processes with real-time priority on both cores note how late they were, and a window
+counts where neither was late by more than `LATE_US`, in it or in the one before, whose end may reach into it. A request belongs to the window in which
+it was due. Which windows count never depends on the latencies. Limits: whatever delays a real-time process is left out, interrupts and the kernel's own
+work too; a stall that fell between two looks stays in, and so does what the next window's stall does to a request at the very end of a calm one.
 
 Source: the idea of cyclictest (rt-tests): sleep to absolute times, note the lateness.
 """

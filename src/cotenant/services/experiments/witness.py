@@ -2,10 +2,10 @@
 
     python -m cotenant.services.experiments.witness
 
-Problem: who delayed a request, the run queue that is examined or a hypervisor that took the core? Choice: with real-time priority no work of the ordinary or the
-idle class can delay it, so its lateness is the core's, not the queue's. It looks every 2 ms; times that passed while it was away are noted too, each
-with its own lateness, so a stall stands in every window that it touched. First line: whether it has its priority (without, it ends); last line: the
-greatest lateness of each window. Limits: a stall of less than 3 ms may fall between two looks; it uses somewhat under a hundredth of the core, in all arms alike.
+Problem: who delayed a request, the run queue that is examined or a hypervisor that took the core? Choice: with real-time priority no work of the ordinary
+or the idle class can delay it, so its lateness is the core's, not the queue's. It looks every 2 ms; times that passed while it was away are noted too,
+each with its own lateness, so a stall stands in every window that it touched. First line: whether it has its priority (without, it ends); last line: the
+greatest lateness of each window. Limits: a stall of less than 3 ms may fall between two looks; it uses one to two hundredths of the core, in all arms alike.
 """
 
 from __future__ import annotations
