@@ -178,7 +178,7 @@ class Guard:
             "p99 ms",
             "p99.9 ms",
             "p99 / alone",
-            "over objective",
+            f"> {self.load.objective_ms:g} ms",
             "batch of core",
             "lag p99 ms",
             "calm",
