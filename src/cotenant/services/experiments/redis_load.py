@@ -123,9 +123,8 @@ def main() -> None:
     sockets = [connect(given.socket) for _ in range(CONNECTIONS)]
     for each in sockets:
         each.setblocking(False)
-    began = (
-        -(-(now_us() + _LEAD_US) // WINDOW_US) * WINDOW_US
-    )  # the slots are windows of the clock, as a witness has them
+    # The slots are windows of the clock, as a witness has them.
+    began = -(-(now_us() + _LEAD_US) // WINDOW_US) * WINDOW_US
     reporter = Reporter(given.objective_us, began)
     tally = _Tally(began, reporter)
     due = open_loop.due_times(given.rate, given.seed, began)

@@ -42,9 +42,7 @@ class Stretch:
     lag: list[list[int]]
     live: list[Live]
     ends: tuple[Any, Any]
-    slots: Sequence[
-        Slot
-    ]  # of `WINDOW_US`, counted from the monotonic clock's zero; without those in which nothing was due
+    slots: Sequence[Slot]  # windows of the monotonic clock; without those in which nothing was due
     is_realtime: bool  # whether the generator had its priority
 
 
