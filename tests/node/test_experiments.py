@@ -21,7 +21,7 @@ from cotenant.services.experiments import harness, witness
 from cotenant.services.experiments.grounds import PREFIX, Grounds, remove, remove_leftovers, why_not
 from cotenant.services.experiments.harness import Judgement, Record, Round, Settings
 from cotenant.services.experiments.outcome import Check
-from cotenant.services.experiments.site import PLANT, Site, in_plant, now_us, open_site
+from cotenant.services.experiments.site import GENERATOR, PLANT, Site, in_plant, now_us, open_site
 from cotenant.services.experiments.windows import LATE_US, WINDOW_US
 
 LONGEST_S = 60.0
@@ -136,6 +136,15 @@ def test_the_witness_notes_a_stall_in_the_windows_in_which_it_was() -> None:
     first = began // WINDOW_US
     assert seen.at(first - 1) is not None
     assert max(seen.at(first) or 0, seen.at(first + 1) or 0) > LATE_US
+
+
+def test_a_ration_of_real_time_does_not_depend_on_who_had_one_a_moment_ago() -> None:
+    for _ in range(5):
+        with open_site() as site:
+            ration = Path(detect().by_controller["cpu"].path, site.grounds.path(GENERATOR), "cpu.rt_runtime_us")
+            if not ration.exists():
+                pytest.skip("the kernel does not ration real time by group")
+            assert int(ration.read_text()) > 0
 
 
 def test_what_a_dead_experiment_left_is_removed_and_a_living_ones_is_not() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -29,6 +29,7 @@ PREFIX = "cotenant-experiment-"
 _TOP_WEIGHT = "2000"
 _ENTER = 'while [ "$1" != -- ]; do echo $$ > "$1" || exit 97; shift; done; shift; exec "$@"'
 _PATIENCE_S = 5.0
+_RATION_PATIENCE_S = 1.0
 REALTIME_US = 500_000  # of each second, for all groups of an experiment
 _LOCK = "/run/cotenant-experiment.lock"
 
@@ -82,9 +83,8 @@ class Grounds:
         tree = self.layout.by_controller["cpu"]
         for group, microseconds in (("", REALTIME_US), *((each, ration_us) for each in above)):
             ration = Path(tree.path, self.path(group), "cpu.rt_runtime_us")
-            if ration.exists():
-                with suppress(OSError):  # who wanted it then says that it could not have it
-                    ration.write_text(str(microseconds))
+            if ration.exists() and not _takes(ration, microseconds):
+                return  # who wanted it then says that it could not have it
 
     def exists(self, name: str) -> bool:
         """Whether a group of ours is there."""
@@ -109,6 +109,19 @@ class Grounds:
         if used is None:
             raise Unsupported("measuring a group's CPU time", "the cpuacct controller or cgroup v2")
         return used
+
+
+def _takes(ration: Path, microseconds: int) -> bool:
+    """Whether the kernel took it. The rations of groups that were removed a moment ago count for some milliseconds more, so a refusal is tried again."""
+    until = monotonic() + _RATION_PATIENCE_S
+    while True:
+        try:
+            ration.write_text(str(microseconds))
+            return True
+        except OSError:
+            if monotonic() >= until:
+                return False
+        sleep(0.01)
 
 
 @contextmanager
