@@ -22,8 +22,9 @@ from cotenant.model.cpu_topology_spec import (
 from cotenant.model.qos import QoSClass
 from cotenant.policy.placement.cpus.ledger import CpuHolding, CpuLedger
 from cotenant.policy.placement.cpus.needs import CpuNeed
-from cotenant.policy.placement.cpus.node_fit import CpuNode, Given, NodeOptions, could, give
+from cotenant.policy.placement.cpus.node_fit import CpuNode, Fit, Given, NodeOptions, could, give
 from cotenant.policy.placement.cpus.numa_amounts import NumaAmounts
+from cotenant.policy.placement.numa import Hint
 from cotenant.policy.placement.refusal import Refusal
 
 SPECS = st.builds(
@@ -60,17 +61,24 @@ def worlds(draw: st.DrawFn) -> CpuNode:
 
 
 @settings(max_examples=400, deadline=None)
-@given(worlds(), SPECS, NUMA, st.integers(1, 8), st.integers(0, 9), st.booleans())
+@given(worlds(), SPECS, NUMA, st.integers(1, 8), st.integers(0, 9), st.booleans(), st.integers(0, 7))
 def test_counting_says_what_choosing_does(
-    world: CpuNode, spec: ResourceSpec, numa: NumaTopologySpec, count: int, gib: int, own: bool
+    world: CpuNode, spec: ResourceSpec, numa: NumaTopologySpec, count: int, gib: int, own: bool, cards: int
 ) -> None:
     need = CpuNeed(count * 1000, gib << 30, own, spec, numa)
-    counted, chosen = could(world, need), give(world, need)
+    ids = tuple(each.id for each in world.ledger.topology.numa)
+    sets = sorted(
+        {1 << ids[0], 1 << ids[-1], sum(1 << each for each in ids)}, key=lambda each: (each.bit_count(), each)
+    )
+    some = tuple(Hint(each, each.bit_count() == 1) for each in sets if cards >> sets.index(each) & 1)
+    counted, chosen = could(world, need, lambda _: {"gpu": some}), give(world, need, lambda _: {"gpu": some})
     assert isinstance(counted, Refusal) == isinstance(chosen, Refusal)
     if isinstance(chosen, Refusal):
         assert counted == chosen
         return
     assert isinstance(chosen, Given)
+    assert isinstance(counted, Fit)
+    assert counted.elsewhere == chosen.elsewhere
     assert chosen.cpus.bit_count() == (count if own else 0)
     assert not chosen.cpus & ~world.ledger.free
     if chosen.numa:

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from cotenant.model.counters import LogicalCpu
 from cotenant.model.cpu_topology import CpuTopology, numbers_in
-from cotenant.model.cpu_topology_spec import BindPolicy, ExclusivePolicy, NumaStrategy, TopologyPolicy
+from cotenant.model.cpu_topology_spec import BindPolicy, ExclusivePolicy, NumaStrategy
 from cotenant.policy.placement.cpus.accumulator import CpuAsk, CpuChoice, take
 from cotenant.policy.placement.cpus.ledger import CpuHolding, CpuLedger
-from cotenant.policy.placement.cpus.numa_hints import Alignment, NumaRoom, align, hints
 
 
 @st.composite
@@ -90,31 +89,3 @@ def test_a_node_gives_exactly_what_is_asked_or_nothing(data: st.DataObject) -> N
         ledger = ledger.returned(holding.uid)
         ledger.validate()
     assert ledger == empty
-
-
-@settings(max_examples=100, deadline=None)
-@given(
-    st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, max_size=4),
-    st.integers(1, 20),
-    st.integers(1, 20),
-)
-def test_an_alignment_is_within_what_every_resource_prefers(
-    sizes: list[tuple[int, int]], cpus: int, devices: int
-) -> None:
-    rooms = {
-        "cpu": [NumaRoom(node, total, total // 2) for node, (total, _) in enumerate(sizes)],
-        "gpu": [NumaRoom(node, total, total) for node, (_, total) in enumerate(sizes)],
-    }
-    wanted = {"cpu": cpus, "gpu": devices}
-    asked = {name: hints(wanted[name], rooms[name]) for name in rooms}
-    every = tuple(range(len(sizes)))
-    for policy in (TopologyPolicy.RESTRICTED, TopologyPolicy.SINGLE_NUMA_NODE):
-        got = align(policy, asked, every)
-        if isinstance(got, Alignment):
-            assert got.nodes is not None
-            for name, each in rooms.items():
-                assert any(hint.preferred and not got.nodes & ~hint.nodes for hint in asked[name])
-                if policy is TopologyPolicy.SINGLE_NUMA_NODE:
-                    assert sum(room.free for room in each if got.nodes == 1 << room.node) >= wanted[name]
-    lenient = align(TopologyPolicy.BEST_EFFORT, asked, every)
-    assert isinstance(lenient, Alignment)

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotenant.model.cpu_topology import mask_of
+from cotenant.model.cpu_topology import mask_of, numbers_in
 from cotenant.model.cpu_topology_spec import ExclusivePolicy, NumaAmount, ResourceStatus
 from cotenant.model.cpu_topology_told import NodeTopology
+from cotenant.model.cpulist import format_cpus
 from cotenant.model.errors import Permanent
 from cotenant.model.labels import NO_LABELS, Labels
 from cotenant.policy.placement.cpus.ledger import CpuHolding, CpuLedger
@@ -114,13 +115,18 @@ class CpuBooks:
         return dict(self._standing.met) if self._standing is not None else {}
 
     def validate(self, name: str) -> None:
-        """What is derived is what would be derived now. Raises `Permanent`."""
+        """What is derived is what would be derived now, and no CPU is two pods' in the ledger. Raises `Permanent`."""
         made = self._made()
         if (made is None) != (self._standing is None):
             raise Permanent(f"the CPUs of node {name} are kept, and nobody tells of them, or the other way round")
         if made is None or self._standing is None:
             return
         made.node.ledger.validate()
+        taken = 0
+        for holding in made.node.ledger.holdings:
+            if holding.cpus & taken:
+                raise Permanent(f"CPUs {format_cpus(numbers_in(holding.cpus & taken))} of node {name} are held twice")
+            taken |= holding.cpus
         if made != self._standing:
             raise Permanent(f"the CPUs of node {name} are booked otherwise than its pods' claims say")
 

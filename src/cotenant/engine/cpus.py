@@ -5,79 +5,51 @@ change at any time. Choice: a keeper of node rules (engine/node_rules.py): books
 (`cpu_verdicts`), judged by policy/placement/cpus. What a pod was given stays with its number, so that a seat left and taken again is the same.
 Nodes without a topology cannot give CPUs of one's own. While no node tells any, nobody gives CPUs: then only pods that insist wait for one.
 
-Limits: pods without CPUs of their own and without a NUMA policy are not asked about, also on nodes whose labels would bind or align everybody. CPUs
-are not kept for a nominated pod; its request is. Under a NUMA policy no eviction is looked for: no sum says what it would bring. On a node
-that promises more CPU than it has, the amplified sum is asked of pods with CPUs of their own only.
+It is the host of the NUMA alignment: where a policy holds, of the pod or of the node, the hints of CPU and memory are merged with those of the other
+keepers (`cpu_beside`), which ask here on which NUMA nodes of a row their things have to lie.
+
+Limits: pods without CPUs of their own, without devices and without a NUMA policy are not asked about, also on nodes whose labels would bind or align
+everybody. CPUs are not kept for a nominated pod; its request is. Under a NUMA policy no eviction is looked for: no sum says what it would bring.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 
+from cotenant.engine.cpu_amplified import short_of_amplified
+from cotenant.engine.cpu_beside import Beside
 from cotenant.engine.cpu_books import Claim, CpuBooks
 from cotenant.engine.cpu_described import CpusOfNode, described
-from cotenant.engine.cpu_verdicts import PASSES, Answer, Kinds, Verdicts
+from cotenant.engine.cpu_judging import answer, likeness
+from cotenant.engine.cpu_news import CpuNews
+from cotenant.engine.cpu_verdicts import Answer, Kinds, Verdicts
+from cotenant.engine.cpu_victims import cpu_column
 from cotenant.engine.encoding import Encoder
-from cotenant.engine.events import Event
-from cotenant.engine.node_rules import Lent, Rule
-from cotenant.engine.plugins import Host, Plugin
-from cotenant.engine.podstate import Entry
-from cotenant.model.arrays import CPU, Int, Mask
+from cotenant.engine.node_rules import Lent, NumaProvider, Rule
+from cotenant.model.arrays import Int, Mask
 from cotenant.model.cpu_topology import CpuTopology, mask_of, numbers_in
-from cotenant.model.cpu_topology_spec import ExclusivePolicy, ResourceStatus
+from cotenant.model.cpu_topology_spec import ExclusivePolicy, ResourceStatus, TopologyPolicy
 from cotenant.model.cpu_topology_told import PPM, NodeTopology
-from cotenant.model.cpulist import format_cpus
 from cotenant.model.demands import Demands, Holdings
+from cotenant.model.device_request import asks_devices
 from cotenant.model.errors import Permanent
 from cotenant.model.node import Node
 from cotenant.model.pod import Pod
 from cotenant.model.resources import CPU_NAME
-from cotenant.policy.placement.cpus import clearing
-from cotenant.policy.placement.cpus.amplification import amplified_fit
 from cotenant.policy.placement.cpus.drawing import give_from
-from cotenant.policy.placement.cpus.ledger import CpuLedger
-from cotenant.policy.placement.cpus.needs import CpuNeed, cpu_need
-from cotenant.policy.placement.cpus.node_fit import NO_TOPOLOGY, Given, ask_of, could, give, holds_policy
-from cotenant.policy.placement.preemption import UNLIMITED, Column
+from cotenant.policy.placement.cpus.needs import CpuNeed, cpu_need, shared_need
+from cotenant.policy.placement.cpus.node_fit import CpuNode, Given, Sets, give
+from cotenant.policy.placement.numa import nobody
+from cotenant.policy.placement.preemption import Column
 from cotenant.policy.placement.preference import Part
 from cotenant.policy.placement.refusal import Refusal
 
 NAME = "NodeNUMAResource"
-INSUFFICIENT_AMPLIFIED = "Insufficient amplified cpu"
 WISH_WEIGHT = 100.0  # of kept wishes, on the scale of a profile's score
 _MOST_TOPOLOGIES = 4096
-
-
-class CpuNews(Plugin):
-    """Tells the engine that a node tells other CPUs, and counts what is odd."""
-
-    name = NAME
-
-    def __init__(self, keeper: Cpus) -> None:
-        self._keeper = keeper
-        self._host: Host | None = None
-
-    def kind_of(self, entry: Entry) -> Hashable:
-        """What it needs of CPUs: its class says whether it gets its own."""
-        return self._keeper.need_of(entry.number)
-
-    def attach(self, host: Host) -> None:
-        """Whom to tell."""
-        self._host = host
-
-    def changed(self) -> None:
-        """Pods that were refused for CPUs may try again."""
-        if self._host is not None:
-            self._host.happened(Event.TOPOLOGY)
-
-    def odd(self, what: str) -> None:
-        """Count it."""
-        if self._host is not None:
-            self._host.count(what)
 
 
 @dataclass(slots=True)
@@ -90,19 +62,22 @@ class _Pod:
     claim: Claim | None = None  # what it was given, or was told to have
     chosen_for: str = ""  # the node that it was chosen for; "" = told
     node: str = ""  # where it sits
+    elsewhere: Sets = ()  # where what others keep was to be taken on the row that was chosen for last
     lent: Mapping[int, Lent] = field(default_factory=dict)  # row -> what is kept for it there
 
 
 class Cpus:
-    """The keeper. Meets `NodeRules`, `Clearing` and `Lending` of engine/node_rules.py."""
+    """The keeper. Meets `NodeRules`, `Clearing`, `Lending` and `NumaHost` of engine/node_rules.py."""
 
     name = NAME
 
     def __init__(self) -> None:
-        self.news = CpuNews(self)
+        self.news = CpuNews(NAME, self.need_of)
         self._books: dict[str, CpuBooks] = {}
         self._told = 0  # nodes that tell a topology
         self._amplified: set[str] = set()  # nodes that promise more CPU than they have
+        self._aligning: set[str] = set()  # nodes with a NUMA policy
+        self._beside = Beside()
         self._alive: dict[int, CpuTopology] = {}  # by identity: none is given to another while verdicts are kept
         self._begin(None)
 
@@ -130,6 +105,7 @@ class Cpus:
             self._alive[id(told.topology)] = told.topology
         books.tell(told)
         (self._amplified.add if told.ratio_ppm > PPM else self._amplified.discard)(told.name)
+        self._note_policy(told.name, books)
         self._changed(told.name, books)
 
     def topology_gone(self, name: str, now_s: float) -> None:
@@ -140,6 +116,7 @@ class Cpus:
         self._told -= 1
         books.tell(None)
         self._amplified.discard(name)
+        self._note_policy(name, books)
         self._changed(name, books)
         self._tidy(name, books)
 
@@ -162,16 +139,16 @@ class Cpus:
             self._tidy(name, books)
 
     def watch(self, number: int, pod: Pod, demands: Demands, holds: Holdings) -> bool:
-        """Whether it needs CPUs or NUMA nodes of its own, or has some."""
+        """Whether it needs CPUs or NUMA nodes of its own, has some, or has things elsewhere that a node may want aligned."""
         need = cpu_need(pod, demands)
+        if need is None and self._beside and asks_devices(pod.requests):
+            need = shared_need(pod)
         if need is None and holds.cpus is None:
             return False
         exclusive = need.spec.exclusive if need is not None else ExclusivePolicy.NONE
         entry = self._pods[number] = _Pod(pod.key, need, exclusive)
         if holds.cpus is not None:
             entry.claim = Claim.told(pod.key, holds.cpus, exclusive)
-        if need is not None:
-            self._kinds.use(need)
         return True
 
     def held(self, number: int, holds: Holdings) -> None:
@@ -196,26 +173,33 @@ class Cpus:
         need = pod.need if pod is not None else None
         if pod is None or need is None or not (self._told or need.is_strict):
             return
-        verdicts = self._judged(need)
+        verdicts = self._judged(number, need)
+        if verdicts is None:
+            return
         size = len(self._versions)
         for told, left in verdicts.refusals(size):
             left[list(pod.lent)] = True
             yield Rule(NAME, told.reason, left, told.yields, verdicts.nearest)
         for row in pod.lent:
-            given = self._given(pod, need, row)
+            given = self._given(number, pod, need, row)
             if isinstance(given, Refusal):
                 left = np.ones(size, dtype=np.bool_)
                 left[row] = False
                 yield Rule(NAME, given.reason, left, False)
         if need.own:
-            yield from self._short_of_amplified(need)
+            assert self._encoder is not None
+            promising = {name: self._books[name] for name in self._amplified}
+            yield from short_of_amplified(NAME, self._encoder, promising, need.cpu_m)
 
     def wishes(self, number: int, rows: Int) -> tuple[Part, ...]:
         """Rows on which its CPUs would lie as it would rather have them, and away from whom it avoids."""
         pod = self._pods.get(number)
-        if pod is None or pod.need is None or not pod.need.own or not self._told or pod.lent:
+        if pod is None or pod.need is None or not self._told or pod.lent:
             return ()
-        kept = self._judged(pod.need).kept[rows]
+        verdicts = self._judged(number, pod.need)
+        if verdicts is None:
+            return ()
+        kept = verdicts.kept[rows]
         if kept.all() or not kept.any():
             return ()
         return (Part("CPUs as wished", np.where(kept, WISH_WEIGHT, 0.0)),)
@@ -225,14 +209,16 @@ class Cpus:
         pod = self._pods[number]
         name = self._name(row)
         if pod.need is not None:
-            pod.claim, pod.chosen_for = None, name
-            given = self._given(pod, pod.need, row)
+            pod.claim, pod.chosen_for, pod.elsewhere = None, name, ()
+            given = self._given(number, pod, pod.need, row)
             if isinstance(given, Refusal):
                 raise Permanent(
                     f"{pod.key} was placed on {name}, which cannot give its CPUs: {given.reason}, {given.nearest}"
                 )
-            if given is not None and (given.cpus or given.numa):
-                pod.claim = Claim.chosen(pod.key, given, pod.exclusive)
+            if given is not None:
+                pod.elsewhere = given.elsewhere
+                if given.cpus or given.numa:
+                    pod.claim = Claim.chosen(pod.key, given, pod.exclusive)
         self._sit(number, pod, name)
 
     def seat(self, number: int, row: int) -> None:
@@ -248,8 +234,6 @@ class Cpus:
         pod = self._pods.pop(number)
         if pod.node:
             self._stand(number, pod)
-        if pod.need is not None:
-            self._kinds.drop(pod.need)
 
     def holdings(self, number: int, holds: Holdings) -> Holdings:
         """With its CPUs and NUMA amounts."""
@@ -260,7 +244,8 @@ class Cpus:
 
     def draw(self, number: int, lent: Mapping[int, Lent]) -> None:
         """Until told otherwise the pod is judged on these rows by what is kept for it there."""
-        told = {row: self._known(row, self._name(row)) for row, kept in lent.items() if kept.holds.cpus is not None}
+        some = [row for row, kept in lent.items() if kept.holds.cpus is not None or kept.holds.devices]
+        told = {row: self._known(row, self._name(row)) for row in some}
         self._pods[number].lent = {row: lent[row] for row, books in told.items() if books is not None and books.node}
 
     def keep(self, number: int, holds: Holdings) -> None:
@@ -279,12 +264,41 @@ class Cpus:
             books.validate(name)
             if books.claims != seated.pop(name, {}):
                 raise Permanent(f"who holds CPUs of node {name} differs from who sits there")
-            if books.node is not None:
-                _check_once(name, books.node.ledger)
         if seated:
             raise Permanent(f"CPUs of {', '.join(seated)} are held and not booked")
         if self._told != sum(books.told is not None for books in self._books.values()):
             raise Permanent("the count of nodes that tell their CPUs is wrong")
+        if self._aligning != {name for name, books in self._books.items() if _aligns(books)}:
+            raise Permanent("the nodes with a NUMA policy are others than those that are known")
+
+    # ---- NumaHost
+
+    def host(self, providers: tuple[NumaProvider, ...]) -> None:
+        """These have a say in the alignment."""
+        self._beside = Beside(providers)
+
+    def provided(self) -> None:
+        """Pods that were refused for their alignment may try again."""
+        self.news.changed()
+
+    def strict(self, number: int) -> Mask | None:
+        """Rows where what the pod gets has to be aligned."""
+        verdicts = self._aligned(number)
+        return verdicts.strict if verdicts is not None else None
+
+    def affinities(self, number: int, resource: str) -> Int | None:
+        """Where a provider's resource is to be taken on each row."""
+        verdicts = self._aligned(number)
+        return verdicts.elsewhere.get(resource) if verdicts is not None else None
+
+    def affinity(self, number: int, resource: str) -> int | None:
+        """Where it is to be taken on the row that was chosen for."""
+        pod = self._pods.get(number)
+        return next((nodes for name, nodes in pod.elsewhere if name == resource), None) if pod is not None else None
+
+    def _aligned(self, number: int) -> Verdicts | None:
+        pod = self._pods.get(number)
+        return self._judged(number, pod.need) if pod is not None and pod.need is not None and self._told else None
 
     # ---- Clearing
 
@@ -293,26 +307,10 @@ class Cpus:
         need = self._pods[number].need
         if need is None or not need.own or not self._told:
             return
-        verdicts = self._judged(need)
-        size = len(self._versions)
-        held = np.zeros(size, dtype=np.int64)
-        limit = np.full(size, UNLIMITED, dtype=np.int64)
-        weighs: dict[int, int] = {}
-        for row, node in self._at.items():
-            books = self._books.get(node.name)
-            standing = books.node if books is not None else None
-            ask = ask_of(standing, need) if standing is not None else None
-            if standing is None or ask is None or holds_policy(standing, need):
-                continue
-            ledger = standing.ledger
-            for holding in ledger.holdings:
-                weighs[int(holding.uid)] = clearing.weight(ledger, ask, holding.cpus)
-                held[row] += weighs[int(holding.uid)]
-            limit[row] = clearing.room(ledger, ask) - ask.count
-            if verdicts.codes[row] == PASSES:
-                limit[row] = max(limit[row], held[row])  # it fits as it is, whatever the sum says
-        weight = np.fromiter((weighs.get(pod, 0) for pod in pods.tolist()), dtype=np.int64, count=len(pods))
-        yield Column("not enough free CPUs", held, limit, weight)
+        verdicts = self._judged(number, need)
+        assert verdicts is not None
+        known = {row: self._books[node.name] for row, node in self._at.items() if node.name in self._books}
+        yield cpu_column(need, verdicts, known, pods)
 
     # ---- questions
 
@@ -332,16 +330,18 @@ class Cpus:
 
     # ---- seats
 
-    def _given(self, pod: _Pod, need: CpuNeed, row: int) -> Given | Refusal | None:
-        """What the pod would get on a row; None where the node tells no CPUs."""
+    def _given(self, number: int, pod: _Pod, need: CpuNeed, row: int) -> Given | Refusal | None:
+        """What the pod would get on a row; None where the node tells no CPUs. Devices that are kept for it lie where they lie."""
         books = self._known(row, self._name(row))
         if books is None or books.node is None:
             return None
         lent = pod.lent.get(row)
+        has_devices = lent is not None and lent.holds.devices
+        others = nobody if has_devices else self._beside.of(number, self._beside.kind(number), row)
         if lent is None or lent.holds.cpus is None:
-            return give(books.node, need)
+            return give(books.node, need, others)
         kept = mask_of(lent.holds.cpus.cpus)
-        return give_from(books.node, need, kept, CPU_NAME in lent.strict)
+        return give_from(books.node, need, kept, CPU_NAME in lent.strict, others)
 
     def _name(self, row: int) -> str:
         assert self._encoder is not None
@@ -387,6 +387,9 @@ class Cpus:
                 books.relabel(self._encoder.node(row).labels)
         return books
 
+    def _note_policy(self, name: str, books: CpuBooks) -> None:
+        (self._aligning.add if _aligns(books) else self._aligning.discard)(name)
+
     def _tidy(self, name: str, books: CpuBooks) -> None:
         if books.is_idle:
             del self._books[name]
@@ -408,6 +411,7 @@ class Cpus:
         books = self._books.get(node.name)
         if books is not None and books.labels != node.labels:
             books.relabel(node.labels)
+            self._note_policy(node.name, books)
         self._touch(row)
 
     def _bring(self) -> None:
@@ -429,68 +433,29 @@ class Cpus:
                 if self._at.get(row) is not node:
                     self._note(row, node)
 
-    def _judged(self, need: CpuNeed) -> Verdicts:
+    def _judged(self, number: int, need: CpuNeed) -> Verdicts | None:
+        """Up to date; None where nothing of this pod is judged here, as no node aligns it."""
         self._bring()
-        verdicts = self._kinds.of(need)
-        books = self._books
+        if not (need.own or need.numa.policy is not TopologyPolicy.NONE or self._aligning):
+            return None
+        books, beside = self._books, self._beside
+        kind = beside.kind(number)
+        marks = beside.marks(kind)
+        verdicts = self._kinds.of(need, kind)
+
+        def standing(row: int) -> CpuNode | None:
+            known = books.get(self._at[row].name)
+            return known.node if known is not None else None
 
         def key(row: int) -> Hashable:
-            node = self._at.get(row)
-            known = books.get(node.name) if node is not None else None
-            standing = known.node if known is not None else None
-            if standing is None:
-                return node is None
-            ledger = standing.ledger
-            amounts = standing.amounts if holds_policy(standing, need) else None
-            avoided = ledger.exclusive(need.spec.exclusive)
-            return id(ledger.topology), ledger.reserved, ledger.at_least, avoided, standing.options, amounts
+            return row not in self._at or likeness(standing(row), need, [int(each[row]) for each in marks])
 
         def judge(row: int) -> Answer:
-            node = self._at.get(row)
-            if node is None:
-                return Answer(None)
-            known = books.get(node.name)
-            standing = known.node if known is not None else None
-            if standing is None:
-                return Answer(NO_TOPOLOGY) if need.own or need.is_strict else Answer(None)
-            found = could(standing, need)
-            if not isinstance(found, Refusal):
-                return Answer(None, found)
-            return Answer(found, False, found.missing > 0 and not holds_policy(standing, need))
+            return answer(standing(row), need, beside.of(number, kind, row)) if row in self._at else Answer(None)
 
-        verdicts.bring(self._versions, key, judge)
+        verdicts.bring(self._versions, marks, key, judge)
         return verdicts
 
-    def _short_of_amplified(self, need: CpuNeed) -> Iterator[Rule]:
-        """Nodes that promise more CPU than they have count CPUs of one's own times the ratio, on both sides."""
-        assert self._encoder is not None
-        nodes = self._encoder.nodes()
-        figures: dict[int, Refusal] = {}
-        for name in self._amplified:
-            row, books = self._encoder.node_rows.get(name), self._books[name]
-            if row is None or books.told is None:
-                continue
-            own_m = sum(claim.cpus.bit_count() * 1000 for claim in books.claims.values())
-            promised_m, requested_m = int(nodes.capacity[row, CPU]), int(nodes.requested[row, CPU])
-            refusal = amplified_fit(need.cpu_m, True, promised_m, requested_m, own_m, books.told.ratio_ppm)
-            if refusal is not None:
-                figures[row] = refusal
-        if figures:
-            left = np.ones(len(nodes.ready), dtype=np.bool_)
-            left[list(figures)] = False
-            yield Rule(NAME, INSUFFICIENT_AMPLIFIED, left, False, partial(_least, figures))
 
-
-def _least(figures: Mapping[int, Refusal], refused: Mask) -> str:
-    """The figures of the one of these rows that lacks least."""
-    found = [refusal for row, refusal in figures.items() if refused[row]]
-    return min(found, key=lambda refusal: (refusal.missing, refusal.nearest)).nearest if found else ""
-
-
-def _check_once(name: str, ledger: CpuLedger) -> None:
-    """No CPU is two pods' in the ledger. Raises `Permanent`."""
-    taken = 0
-    for holding in ledger.holdings:
-        if holding.cpus & taken:
-            raise Permanent(f"CPUs {format_cpus(numbers_in(holding.cpus & taken))} of node {name} are held twice")
-        taken |= holding.cpus
+def _aligns(books: CpuBooks) -> bool:
+    return books.options.policy is not TopologyPolicy.NONE

@@ -9,33 +9,39 @@ promised the node) is taken to hold what would be chosen for it, so that as much
 Which resources the row's own sums see: of a node with a Device object, those that its allocatable names, since its kubelet counts them too; the others
 are judged here alone. Of a node without one, all: whole cards are then counted, and whatever needs to know which device is refused.
 
-Limits: NUMA alignment with CPUs is not asked for here; the device that a kubelet's own plugin hands out may be another than the one chosen.
+Where a NUMA policy holds, the host of the alignment (engine/node_rules.NumaHost) is given hints and says on which NUMA nodes of a row the devices have
+to lie. It refuses where they cannot; here rows are judged as without, and worth and choice are within what it says.
+
+Limits: a pod that is taken to hold what would be chosen for it is not aligned; the device that a kubelet's own plugin hands out may be another than
+the one chosen.
 
 Source: Koordinator, DeviceShare.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 
-from cotenant.engine.device_rules_asks import Ask, Asks, DeviceSettings, asks_devices
+from cotenant.engine.device_rules_asks import Ask, Asks, DeviceSettings
 from cotenant.engine.device_rules_lending import judge_lent
-from cotenant.engine.device_rules_nodes import DeviceNodes
+from cotenant.engine.device_rules_nodes import UNKNOWN, DeviceNodes
 from cotenant.engine.device_rules_told import NodeDeviceSummary, summary
 from cotenant.engine.device_rules_verdicts import AllVerdicts
 from cotenant.engine.device_rules_victims import device_columns
 from cotenant.engine.encoding import Encoder
-from cotenant.engine.node_rules import Lent, Rule
+from cotenant.engine.node_rules import Lent, NumaHost, Rule
 from cotenant.model.arrays import Int
 from cotenant.model.demands import Demands, Holdings
 from cotenant.model.device_allocation import DeviceAllocation
 from cotenant.model.device_node import NodeDevices
+from cotenant.model.device_request import asks_devices
 from cotenant.model.errors import Permanent
 from cotenant.model.pod import Pod
+from cotenant.policy.placement.numa import Hints
 from cotenant.policy.placement.preemption import Column
 from cotenant.policy.placement.preference import Part
 
@@ -58,7 +64,7 @@ class _Pod:
 
 
 class DeviceRules:
-    """Meets engine/node_rules.NodeRules, its Clearing and its Lending."""
+    """Meets engine/node_rules.NodeRules, its Clearing, its Lending and NumaProvider."""
 
     name = PLUGIN
 
@@ -72,6 +78,7 @@ class DeviceRules:
         self._asks = Asks(settings)
         self._verdicts = AllVerdicts(self.nodes)
         self._encoder: Encoder | None = None
+        self._host: NumaHost | None = None
 
     # ---- facts
 
@@ -98,7 +105,7 @@ class DeviceRules:
 
     def watch(self, number: int, pod: Pod, demands: Demands, holds: Holdings) -> bool:
         """Whether it asks for devices or was given some."""
-        asks = asks_devices(pod)
+        asks = asks_devices(pod.requests)
         if not (asks or holds.devices):
             return False
         self._pods[number] = _Pod(pod.key, self._asks.read(number, pod, demands) if asks else None, holds.devices)
@@ -125,11 +132,17 @@ class DeviceRules:
         elif ask is not None:
             verdicts = self._verdicts.of(ask)
             present = np.bincount(verdicts.codes, minlength=len(verdicts.reasons))
+            strict = self._host.strict(number) if self._host is not None else None
             for code, (reason, yields) in enumerate(verdicts.reasons):
                 if code and present[code]:
+                    figures = partial(verdicts.figures, self.nodes, code)
                     left = verdicts.codes != code
                     left[list(lent)] = True
-                    yield Rule(PLUGIN, reason, left, yields, partial(verdicts.figures, self.nodes, code))
+                    if not yields or strict is None:
+                        yield Rule(PLUGIN, reason, left, yields, figures)
+                        continue
+                    yield Rule(PLUGIN, reason, left | strict, True, figures)
+                    yield Rule(PLUGIN, reason, left | ~strict, False, figures)
             for row, kept in lent.items():
                 refusal = judge_lent(self.nodes, ask, row, kept).refusal
                 if refusal is not None:
@@ -142,7 +155,9 @@ class DeviceRules:
         ask = self._pods[number].ask
         if not isinstance(ask, Ask) or self.settings.weight == 0.0 or self._pods[number].lent:
             return ()
-        values = self._verdicts.of(ask).worths[rows]
+        verdicts = self._verdicts.of(ask)
+        where = self._host.affinities(number, ask.name) if self._host is not None else None
+        values = (verdicts.worths if where is None else verdicts.worths_within(self.nodes, where))[rows]
         low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 0.0)
         if low == high:
             return ()
@@ -159,7 +174,8 @@ class DeviceRules:
                 raise Permanent(f"devices kept on {name}: {verdict.refusal.reason} ({verdict.refusal.nearest})")
             pod.given = verdict.chosen
         elif isinstance(pod.ask, Ask):
-            pod.given = self._chosen(pod.ask, name)
+            within = self._host.affinity(number, pod.ask.name) if self._host is not None else None
+            pod.given = self._chosen(pod.ask, name, within)
         elif pod.ask is not None:
             raise Permanent(f"pod {pod.key} was placed, and its devices cannot be chosen: {pod.ask}")
         pod.node = name
@@ -194,7 +210,31 @@ class DeviceRules:
         ask = self._pods[number].ask
         if isinstance(ask, Ask):
             held = [self._held_by(other) for other in pods.tolist()]
-            yield from device_columns(self.nodes, self._verdicts.of(ask), held, rows)
+            strict = self._host.strict(number) if self._host is not None else None
+            yield from device_columns(self.nodes, self._verdicts.of(ask), held, rows, strict)
+
+    # ---- NumaProvider
+
+    def hosted(self, host: NumaHost) -> None:
+        """This one says where devices have to lie together with what others keep."""
+        self._host = host
+        self.nodes.changed = host.provided
+
+    def numa_kind(self, number: int) -> Hashable:
+        """What it asks."""
+        pod = self._pods.get(number)
+        return pod.ask if pod is not None and isinstance(pod.ask, Ask) else None
+
+    def numa_marks(self) -> Int:
+        """The states of all rows' devices."""
+        return self.nodes.states() + (self.nodes.generation << 32)
+
+    def numa_hints(self, number: int, row: int, numa_nodes: tuple[int, ...]) -> Hints:
+        """The sets on which all devices of the pod could be had together."""
+        ask = self._pods[number].ask
+        if not isinstance(ask, Ask):
+            return {}
+        return self._verdicts.as_known(ask).hints(self.nodes, int(self.nodes.states()[row]), numa_nodes)
 
     def draw(self, number: int, lent: Mapping[int, Lent]) -> None:
         """Until told otherwise the pod is judged on these rows by what is kept for it there."""
@@ -249,10 +289,10 @@ class DeviceRules:
 
     # ---- within
 
-    def _chosen(self, ask: Ask, name: str) -> tuple[DeviceAllocation, ...]:
+    def _chosen(self, ask: Ask, name: str, numa: int | None = None) -> tuple[DeviceAllocation, ...]:
         """By the state's verdict, with this node's own identities."""
         node = self.nodes.by_name.get(name)
-        verdict = self._verdicts.as_known(ask).of(self.nodes, node.state if node is not None else 0)
+        verdict = self._verdicts.as_known(ask).of(self.nodes, node.state if node is not None else UNKNOWN, numa)
         if verdict.refusal is not None:
             raise Permanent(f"devices of {name}: {verdict.refusal.reason} ({verdict.refusal.nearest})")
         if node is None:

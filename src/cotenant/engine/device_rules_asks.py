@@ -38,13 +38,10 @@ class Ask:
     plain: bool
     pods: set[int] = field(default_factory=set, repr=False)  # numbers, of those that ask so
 
-
-def asks_devices(pod: Pod) -> bool:
-    """Whether any of the pod's requests is one for devices."""
-    for name, amount in pod.requests.items:  # noqa: SIM110 - asked about every pod: no generator here
-        if amount and name in RESOURCES:
-            return True
-    return False
+    @property
+    def name(self) -> str:
+        """What it is for, as one thing that lies on NUMA nodes: all types of devices together."""
+        return " and ".join(request.type.value for request in self.wanted.requests)
 
 
 def read_ask(pod: Pod, demands: Demands, settings: DeviceSettings) -> DeviceAsk | str:

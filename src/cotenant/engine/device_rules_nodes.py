@@ -50,6 +50,7 @@ class DeviceNodes:
         self.ledgers: list[DeviceLedger] = [_NOTHING]  # by state: one that stands for all of them, without holders
         self.generation = 0  # changes when states are numbered anew
         self.count: Callable[[str], None] = _nobody
+        self.changed: Callable[[], None] = _nothing  # what a node has, or what is told of holders, is other than before
         self._forms: dict[Hashable, int] = {}
         self._states: dict[Hashable, int] = {}
         self._encoder: Encoder | None = None
@@ -103,6 +104,7 @@ class DeviceNodes:
         row = encoder.node_rows.get(node.name) if encoder is not None else None
         if encoder is not None and row is not None:
             encoder.touched(row)
+        self.changed()
 
     def _refresh(self, node: DeviceNode) -> None:
         """The same holders over the node's devices as they are told now."""
@@ -247,4 +249,8 @@ def _judged_here(facts: NodeDevices) -> frozenset[str]:
 
 
 def _nobody(what: str) -> None:
+    pass
+
+
+def _nothing() -> None:
     pass

@@ -2,8 +2,9 @@
 
 Problem: choosing devices takes some microseconds a node, and there are thousands of nodes for each pod. Choice: an ask is judged once a state
 (device_rules_nodes.py) by choosing as if it were given: whether it can be, which minors, what that is worth between nodes, or why not and whether it
-could be if nobody held anything. By row only a number is kept, and a row is looked at again when its state is another. Limits: memory is a few bytes
-for each ask and row; asks beyond the most are forgotten in the order in which they were used.
+could be if nobody held anything. By row only a number is kept, and a row is looked at again when its state is another. Where devices have to lie on some
+NUMA nodes, the same is kept for each state and set of them; and for each state the sets that could serve. Limits: memory is a few bytes for each ask and
+row; asks beyond the most are forgotten in the order in which they were used.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.device import DeviceType
 from cotenant.model.device_allocation import DeviceAllocation
 from cotenant.policy.placement.devices.allocation import DeviceChoice, allocate
-from cotenant.policy.placement.devices.ledger import DeviceLedger, Pool
+from cotenant.policy.placement.devices.ledger import DeviceLedger
+from cotenant.policy.placement.devices.numa import device_hints
 from cotenant.policy.placement.devices.scoring import worth
+from cotenant.policy.placement.numa import NUMA_IDS, Hint, Hints
 from cotenant.policy.placement.refusal import Refusal
 
 _FEW = 8
@@ -39,21 +42,17 @@ class Verdict(NamedTuple):
     yields: bool = False  # refused, and would not be if nobody held anything
 
 
-def judge(ask: Ask, state: int, ledger: DeviceLedger) -> Verdict:
-    """Choose, as if it were given."""
+def judge(ask: Ask, state: int, ledger: DeviceLedger, numa: int | None = None) -> Verdict:
+    """Choose, as if it were given; within these NUMA nodes (mask), None = anywhere."""
     if ask.plain and (state == UNKNOWN or ledger.pool(DeviceType.GPU) is None):
         return Verdict(None)
     if state == UNKNOWN:
         return Verdict(NO_OBJECT)
-    got = allocate(ledger, ask.wanted)
+    wanted = ask.wanted if numa is None else replace(ask.wanted, numa=numa)
+    got = allocate(ledger, wanted)
     if isinstance(got, DeviceChoice):
-        wanted = ask.wanted
         return Verdict(None, got.allocations, worth(wanted.strategy, ledger, got.allocations, wanted.usual))
-    return Verdict(got, yields=bool(allocate(_idle(ledger), ask.wanted)))
-
-
-def _idle(ledger: DeviceLedger) -> DeviceLedger:
-    return replace(ledger, pools=tuple(Pool.empty(pool.inventory) for pool in ledger.pools), holdings=())
+    return Verdict(got, yields=bool(allocate(ledger.idle(), wanted)))
 
 
 class Verdicts:
@@ -66,13 +65,42 @@ class Verdicts:
         self.worths: Float = np.zeros(0)
         self._states: Int = np.zeros(0, dtype=np.int64)  # that the codes are of
         self._by_state: dict[int, tuple[Verdict, int]] = {}
+        self._within: dict[tuple[int, int], Verdict] = {}  # by state and NUMA nodes
+        self._hints: dict[tuple[int, tuple[int, ...]], tuple[Hint, ...]] = {}
         self._generation = -1
 
-    def of(self, nodes: DeviceNodes, state: int) -> Verdict:
-        """The verdict on nodes of one state."""
+    def of(self, nodes: DeviceNodes, state: int, numa: int | None = None) -> Verdict:
+        """The verdict on nodes of one state, within these NUMA nodes (mask), None = anywhere."""
         if nodes.generation != self._generation:
             self._forget(nodes.generation)
-        return self._judged(nodes, state)[0]
+        if numa is None:
+            return self._judged(nodes, state)[0]
+        found = self._within.get((state, numa))
+        if found is None:
+            found = self._within[state, numa] = judge(self.ask, state, nodes.ledgers[state], numa)
+        return found
+
+    def hints(self, nodes: DeviceNodes, state: int, numa_nodes: tuple[int, ...]) -> Hints:
+        """On which of these NUMA nodes nodes of one state could serve; nothing where they cannot at all, or nothing is chosen there."""
+        if not self.of(nodes, state).chosen:
+            return {}
+        found = self._hints.get((state, numa_nodes))
+        if found is None:
+            found = self._hints[state, numa_nodes] = device_hints(nodes.ledgers[state], self.ask.wanted, numa_nodes)
+        return {self.ask.name: found}
+
+    def worths_within(self, nodes: DeviceNodes, where: Int) -> Float:
+        """`worths`, where the choice on each row is within NUMA nodes: `where[N]`, a mask or -1 = anywhere. Rows are up to date."""
+        aligned = np.flatnonzero(where >= 0)
+        if not len(aligned):
+            return self.worths
+        pairs = self._states[aligned] << NUMA_IDS | where[aligned]
+        kinds, at = np.unique(pairs, return_inverse=True)
+        lowest = (1 << NUMA_IDS) - 1
+        worths = [self.of(nodes, pair >> NUMA_IDS, pair & lowest).worth for pair in kinds.tolist()]
+        found = self.worths.copy()
+        found[aligned] = np.array(worths)[at]
+        return found
 
     def refresh(self, nodes: DeviceNodes) -> None:
         """Look again at the rows whose state has changed."""
@@ -125,6 +153,8 @@ class Verdicts:
     def _forget(self, generation: int) -> None:
         self._generation = generation
         self._by_state.clear()
+        self._within.clear()
+        self._hints.clear()
         self._states[:] = -1
 
     def _grow(self, size: int) -> None:

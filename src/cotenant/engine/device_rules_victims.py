@@ -15,7 +15,7 @@ import numpy as np
 
 from cotenant.engine.device_rules_nodes import UNKNOWN, DeviceNodes
 from cotenant.engine.device_rules_verdicts import Verdicts
-from cotenant.model.arrays import Int
+from cotenant.model.arrays import Int, Mask
 from cotenant.model.device_allocation import DeviceAllocation
 from cotenant.policy.placement.devices.allocation import DeviceAsk, DeviceChoice, allocate
 from cotenant.policy.placement.devices.ledger import DeviceLedger, Pool
@@ -28,13 +28,16 @@ _LOOKED_AT = 1024
 
 
 def device_columns(
-    nodes: DeviceNodes, verdicts: Verdicts, held: Sequence[tuple[str, str]], rows: Int
+    nodes: DeviceNodes, verdicts: Verdicts, held: Sequence[tuple[str, str]], rows: Int, barred: Mask | None = None
 ) -> Iterator[Column]:
-    """`held`: for each candidate its node and its name among the holders there, empty where it holds no device. `verdicts` are up to date."""
+    """`held`: for each candidate its node and its name among the holders there, empty where it holds no device. `verdicts` are up to date.
+
+    `barred[N]`: rows where no sum says what an eviction would bring.
+    """
     size = len(verdicts.codes)
     candidates: dict[int, list[int]] = {}
     for position, (row, (sits_on, _)) in enumerate(zip(rows.tolist(), held, strict=True)):
-        if sits_on and verdicts.codes[row]:
+        if sits_on and verdicts.codes[row] and not (barred is not None and barred[row]):
             candidates.setdefault(row, []).append(position)
     hopeless = verdicts.codes != 0
     slots: list[tuple[Int, Int, Int]] = []  # held, limit, weight

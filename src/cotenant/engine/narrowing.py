@@ -17,7 +17,7 @@ import numpy as np
 
 from cotenant.engine.census import Census, Count, Kind, Owns, Role, Selected
 from cotenant.engine.encoding import Encoder
-from cotenant.engine.node_rules import NodeRules, Repeating, Rule
+from cotenant.engine.node_rules import NodeRules, Repeating, Rule, introduce
 from cotenant.engine.pod_rules import PodRules, read_rules
 from cotenant.engine.regions import Regions
 from cotenant.engine.volumes import REASON_EXCLUSIVE, VolumeChoice, Volumes
@@ -42,6 +42,7 @@ class Narrowing:
         self.node_rules = node_rules
         for each in node_rules:
             each.attach(encoder)
+        introduce(node_rules)
         self._repeating = {each.name: each for each in node_rules if isinstance(each, Repeating)}
         self._needing: dict[int, tuple[NodeRules, ...]] = {}  # number -> who has something for it
         self._asks: dict[int, tuple[Demands, Amounts]] = {}  # of these pods

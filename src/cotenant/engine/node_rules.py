@@ -3,7 +3,9 @@
 Problem: which CPUs or devices are free is no sum, so no compiled filter can see it, and what was chosen must be given back exactly. Choice: a
 keeper of such things answers with rows, as every rule of narrowing does (engine/narrowing.py), chooses on the row that won, and keeps what a pod
 was given by the pod's number until the number is forgotten. It knows nodes by name, and the encoder's rows. Facts about nodes outlive `attach`,
-which begins anew with other rows and no pods. Limits: a pod with such needs is judged alone, with a few passes over the nodes.
+which begins anew with other rows and no pods. Keepers do not know one another; where things of two have to lie on the same NUMA nodes, one of them is
+the host of the alignment and the others provide hints (`NumaHost`, `NumaProvider`), as with the kubelet's topology manager, and `introduce` makes them
+known to each other. Limits: a pod with such needs is judged alone, with a few passes over the nodes.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from cotenant.engine.encoding import Encoder
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.demands import Demands, Holdings
+from cotenant.model.errors import Permanent
 from cotenant.model.pod import Pod
+from cotenant.policy.placement.numa import Hints
 from cotenant.policy.placement.preemption import Column
 from cotenant.policy.placement.preference import Part
 
@@ -122,3 +126,63 @@ class Repeating(Protocol):
     def times(self, number: int) -> Int:
         """`int64[N]`: how many such pods each row takes, one after the other; 0 = it is refused there."""
         ...
+
+
+@runtime_checkable
+class NumaProvider(Protocol):
+    """A keeper whose things lie on NUMA nodes. On rows where its host settles on some for a pod, it judges, wishes and chooses within them."""
+
+    def hosted(self, host: NumaHost) -> None:
+        """From now on this one says where the things of a pod have to lie together."""
+        ...
+
+    def numa_kind(self, number: int) -> Hashable:
+        """Pods of one value have equal hints on every row; None for a pod with nothing to align here."""
+        ...
+
+    def numa_marks(self) -> Int:
+        """`int64[N]`: another number where hints may be others than before; rows with equal numbers give equal hints."""
+        ...
+
+    def numa_hints(self, number: int, row: int, numa_nodes: tuple[int, ...]) -> Hints:
+        """On which of these NUMA nodes (ids) the row could serve the pod; nothing where it does not care, or refuses the row itself."""
+        ...
+
+
+@runtime_checkable
+class NumaHost(Protocol):
+    """A keeper that merges the hints of all, and refuses rows where they do not meet as the policy demands."""
+
+    def host(self, providers: tuple[NumaProvider, ...]) -> None:
+        """From now on these have a say."""
+        ...
+
+    def provided(self) -> None:
+        """What some node has of a provider's things is other than before, and not by a pod that came or went."""
+        ...
+
+    def strict(self, number: int) -> Mask | None:
+        """Rows where a pod's things have to be aligned, so that what a provider's sums say of evictions does not suffice; None = nowhere."""
+        ...
+
+    def affinities(self, number: int, resource: str) -> Int | None:
+        """`int64[N]`: the NUMA nodes (mask) where a resource of a provider's hints is to be taken on each row, -1 = anywhere; None = anywhere on all."""
+        ...
+
+    def affinity(self, number: int, resource: str) -> int | None:
+        """The same on the row that the host chose for last."""
+        ...
+
+
+def introduce(keepers: tuple[NodeRules, ...]) -> None:
+    """Make a host and its providers known to one another. Raises `Permanent` where a provider would choose before its host."""
+    hosts = [place for place, each in enumerate(keepers) if isinstance(each, NumaHost)]
+    for place in hosts[:1]:
+        host = keepers[place]
+        assert isinstance(host, NumaHost)
+        if any(isinstance(each, NumaProvider) for each in keepers[:place]):
+            raise Permanent(f"{host.name} has to stand before those whose things it aligns")
+        providers = tuple(each for each in keepers if isinstance(each, NumaProvider))
+        host.host(providers)
+        for each in providers:
+            each.hosted(host)

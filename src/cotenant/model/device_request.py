@@ -69,6 +69,14 @@ class DeviceRequest:
     shared: bool
 
 
+def asks_devices(asked: Amounts) -> bool:
+    """Whether any of these requests is one for devices."""
+    for name, amount in asked.items:  # noqa: SIM110 - asked about every pod: no generator here
+        if amount and name in RESOURCES:
+            return True
+    return False
+
+
 def type_of(resource: str) -> DeviceType | None:
     """The kind of device that a resource is a part of; None for any other resource."""
     return _TYPE_OF.get(resource)

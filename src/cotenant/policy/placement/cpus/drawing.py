@@ -13,13 +13,14 @@ from dataclasses import replace
 
 from cotenant.policy.placement.cpus.needs import CpuNeed
 from cotenant.policy.placement.cpus.node_fit import CpuNode, Given, give
+from cotenant.policy.placement.numa import Provider, nobody
 from cotenant.policy.placement.refusal import Refusal
 
 
-def give_from(node: CpuNode, need: CpuNeed, kept: int, strict: bool) -> Given | Refusal:
+def give_from(node: CpuNode, need: CpuNeed, kept: int, strict: bool, beside: Provider = nobody) -> Given | Refusal:
     """As `give`, for a pod for which these CPUs (a mask) are kept. In the ledger nobody holds them."""
     if not (need.own and kept):
-        return give(node, need)
+        return give(node, need, beside)
     others = node.ledger.topology.mask & ~kept
-    found = give(replace(node, ledger=replace(node.ledger, reserved=node.ledger.reserved | others)), need)
-    return found if strict or isinstance(found, Given) else give(node, need, preferred=kept)
+    found = give(replace(node, ledger=replace(node.ledger, reserved=node.ledger.reserved | others)), need, beside)
+    return found if strict or isinstance(found, Given) else give(node, need, beside, preferred=kept)

@@ -40,6 +40,11 @@ class CpuNeed:
         )
 
 
+def shared_need(pod: Pod) -> CpuNeed:
+    """Of a pod whose CPU and memory lie where a node wants them aligned with what else it asks for."""
+    return CpuNeed(pod.requests.get(CPU_NAME), pod.requests.get(MEMORY_NAME), own=False)
+
+
 def cpu_need(pod: Pod, demands: Demands, default: BindPolicy = BindPolicy.FULL_CORES) -> CpuNeed | None:
     """What this pod needs; None for one that shares, as most do. `default`: the bind policy where the pod names none."""
     if demands.cpus is None and demands.numa is None and pod.qos not in _OWNERS:

@@ -2,8 +2,9 @@
 
 Problem: the pod's wishes, the node's labels, the kubelet's policies and what is free all have a say, for ten thousand nodes and for the one that
 wins. Choice: `give` answers wholly; `could` says the same yes or no without choosing, where no NUMA policy holds and the node's cores are alike
-(then it is a matter of counting), and asks `give` elsewhere. Under a NUMA policy CPU and memory are aligned; own CPUs are then taken within
-what they agreed on. Limits: devices are aligned by their own keeper; of the NUMA nodes that could do, the first in the kubelet's order is tried.
+(then it is a matter of counting), and asks `give` elsewhere. Under a NUMA policy CPU, memory and what is kept elsewhere (devices) are aligned
+(policy/placement/numa.py); own CPUs are then taken within what they agreed on. Limits: of the NUMA nodes that could do, the first in the kubelet's
+order is tried.
 
 Source: Koordinator, NodeNUMAResource (Filter, Reserve; words of its reasons where it has them).
 """
@@ -30,17 +31,20 @@ from cotenant.policy.placement.cpus.accumulator import CpuAsk, CpuChoice, shorta
 from cotenant.policy.placement.cpus.evenly import take_by_strategy
 from cotenant.policy.placement.cpus.ledger import CpuLedger
 from cotenant.policy.placement.cpus.needs import CpuNeed
-from cotenant.policy.placement.cpus.numa_amounts import NumaAmounts, spread_amount
-from cotenant.policy.placement.cpus.numa_hints import (
+from cotenant.policy.placement.cpus.numa_amounts import NumaAmounts, cpu_rooms, spread_amount
+from cotenant.policy.placement.cpus.wishes import cpu_ask, topology_policy
+from cotenant.policy.placement.numa import (
     MOST_NUMA_NODES,
+    NUMA_IDS,
     Alignment,
     Hint,
     NumaRoom,
+    Provider,
     align,
-    cpu_rooms,
+    can_be_aligned,
     hints,
+    nobody,
 )
-from cotenant.policy.placement.cpus.wishes import cpu_ask, topology_policy
 from cotenant.policy.placement.refusal import Refusal
 
 NO_TOPOLOGY = Refusal("node(s) without a CPU topology that can be used", "no NodeResourceTopology tells its CPUs")
@@ -67,6 +71,11 @@ class CpuNode:
     options: NodeOptions
 
 
+Sets = tuple[
+    tuple[str, int], ...
+]  # for each resource that is kept elsewhere, the NUMA nodes (mask) where it is to be taken
+
+
 @dataclass(frozen=True, slots=True)
 class Given:
     """What a pod gets. `kept`: all that it would rather have is so as well."""
@@ -74,6 +83,15 @@ class Given:
     cpus: int  # mask; 0 = it shares
     numa: tuple[NumaAmount, ...] = ()  # where its resources are aligned
     kept: bool = True
+    elsewhere: Sets = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What can be said without choosing; the fields are those of `Given`."""
+
+    kept: bool
+    elsewhere: Sets = ()
 
 
 def node_options(labels: Labels, told: NodeTopology) -> NodeOptions:
@@ -88,8 +106,11 @@ def node_options(labels: Labels, told: NodeTopology) -> NodeOptions:
     )
 
 
-def give(node: CpuNode, need: CpuNeed, preferred: int = 0) -> Given | Refusal:
-    """What the pod gets of this node, or why nothing. `preferred`: a mask of CPUs to be taken before others."""
+def give(node: CpuNode, need: CpuNeed, others: Provider = nobody, preferred: int = 0) -> Given | Refusal:
+    """What the pod gets of this node, or why nothing.
+
+    `others`: what it needs beside CPU and memory, asked only where a NUMA policy holds. `preferred`: a mask of CPUs to be taken before others.
+    """
     asked = _asked(node, need)
     if isinstance(asked, Refusal):
         return asked
@@ -97,31 +118,35 @@ def give(node: CpuNode, need: CpuNeed, preferred: int = 0) -> Given | Refusal:
     if ask is not None and preferred:
         ask = replace(ask, preferred=preferred)
     if policy is not TopologyPolicy.NONE:
-        return _aligned(node, need, ask, policy)
+        return _aligned(node, need, ask, policy, others)
     if ask is None:
         return Given(0)
     choice = take_by_strategy(node.ledger, ask)
     return choice if isinstance(choice, Refusal) else Given(choice.cpus, kept=_is_kept(choice))
 
 
-def could(node: CpuNode, need: CpuNeed) -> bool | Refusal:
-    """Whether `give` would give, and then whether all wishes were kept; else its refusal."""
+def could(node: CpuNode, need: CpuNeed, others: Provider = nobody) -> Fit | Refusal:
+    """Whether `give` would give; else its refusal."""
     asked = _asked(node, need)
     if isinstance(asked, Refusal):
         return asked
     ask, policy = asked
     if policy is TopologyPolicy.NONE and (ask is None or node.ledger.topology.is_even):
         if ask is None:
-            return True
+            return Fit(True)
         refusal = shortage(node.ledger, ask)
-        return refusal if refusal is not None else _would_be_kept(node.ledger, ask)
-    given = give(node, need) if policy is TopologyPolicy.NONE else _aligned(node, need, ask, policy, choosing=False)
-    return given if isinstance(given, Refusal) else given.kept
+        return refusal if refusal is not None else Fit(_would_be_kept(node.ledger, ask))
+    if policy is TopologyPolicy.NONE:
+        given = give(node, need)
+    else:
+        given = _aligned(node, need, ask, policy, others, choosing=False)
+    return given if isinstance(given, Refusal) else Fit(given.kept, given.elsewhere)
 
 
-def holds_policy(node: CpuNode, need: CpuNeed) -> bool:
-    """Whether a NUMA policy holds for this pod here, so that no sum says what removing others would bring."""
-    return topology_policy(node.options.policy, need.numa.policy) is not TopologyPolicy.NONE
+def policy_of(node: CpuNode, need: CpuNeed) -> TopologyPolicy:
+    """The NUMA policy for this pod here, under which no sum says what removing others would bring; the pod's own where the two contradict."""
+    policy = topology_policy(node.options.policy, need.numa.policy)
+    return need.numa.policy if isinstance(policy, Refusal) else policy
 
 
 def ask_of(node: CpuNode, need: CpuNeed) -> CpuAsk | None:
@@ -142,17 +167,25 @@ def _asked(node: CpuNode, need: CpuNeed) -> tuple[CpuAsk | None, TopologyPolicy]
 
 
 def _aligned(
-    node: CpuNode, need: CpuNeed, ask: CpuAsk | None, policy: TopologyPolicy, *, choosing: bool = True
+    node: CpuNode,
+    need: CpuNeed,
+    ask: CpuAsk | None,
+    policy: TopologyPolicy,
+    others: Provider,
+    *,
+    choosing: bool = True,
 ) -> Given | Refusal:
     """Without `choosing`, the answer says only whether, and whether wishes are kept, as far as counting tells."""
     topology, amounts = node.ledger.topology, node.amounts
-    if len(topology.numa) > MOST_NUMA_NODES:
+    ids = tuple(each.id for each in topology.numa)
+    if not can_be_aligned(ids):
         return Refusal(
             f"the NUMA topology policy {policy.value} cannot be kept",
-            f"{len(topology.numa)} NUMA nodes; at most {MOST_NUMA_NODES} can be aligned",
+            f"{len(ids)} NUMA nodes; at most {MOST_NUMA_NODES} with ids below {NUMA_IDS} can be aligned",
         )
     barred = amounts.mixed() if need.numa.single_node_exclusive else frozenset[int]()
-    asked: dict[str, tuple[Hint, ...] | None] = {}
+    beside = others(ids)
+    asked: dict[str, tuple[Hint, ...] | None] = dict(beside)
     cpu_rooms_m = _without(amounts.cpu_rooms_m(), barred)
     memory_rooms = amounts.memory_rooms()
     if ask is not None:
@@ -166,19 +199,21 @@ def _aligned(
     if memory_rooms is not None and need.memory_bytes:
         memory_rooms = _without(memory_rooms, barred)
         asked["memory"] = hints(need.memory_bytes, memory_rooms)
-    alignment = align(policy, asked, tuple(each.id for each in topology.numa))
+    alignment = align(policy, asked, ids)
     if isinstance(alignment, Refusal):
         return alignment
-    within = None if alignment.nodes is None else topology.numa_mask(_ids(alignment))
+    elsewhere = tuple(pair for pair in alignment.sets if pair[0] in beside)
+    cpu_nodes, memory_nodes = _ids(alignment, "cpu", ids), _ids(alignment, "memory", ids)
+    within = None if cpu_nodes == ids else topology.numa_mask(cpu_nodes)
     if not choosing and (ask is None or topology.is_even):
         if ask is None:
-            return Given(0, kept=alignment.preferred)
+            return Given(0, kept=alignment.preferred, elsewhere=elsewhere)
         short = shortage(node.ledger, replace(ask, within=within))
         if short is not None and policy is TopologyPolicy.BEST_EFFORT and within is not None:
             short = shortage(node.ledger, ask)
-            return short if short is not None else Given(0, kept=False)
+            return short if short is not None else Given(0, kept=False, elsewhere=elsewhere)
         kept = alignment.preferred and _would_be_kept(node.ledger, replace(ask, within=within))
-        return short if short is not None else Given(0, kept=kept)
+        return short if short is not None else Given(0, kept=kept, elsewhere=elsewhere)
     cpus, kept = 0, alignment.preferred
     if ask is not None:
         choice = take_by_strategy(node.ledger, replace(ask, within=within))
@@ -187,28 +222,27 @@ def _aligned(
         if isinstance(choice, Refusal):
             return choice
         cpus, kept = choice.cpus, kept and _is_kept(choice)
-    nodes = _ids(alignment) if alignment.nodes is not None else tuple(each.id for each in topology.numa)
-    return Given(cpus, _numa(node, need, cpus, nodes, cpu_rooms_m, memory_rooms), kept)
+    cpu_rooms_m = tuple(room for room in cpu_rooms_m if room.node in cpu_nodes)
+    if memory_rooms is not None:
+        memory_rooms = tuple(room for room in memory_rooms if room.node in memory_nodes)
+    return Given(cpus, _numa(node, need, cpus, cpu_rooms_m, memory_rooms), kept, elsewhere)
 
 
 def _numa(
     node: CpuNode,
     need: CpuNeed,
     cpus: int,
-    nodes: tuple[int, ...],
     cpu_rooms_m: tuple[NumaRoom, ...],
     memory_rooms: tuple[NumaRoom, ...] | None,
 ) -> tuple[NumaAmount, ...]:
-    """The amounts on these NUMA nodes; CPUs of its own lie where they were taken."""
+    """The amounts, taken of these rooms; CPUs of its own lie where they were taken."""
     if cpus:
         cpu_m = {
             each.id: (each.mask & cpus).bit_count() * 1000 for each in node.ledger.topology.numa if each.mask & cpus
         }
     else:
-        cpu_m = spread_amount(need.cpu_m, (room for room in cpu_rooms_m if room.node in nodes))
-    memory: dict[int, int] = {}
-    if memory_rooms is not None:
-        memory = spread_amount(need.memory_bytes, (room for room in memory_rooms if room.node in nodes))
+        cpu_m = spread_amount(need.cpu_m, cpu_rooms_m)
+    memory = spread_amount(need.memory_bytes, memory_rooms) if memory_rooms is not None else {}
     return tuple(NumaAmount(id_, cpu_m.get(id_), memory.get(id_)) for id_ in sorted(cpu_m.keys() | memory.keys()))
 
 
@@ -218,9 +252,12 @@ def _without(rooms: tuple[NumaRoom, ...], barred: frozenset[int]) -> tuple[NumaR
     return tuple(replace(room, free=0) if room.node in barred else room for room in rooms)
 
 
-def _ids(alignment: Alignment) -> tuple[int, ...]:
-    nodes = alignment.nodes or 0
-    return tuple(place for place in range(nodes.bit_length()) if nodes >> place & 1)
+def _ids(alignment: Alignment, resource: str, every: tuple[int, ...]) -> tuple[int, ...]:
+    """The NUMA nodes where a resource is taken, of all that there are."""
+    nodes = alignment.within(resource)
+    if nodes is None:
+        nodes = alignment.nodes
+    return every if nodes is None else tuple(each for each in every if nodes >> each & 1)
 
 
 def _is_kept(choice: CpuChoice) -> bool:

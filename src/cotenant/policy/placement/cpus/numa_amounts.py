@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from cotenant.model.cpu_topology_spec import NumaAmount
 from cotenant.model.cpu_topology_told import NodeTopology
-from cotenant.policy.placement.cpus.numa_hints import NumaRoom
+from cotenant.policy.placement.cpus.ledger import CpuLedger
+from cotenant.policy.placement.numa import NumaRoom
 
 Holding = tuple[str, tuple[NumaAmount, ...]]
 
@@ -73,6 +74,15 @@ class NumaAmounts:
             left = max(0, each.memory_bytes - self.used_memory_bytes(each.node))
             rooms.append(NumaRoom(each.node, each.memory_bytes, left))
         return tuple(rooms)
+
+
+def cpu_rooms(ledger: CpuLedger) -> tuple[NumaRoom, ...]:
+    """The CPUs of each NUMA node that can be given, for pods with CPUs of their own."""
+    usable, free = ledger.topology.mask & ~ledger.reserved, ledger.free
+    return tuple(
+        NumaRoom(node.id, (node.mask & usable).bit_count(), (node.mask & free).bit_count())
+        for node in ledger.topology.numa
+    )
 
 
 def spread_amount(amount: int, rooms: Iterable[NumaRoom]) -> dict[int, int]:

@@ -81,6 +81,10 @@ class DeviceLedger:
         types = [type_ for type_ in DeviceType if any(device.type is type_ for device in devices)]
         return cls(tuple(Pool.empty(Inventory.of(type_, devices)) for type_ in types), (), table, honor)
 
+    def idle(self) -> DeviceLedger:
+        """The same devices, if nobody had anything."""
+        return replace(self, pools=tuple(Pool.empty(pool.inventory) for pool in self.pools), holdings=())
+
     def pool(self, type_: DeviceType) -> Pool | None:
         """The devices of one type; None where the node has none."""
         for pool in self.pools:

@@ -1,8 +1,8 @@
 """On which NUMA nodes the devices that a pod asks for could be had together.
 
 Problem: the hint of devices for NUMA alignment must promise what choosing then keeps. Choice: choosing itself is asked, once for each set of NUMA
-nodes, small sets first; preferred are sets as small as an idle node would allow. Limits: a device whose NUMA node is not known fits every set;
-the number of questions doubles with each NUMA node, at most eight.
+nodes, small sets first; preferred are sets as small as an idle node would allow, which is asked only of sets that are smaller than all that serve.
+Limits: a device whose NUMA node is not known fits every set; the number of questions doubles with each NUMA node, at most eight.
 """
 
 from __future__ import annotations
@@ -11,22 +11,26 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.placement.cpus.numa_hints import MOST_NUMA_NODES, Hint
 from cotenant.policy.placement.devices.allocation import DeviceAsk, DeviceChoice, allocate
-from cotenant.policy.placement.devices.ledger import DeviceLedger, Pool
+from cotenant.policy.placement.devices.ledger import DeviceLedger
+from cotenant.policy.placement.numa import MOST_NUMA_NODES, Hint
 
 
 def device_hints(ledger: DeviceLedger, ask: DeviceAsk, numa_nodes: Sequence[int]) -> tuple[Hint, ...]:
     """Every set of these NUMA nodes (ids) on which all of it could be allocated, the narrow ones first; () where none could serve."""
     if len(numa_nodes) > MOST_NUMA_NODES:
         raise InvalidInput("NUMA nodes", len(numa_nodes), f"at most {MOST_NUMA_NODES}")
-    idle = replace(ledger, pools=tuple(Pool.empty(pool.inventory) for pool in ledger.pools), holdings=())
     sets = sorted(
         (_mask(numa_nodes, subset) for subset in range(1, 1 << len(numa_nodes))),
         key=lambda each: (each.bit_count(), each),
     )
-    narrowest = next((each.bit_count() for each in sets if _serves(idle, ask, each)), len(numa_nodes))
-    return tuple(Hint(each, each.bit_count() == narrowest) for each in sets if _serves(ledger, ask, each))
+    serving = [each for each in sets if _serves(ledger, ask, each)]
+    if not serving:
+        return ()
+    narrowest, idle = serving[0].bit_count(), ledger.idle()
+    smaller = (each.bit_count() for each in sets if each.bit_count() < narrowest and _serves(idle, ask, each))
+    narrowest = next(smaller, narrowest)
+    return tuple(Hint(each, each.bit_count() == narrowest) for each in serving)
 
 
 def _serves(ledger: DeviceLedger, ask: DeviceAsk, numa: int) -> bool:

@@ -8,61 +8,10 @@ from cotenant.model.cpu_topology_spec import BindPolicy, ExclusivePolicy, NodeBi
 from cotenant.policy.placement.cpus.accumulator import CpuAsk
 from cotenant.policy.placement.cpus.amplification import amplified_fit, amplified_m
 from cotenant.policy.placement.cpus.ledger import CpuHolding, CpuLedger
-from cotenant.policy.placement.cpus.numa_hints import Alignment, Hint, NumaRoom, align, cpu_rooms, hints
+from cotenant.policy.placement.cpus.numa_amounts import cpu_rooms
 from cotenant.policy.placement.cpus.wishes import cpu_ask, kubelet_policy, topology_policy
+from cotenant.policy.placement.numa import NumaRoom
 from cotenant.policy.placement.refusal import Refusal
-
-TWO = (0, 1)
-
-
-def test_hints_prefer_as_few_nodes_as_an_idle_machine_would_need() -> None:
-    rooms = (NumaRoom(0, 8, 2), NumaRoom(1, 8, 8))
-    assert hints(4, rooms) == (Hint(0b10, True), Hint(0b11, False))
-    assert hints(10, rooms) == (Hint(0b11, True),)
-    assert hints(12, rooms) == ()
-
-
-@pytest.mark.parametrize(
-    ("policy", "nodes", "preferred"),
-    [
-        (TopologyPolicy.NONE, None, True),
-        (TopologyPolicy.BEST_EFFORT, 0b10, True),
-        (TopologyPolicy.RESTRICTED, 0b10, True),
-        (TopologyPolicy.SINGLE_NUMA_NODE, 0b10, True),
-    ],
-)
-def test_resources_meet_where_all_prefer_it(policy: TopologyPolicy, nodes: int | None, preferred: bool) -> None:
-    asked = {"cpu": (Hint(0b01, True), Hint(0b10, True), Hint(0b11, False)), "gpu": (Hint(0b10, True),), "memory": None}
-    got = align(policy, asked, TWO)
-    assert isinstance(got, Alignment)
-    assert (got.nodes, got.preferred) == (nodes, preferred)
-
-
-def test_two_resources_on_different_nodes_pass_only_by_best_effort() -> None:
-    asked = {"cpu": (Hint(0b01, True),), "gpu": (Hint(0b10, True),)}
-    lenient = align(TopologyPolicy.BEST_EFFORT, asked, TWO)
-    assert isinstance(lenient, Alignment)
-    assert lenient.nodes is None
-    strict = align(TopologyPolicy.RESTRICTED, asked, TWO)
-    assert isinstance(strict, Refusal)
-    assert strict.reason == "the NUMA topology policy Restricted cannot be kept"
-    assert strict.nearest == "cpu fits NUMA (0); gpu fits NUMA (1); together 0, 1"
-
-
-def test_restricted_lets_a_pod_span_nodes_that_needs_them_and_a_single_node_does_not() -> None:
-    asked = {"cpu": (Hint(0b11, True),)}
-    got = align(TopologyPolicy.RESTRICTED, asked, TWO)
-    assert isinstance(got, Alignment)
-    assert got.nodes == 0b11
-    refused = align(TopologyPolicy.SINGLE_NUMA_NODE, asked, TWO)
-    assert isinstance(refused, Refusal)
-    assert refused.nearest == "cpu at best fits NUMA (0, 1); together 0, 1"
-
-
-def test_what_no_set_of_nodes_can_serve_is_named() -> None:
-    refused = align(TopologyPolicy.RESTRICTED, {"cpu": (Hint(0b01, True),), "gpu": ()}, TWO)
-    assert isinstance(refused, Refusal)
-    assert refused.nearest == "no set of NUMA nodes has enough gpu"
 
 
 def test_bound_cpu_counts_times_the_ratio_on_both_sides() -> None:

@@ -10,11 +10,11 @@ from cotenant.model.device_partition import Partition, PartitionTable, halves
 from cotenant.model.errors import InvalidInput
 from cotenant.model.labels import LabelSelector
 from cotenant.model.resources import GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, RDMA, Amounts
-from cotenant.policy.placement.cpus.numa_hints import Hint
 from cotenant.policy.placement.devices.allocation import DeviceChoice, allocate
 from cotenant.policy.placement.devices.ledger import DeviceHolding, DeviceLedger
 from cotenant.policy.placement.devices.numa import device_hints
 from cotenant.policy.placement.devices.strategy import Strategy, UsualPod, fragments
+from cotenant.policy.placement.numa import Hint
 
 BESIDE = JointAllocation((DeviceType.GPU, DeviceType.RDMA), same_pcie=True)
 FUNCTION = (DeviceHint(DeviceType.RDMA, function_selector=LabelSelector.of({"type": "general"})),)
@@ -132,6 +132,8 @@ def test_numa_hints_of_devices_are_what_choosing_keeps() -> None:
     assert device_hints(ledger, ask({NVIDIA_GPU: 4}), (0, 1)) == (Hint(0b10, True), Hint(0b11, False))
     assert device_hints(ledger, ask({NVIDIA_GPU: 6}), (0, 1)) == (Hint(0b11, True),)
     assert device_hints(ledger, ask({NVIDIA_GPU: 8}), (0, 1)) == ()
+    full = used(*((minor, 10) for minor in (0, 4)))
+    assert device_hints(full, ask({NVIDIA_GPU: 4}), (0, 1)) == (Hint(0b11, False),)
 
 
 def test_a_partition_table_of_any_size() -> None:

@@ -1,0 +1,146 @@
+"""On which NUMA nodes all that a pod gets can lie together.
+
+Problem: CPUs, memory and devices are taken apart, and shall yet end up on the same NUMA nodes. Choice: for each resource the sets of NUMA
+nodes that could serve it (`Hint`), intersected over the resources; of all intersections the best by whether everyone prefers it and how
+narrow it is. The policy then says what is good enough. Who gives the hints, and allocates within the answer, is the callers' business:
+cpus/ and devices/. Limits: at most eight NUMA nodes, as the number of sets doubles with each, with ids below 31.
+
+Source: Kubernetes' topology manager (merging of hints, its four policies); Koordinator, NodeNUMAResource (topology_hint, policies).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from cotenant.model.cpu_topology import numbers_in
+from cotenant.model.cpu_topology_spec import TopologyPolicy
+from cotenant.model.errors import InvalidInput
+from cotenant.policy.placement.refusal import Refusal
+
+MOST_NUMA_NODES = 8
+NUMA_IDS = 31  # ids below: masks of them fit in columns of integers
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A set of NUMA nodes (mask of ids) that could serve; `preferred` where no smaller set could, even on an idle node."""
+
+    nodes: int
+    preferred: bool
+
+
+Hints = Mapping[
+    str, tuple[Hint, ...] | None
+]  # by resource, narrow sets first; None: it does not care; (): no set could serve it
+Provider = Callable[[tuple[int, ...]], Hints]  # of what is kept elsewhere: its hints, given a node's NUMA ids
+
+
+def nobody(numa_nodes: tuple[int, ...]) -> Hints:
+    """The provider of one who needs nothing else."""
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class NumaRoom:
+    """One resource of one NUMA node, in the resource's unit."""
+
+    node: int
+    total: int
+    free: int
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """On which NUMA nodes (mask; None is all the same) the pod's resources meet, and whether all resources prefer that.
+
+    `sets`: for each resource that any set can serve, where it is to be taken: on those nodes, or, where it needs more, on the narrowest set of
+    its own that holds them, near the others'.
+    """
+
+    nodes: int | None
+    preferred: bool
+    why: str
+    sets: tuple[tuple[str, int], ...] = ()
+
+    def within(self, resource: str) -> int | None:
+        """Where a resource is to be taken (mask); None: anywhere."""
+        return next((nodes for name, nodes in self.sets if name == resource), None)
+
+
+def can_be_aligned(numa_nodes: Sequence[int]) -> bool:
+    """Whether these NUMA nodes (ids) are within the limits."""
+    return len(numa_nodes) <= MOST_NUMA_NODES and max(numa_nodes, default=0) < NUMA_IDS
+
+
+def hints(amount: int, rooms: Sequence[NumaRoom]) -> tuple[Hint, ...]:
+    """Every set of NUMA nodes with enough free, the narrow ones first. Preferred: as few nodes as the amount needs where all is free."""
+    if len(rooms) > MOST_NUMA_NODES:
+        raise InvalidInput("NUMA nodes", len(rooms), f"at most {MOST_NUMA_NODES}")
+    totals, frees, sets = [0], [0], [0]  # by subset, bit n for `rooms[n]`
+    for room in rooms:
+        totals += [total + room.total for total in totals]
+        frees += [free + room.free for free in frees]
+        sets += [nodes | 1 << room.node for nodes in sets]
+    needed = min((subset.bit_count() for subset in range(1, len(totals)) if totals[subset] >= amount), default=0)
+    serving = [(subset.bit_count(), sets[subset]) for subset in range(1, len(frees)) if frees[subset] >= amount]
+    return tuple(Hint(nodes, size == needed) for size, nodes in sorted(serving))
+
+
+def align(policy: TopologyPolicy, asked: Hints, numa_nodes: Sequence[int]) -> Alignment | Refusal:
+    """The NUMA nodes for a pod whose resources have these hints."""
+    if policy is TopologyPolicy.NONE:
+        return Alignment(None, True, "no NUMA alignment is asked for")
+    every = 0
+    for node in numa_nodes:
+        every |= 1 << node
+    single = policy is TopologyPolicy.SINGLE_NUMA_NODE
+    lists: list[tuple[Hint, ...]] = []
+    for _, given in sorted(asked.items()):
+        if given is not None:
+            kept = tuple(hint for hint in given if not single or (hint.preferred and hint.nodes.bit_count() == 1))
+            lists.append(kept or (Hint(every, False),))
+    # only the intersection and whether all prefer it matter, so equal ones are merged on the way: no product of all sets
+    found = {(every, True)}
+    for given in lists:
+        found = {(nodes & hint.nodes, preferred and hint.preferred) for nodes, preferred in found for hint in given}
+    served = sorted((not preferred, nodes.bit_count(), nodes) for nodes, preferred in found if nodes)
+    nodes, preferred = (served[0][2], not served[0][0]) if served else (every, False)
+    if not preferred and policy is not TopologyPolicy.BEST_EFFORT:
+        return Refusal(f"the NUMA topology policy {policy.value} cannot be kept", _nearest(asked, single))
+    wish = "as all resources prefer" if preferred else "though not all resources prefer that"
+    why = f"NUMA {_named(nodes)}: {wish}"
+    if not lists or not (preferred or nodes != every):
+        return Alignment(None, preferred, why)
+    return Alignment(nodes, preferred, why, tuple(_sets(asked, nodes)))
+
+
+def _sets(asked: Hints, nodes: int) -> Iterator[tuple[str, int]]:
+    """Of each resource one of its narrowest hints that hold these nodes, the widest resources first; of several the one that adds least to the others'."""
+    around = {
+        resource: [hint.nodes for hint in given or () if not nodes & ~hint.nodes] for resource, given in asked.items()
+    }
+    union = nodes
+    for resource, sets in sorted(around.items(), key=lambda pair: -min(map(int.bit_count, pair[1]), default=0)):
+        if sets:
+            chosen = min(sets, key=lambda each: (each.bit_count(), (each & ~union).bit_count(), each))
+            union |= chosen
+            yield resource, chosen
+
+
+def _nearest(asked: Hints, single: bool) -> str:
+    """Which resource wanted what."""
+    unserved = [resource for resource, given in sorted(asked.items()) if given is not None and not given]
+    if unserved:
+        return f"no set of NUMA nodes has enough {' and '.join(unserved)}"
+    told = []
+    for resource, given in sorted(asked.items()):
+        if given:
+            fitting = [hint for hint in given if hint.preferred and (not single or hint.nodes.bit_count() == 1)]
+            sets = " or ".join(_named(hint.nodes) for hint in fitting or given[:1])
+            told.append(f"{resource} fits NUMA {sets}" if fitting else f"{resource} fits NUMA {sets} at best")
+    return "; ".join(told)
+
+
+def _named(nodes: int) -> str:
+    return "+".join(str(node) for node in numbers_in(nodes))

@@ -1,0 +1,86 @@
+"""The NUMA nodes on which resources meet are those that trying every combination of their hints finds."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cotenant.model.cpu_topology_spec import TopologyPolicy
+from cotenant.policy.placement.numa import Alignment, Hint, Hints, NumaRoom, align, hints
+from cotenant.policy.placement.refusal import Refusal
+
+POLICIES = st.sampled_from([TopologyPolicy.BEST_EFFORT, TopologyPolicy.RESTRICTED, TopologyPolicy.SINGLE_NUMA_NODE])
+
+
+@st.composite
+def asks(draw: st.DrawFn) -> tuple[tuple[int, ...], Hints]:
+    """NUMA ids, not always from 0 on, and what some resources say: sets with any preference, amounts, nothing, or that none will do."""
+    ids = tuple(sorted(draw(st.sets(st.integers(0, 6), min_size=1, max_size=4))))
+    every = sum(1 << each for each in ids)
+    asked: dict[str, tuple[Hint, ...] | None] = {}
+    for name in draw(st.sets(st.sampled_from(["cpu", "memory", "gpu", "rdma"]))):
+        if draw(st.booleans()):
+            rooms = [NumaRoom(each, total := draw(st.integers(0, 8)), draw(st.integers(0, total))) for each in ids]
+            asked[name] = draw(st.sampled_from([None, hints(draw(st.integers(1, 20)), rooms)]))
+        else:
+            sets = draw(st.sets(st.integers(1, every).map(lambda each: each & every).filter(bool), max_size=5))
+            found = [Hint(each, draw(st.booleans())) for each in sets]
+            asked[name] = tuple(sorted(found, key=lambda hint: (hint.nodes.bit_count(), hint.nodes)))
+    return ids, asked
+
+
+def searched(policy: TopologyPolicy, asked: Hints, every: int) -> tuple[int, bool]:
+    """Every combination of one hint a resource: the best by preference, then by width, then by ids."""
+    lists = []
+    for given_ in asked.values():
+        if given_ is not None:
+            kept = list(given_)
+            if policy is TopologyPolicy.SINGLE_NUMA_NODE:
+                kept = [hint for hint in kept if hint.preferred and hint.nodes.bit_count() == 1]
+            lists.append(kept or [Hint(every, False)])
+    best = (True, 99, every)
+    for combination in product(*lists):
+        nodes, preferred = every, True
+        for hint in combination:
+            nodes, preferred = nodes & hint.nodes, preferred and hint.preferred
+        if nodes:
+            best = min(best, (not preferred, nodes.bit_count(), nodes))
+    return best[2], not best[0]
+
+
+@settings(max_examples=500, deadline=None)
+@given(asks(), POLICIES)
+def test_the_merged_affinity_is_the_best_of_all_combinations(
+    case: tuple[tuple[int, ...], Hints], policy: TopologyPolicy
+) -> None:
+    ids, asked = case
+    every = sum(1 << each for each in ids)
+    nodes, preferred = searched(policy, asked, every)
+    got = align(policy, asked, ids)
+    if isinstance(got, Refusal):
+        assert not preferred
+        assert policy is not TopologyPolicy.BEST_EFFORT
+        named = [name for name, each in asked.items() if each is not None]
+        assert any(name in got.nearest for name in named)
+        return
+    assert preferred or policy is TopologyPolicy.BEST_EFFORT
+    assert got.preferred == preferred
+    cares = any(each is not None for each in asked.values())
+    assert got.nodes == (nodes if cares and (preferred or nodes != every) else None)
+    for name, each in asked.items():
+        within = got.within(name)
+        around = [hint.nodes for hint in each or () if got.nodes is not None and not got.nodes & ~hint.nodes]
+        assert (within in around) if around else within is None
+        assert all(within is not None and within.bit_count() <= other.bit_count() for other in around)
+        if policy is TopologyPolicy.SINGLE_NUMA_NODE and each is not None:
+            assert within == got.nodes
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 8), st.integers(0, 255))
+def test_no_policy_asks_nothing(amount: int, free: int) -> None:
+    rooms = [NumaRoom(each, 8, free >> each & 1) for each in range(3)]
+    got = align(TopologyPolicy.NONE, {"cpu": hints(amount, rooms)}, (0, 1, 2))
+    assert got == Alignment(None, True, got.why if isinstance(got, Alignment) else "")
