@@ -26,14 +26,24 @@ from cotenant.services.experiments.histogram import Histogram, highest_of
 from cotenant.services.experiments.outcome import Check, Curve, Picture
 from cotenant.services.experiments.redis_service import Load
 from cotenant.services.experiments.site import Child, Site, in_plant, now_us
-from cotenant.services.experiments.windows import LATE_US, WINDOW_US, Window, calm, joined, lags, latencies
+from cotenant.services.experiments.windows import (
+    LATE_US,
+    WINDOW_US,
+    Window,
+    all_of,
+    calm,
+    disturbed,
+    judged_of,
+    lags,
+    latencies,
+    p99_us,
+    stored,
+)
 
 ALONE, UNREGULATED, REGULATED = "alone", "unregulated", "regulated"
 HOGS = 4
 _SERVICE = in_plant("service")
 _TIMES_ALONE = 3.0  # a round whose lone tail is above so many times the usual one was disturbed
-LEAST_CALM = 0.2  # of a block's windows; with fewer it is run again
-LEAST_REQUESTS = 500  # in calm windows, likewise
 
 
 @dataclass(slots=True)
@@ -85,8 +95,7 @@ class Guard:
             agent.stop()
         began, ended = stretch.ends
         return {
-            "witness": late is not None and stretch.is_realtime,
-            "windows": [each.to_list() for each in joined(stretch.slots, late.at if late else lambda _: None)],
+            **stored(stretch.slots, late.at if late and stretch.is_realtime else None),
             "live": stretch.live,
             **{name: ended[name] - began[name] for name in began},
             "agent": story,
@@ -94,18 +103,11 @@ class Guard:
 
     def disturbed(self, record: Record) -> str:
         """Too little calm to judge; empty where there was no witness to tell."""
-        if not record["witness"]:
-            return ""
-        windows = _windows(record)
-        left = calm(windows)
-        share, requests = len(left) / max(1, len(windows)), latencies(left).total
-        if share < LEAST_CALM:
-            return f"only {share:.0%} of the windows were calm"
-        return f"only {requests} requests were due in calm windows" if requests < LEAST_REQUESTS else ""
+        return disturbed(record)
 
     def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
         """Rounds whose lone tail is far above the usual one."""
-        tails = {each.number: _p99_us(_judged(each.record(ALONE))) for each in rounds}
+        tails = {each.number: p99_us(judged_of(each.record(ALONE))) for each in rounds}
         known = [tail for tail in tails.values() if not isnan(tail)]
         usual = median(known) if known else nan
         return {
@@ -118,10 +120,10 @@ class Guard:
         """Ratios of p99 within rounds, over calm windows and over all, the batch work's progress, and the generator's own lateness."""
         records = [each.record(arm) for each in rounds for arm in self.arms]
         has_witness = all(record["witness"] for record in records)
-        windows = {arm: [_windows(each.record(arm)) for each in rounds] for arm in self.arms}
+        windows = {arm: [all_of(each.record(arm)) for each in rounds] for arm in self.arms}
         judged = {arm: [calm(each) for each in windows[arm]] if has_witness else windows[arm] for arm in self.arms}
-        tails = {arm: [_p99_us(each) for each in judged[arm]] for arm in self.arms}
-        all_tails = {arm: [_p99_us(each) for each in windows[arm]] for arm in self.arms}
+        tails = {arm: [p99_us(each) for each in judged[arm]] for arm in self.arms}
+        all_tails = {arm: [p99_us(each) for each in windows[arm]] for arm in self.arms}
         batch = {arm: [_batch_us(each.record(arm)) for each in rounds] for arm in self.arms}
         pooled = {arm: latencies(chain.from_iterable(judged[arm])) for arm in self.arms}
         witness_share = median(record["witness_us"] / record["passed_us"] for record in records)
@@ -239,15 +241,6 @@ def _counters(site: Site) -> dict[str, int]:
     }
 
 
-def _windows(record: Record) -> list[Window]:
-    return [Window.from_list(each) for each in record["windows"]]
-
-
-def _judged(record: Record) -> list[Window]:
-    """The calm ones where there was a witness on each core, else all."""
-    return calm(_windows(record)) if record["witness"] else _windows(record)
-
-
 def _late(blocks: Iterable[Iterable[Window]]) -> dict[str, float]:
     """The share of windows in which each witness was late: on the plant's core, and on the load's."""
     windows = list(chain.from_iterable(blocks))
@@ -256,10 +249,6 @@ def _late(blocks: Iterable[Iterable[Window]]) -> dict[str, float]:
         "plant": round(sum(each.is_late_on_plant for each in windows) / most, 4),
         "load": round(sum(each.is_late_on_load for each in windows) / most, 4),
     }
-
-
-def _p99_us(windows: Sequence[Window]) -> float:
-    return float(latencies(windows).quantile_us(0.99) or "nan")
 
 
 def _batch_us(record: Record) -> float:

@@ -1,10 +1,10 @@
 """`overhead`: what the agent itself costs, and whether a service notices it.
 
-Problem: an agent that guards a node must be small beside what it guards, also with hundreds of groups. Choice: the agent at a period of one second over 50
-and 200 groups that each hold a process, of which every second one wakes twice a second, free to run on any CPU, and Redis under load as the victim; with and without it in turns. CPU
-time is its group's counter, memory its process's peak; calls and bytes read a tick are the figures that no neighbour can disturb. Limits: calls
-are those that read or write (/proc/PID/io). The eBPF probe is
-measured apart, by the kernel's own count of its programs' time while tasks switch many thousand times a second, scaled to 10,000 switches.
+Problem: an agent that guards a node must be small beside what it guards, also with hundreds of groups. Choice: the agent at a period of one second over
+50 and 200 groups that each hold a process, of which every second one wakes twice a second, free to run on any CPU, and Redis under load as the victim,
+judged in calm windows as in `guard`; with and without it in turns. CPU time is its group's counter, memory its process's peak; calls and bytes read a
+tick are the figures that no neighbour can disturb. The eBPF probe is measured apart, by the kernel's own count of its programs' time while tasks switch
+many thousand times a second, scaled to 10,000 switches. Limits: calls are those that read or write (/proc/PID/io); CPU time holds what a hypervisor took.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pathlib import Path
 from cotenant.drivers.ebpf.cost import costs, timed
 from cotenant.drivers.ebpf.runqueue import RunQueue
 from cotenant.model.errors import Unsupported
-from cotenant.services.experiments import agent_process, redis_service
+from cotenant.services.experiments import agent_process, redis_service, witness
 from cotenant.services.experiments.figures import Estimate, middle, ratio
 from cotenant.services.experiments.harness import Judgement, Record, Round
-from cotenant.services.experiments.histogram import Histogram
 from cotenant.services.experiments.outcome import Check
 from cotenant.services.experiments.redis_service import Load
 from cotenant.services.experiments.site import Site, in_plant, now_us
+from cotenant.services.experiments.windows import all_of, disturbed, judged_of, p99_us, stored
 
 OFF, PROBE = "no agent", "probe"
 SWITCHES = 10_000  # a second, that the probe's cost is told for
@@ -63,6 +63,7 @@ class Overhead:
         """The victim, and all groups with a process each."""
         site.make_plant("service")
         redis_service.start(site, _SERVICE, self.load)
+        witness.prepare(site)
         everywhere = f"{site.load_cpu},{site.plant_cpu}"
         site.grounds.make(_AGENT, everywhere)
         site.grounds.make(_CROWD, everywhere)
@@ -74,6 +75,7 @@ class Overhead:
         """One arm."""
         if arm == PROBE:
             return _probe(site)
+        watching = witness.start(site)
         agent = None
         if arm != OFF:
             size = next(size for size in self.sizes if _arm(size) == arm)
@@ -91,15 +93,16 @@ class Overhead:
                 agent.report(_SERVICE, live)
 
         stretch = redis_service.measured(site, self.load, seed, read, hear)
+        late = watching.end() if watching else None
         if agent:
             agent.stop()
         before, after = stretch.ends
         cost = {name: after[name] - before[name] for name in before} | {"peak_kib": after.get("peak_kib", 0)}
-        return {"latency": stretch.latency, "lag": stretch.lag, "cost": cost}
+        return stored(stretch.slots, late.at if late and stretch.is_realtime else None) | {"cost": cost}
 
     def disturbed(self, record: Record) -> str:
-        """Nothing by itself."""
-        return ""
+        """Too little calm to judge the victim."""
+        return disturbed(record) if "windows" in record else ""
 
     def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
         """None by itself."""
@@ -110,10 +113,14 @@ class Overhead:
         figures: dict[str, object] = {}
         rows, checks = [], []
         arms = [arm for arm in self.arms if arm != PROBE]
-        tails = {arm: [_p99_us(each.record(arm)) for each in rounds] for arm in arms}
+        tails = {arm: [p99_us(judged_of(each.record(arm))) for each in rounds] for arm in arms}
+        all_tails = {arm: [p99_us(all_of(each.record(arm))) for each in rounds] for arm in arms}
         for arm in arms:
             if arm == OFF:
-                figures["off"] = {"victim_p99_us": round(middle(tails[arm]).value)}
+                figures["off"] = {
+                    "victim_p99_us": round(middle(tails[arm]).value),
+                    "victim_p99_us_all_windows": round(middle(all_tails[arm]).value),
+                }
                 rows.append((arm, "–", "–", "–", "–", f"{middle(tails[arm]).value / 1000:.2f}", "1"))
                 continue
             size = next(size for size in self.sizes if _arm(size) == arm)
@@ -131,6 +138,8 @@ class Overhead:
                 "bytes_read_per_tick": round(read.value),
                 "victim_p99_us": round(middle(tails[arm]).value),
                 "victim_p99_ratio": round(victim.value, 4),
+                "victim_p99_us_all_windows": round(middle(all_tails[arm]).value),
+                "victim_p99_ratio_all_windows": round(ratio(all_tails[arm], all_tails[OFF]).value, 4),
             }
             rows.append(
                 (
@@ -165,7 +174,8 @@ class Overhead:
         notes = (
             of_probe,
             f"Period 1 s, one process that decides and writes; every fifth group is a service, the others best effort. {self.load.seconds:g} s a "
-            "block count, after the agent has settled. Median over rounds (95 % bootstrap interval); peak memory is VmHWM since its start.",
+            "block count, after the agent has settled. Median over rounds (95 % bootstrap interval); peak memory is VmHWM since its start. "
+            "The victim's latency is of windows that a witness on each core found calm, as in `guard`.",
         )
         return Judgement(figures, checks, columns, rows, notes)
 
@@ -215,10 +225,6 @@ def _cost(site: Site, pid: int) -> dict[str, int]:
         "read_bytes": int(io["rchar"]),
         "peak_kib": int(status["VmHWM"].split()[0]),
     }
-
-
-def _p99_us(record: Record) -> float:
-    return float(Histogram.from_pairs(record["latency"]).quantile_us(0.99) or "nan")
 
 
 def _check(what: str, estimate: Estimate, bound: float, unit: str = "") -> Check:

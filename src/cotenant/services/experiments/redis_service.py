@@ -36,10 +36,8 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What a stretch of load gave: histograms as pairs, and what was read at its two ends."""
+    """What a stretch of load gave, window by window, and what was read at its two ends."""
 
-    latency: list[list[int]]
-    lag: list[list[int]]
     live: list[Live]
     ends: tuple[Any, Any]
     slots: Sequence[Slot]  # windows of the monotonic clock; without those in which nothing was due
@@ -99,17 +97,13 @@ def measured(site: Site, load: Load, seed: int, read: Callable[[], Any], hear: C
         generator.process.wait(10)
         raise Permanent(f"the load generator ended early: {generator.last_words()}")
     site.stop(generator)
-    latency, lag = Histogram(), Histogram()
     counts_from_us = final["began_us"] + load.settle_s * 1_000_000
     slots = [
         Slot(index, Histogram.from_pairs(answered), Histogram.from_pairs(sent))
         for index, answered, sent in final["windows"]
         if index * WINDOW_US >= counts_from_us
     ]
-    for each in slots:
-        latency.merge(each.latency)
-        lag.merge(each.lag)
-    return Stretch(latency.pairs(), lag.pairs(), live, (ends[0], ends[1]), slots, final["realtime"])
+    return Stretch(live, (ends[0], ends[1]), slots, final["realtime"])
 
 
 def _socket(site: Site) -> Path:

@@ -11,7 +11,7 @@ Source: the idea of cyclictest (rt-tests): sleep to absolute times, note the lat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,8 @@ from cotenant.services.experiments.open_loop import Slot
 
 WINDOW_US = 50_000
 LATE_US = 1_000
+LEAST_CALM = 0.2  # of a block's windows; with fewer it is run again
+LEAST_REQUESTS = 500  # in calm windows, likewise
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +84,36 @@ def lags(windows: Iterable[Window]) -> Histogram:
     for each in windows:
         pooled.merge(each.lag)
     return pooled
+
+
+def stored(slots: Sequence[Slot], late_us: Callable[[int], int | None] | None) -> dict[str, Any]:
+    """What a block's record keeps of its windows. `late_us` None: not both cores had a witness."""
+    windows = joined(slots, late_us or (lambda index: None))
+    return {"witness": late_us is not None, "windows": [each.to_list() for each in windows]}
+
+
+def all_of(record: Mapping[str, Any]) -> list[Window]:
+    """A block's windows."""
+    return [Window.from_list(each) for each in record["windows"]]
+
+
+def judged_of(record: Mapping[str, Any]) -> list[Window]:
+    """The calm ones where there was a witness on each core, else all."""
+    return calm(all_of(record)) if record["witness"] else all_of(record)
+
+
+def disturbed(record: Mapping[str, Any]) -> str:
+    """Why a block has too little calm to judge; empty where it has enough, or no witness to tell."""
+    if not record["witness"]:
+        return ""
+    windows = all_of(record)
+    left = calm(windows)
+    share, requests = len(left) / max(1, len(windows)), latencies(left).total
+    if share < LEAST_CALM:
+        return f"only {share:.0%} of the windows were calm"
+    return f"only {requests} requests were due in calm windows" if requests < LEAST_REQUESTS else ""
+
+
+def p99_us(windows: Iterable[Window]) -> float:
+    """Of the requests in these windows; NaN where there were none."""
+    return float(latencies(windows).quantile_us(0.99) or "nan")
