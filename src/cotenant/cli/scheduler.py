@@ -49,6 +49,18 @@ def scheduler(
             help="File with load thresholds: nodes are judged by what they use too; an empty file: the defaults."
         ),
     ] = None,
+    device_strategy: Annotated[
+        str,
+        Parameter(
+            help="Which device, and which node for it: binpack, spread, default (least allocated), or fragmentation."
+        ),
+    ] = "binpack",
+    usual_gpu_pods: Annotated[
+        str,
+        Parameter(
+            help="For fragmentation, pods that usually come: percent of a GPU, GPUs, weight; such as 50:6,100:3,100x8:1."
+        ),
+    ] = "",
     quota_revoke: Annotated[
         bool, Parameter(help="Quotas over their runtime give back to those who wait for what is theirs.")
     ] = True,
@@ -81,6 +93,8 @@ def scheduler(
             report_token_file=report_token_file,
             debug_token_file=debug_token_file,
             load_aware=load_aware,
+            device_strategy=device_strategy,
+            usual_gpu_pods=usual_gpu_pods,
             log_level=log_level,
             quotas=QuotaSettings(
                 check_parents=quota_check_parents, revoke=quota_revoke, revoke_after_s=quota_revoke_after_s

@@ -30,6 +30,8 @@ def up(
     cpu_topology: str = "",
     bare: bool = False,
     load_aware: Path | None = None,
+    device_strategy: str = "binpack",
+    usual_gpu_pods: str = "",
 ) -> int:
     """A Kubernetes-shaped cluster on this machine: API server, controllers, simulated nodes, scheduler and extender. Ends with Ctrl-C.
 
@@ -61,6 +63,10 @@ def up(
         The API server alone.
     load_aware
         The scheduler's file of load thresholds (`cotenant scheduler --help`). Default: loads are not looked at.
+    device_strategy
+        How the scheduler chooses devices: binpack, spread, default or fragmentation (`cotenant scheduler --help`).
+    usual_gpu_pods
+        For fragmentation: the pods that usually come (`cotenant scheduler --help`).
     """
     from cotenant.services.up.config import UpConfig
     from cotenant.services.up.run import run
@@ -79,5 +85,7 @@ def up(
         seed=seed,
         cpu_topology=cpu_topology,
         load_aware=load_aware.expanduser().absolute() if load_aware is not None else None,
+        device_strategy=device_strategy,
+        usual_gpu_pods=usual_gpu_pods,
     )
     return run(config, lambda line: print(line, flush=True))

@@ -24,6 +24,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.compiled import Fit
 from cotenant.policy.placement.profiles import PROFILES, Profile
 from cotenant.services.running import log_to_stderr, stop_on_signals
+from cotenant.services.scheduler.device_settings import device_settings
 from cotenant.services.scheduler.identity import lease_name, new_identity
 from cotenant.services.scheduler.load_aware import read_settings
 from cotenant.services.scheduler.process import Alone, Leadership, Options, SchedulerProcess
@@ -51,6 +52,8 @@ class Request:
     debug_token_file: Path | None = None
     load_aware: Path | None = None
     quotas: QuotaSettings = QUOTAS_AS_USUAL
+    device_strategy: str = "binpack"
+    usual_gpu_pods: str = ""
 
 
 def run(request: Request) -> int:
@@ -67,6 +70,7 @@ def run(request: Request) -> int:
         raise InvalidInput("--qps", request.qps, "a number above 0, or inf")
     if not (request.notices_per_s > 0 and isfinite(request.notices_per_s)):
         raise InvalidInput("--notices-per-s", request.notices_per_s, "a number above 0")
+    devices = device_settings(request.device_strategy, request.usual_gpu_pods)
     log_to_stderr(request.log_level)
     access = load_access(request.kubeconfig, request.context)
     options = Options(
@@ -81,6 +85,7 @@ def run(request: Request) -> int:
         debug_token=request.debug_token_file,
         load_aware=read_settings(request.load_aware) if request.load_aware is not None else None,
         quotas=request.quotas,
+        devices=devices,
     )
     identity = new_identity()
     namespace = request.lease_namespace or access.namespace

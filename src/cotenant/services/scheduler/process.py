@@ -27,6 +27,9 @@ from cotenant.drivers.kube.client import Client
 from cotenant.drivers.kube.reading import ObjectReader
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.cluster_settings import Settings
+from cotenant.engine.device_rules import SETTINGS as DEVICES_AS_USUAL
+from cotenant.engine.device_rules import DeviceRules
+from cotenant.engine.device_rules_asks import DeviceSettings
 from cotenant.engine.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Unschedulable
 from cotenant.engine.load_aware import LoadAware
 from cotenant.engine.quota_settings import DEFAULTS as QUOTAS_AS_USUAL
@@ -81,6 +84,7 @@ class Options:
     seed: int = 0
     load_aware: LoadAwareSettings | None = None  # None = off
     quotas: QuotaSettings = QUOTAS_AS_USUAL
+    devices: DeviceSettings = DEVICES_AS_USUAL
 
 
 class Leadership(Protocol):
@@ -123,7 +127,11 @@ class SchedulerProcess:
         self.identity = identity
         self.now = clock or SteadyClock()
         settings = Settings(scheduler=options.scheduler, unanswered_s=VOLUMES_WITHIN_S + 120.0)
-        roster = Roster(quotas=Quotas(options.quotas), load_aware=LoadAware(options.load_aware))
+        roster = Roster(
+            devices=DeviceRules(options.devices),
+            quotas=Quotas(options.quotas),
+            load_aware=LoadAware(options.load_aware),
+        )
         self.cluster = Cluster(profile, np.random.default_rng(options.seed), settings, roster)
         self.metrics = Metrics(profile.name)
         # Room for the binds, the notices beside them, and what reads or evicts.

@@ -200,8 +200,7 @@ class LocalCluster:
         (self.config.directory / "logs").mkdir(exist_ok=True)
         scheduler = free_port()
         again = partial(succeed, self.api)
-        loads = ("--load-aware", str(self.config.load_aware)) if self.config.load_aware is not None else ()
-        self.children = [self._child("scheduler", scheduler, "--profile", self.config.profile, *loads, before=again)]
+        self.children = [self._child("scheduler", scheduler, *self.config.judgement(), before=again)]
         extender = 0
         if self.config.has_extender:
             extender = free_port()

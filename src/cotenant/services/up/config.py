@@ -12,6 +12,7 @@ from cotenant.local.workloads import script
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.compiled import Fit
 from cotenant.policy.placement.profiles import PROFILES
+from cotenant.services.scheduler.device_settings import STRATEGY, USUAL, device_settings
 from cotenant.services.scheduler.load_aware import read_settings
 
 MOST_NODES = 20_000
@@ -36,6 +37,8 @@ class UpConfig:
     seed: int = 0
     cpu_topology: str = ""  # of the simulated nodes: SOCKETSxCORESxTHREADS; "" = they do not tell
     load_aware: Path | None = None  # the scheduler's file of load thresholds
+    device_strategy: str = "binpack"  # the scheduler's
+    usual_gpu_pods: str = ""  # the scheduler's, for fragmentation
 
     def __post_init__(self) -> None:
         if not 0 <= self.nodes <= MOST_NODES:
@@ -54,6 +57,7 @@ class UpConfig:
             raise InvalidInput("--seed", self.seed, "0 or more")
         if self.load_aware is not None:
             read_settings(self.load_aware)  # said here, before a child cannot start
+        device_settings(self.device_strategy, self.usual_gpu_pods)  # the same
         profiles = [each.name for each in PROFILES if each.fit is Fit.REQUESTS]  # docs/adr/0012
         if self.profile not in profiles:
             raise InvalidInput("--profile", self.profile, "one of " + ", ".join(profiles))
@@ -63,6 +67,15 @@ class UpConfig:
             raise InvalidInput("--workload", self.workload, "nodes to run it on", "say --nodes 200")
         if self.is_bare and (self.nodes or self.workload):
             raise InvalidInput("--bare", "with --nodes or --workload", "the API server alone")
+
+    def judgement(self) -> tuple[str, ...]:
+        """The scheduler's options that say how it judges."""
+        asked = ["--profile", self.profile, STRATEGY, self.device_strategy]
+        if self.usual_gpu_pods:
+            asked += [USUAL, self.usual_gpu_pods]
+        if self.load_aware is not None:
+            asked += ["--load-aware", str(self.load_aware)]
+        return tuple(asked)
 
     def cpus(self) -> CpuShape | None:
         """What simulated nodes tell of their CPUs."""

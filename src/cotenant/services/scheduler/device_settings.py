@@ -1,0 +1,45 @@
+"""`--device-strategy` and `--usual-gpu-pods`: how devices are chosen, read from the command line.
+
+Problem: a misspelt strategy that is skipped fills a cluster in the wrong way for weeks, and one that goes by the pods that usually come does nothing
+without them. Choice: both are read together, and whatever does not go together is refused by the option's name. Limits: one strategy for parts of devices
+and for whole ones.
+"""
+
+from __future__ import annotations
+
+import re
+
+from cotenant.engine.device_rules_asks import DeviceSettings
+from cotenant.model.errors import InvalidInput
+from cotenant.policy.placement.devices.strategy import Strategy, UsualPod
+
+STRATEGY, USUAL = "--device-strategy", "--usual-gpu-pods"
+_FORM = re.compile(r"(\d{1,3})(?:x(\d{1,3}))?(?::(\d{1,9}))?", re.ASCII)
+
+
+def device_settings(strategy: str, usual: str) -> DeviceSettings:
+    """The settings of both options. Raises `InvalidInput` with the option's name."""
+    if strategy not in [each.value for each in Strategy]:
+        raise InvalidInput(STRATEGY, strategy, "one of " + ", ".join(each.value for each in Strategy))
+    known = Strategy(strategy)
+    pods = usual_pods(usual)
+    if known is Strategy.FRAGMENTATION and not pods:
+        hint = f"name the pods that usually come, such as {USUAL} 50:6,100:3,100x8:1"
+        raise InvalidInput(STRATEGY, strategy, f"{USUAL} beside it", hint)
+    if pods and known is not Strategy.FRAGMENTATION:
+        raise InvalidInput(USUAL, usual, f"{STRATEGY} {Strategy.FRAGMENTATION.value} beside it", "no other asks for it")
+    return DeviceSettings(known, known, usual=pods)
+
+
+def usual_pods(text: str) -> tuple[UsualPod, ...]:
+    """Pods by percent of each GPU, number of GPUs and weight: `50:6,100:3,100x8:1`. Raises `InvalidInput`."""
+    return tuple(_usual_pod(each.strip()) for each in text.split(",")) if text.strip() else ()
+
+
+def _usual_pod(text: str) -> UsualPod:
+    found = _FORM.fullmatch(text)
+    percent, gpus, weight = (int(each or 1) for each in found.groups()) if found is not None else (0, 0, 0)
+    if not (1 <= percent <= 100 and gpus and weight and (gpus == 1 or percent == 100)):
+        expected = "PERCENT, PERCENT:WEIGHT or 100xGPUS:WEIGHT, percent of one GPU from 1 to 100, several GPUs whole"
+        raise InvalidInput(USUAL, text, expected, "such as 50:6,100:3,100x8:1")
+    return UsualPod(percent, gpus, weight)
