@@ -106,8 +106,12 @@ def test_initial_events_end_with_a_marked_bookmark(kube: Any, configs: str) -> N
         allowWatchBookmarks="true",
         fieldSelector="metadata.name=mine",
     ) as watch:
-        added, bookmark = watch.until("ADDED", "BOOKMARK")
-        assert added["object"]["metadata"]["name"] == "mine"
+        first = watch.next()
+        assert first is not None
+        if "RequestWatchProgress" in first["object"].get("message", ""):
+            pytest.skip("this server's store is too old to tell how far a watch has come")
+        (bookmark,) = watch.until("BOOKMARK")
+        assert (first["type"], first["object"]["metadata"]["name"]) == ("ADDED", "mine")
         assert bookmark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
         kube.patch(f"{configs}/mine", {"data": {"a": "b"}})
         (changed,) = watch.until("MODIFIED")

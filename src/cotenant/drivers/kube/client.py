@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from math import inf
 from ssl import SSLContext
@@ -27,7 +27,7 @@ from yarl import URL
 
 from cotenant.drivers.kube.access import Access
 from cotenant.drivers.kube.credentials import Credential
-from cotenant.drivers.kube.errors import UNREADABLE, Silent, Unauthorized, Unavailable, failure
+from cotenant.drivers.kube.errors import UNREADABLE, Conflict, Invalid, Silent, Unauthorized, Unavailable, failure
 from cotenant.drivers.kube.lanes import Lanes
 from cotenant.drivers.kube.limits import Gate
 from cotenant.drivers.kube.objects import EVENTS, PODS, Event, Kind
@@ -203,6 +203,31 @@ class Client:
     ) -> T:
         """Change parts of an object's status. The strategic form merges conditions by their type."""
         return await self.patch(kind, namespace, name, patch, content_type=content_type, subresource="status")
+
+    async def set_status(
+        self, kind: Kind[Any], namespace: str, name: str, uid: str, status: Mapping[str, object], *, keeps: bool = False
+    ) -> None:
+        """Write a custom object's status, only if it still is the one of `uid`: `Conflict` otherwise. `keeps`: what is not named stays.
+
+        A merge patch that names the UID will not do: servers take a custom object's metadata from the stored one before they compare.
+        """
+        path, own = kind.path(namespace, name, "status"), {"op": "test", "path": "/metadata/uid", "value": uid}
+        if keeps:
+            parts = [{"op": "add", "path": f"/status/{field}", "value": value} for field, value in status.items()]
+            try:
+                await self._change([own, *parts], path)
+                return
+            except Conflict:
+                pass  # or it has no status yet
+        await self._change([own, {"op": "add", "path": "/status", "value": status}], path)
+
+    async def _change(self, operations: Sequence[Mapping[str, object]], path: str) -> None:
+        try:
+            await self.request("PATCH", path, self._encoder.encode(operations), content_type=JSON_PATCH)
+        except Invalid as error:
+            if error.code != 422 or any(cause.field for cause in error.causes):
+                raise  # the object that would come of it is wrong
+            raise Conflict(str(error), error.code, error.reason) from None
 
     async def delete(
         self,

@@ -72,8 +72,8 @@ class DeviceSpec(_Object, frozen=True):
 class DeviceObject(_Object, frozen=True):
     """scheduling.koordinator.sh/v1alpha1 Device. Its name is the node's."""
 
-    api_version: str = "scheduling.koordinator.sh/v1alpha1"
-    kind: str = "Device"
+    api_version: str = ""  # said of one to be created: a server refuses a custom object without
+    kind: str = ""
     metadata: ObjectMeta = ObjectMeta()
     spec: DeviceSpec | None = None
 
@@ -111,6 +111,8 @@ def read_devices(obj: DeviceObject) -> NodeDevices:
 def written_devices(told: NodeDevices) -> DeviceObject:
     """The object that says so; a partition table is left to whoever knows it."""
     return DeviceObject(
+        api_version=DEVICES.api_version,
+        kind=DEVICES.name,
         metadata=ObjectMeta(name=told.node, labels=dict(told.labels) or None),
         spec=DeviceSpec(devices=tuple(_info(device) for device in told.devices)),
     )

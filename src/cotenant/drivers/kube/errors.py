@@ -36,7 +36,7 @@ class Refused(Permanent):
 
 
 class Conflict(Refused):
-    """The object is not as the writer believed (409): read it again before deciding again."""
+    """The object is not as the writer believed (409), or another one has its name (422 about its UID): read it again before deciding again."""
 
 
 class AlreadyExists(Refused):
@@ -120,6 +120,8 @@ def _error(code: int, status: Status, message: str, headers: Mapping[str, str] |
     reason = status.reason or ""
     causes = (status.details.causes or ()) if status.details is not None else ()
     form = AlreadyExists if reason == "AlreadyExists" else Gone if reason == "Expired" else _BY_CODE.get(code, Refused)
+    if code == 422 and any(cause.field == "metadata.uid" for cause in causes):
+        form = Conflict  # a patch that was meant for the object of another UID
     return form(message, code, reason, causes)
 
 

@@ -551,6 +551,11 @@ class Kind(Generic[T]):
     namespaced: bool
     form: type[T]
 
+    @property
+    def api_version(self) -> str:
+        """As objects say it."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """The URL path of the collection, of one object, or of its subresource. No namespace = all of them."""
         path = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"

@@ -1,7 +1,7 @@
 """PodGroups of scheduling.sigs.k8s.io/v1alpha1: read into a gang's facts, and told how their gang stands.
 
 Problem: a PodGroup says a gang's size in its spec and everything else in Koordinator's annotations, and other controllers read its status. Choice: only the
-fields that count are read; the status is patched with phase and counts, bound to the UID. Limits: minResources, occupiedBy and scheduleStartTime are left as
+fields that count are read; phase and counts are written to the status of the object of that UID. Limits: minResources, occupiedBy and scheduleStartTime are left as
 they are.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from cotenant.drivers.kube.client import MERGE_PATCH, Client
+from cotenant.drivers.kube.client import Client
 from cotenant.drivers.kube.demands import read_gang
 from cotenant.drivers.kube.objects import GangAnnotations, Int32, Kind, Text, Time
 from cotenant.model import gang
@@ -98,14 +98,11 @@ def read_pod_group(told: PodGroupObject) -> PodGroup:
 async def write_pod_group(client: Client, status: PodGroupStatus) -> None:
     """Tell a PodGroup how its gang stands, unless another has its name by now."""
     namespace, _, name = status.key.partition("/")
-    body = {
-        "metadata": {"uid": status.uid},
-        "status": {
-            "phase": status.phase.value,
-            "scheduled": status.scheduled,
-            "running": status.running,
-            "succeeded": status.succeeded,
-            "failed": status.failed,
-        },
+    told = {
+        "phase": status.phase.value,
+        "scheduled": status.scheduled,
+        "running": status.running,
+        "succeeded": status.succeeded,
+        "failed": status.failed,
     }
-    await client.patch_status(POD_GROUPS, namespace, name, body, content_type=MERGE_PATCH)
+    await client.set_status(POD_GROUPS, namespace, name, status.uid, told, keeps=True)

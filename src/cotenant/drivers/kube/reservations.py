@@ -2,7 +2,7 @@
 
 Problem: a template is a whole pod, written by people, and what is wrong with it must be said on the object instead of making it vanish. Choice:
 spec and status are decoded by themselves, the template by the reader of pods; whatever cannot be read becomes a sentence in `wrong`, and only an
-object without a name or UID is refused. A status is a merge patch of everything that we write, so that nothing old stays. Limits:
+object without a name or UID is refused. A status is written whole, so that nothing old stays. Limits:
 a template's volumes and gates are not read; `template.spec.nodeName` pins it to that node.
 Source: Koordinator, apis/scheduling/v1alpha1/reservation_types.go.
 """
@@ -319,8 +319,7 @@ def holdings_patch(uid: str, holds: Holdings, has: Holdings) -> dict[str, Any]:
     return {"metadata": {"uid": uid, "annotations": told | written_holdings(holds)}}
 
 
-def status_patch(
-    uid: str,
+def written_status(
     phase: Phase,
     node: str,
     allocatable: Amounts,
@@ -328,17 +327,16 @@ def status_patch(
     owners: tuple[CurrentOwner, ...],
     conditions: tuple[Condition, ...],
 ) -> dict[str, Any]:
-    """A merge patch of the status; refused by the server where another object has the name."""
+    """The whole status."""
     status: dict[str, Any] = {"phase": phase.value, "conditions": [_written(each) for each in conditions]}
     if node:
         status["nodeName"] = node
         status["allocatable"] = {name: format_amount(name, amount) for name, amount in allocatable}
-        # a merge patch keeps what it does not mention: what is not drawn any more is written as none
         status["allocated"] = {name: format_amount(name, allocated.get(name)) for name, _ in allocatable}
         status["currentOwners"] = [
             {"apiVersion": "v1", "kind": "Pod", "namespace": o.namespace, "name": o.name, "uid": o.uid} for o in owners
         ]
-    return {"metadata": {"uid": uid}, "status": status}
+    return status
 
 
 def _written(condition: Condition) -> dict[str, Any]:

@@ -89,8 +89,8 @@ class NodeMetricSpec(_Slo, frozen=True):
 class NodeMetric(_Slo, frozen=True):
     """slo.koordinator.sh/v1alpha1 NodeMetric, without its status: that is written, never read."""
 
-    api_version: str = "slo.koordinator.sh/v1alpha1"
-    kind: str = "NodeMetric"
+    api_version: str = ""  # said of one to be created: a server refuses a custom object without
+    kind: str = ""
     metadata: ObjectMeta = ObjectMeta()
     spec: NodeMetricSpec | None = None
 

@@ -51,7 +51,10 @@ def metadata_of(obj: Manifest) -> dict[str, Any]:
 
 
 def check_type(obj: Manifest, target: Target) -> None:
-    """Whether the document is of the resource's kind; fills apiVersion and kind where absent. Raises ApiError 400."""
+    """Whether the document is of the resource's kind; fills apiVersion and kind where absent. Raises ApiError 400.
+
+    A custom object must say both itself, as on the real server, whose decoder has no type to take them from.
+    """
     if not isinstance(obj, dict):
         raise bad_request("the object provided is not a JSON object")
     resource = target.resource
@@ -60,6 +63,14 @@ def check_type(obj: Manifest, target: Target) -> None:
         raise _unhandled(kind or resource.kind, version, resource.kind)
     if kind and kind != resource.kind:
         raise _unhandled(kind, resource.api_version, resource.kind)
+    if resource.is_custom and not kind:
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {resource.kind}): Object 'Kind' is missing"
+        )
+    if resource.is_custom and not version:
+        raise bad_request(
+            f"the API version in the data () does not match the expected API version ({resource.api_version})"
+        )
     if not version or not kind:
         obj["apiVersion"], obj["kind"] = resource.api_version, resource.kind
 
@@ -105,6 +116,11 @@ def check_kept(metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
         for name in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
         if metadata.get(name) and metadata[name] != old.get(name)
     ]
+
+
+def check_uid(metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
+    """The same of the UID alone."""
+    return [each for each in check_kept(metadata, old) if each.field == "metadata.uid"]
 
 
 def carry_over(metadata: dict[str, Any], old: dict[str, Any]) -> None:

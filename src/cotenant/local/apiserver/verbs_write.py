@@ -207,6 +207,13 @@ def _check_identity(target: Target, new: Manifest, old: Manifest, how: Modificat
         )
 
 
+def _check_kept(target: Target, metadata: Manifest, old: Manifest) -> list[Cause]:
+    """What a writer may not change. Of a custom object's status the real server looks at nothing but the status itself."""
+    if target.subresource != "status":
+        return lifecycle.check_kept(metadata, old)
+    return [] if target.resource.is_custom else lifecycle.check_uid(metadata, old)
+
+
 def _same(new: Manifest, old: Manifest) -> bool:
     """Whether an update changes nothing (managed fields apart)."""
     if len(new) != len(old):
@@ -276,8 +283,7 @@ async def modify(context: Context, target: Target, how: Modification, options: W
         if not target.subresource:
             behaviour.admit(new, old, context)
         new = await _mutate(context, "UPDATE", target, new, old, options)
-        kept = [] if target.subresource == "status" else lifecycle.check_kept(new["metadata"], old["metadata"])
-        if kept:
+        if kept := _check_kept(target, new["metadata"], old["metadata"]):
             raise invalid(resource, target.name, kept)
         new = _shape(target, behaviour, new, old, outward(stored.decode(), resource, hub), context)
         lifecycle.carry_over(new["metadata"], old["metadata"])

@@ -91,7 +91,10 @@ class NodeMetricWriter:
             found = await self._client.get(NODE_METRICS, "", self._node)
         except NotFound:
             try:
-                found = await self._client.create(NODE_METRICS, "", NodeMetric(metadata=ObjectMeta(name=self._node)))
+                new = NodeMetric(
+                    api_version=NODE_METRICS.api_version, kind=NODE_METRICS.name, metadata=ObjectMeta(name=self._node)
+                )
+                found = await self._client.create(NODE_METRICS, "", new)
             except AlreadyExists:  # made by a manager at this moment
                 found = await self._client.get(NODE_METRICS, "", self._node)
         policy = (found.spec.metric_collect_policy if found.spec else None) or CollectPolicy()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 
-from cotenant.drivers.kube.client import MERGE_PATCH, Client
+from cotenant.drivers.kube.client import Client
 from cotenant.drivers.kube.elastic_quotas import ELASTIC_QUOTAS, written_annotations, written_levels
 from cotenant.engine.quota_telling import QuotaStatus
 
@@ -26,5 +26,4 @@ async def write_quota_status(client: Client, status: QuotaStatus) -> None:
     )
     body: dict[str, object] = {"metadata": {"uid": status.uid, "annotations": annotations}}
     await client.patch(ELASTIC_QUOTAS, namespace, name, body)
-    used: dict[str, object] = {"metadata": {"uid": status.uid}, "status": {"used": written_levels(status.used)}}
-    await client.patch_status(ELASTIC_QUOTAS, namespace, name, used, content_type=MERGE_PATCH)
+    await client.set_status(ELASTIC_QUOTAS, namespace, name, status.uid, {"used": written_levels(status.used)})

@@ -12,9 +12,9 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from cotenant.drivers.kube.client import MERGE_PATCH, Client
+from cotenant.drivers.kube.client import Client
 from cotenant.drivers.kube.errors import Conflict, NotFound, Unavailable
-from cotenant.drivers.kube.reservations import RESERVATIONS, ReservationReader, holdings_patch, status_patch
+from cotenant.drivers.kube.reservations import RESERVATIONS, ReservationReader, holdings_patch, written_status
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.reservation_words import DeleteReservation, ReservationStatus, Reserve
 from cotenant.model.errors import CotenantError, Transient
@@ -27,16 +27,10 @@ _log = logging.getLogger(__name__)
 
 async def write_status(client: Client, status: ReservationStatus) -> None:
     """Tell a reservation how it stands."""
-    patch = status_patch(
-        status.uid,
-        status.phase,
-        status.node,
-        status.allocatable,
-        status.allocated,
-        status.owners,
-        status.conditions,
+    told = written_status(
+        status.phase, status.node, status.allocatable, status.allocated, status.owners, status.conditions
     )
-    await client.patch_status(RESERVATIONS, "", status.key, patch, content_type=MERGE_PATCH)
+    await client.set_status(RESERVATIONS, "", status.key, status.uid, told)
 
 
 async def delete(client: Client, gone: DeleteReservation) -> None:

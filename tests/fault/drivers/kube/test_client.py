@@ -100,6 +100,48 @@ def test_refusals(talking: Any, code: int, reason: str, form: type[Exception]) -
         ask(talking, refuse, lambda c: c.bind("d", "p", "u", "n"))
 
 
+@pytest.mark.parametrize(
+    ("code", "details", "form"),
+    [
+        (422, {}, errors.Conflict),  # the test of the UID failed
+        (422, {"causes": [{"field": "", "reason": "UnexpectedServerResponse"}]}, errors.Conflict),
+        (422, {"causes": [{"field": "status.phase", "reason": "FieldValueInvalid"}]}, errors.Invalid),
+        (400, {}, errors.Invalid),
+        (409, {}, errors.Conflict),
+    ],
+)
+def test_a_status_that_is_not_taken(talking: Any, code: int, details: Any, form: type[Exception]) -> None:
+    async def refuse(exchange: Any) -> None:
+        reason = "Conflict" if code == 409 else "Invalid"
+        await exchange.answer({"kind": "Status", "code": code, "reason": reason, "details": details}, code)
+
+    async def question(client: Client) -> None:
+        with pytest.raises(errors.Refused) as caught:
+            await client.set_status(NODES, "", "n", "u1", {"phase": "x"})
+        assert type(caught.value) is form
+
+    server, _ = ask(talking, refuse, question)
+    (request,) = server.requests
+    assert request.headers["content-type"] == "application/json-patch+json"
+    assert json.loads(request.body) == [
+        {"op": "test", "path": "/metadata/uid", "value": "u1"},
+        {"op": "add", "path": "/status", "value": {"phase": "x"}},
+    ]
+
+
+def test_parts_of_a_status_then_a_first_one(talking: Any) -> None:
+    async def handler(exchange: Any) -> None:
+        if b"/status/phase" in exchange.request.body:
+            await exchange.answer({"kind": "Status", "code": 422, "reason": "Invalid"}, 422)
+        else:
+            await exchange.answer({})
+
+    server, _ = ask(talking, handler, lambda c: c.set_status(NODES, "", "n", "u1", {"phase": "x"}, keeps=True))
+    parts, whole = (json.loads(each.body) for each in server.requests)
+    assert parts[1:] == [{"op": "add", "path": "/status/phase", "value": "x"}]
+    assert whole[1:] == [{"op": "add", "path": "/status", "value": {"phase": "x"}}]
+
+
 def test_connection_cut_after_a_write_may_have_taken_effect(talking: Any) -> None:
     async def cut(exchange: Any) -> None:
         exchange.cut()

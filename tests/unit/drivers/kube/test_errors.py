@@ -48,6 +48,11 @@ def test_causes_name_the_fields() -> None:
     assert [cause.field for cause in error.causes] == ["spec.x"]
 
 
+def test_another_uid_is_a_conflict() -> None:
+    details = {"causes": [{"field": "metadata.uid", "reason": "FieldValueInvalid", "message": "field is immutable"}]}
+    assert isinstance(errors.failure(422, status(422, "Invalid", details=details)), errors.Conflict)
+
+
 @pytest.mark.parametrize(
     ("body", "headers", "after_s"),
     [

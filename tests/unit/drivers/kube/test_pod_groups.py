@@ -87,17 +87,16 @@ def test_a_phase_that_nobody_knows_is_unknown_and_a_pod_group_has_a_name() -> No
         read_pod_group(msgspec.convert({"metadata": {"namespace": "x"}}, PodGroupObject))
 
 
-def test_the_status_is_patched_for_that_object_only() -> None:
+def test_the_status_is_written_for_that_object_only() -> None:
     written: list[Any] = []
 
     class Writes:
-        async def patch_status(self, *args: Any, **more: Any) -> None:
+        async def set_status(self, *args: Any, **more: Any) -> None:
             written.append((args, more))
 
     status = PodGroupStatus("ml/train", "u1", GangPhase.RUNNING, 8, 7, 1, 0)
     asyncio.run(write_pod_group(Writes(), status))  # type: ignore[arg-type]
-    (((kind, namespace, name, body), more),) = written
-    assert (kind.name, namespace, name) == ("PodGroup", "ml", "train")
-    assert body["metadata"] == {"uid": "u1"}
-    assert body["status"] == {"phase": "Running", "scheduled": 8, "running": 7, "succeeded": 1, "failed": 0}
-    assert more == {"content_type": "application/merge-patch+json"}
+    (((kind, namespace, name, uid, told), more),) = written
+    assert (kind.name, namespace, name, uid) == ("PodGroup", "ml", "train", "u1")
+    assert told == {"phase": "Running", "scheduled": 8, "running": 7, "succeeded": 1, "failed": 0}
+    assert more == {"keeps": True}  # occupiedBy is others'

@@ -20,7 +20,7 @@ from cotenant.drivers.kube.reservations import (
     ReservationReader,
     holdings_patch,
     manifest,
-    status_patch,
+    written_status,
 )
 from cotenant.model.cpu_topology_spec import RESOURCE_STATUS, ResourceStatus
 from cotenant.model.demands import Holdings
@@ -179,10 +179,9 @@ def test_a_status_is_written_as_it_is_read() -> None:
     conditions = (Condition("Ready", False, "Expired", "its time is over", 1_769_860_800.0),)
     owners = (CurrentOwner("team", "p", "p1"),)
     granted = Amounts.of({"cpu": 2000, "memory": 1 << 30})
-    patch = status_patch("u", Phase.FAILED, "n1", granted, Amounts.of({"cpu": 500}), owners, conditions)
-    assert patch["metadata"] == {"uid": "u"}
-    assert patch["status"]["allocated"] == {"cpu": "500m", "memory": "0"}
-    made = read(SPEC, patch["status"])
+    told = written_status(Phase.FAILED, "n1", granted, Amounts.of({"cpu": 500}), owners, conditions)
+    assert told["allocated"] == {"cpu": "500m", "memory": "0"}
+    made = read(SPEC, told)
     assert (made.phase, made.node, made.allocatable, made.allocated) == (
         Phase.FAILED,
         "n1",

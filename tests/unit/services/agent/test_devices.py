@@ -67,6 +67,8 @@ def test_gpus_are_told_and_told_again_when_one_falls_ill() -> None:
 
     assert write()
     assert not write()  # it says so already
+    assert client.obj is not None
+    assert (client.obj["apiVersion"], client.obj["kind"]) == ("scheduling.koordinator.sh/v1alpha1", "Device")
     told = read_devices(msgspec.convert(client.obj, DeviceObject))
     assert [(each.id, each.healthy, each.pcie) for each in told.devices] == [
         ("GPU-a", True, "0000:17:00.0"),

@@ -22,18 +22,20 @@ from cotenant.services.scheduler.reserving import Reserver, delete, write_status
 
 
 class Server(Client):
-    """Answers a status patch as told, and holds one object."""
+    """Answers the write of a status as told, and holds one object."""
 
     def __init__(self, fails: Exception | None = None, node: str | None = "") -> None:
         self.fails = fails
         self.node = node  # that the object has; None = there is none
-        self.patches: list[Any] = []
+        self.written: list[tuple[str, Any]] = []  # UIDs and statuses
         self.annotated: list[Any] = []
         self.refuses: Exception | None = None  # for annotations
         self.deleted: list[str] = []
 
-    async def patch_status(self, kind: Kind[Any], namespace: str, name: str, patch: Any, **_: Any) -> Any:
-        self.patches.append(patch)
+    async def set_status(
+        self, kind: Kind[Any], namespace: str, name: str, uid: str, status: Any, *, keeps: bool = False
+    ) -> None:
+        self.written.append((uid, status))
         if self.fails is not None:
             raise self.fails
 
@@ -98,8 +100,8 @@ LOST = Unavailable("the connection broke", maybe_done=True)
 )
 def test_answers(server: Server, state: State) -> None:
     assert carried_out(server) is state
-    assert server.patches[0]["metadata"] == {"uid": "uid-r"}
-    assert server.patches[0]["status"]["nodeName"] == "a"
+    ((uid, status),) = server.written
+    assert (uid, status["nodeName"]) == ("uid-r", "a")
 
 
 def test_devices_are_written_before_the_status() -> None:
@@ -112,14 +114,14 @@ def test_devices_are_written_before_the_status() -> None:
         server = Server()
         server.refuses = refuses
         assert carried_out(server, cards=1) is state
-        assert server.patches == []
+        assert server.written == []
 
 
 def test_nothing_is_sent_that_is_not_ours_to_send() -> None:
     server = Server()
     assert carried_out(server, leads=False) is State.HELD
     assert carried_out(server, gone=True) is State.GONE
-    assert server.patches == []
+    assert server.written == []
 
 
 def test_statuses_and_deletions() -> None:
@@ -130,5 +132,5 @@ def test_statuses_and_deletions() -> None:
     server = Server()
     asyncio.run(write_status(server, status))  # type: ignore[arg-type]
     asyncio.run(delete(server, DeleteReservation("r", "uid-r")))
-    assert server.patches[0]["status"]["phase"] == "Failed"
+    assert [(uid, told["phase"]) for uid, told in server.written] == [("uid-r", "Failed")]
     assert server.deleted == ["r uid-r"]

@@ -56,6 +56,11 @@ async def read(api: Api, target: Target) -> Any:
     return msgspec.json.decode(await api.get(target))
 
 
+def group(name: str, version: str = "v1alpha1", **spec: Any) -> dict[str, Any]:
+    """An object of the kind: it says what it is, as it must."""
+    return {"apiVersion": f"{GROUP}/{version}", "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
+
+
 async def define(api: Api, obj: Manifest | None = None) -> None:
     await api.create(crd(api, ""), obj or definition())
 
@@ -76,10 +81,10 @@ def test_a_definition_is_established_and_its_objects_can_be_written() -> None:
         assert found["status"]["acceptedNames"]["plural"] == "podgroups"
         assert found["metadata"]["finalizers"] == [FINALIZER]
         groups = api.target(GROUP, "podgroups", "default")
-        made = await api.create(groups, {"metadata": {"name": "g"}, "spec": {"minMember": 2, "typo": 1}})
+        made = await api.create(groups, group("g", minMember=2, typo=1))
         assert made.warnings == ['unknown field "spec.typo"']
         with pytest.raises(ApiError, match=r"spec\.minMember in body should be greater than or equal to 1"):
-            await api.create(groups, {"metadata": {"name": "h"}, "spec": {"minMember": 0}})
+            await api.create(groups, group("h", minMember=0))
 
     run(case)
 
@@ -111,9 +116,7 @@ def test_server_side_apply_and_merge_patches_work_on_custom_objects() -> None:
 def test_deleting_a_definition_deletes_its_objects_first() -> None:
     async def case(api: Api, kinds: CustomKinds) -> None:
         await define(api)
-        await api.create(
-            api.target(GROUP, "podgroups", "default"), {"metadata": {"name": "g"}, "spec": {"minMember": 2}}
-        )
+        await api.create(api.target(GROUP, "podgroups", "default"), group("g", minMember=2))
         await api.delete(crd(api))
 
         async def is_gone() -> bool:
@@ -177,7 +180,7 @@ def test_versions_differ_in_name_and_one_is_stored() -> None:
         await define(api, obj)
         old = api.registry.find(GROUP, "v1beta1", "podgroups")
         assert old is not None
-        await api.create(Target(old, "default"), {"metadata": {"name": "g"}, "spec": {"minMember": 2}})
+        await api.create(Target(old, "default"), group("g", "v1beta1", minMember=2))
         assert (await read(api, Target(old, "default", "g")))["apiVersion"] == f"{GROUP}/v1beta1"
         assert (await read(api, api.target(GROUP, "podgroups", "default", "g")))["apiVersion"] == f"{GROUP}/v1alpha1"
 

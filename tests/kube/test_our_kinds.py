@@ -1,0 +1,339 @@
+"""The kinds of `cotenant crds` on an API server: taken as they are, no field of theirs dropped, written by what writes them."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import uuid
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+import yaml
+from tests.kube.definitions import CRDS, PLURALS, collection, installed
+
+from cotenant.cli.crds import crds
+from cotenant.drivers.kube.access import load_access
+from cotenant.drivers.kube.client import Client
+from cotenant.drivers.kube.definitions import manifests
+from cotenant.drivers.kube.device_objects import DEVICES, DeviceObject, read_devices
+from cotenant.drivers.kube.errors import Conflict
+from cotenant.drivers.kube.objects import PODS
+from cotenant.drivers.kube.pod_groups import write_pod_group
+from cotenant.engine.quota_telling import QuotaStatus
+from cotenant.engine.reservation_words import DeleteReservation, ReservationStatus
+from cotenant.model.counters import GpuCounters
+from cotenant.model.gang import GangPhase, PodGroupStatus
+from cotenant.model.reservation import Condition, CurrentOwner, Phase
+from cotenant.model.resources import Amounts
+from cotenant.services.agent.devices import DeviceWriter
+from cotenant.services.scheduler.quota_statuses import write_quota_status
+from cotenant.services.scheduler.reserving import delete, write_status
+
+pytestmark = pytest.mark.slow  # definitions take a moment to be served
+
+
+@pytest.fixture(scope="module")
+def kinds(kube: Any) -> Iterator[None]:
+    with installed(kube):
+        yield
+
+
+@pytest.fixture
+def name(kube: Any, kinds: None) -> Iterator[str]:
+    """A name of the case's own; what it made of our kinds goes with it."""
+    found = f"case-{uuid.uuid4().hex[:8]}"
+    yield found
+    for plural in PLURALS:
+        kube.request("DELETE", f"{collection(plural, 'default')}/{found}")
+
+
+def with_client(kube: Any, scenario: Callable[[Client], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with Client(load_access(kube.kubeconfig), qps=1000, burst=1000, in_flight=4) as client:
+            await scenario(client)
+
+    asyncio.run(run())
+
+
+TEMPLATE = {
+    "metadata": {"namespace": "default", "labels": {"app": "w"}, "annotations": {"a": "b"}},
+    "spec": {
+        "priority": 5000,
+        "nodeSelector": {"disk": "ssd"},
+        "tolerations": [{"key": "k", "operator": "Exists"}],
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": 2, "memory": "1Gi"}}}],
+    },
+}
+AMOUNTS = {"cpu": "2", "memory": "1Gi", "kubernetes.io/batch-cpu": 500}
+USE = {"resources": AMOUNTS}
+AGGREGATED = [{"duration": "5m0s", "usage": {"avg": USE, "p99": USE}}]
+LISTED = {"priority": "koord-prod", "qos": "LS"}
+SPECS: dict[str, dict[str, Any]] = {
+    "devices": {
+        "devices": [
+            {
+                "type": "gpu",
+                "id": "GPU-1",
+                "minor": 0,
+                "moduleID": 1,
+                "health": True,
+                "labels": {"a": "b"},
+                "resources": {"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory": "80Gi"},
+                "topology": {"socketID": -1, "nodeID": 1, "pcieID": "pci0000:16", "busID": "0000:17:00.0"},
+                "vfGroups": [{"labels": {"a": "b"}, "vfs": [{"minor": 1, "busID": "0000:17:00.1"}]}],
+                "conditions": [{"type": "Ready", "status": "True"}],
+            }
+        ]
+    },
+    "elasticquotas": {"min": AMOUNTS, "max": AMOUNTS},
+    "nodemetrics": {
+        "metricCollectPolicy": {
+            "aggregateDurationSeconds": 300,
+            "reportIntervalSeconds": 60,
+            "nodeAggregatePolicy": {"durations": ["5m0s"]},
+        }
+    },
+    "podgroups": {"minMember": 3, "minResources": AMOUNTS, "scheduleTimeoutSeconds": 10},
+    "reservations": {
+        "template": TEMPLATE,
+        "owners": [
+            {"object": {"kind": "Pod", "apiVersion": "v1", "namespace": "default", "name": "p", "uid": "u"}},
+            {"controller": {"kind": "Job", "apiVersion": "batch/v1", "name": "j", "uid": "u", "controller": True}},
+            {
+                "labelSelector": {
+                    "matchLabels": {"app": "w"},
+                    "matchExpressions": [{"key": "k", "operator": "In", "values": ["v"]}],
+                }
+            },
+        ],
+        "ttl": "1h",
+        "expires": "2126-01-01T00:00:00Z",
+        "preAllocation": False,
+        "allocateOnce": False,
+        "allocatePolicy": "Restricted",
+        "unschedulable": True,
+        "taints": [{"key": "k", "value": "v", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}],
+    },
+}
+STATUSES: dict[str, dict[str, Any]] = {
+    "elasticquotas": {"used": AMOUNTS},
+    "nodemetrics": {
+        "updateTime": "2026-01-01T00:00:00Z",
+        "nodeMetric": {
+            "nodeUsage": USE,
+            "systemUsage": USE,
+            "aggregatedNodeUsages": AGGREGATED,
+            "aggregatedSystemUsages": AGGREGATED,
+        },
+        "podsMetric": [{"namespace": "n", "name": "p", "podUsage": USE, **LISTED}],
+        "hostApplicationMetric": [{"name": "n/p", "usage": USE, **LISTED}],
+    },
+    "podgroups": {"phase": "Running", "scheduled": 3, "running": 1, "succeeded": 1, "failed": 1, "occupiedBy": "j"},
+    "reservations": {
+        "phase": "Available",
+        "nodeName": "n",
+        "allocatable": AMOUNTS,
+        "allocated": AMOUNTS,
+        "currentOwners": [{"apiVersion": "v1", "kind": "Pod", "namespace": "n", "name": "p", "uid": "u"}],
+        "conditions": [
+            {
+                "type": "Ready",
+                "status": "True",
+                "reason": "Available",
+                "message": "m",
+                "lastProbeTime": "2026-01-01T00:00:00Z",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }
+        ],
+    },
+}
+ZONES = [
+    {
+        "name": "node-0",
+        "type": "Node",
+        "parent": "p",
+        "costs": [{"name": "node-0", "value": 10}],
+        "attributes": [{"name": "a", "value": "b"}],
+        "resources": [{"name": "cpu", "capacity": "4", "allocatable": 4, "available": "3500m"}],
+    }
+]
+
+
+def definition(plural: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(dict(manifests())[plural])
+    return found
+
+
+def made(plural: str, name: str) -> dict[str, Any]:
+    """A whole object without its status."""
+    spec = definition(plural)["spec"]
+    head = {
+        "apiVersion": f"{spec['group']}/{spec['versions'][0]['name']}",
+        "kind": spec["names"]["kind"],
+        "metadata": {"name": name, "annotations": {"cotenant.io/note": "n"}},
+    }
+    if plural == "noderesourcetopologies":
+        return {**head, "topologyPolicies": ["None"], "zones": ZONES}
+    return {**head, "spec": SPECS[plural]}
+
+
+@pytest.mark.parametrize("plural", PLURALS)
+def test_a_definition_is_taken_without_complaint(kube: Any, kinds: None, plural: str) -> None:
+    found = kube.get(f"{CRDS}/{definition(plural)['metadata']['name']}")
+    conditions = {each["type"]: each for each in found["status"]["conditions"]}
+    assert {kind: conditions[kind]["status"] for kind in ("NamesAccepted", "Established")} == {
+        "NamesAccepted": "True",
+        "Established": "True",
+    }
+    assert "NonStructuralSchema" not in conditions
+    assert conditions.get("KubernetesAPIApprovalPolicyConformant", {"status": "True"})["status"] == "True"
+
+
+@pytest.mark.parametrize("plural", PLURALS)
+def test_no_field_of_ours_is_dropped(kube: Any, name: str, plural: str) -> None:
+    path = collection(plural, "default")
+    wanted = made(plural, name)
+    answer = kube.create(path, wanted, fieldValidation="Strict")
+    for part in ("spec", "zones", "topologyPolicies"):
+        assert answer.get(part) == wanted.get(part)
+    assert "status" not in answer
+    if (status := STATUSES.get(plural)) is not None:
+        kube.patch(f"{path}/{name}/status", {"status": status}, fieldValidation="Strict")
+        assert kube.get(f"{path}/{name}")["status"] == status
+        kube.patch(f"{path}/{name}", {"status": {"phase": "Other"}, "metadata": {"annotations": {"x": "y"}}})
+        assert kube.get(f"{path}/{name}")["status"] == status
+
+
+@pytest.mark.parametrize("plural", PLURALS)
+def test_an_object_must_say_what_it_is(kube: Any, name: str, plural: str) -> None:
+    wanted = made(plural, name)
+    for missing in ("kind", "apiVersion"):
+        answer = kube.request("POST", collection(plural, "default"), {k: v for k, v in wanted.items() if k != missing})
+        assert (answer.code, answer.reason) == (400, "BadRequest")
+
+
+def status_writes(uid: str, name: str) -> dict[str, tuple[Callable[[Client, Any], Awaitable[None]], Any]]:
+    ready = Condition("Ready", True, "Available", "m", 1_700_000_000.0)
+    amounts = Amounts.of({"cpu": 2000})
+    return {
+        "podgroups": (write_pod_group, PodGroupStatus(f"default/{name}", uid, GangPhase.RUNNING, 3, 2, 1, 0)),
+        "elasticquotas": (
+            write_quota_status,
+            QuotaStatus(f"default/{name}", uid, used=(("cpu", 2000),), runtime=(("cpu", 4000),), problem="odd"),
+        ),
+        "reservations": (
+            write_status,
+            ReservationStatus(
+                name, uid, Phase.AVAILABLE, "n", amounts, amounts, (CurrentOwner("d", "p", "u"),), (ready,)
+            ),
+        ),
+    }
+
+
+@pytest.mark.parametrize("plural", ["podgroups", "elasticquotas", "reservations"])
+def test_a_status_is_written_and_only_on_the_very_object(kube: Any, name: str, plural: str) -> None:
+    path = f"{collection(plural, 'default')}/{name}"
+    uid = kube.create(collection(plural, "default"), made(plural, name))["metadata"]["uid"]
+
+    async def of_another(client: Client) -> None:
+        write, status = status_writes("00000000-0000-0000-0000-000000000000", name)[plural]
+        with pytest.raises(Conflict):
+            await write(client, status)
+
+    async def of_this(client: Client) -> None:
+        write, status = status_writes(uid, name)[plural]
+        await write(client, status)
+
+    with_client(kube, of_another)
+    before = kube.get(path)
+    assert "status" not in before
+    assert before["metadata"]["annotations"] == {"cotenant.io/note": "n"}
+    with_client(kube, of_this)
+    after = kube.get(path)
+    assert after["status"]
+    with_client(kube, of_this)
+    assert (
+        kube.get(path)["metadata"]["resourceVersion"] == after["metadata"]["resourceVersion"]
+    )  # nothing new: no write
+
+
+def test_only_the_very_reservation_is_deleted(kube: Any, name: str) -> None:
+    path = collection("reservations", "")
+    uid = kube.create(path, made("reservations", name))["metadata"]["uid"]
+
+    async def scenario(client: Client) -> None:
+        with pytest.raises(Conflict):
+            await delete(client, DeleteReservation(name, "00000000-0000-0000-0000-000000000000"))
+        await asyncio.to_thread(kube.get, f"{path}/{name}")
+        await delete(client, DeleteReservation(name, uid))
+
+    with_client(kube, scenario)
+    assert kube.request("GET", f"{path}/{name}").code == 404
+
+
+def test_an_agents_gpus_are_told_and_told_again(kube: Any, name: str) -> None:
+    gpus = [GpuCounters(0, "GPU-a", "NVIDIA H100 80GB HBM3", True, 0, 80 << 30, 0)]
+    told: list[bool] = []
+    seen: list[DeviceObject] = []
+
+    async def scenario(client: Client) -> None:
+        writer = DeviceWriter(client, name, lambda: gpus, lambda bus: (1, "pci0000:16"))
+        told.append(await writer.write())
+        told.append(await writer.write())
+        gpus[0] = GpuCounters(0, "GPU-a", "NVIDIA H100 80GB HBM3", False, 0, 80 << 30, 0)
+        told.append(await writer.write())
+        assert (writer.said, writer.failures, writer.written) == ("", 0, 2)
+        seen.append(await client.get(DEVICES, "", name))
+
+    with_client(kube, scenario)
+    assert told == [True, False, True]
+    (device,) = read_devices(seen[0]).devices
+    assert (device.id, device.healthy, device.numa, device.pcie) == ("GPU-a", False, 1, "pci0000:16")
+
+
+def test_kubectl_applies_what_the_command_prints(
+    kube: Any, kinds: None, kubectl: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert shutil.which("kubectl")
+    assert crds() == 0
+    said = kubectl("apply", "--dry-run=server", "-f", "-", text=capsys.readouterr().out)
+    assert len(said.splitlines()) == len(PLURALS)
+
+
+def test_columns_for_people(kube: Any, name: str, kubectl: Any) -> None:
+    for plural in PLURALS:
+        kube.create(collection(plural, "default"), made(plural, name))
+        if (status := STATUSES.get(plural)) is not None:
+            kube.patch(f"{collection(plural, 'default')}/{name}/status", {"status": status})
+    assert "Running" in kubectl("-n", "default", "get", "pg", name)
+    assert "Available" in kubectl("get", "reservations", name)
+    assert "koordinator.sh" not in kubectl("get", "devices", name)
+    assert '"cpu":"2"' in kubectl("-n", "default", "get", "eq", name)
+    assert kubectl("get", "nodemetrics", name).split()[:4] == ["NAME", "CPU", "MEMORY", "UPDATED"]
+
+
+def test_what_others_wrote_in_a_pod_groups_status_stays(kube: Any, name: str) -> None:
+    path = f"{collection('podgroups', 'default')}/{name}"
+    uid = kube.create(collection("podgroups", "default"), made("podgroups", name))["metadata"]["uid"]
+    kube.patch(f"{path}/status", {"status": {"occupiedBy": "job", "phase": "Pending"}})
+
+    async def scenario(client: Client) -> None:
+        write, status = status_writes(uid, name)["podgroups"]
+        await write(client, status)
+
+    with_client(kube, scenario)
+    status = kube.get(path)["status"]
+    assert (status["occupiedBy"], status["phase"], status["running"]) == ("job", "Running", 2)
+
+
+def test_a_pods_status_too_is_only_the_very_pods(kube: Any, pods: str, namespace: str, make_pod: Any) -> None:
+    kube.create(pods, make_pod())
+
+    async def scenario(client: Client) -> None:
+        body = {"metadata": {"uid": "00000000-0000-0000-0000-000000000000"}, "status": {"message": "m"}}
+        with pytest.raises(Conflict):
+            await client.patch_status(PODS, namespace, "p", body)
+
+    with_client(kube, scenario)
+    assert "message" not in kube.get(f"{pods}/p")["status"]
