@@ -1,4 +1,7 @@
-"""The kinds of `cotenant crds` on an API server: taken as they are, no field of theirs dropped, written by what writes them."""
+"""The kinds of `cotenant crds` on an API server: taken as they are, no field of theirs dropped, written by what writes them.
+
+No scheduler may run there: it would tell these objects how they stand.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from cotenant.drivers.kube.client import Client
+from cotenant.drivers.kube.client import MERGE_PATCH, Client
 from cotenant.drivers.kube.errors import Conflict, NotFound, Unavailable
 from cotenant.drivers.kube.reservations import RESERVATIONS, ReservationReader, holdings_patch, written_status
 from cotenant.engine.cluster import Cluster
