@@ -1,4 +1,4 @@
-"""Laws of reservations that hold devices and CPUs by number, over random histories of reservations, owners, strangers, ends and restarts.
+"""Laws of reservations that hold devices and CPUs by number, over random histories of reservations, owners, strangers, gangs, ends and restarts.
 
 No part of a device and no CPU is held twice, by the API server's word; who holds something goes on holding it; what owners gave back is the
 reservation's again; and when all is gone, nothing is held.
@@ -15,12 +15,14 @@ from hypothesis import strategies as st
 from tests.fakes.cpu_cluster import tells
 from tests.fakes.reservation_world import World, node, pod, reservation, web
 
-from cotenant.model.demands import Holdings
+from cotenant.model.demands import Demands, Holdings
 from cotenant.model.device import Device, DeviceType
 from cotenant.model.device_node import NodeDevices
+from cotenant.model.gang import GangNotes
 from cotenant.model.observed import ObservedPod
 from cotenant.model.qos import PriorityClass, QoSClass
 from cotenant.model.reservation import AllocatePolicy
+from cotenant.model.reservation_notes import ReservationAffinity
 from cotenant.model.resources import GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NOTHING, NVIDIA_GPU, Amounts
 
 NODES = ("a", "b")
@@ -44,6 +46,11 @@ STEPS = st.lists(
             st.sampled_from([0.0, 15.0]),
         ),
         st.tuples(st.just("pod"), st.sampled_from(SIZES), st.sampled_from([True, True, False])),
+        st.tuples(
+            st.just("gang"),
+            st.lists(st.tuples(st.sampled_from(SIZES), st.booleans()), min_size=2, max_size=3),
+            st.booleans(),
+        ),
         st.tuples(st.just("delete pod"), st.integers(0, 30)),
         st.tuples(st.just("delete reservation"), st.integers(0, 30)),
         st.tuples(st.just("go"), st.sampled_from([0.0, 12.0])),
@@ -111,6 +118,12 @@ def test_histories(steps: list[tuple]) -> None:  # type: ignore[type-arg]
             case ("pod", (cpu, own, also), is_owner):
                 more = LSR if own == OWN else {}
                 w.see((web if is_owner else pod)(f"p{next(numbers)}", cpu * 1000, also=also, **more))
+            case ("gang", members, insists):
+                notes = GangNotes(name=f"g{next(numbers)}", min_available=len(members))
+                asks = Demands(gang=notes, reservation_affinity=ReservationAffinity() if insists else None)
+                for (cpu, own, also), is_owner in members:
+                    name, more = f"p{next(numbers)}", LSR if own == OWN else {}
+                    w.see((web if is_owner else pod)(name, cpu * 1000, also=also, demands=asks, **more))
             case ("delete pod", i) if w.pods:
                 w.delete(sorted(w.pods)[i % len(w.pods)].removeprefix("uid-"))
             case ("delete reservation", i) if w.held:

@@ -29,6 +29,7 @@ from cotenant.engine.placing import Judgement
 from cotenant.engine.plugins import Refused
 from cotenant.engine.pod_lives import PodLives
 from cotenant.engine.podstate import Entry, State
+from cotenant.engine.reservation_gangs import GangDraws, insists
 from cotenant.engine.telling import Telling
 from cotenant.model.arrays import Mask
 
@@ -48,13 +49,21 @@ class GangJudging:
     """Judges whole groups."""
 
     def __init__(
-        self, parts: Parts, lives: PodLives, telling: Telling, gangs: Gangs, assume: Assume, give_back: GiveBack
+        self,
+        parts: Parts,
+        lives: PodLives,
+        telling: Telling,
+        gangs: Gangs,
+        draws: GangDraws,
+        assume: Assume,
+        give_back: GiveBack,
     ) -> None:
         """`give_back(uid, now_s)`: a victim that only holds its node leaves it."""
         self._parts = parts
         self._lives = lives
         self._telling = telling
         self._gangs = gangs
+        self._draws = draws
         self._assume = assume
         self._give_back = give_back
         self._preempting = GangPreempting(parts, gangs)
@@ -85,7 +94,7 @@ class GangJudging:
             else:
                 self._accept(group, admitted, found, now_s)
         if isinstance(found, Verdict):
-            self._refused.append(_Refused(group, found, True))
+            self._refused.append(_Refused(group, found, not any(map(insists, admitted))))
         else:
             self._gangs.note(keys, "")
 
@@ -121,6 +130,9 @@ class GangJudging:
         failure: Verdict | None = None
         for place in places(self._parts.seating, self._gangs, keys, entries, self._promised(entries)):
             found = self._attempt(keys, entries, place, now_s)
+            if isinstance(found, Verdict) and self._draws.drew:  # what they drew may stand in others' way
+                without = self._attempt(keys, entries, place, now_s, drawing=False)
+                found = found if isinstance(without, Verdict) else without
             if not isinstance(found, Verdict):
                 return found
             failure = found
@@ -132,11 +144,11 @@ class GangJudging:
         return failure
 
     def _attempt(
-        self, keys: tuple[str, ...], entries: list[Entry], place: Place, now_s: float
+        self, keys: tuple[str, ...], entries: list[Entry], place: Place, now_s: float, drawing: bool = True
     ) -> list[Judgement] | Verdict:
         placing = self._parts.placing
         mark = placing.mark()
-        judged = placing.place(entries, now_s, place.only)
+        judged = self._draws.place(entries, now_s, place.only, drawing)
         placed = [entry for entry, judgement in zip(entries, judged, strict=True) if judgement.row >= 0]
         if len(placed) == len(entries):
             return judged
@@ -144,8 +156,12 @@ class GangJudging:
         if placed and not lacking and not place.all_of_it:
             return judged
         first = next(entry for entry, judgement in zip(entries, judged, strict=True) if judgement.row < 0)
-        verdict = placing.verdict(first, now_s)  # with the others on their nodes
+        refusal = self._draws.refusal(first)
+        verdict = (
+            self._unlooked(first, refusal, now_s) if refusal else placing.verdict(first, now_s)
+        )  # beside the others
         placing.undo(placed, mark)
+        self._draws.undo(now_s)
         fit = f"{len(placed)} of {len(entries)} members fit"
         where = f" in {place.name}" if place.name else ""
         words = f"{self._name(keys)}: {fit}{where}; the {_ordinal(len(placed) + 1)}, {first.seen.pod.key}, does not"

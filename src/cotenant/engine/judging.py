@@ -60,7 +60,9 @@ class Judging:
         self._reservations = reservations
         self._gangs = gangs
         self._waiting = GangWaiting(parts, lives, gangs, self._send)
-        self._whole = GangJudging(parts, lives, telling, gangs, self._assume, self._waiting.preempted)
+        self._whole = GangJudging(
+            parts, lives, telling, gangs, reservations.for_gangs, self._assume, self._waiting.preempted
+        )
         self._woken_s = 0.0
 
     def round(self, most_pods: int, now_s: float) -> None:

@@ -61,7 +61,7 @@ class Mark(NamedTuple):
     dice: Mapping[str, object] | None  # None where no profile throws them
 
 
-_CLOSED = Judgement(-1, blank(1), 0, 0)  # of a pod to which its rules leave no row: filters were not asked
+CLOSED = Judgement(-1, blank(1), 0, 0)  # of a pod to which its rules leave no row: filters were not asked
 
 
 class Placing:
@@ -86,7 +86,7 @@ class Placing:
         self._calls += 1
         numbers = np.fromiter((entry.number for entry in pods), dtype=np.int64, count=len(pods))
         shapes = np.fromiter((entry.shape for entry in pods), dtype=np.int64, count=len(pods))
-        found: list[Judgement] = [_CLOSED] * len(pods)
+        found: list[Judgement] = [CLOSED] * len(pods)
 
         def run(positions: Int, allowed: Mask) -> Int:
             left = _both(allowed, only)
@@ -118,7 +118,7 @@ class Placing:
         if self.witness is not None:
             nowhere = np.zeros(len(seating.names), dtype=np.bool_)
             for entry, judgement in zip(pods, found, strict=True):
-                if judgement is _CLOSED:
+                if judgement is CLOSED:
                     self._witnessed(entry, nowhere, now_s)
         placed = rows >= 0
         seating.ledger.note_placed(numbers[placed], rows[placed], shapes[placed])

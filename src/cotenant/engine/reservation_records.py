@@ -35,6 +35,7 @@ class Record:
     end: Ending | None = None  # decided here; the API server may not say so yet
     ended_s: float = nan  # when it was first seen to have ended
     owners: dict[str, Entry] = field(default_factory=dict)  # uid -> pod that sits somewhere and says that it has drawn
+    drafts: dict[str, Kept] = field(default_factory=dict)  # uid -> what members of the gang that is judged now draw
     waiting: dict[str, Entry] = field(default_factory=dict)  # uid -> pod that may draw and sits nowhere
     entry: Entry | None = None  # the pod that stands for it, while there is one
     refusal: str = ""  # why no node was found
@@ -65,7 +66,8 @@ class Record:
     @property
     def kept(self) -> Kept:
         """What is not drawn."""
-        return kept_after(Kept(self.reserved, self.held), [_drawn_by(entry) for entry in self.drawers])
+        drawn = [_drawn_by(entry) for entry in self.drawers]
+        return kept_after(Kept(self.reserved, self.held), [*drawn, *self.drafts.values()])
 
     @property
     def left(self) -> Amounts:
@@ -86,7 +88,7 @@ class Record:
             and not self.over
             and not self.wrong
             and not self.reservation.unschedulable
-            and not (self.reservation.allocate_once and self.drawers)
+            and not (self.reservation.allocate_once and (self.drawers or self.drafts))
         )
 
     def stands_for(self, scheduler: str) -> ObservedPod | None:

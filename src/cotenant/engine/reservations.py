@@ -21,6 +21,7 @@ from cotenant.engine.instructions import Bind, ClearNomination, Evict, Instructi
 from cotenant.engine.nominations import Segment
 from cotenant.engine.plugins import Host, Plugin, Refused
 from cotenant.engine.podstate import Entry, State
+from cotenant.engine.reservation_gangs import GangDraws, insists
 from cotenant.engine.reservation_judging import OwnersFirst
 from cotenant.engine.reservation_records import Record
 from cotenant.engine.reservation_upkeep import Ties, Upkeep
@@ -49,6 +50,7 @@ class Reservations(Plugin):
         self._waiters = Waiters()
         self._upkeep = Upkeep(self._records, kept_s)
         self._owners = OwnersFirst(self._records, self._waiters, self._upkeep)
+        self.for_gangs = GangDraws(self._waiters, self._upkeep)
 
     def tie(self, ties: Ties) -> None:
         """Belong to this cluster."""
@@ -104,10 +106,12 @@ class Reservations(Plugin):
         self._draws_from.clear()
         self._unsure.clear()
         self._waiters.clear()
+        self.for_gangs.clear()
         self._drawn = {uid: {} for uid in self._records}
         for uid, record in self._records.items():
             record.owners = self._drawn[uid]
             record.waiting.clear()
+            record.drafts.clear()
             record.entry = None
             self._upkeep.mark(uid)
 
@@ -136,7 +140,7 @@ class Reservations(Plugin):
         if seen.reservation:
             return
         self._waiters.remove(seen.uid)
-        from_ = self._owners.drawn_by(entry)
+        from_ = self._owners.drawn_by(entry) or self.for_gangs.made_good(entry)
         if from_ is not None:
             entry.holds = replace(entry.holds, reservation=from_)
         has = seen.holds.reservation or entry.holds.reservation
@@ -175,9 +179,15 @@ class Reservations(Plugin):
             return {}
         turned_down = {}
         for position, entry in enumerate(pods):
-            if entry.seen.demands.reservation_affinity is not None and not entry.seen.reservation:
+            if insists(entry) and not entry.seen.reservation and not self._draws_with_its_gang(entry):
                 turned_down[position] = nothing_for(entry, self._waiters.kept_for(entry.seen.uid))
         return turned_down
+
+    def _draws_with_its_gang(self, entry: Entry) -> bool:
+        """Whether it may draw while its gang is judged as a whole."""
+        ties = self._upkeep.ties
+        group = ties.parts.queue.group_of(entry.seen.uid) if ties is not None else None
+        return group is not None and group.whole and bool(self._waiters.open_for(entry))
 
     # ---- time
 
@@ -273,7 +283,7 @@ class Reservations(Plugin):
 
     def validate(self, pods: Mapping[str, Entry]) -> None:
         """Who has drawn is who says so; every pod that stands for a reservation is as large as what is left. Raises `Permanent`."""
-        if self._owners.is_drawing:
+        if self._owners.is_drawing or self.for_gangs.is_drawing:
             raise Permanent("a judgement has not put its reservations back")
         drawn: dict[str, set[str]] = {}
         for uid, entry in pods.items():

@@ -12,7 +12,6 @@ from cotenant.engine.podstate import State
 from cotenant.engine.reservation_words import ReservationStatus, Reserve
 from cotenant.model.affinity import PodTerm
 from cotenant.model.demands import Demands, Holdings
-from cotenant.model.gang import POD_GROUP, GangNotes, Mode
 from cotenant.model.labels import HOSTNAME, Labels, LabelSelector
 from cotenant.model.observed import OwnedBy
 from cotenant.model.pod import Pod
@@ -475,35 +474,3 @@ def test_many_reservations_are_tried_a_few_at_a_time_and_none_is_missed() -> Non
     w.go()
     assert w.cluster.find("default/small").holds.reservation.name == "r00"  # type: ignore[union-attr]
     assert not w.on("none")
-
-
-def test_a_gang_that_gives_back_gives_back_to_the_reservation_and_no_other_gang_takes_it() -> None:
-    waits = Demands(gang=GangNotes(name="waits", min_available=2, mode=Mode.NON_STRICT, wait_s=10.0))
-    whole = Demands(gang=GangNotes(name="whole", min_available=2))
-    w = World(node("a"))
-    w.see(reservation(allocate_once=False))
-    w.go()
-    w.see(web("one", 2000, demands=waits), web("two", 4000, demands=waits))
-    w.go()
-    assert w.cluster.state_of("uid-one") is State.WAITING
-    assert w.reservations.describe("r").left == size(1000)  # type: ignore[union-attr]
-    w.see(pod("x", 1500, demands=whole), pod("y", 1500, demands=whole))
-    w.go()
-    w.go(11.0)
-    w.go(20.0)
-    assert w.cluster.state_of("uid-one") in (State.QUEUED, State.WAITING)
-    drawn = w.cluster.state_of("uid-one") is State.WAITING
-    assert w.reservations.describe("r").left == size(1000 if drawn else 3000)  # type: ignore[union-attr]
-    assert (w.on("x"), w.on("y")) == ("", "")
-
-
-def test_members_of_a_gang_that_is_judged_as_a_whole_draw_from_none() -> None:
-    strict = Demands(gang=GangNotes(name="g", min_available=2))
-    w = World(node("a", 8000))
-    w.see(reservation(allocate_once=False, pod_labels=Labels.of({"app": "web", POD_GROUP: "g"})))
-    w.go()
-    assert w.held["uid-r"].phase is Phase.AVAILABLE  # its template's gang is left out
-    w.see(web("one", 2000, demands=strict), web("two", 2000, demands=strict))
-    w.go()
-    assert (w.on("one"), w.on("two")) == ("a", "a")
-    assert w.reservations.describe("r").left == size(3000)  # type: ignore[union-attr]
