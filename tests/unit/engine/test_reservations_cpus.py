@@ -14,6 +14,7 @@ from cotenant.model.demands import Demands, Holdings
 from cotenant.model.observed import ObservedPod
 from cotenant.model.qos import PriorityClass, QoSClass
 from cotenant.model.reservation import AllocatePolicy, Phase, Reservation
+from cotenant.model.resources import Amounts
 
 LSR = {"qos": QoSClass.LSR, "priority": 9500, "priority_class": PriorityClass.NONE}
 RESTRICTED = AllocatePolicy.RESTRICTED
@@ -136,7 +137,24 @@ def test_wishes_of_the_owner_are_kept_within() -> None:
     w.see(owner("whole", 2, demands=whole))
     w.go()
     assert kept(w) == (1, 3)
-    assert has(w, "whole") == (4, 5)  # no whole core is left of it: it is placed as anybody
+    assert has(w, "whole") == (4, 5)
+    assert w.pods["uid-whole"].holds.reservation is None  # no whole core is left of it: it is placed as anybody
+
+
+def test_cpus_go_although_no_amount_does() -> None:
+    """One owner took the amount of CPU and shares; the next takes the CPUs, and nothing of what is left besides."""
+    w = world()
+    w.see(kept_for(4, allocate_once=False))
+    w.go()
+    w.see(web("shares", 4000))
+    w.go()
+    assert kept(w) == (0, 1, 2, 3)
+    bare = owner("own", 2)
+    w.see(replace(bare, pod=replace(bare.pod, requests=Amounts.of({"cpu": 2000}))))
+    w.go()
+    # nothing of what it asks for is left of the reservation by amount, so it draws nothing
+    assert w.pods["uid-own"].holds.reservation is None
+    assert set(has(w, "own")) == {4, 5}
 
 
 def test_numa_nodes_are_kept_and_drawn_from() -> None:
