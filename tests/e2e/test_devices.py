@@ -12,6 +12,7 @@ from tests.e2e.running import Client, Up, eventually
 
 pytestmark = pytest.mark.slow
 DEVICES = "/apis/scheduling.koordinator.sh/v1alpha1/devices"
+RESERVATIONS = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
 ALLOCATED = "scheduling.koordinator.sh/device-allocated"
 
 
@@ -36,6 +37,37 @@ def given(pod: Any) -> list[int]:
     """The minors of the pod's GPUs."""
     told = json.loads(pod["metadata"]["annotations"][ALLOCATED])
     return [each["minor"] for each in told["gpu"]]
+
+
+def test_a_reservation_keeps_gpus_for_its_owner(gpus: Client) -> None:
+    pods = gpus.namespace("kept")
+    eventually("the node tells of its devices", lambda: gpus.items(DEVICES))
+    template = {"metadata": {"namespace": "kept"}, "spec": asking("kept", nvidia_com__gpu="3")["spec"]}
+    owners = [{"object": {"name": "owner", "namespace": "kept"}}]
+    made = {
+        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+        "kind": "Reservation",
+        "metadata": {"name": "kept"},
+        "spec": {"template": template, "owners": owners, "allocateOnce": False},
+    }
+    gpus.create(RESERVATIONS, made)
+
+    def kept() -> Any:
+        found = gpus.get(f"{RESERVATIONS}/kept")
+        return found if found.get("status", {}).get("phase") == "Available" else None
+
+    minors = given(eventually("it is available", kept))
+    assert len(minors) == 3
+    gpus.create(pods, asking("stranger", nvidia_com__gpu="1"))
+    stranger = eventually("the stranger runs", lambda: _running(gpus.get(f"{pods}/stranger")))
+    assert set(given(stranger)) == {0, 1, 2, 3} - set(minors)
+    gpus.create(pods, asking("owner", nvidia_com__gpu="2"))
+    owner = eventually("the owner runs", lambda: _running(gpus.get(f"{pods}/owner")))
+    assert set(given(owner)) < set(minors)
+    gpus.delete(f"{RESERVATIONS}/kept")
+    for name in ("owner", "stranger"):
+        gpus.delete(f"{pods}/{name}")
+    eventually("they are gone", lambda: not gpus.items(pods))
 
 
 def test_parts_and_neighbours_are_given_and_an_ill_gpu_is_not(gpus: Client) -> None:

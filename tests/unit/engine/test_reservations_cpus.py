@@ -83,6 +83,7 @@ def test_an_owner_gets_them_and_gives_them_back() -> None:
     w.delete("x")
     w.go()
     assert kept(w) == (4, 5, 6, 7)
+    assert w.cluster.counts == {}  # not for a moment was one held twice
 
 
 def test_used_once_what_its_owner_did_not_take_is_free() -> None:

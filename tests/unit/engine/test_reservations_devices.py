@@ -114,6 +114,7 @@ def test_what_an_owner_held_is_the_reservation_s_again() -> None:
     w.delete("z")
     w.go()
     assert kept(w) == {0: 100, 1: 100, 2: 100}
+    assert w.cluster.counts == {}  # not for a moment was one held twice
 
 
 def test_parts_of_devices_by_another_name() -> None:
@@ -133,6 +134,20 @@ def test_parts_of_devices_by_another_name() -> None:
     w.see(pod("stranger", also=percent(40)))
     w.go()
     assert has(w, "stranger") == [2]
+
+
+def test_two_cards_serve_four_halves() -> None:
+    w = world()
+    w.see(reservation(also=cards(2), allocate_once=False))
+    w.go()
+    halves = [web(f"half-{i}", 500, also=percent(50)) for i in range(4)]
+    w.see(*halves)
+    w.go()
+    assert sorted(has(w, f"half-{i}")[0] for i in range(4)) == [0, 0, 1, 1]
+    assert kept(w) == {}
+    w.delete("half-2")
+    w.go()
+    assert list(kept(w).values()) == [50]
 
 
 @pytest.mark.parametrize(
