@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotenant.model.cpu_topology_spec import TopologyPolicy
-from cotenant.policy.placement.numa import Alignment, Hint, Hints, NumaRoom, align, hints
+from cotenant.policy.placement.numa import Alignment, Hint, Hints, NumaRoom, align, alone, alone_of, hints, meet_on_one
 from cotenant.policy.placement.refusal import Refusal
 
 POLICIES = st.sampled_from([TopologyPolicy.BEST_EFFORT, TopologyPolicy.RESTRICTED, TopologyPolicy.SINGLE_NUMA_NODE])
@@ -66,6 +66,10 @@ def test_the_merged_affinity_is_the_best_of_all_combinations(
         assert any(name in got.nearest for name in named)
         return
     assert preferred or policy is TopologyPolicy.BEST_EFFORT
+    one = meet_on_one({name: alone_of(each) for name, each in asked.items() if each is not None})
+    widths = [{hint.nodes.bit_count() for hint in each or () if hint.preferred} for each in asked.values()]
+    if all(len(each) < 2 for each in widths):  # as of amounts: what is preferred is as wide as must be
+        assert one is None or one == got
     assert got.preferred == preferred
     cares = any(each is not None for each in asked.values())
     assert got.nodes == (nodes if cares and (preferred or nodes != every) else None)
@@ -81,6 +85,7 @@ def test_the_merged_affinity_is_the_best_of_all_combinations(
 @settings(max_examples=100, deadline=None)
 @given(st.integers(1, 8), st.integers(0, 255))
 def test_no_policy_asks_nothing(amount: int, free: int) -> None:
-    rooms = [NumaRoom(each, 8, free >> each & 1) for each in range(3)]
+    rooms = [NumaRoom(each, 8, 2 * (free >> each & 3)) for each in range(3)]
+    assert alone(amount, rooms) == alone_of(hints(amount, rooms))
     got = align(TopologyPolicy.NONE, {"cpu": hints(amount, rooms)}, (0, 1, 2))
     assert got == Alignment(None, True, got.why if isinstance(got, Alignment) else "")

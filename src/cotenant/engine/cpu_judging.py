@@ -24,7 +24,7 @@ def likeness(node: CpuNode | None, need: CpuNeed, marks: Iterable[int]) -> Hasha
     if not (aligned or need.own):
         return True
     ledger = node.ledger
-    amounts = (node.amounts, *marks) if aligned else ()
+    amounts = (node.amounts.likeness(), *marks) if aligned else ()
     avoided = ledger.exclusive(need.spec.exclusive)
     return id(ledger.topology), ledger.reserved, ledger.at_least, avoided, node.options, amounts
 

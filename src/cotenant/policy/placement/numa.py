@@ -10,8 +10,9 @@ Source: Kubernetes' topology manager (merging of hints, its four policies); Koor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cotenant.model.cpu_topology import numbers_in
 from cotenant.model.cpu_topology_spec import TopologyPolicy
@@ -19,6 +20,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.refusal import Refusal
 
 MOST_NUMA_NODES = 8
+_AS_ALL_PREFER = "NUMA {}: as all resources prefer"
 NUMA_IDS = 31  # ids below: masks of them fit in columns of integers
 
 
@@ -41,9 +43,8 @@ def nobody(numa_nodes: tuple[int, ...]) -> Hints:
     return {}
 
 
-@dataclass(frozen=True, slots=True)
-class NumaRoom:
-    """One resource of one NUMA node, in the resource's unit."""
+class NumaRoom(NamedTuple):
+    """One resource of one NUMA node, in the resource's unit; never more free than there is."""
 
     node: int
     total: int
@@ -87,6 +88,38 @@ def hints(amount: int, rooms: Sequence[NumaRoom]) -> tuple[Hint, ...]:
     return tuple(Hint(nodes, size == needed) for size, nodes in sorted(serving))
 
 
+def alone(amount: int, rooms: Iterable[NumaRoom]) -> int:
+    """The NUMA nodes (mask) each of which has enough by itself: `hints` would have each of them, preferred."""
+    nodes = 0
+    for node, _, free in rooms:
+        if free >= amount:
+            nodes |= 1 << node
+    return nodes
+
+
+def alone_of(hints_: tuple[Hint, ...]) -> int:
+    """The same, of hints."""
+    nodes = 0
+    for hint in hints_:
+        if hint.preferred and hint.nodes.bit_count() == 1:
+            nodes |= hint.nodes
+    return nodes
+
+
+def meet_on_one(each_alone: Mapping[str, int]) -> Alignment | None:
+    """What `align` would say under any policy where all resources have one NUMA node that suffices, without looking at wider sets; None where they have not.
+
+    `each_alone`: by resource, the NUMA nodes that suffice alone and are preferred.
+    """
+    common = -1 if each_alone else 0
+    for nodes in each_alone.values():
+        common &= nodes
+    if not common:
+        return None
+    nodes = common & -common
+    return Alignment(nodes, True, _AS_ALL_PREFER.format(_named(nodes)), tuple((name, nodes) for name in each_alone))
+
+
 def align(policy: TopologyPolicy, asked: Hints, numa_nodes: Sequence[int]) -> Alignment | Refusal:
     """The NUMA nodes for a pod whose resources have these hints."""
     if policy is TopologyPolicy.NONE:
@@ -108,8 +141,7 @@ def align(policy: TopologyPolicy, asked: Hints, numa_nodes: Sequence[int]) -> Al
     nodes, preferred = (served[0][2], not served[0][0]) if served else (every, False)
     if not preferred and policy is not TopologyPolicy.BEST_EFFORT:
         return Refusal(f"the NUMA topology policy {policy.value} cannot be kept", _nearest(asked, single))
-    wish = "as all resources prefer" if preferred else "though not all resources prefer that"
-    why = f"NUMA {_named(nodes)}: {wish}"
+    why = (_AS_ALL_PREFER if preferred else "NUMA {}: though not all resources prefer that").format(_named(nodes))
     if not lists or not (preferred or nodes != every):
         return Alignment(None, preferred, why)
     return Alignment(nodes, preferred, why, tuple(_sets(asked, nodes)))

@@ -37,12 +37,14 @@ from cotenant.policy.placement.numa import (
     MOST_NUMA_NODES,
     NUMA_IDS,
     Alignment,
-    Hint,
     NumaRoom,
     Provider,
     align,
+    alone,
+    alone_of,
     can_be_aligned,
     hints,
+    meet_on_one,
     nobody,
 )
 from cotenant.policy.placement.refusal import Refusal
@@ -185,21 +187,25 @@ def _aligned(
         )
     barred = amounts.mixed() if need.numa.single_node_exclusive else frozenset[int]()
     beside = others(ids)
-    asked: dict[str, tuple[Hint, ...] | None] = dict(beside)
+    asked: list[tuple[str, int, tuple[NumaRoom, ...]]] = []
     cpu_rooms_m = _without(amounts.cpu_rooms_m(), barred)
     memory_rooms = amounts.memory_rooms()
     if ask is not None:
-        shared = {room.node: room.free // 1000 for room in cpu_rooms_m}
+        own = cpu_rooms(node.ledger)  # of the same NUMA nodes, in the same order
         rooms = tuple(
-            NumaRoom(room.node, room.total, min(room.free, shared[room.node])) for room in cpu_rooms(node.ledger)
+            [NumaRoom(*one[:2], min(one.free, all_.free // 1000)) for one, all_ in zip(own, cpu_rooms_m, strict=True)]
         )
-        asked["cpu"] = hints(ask.count, rooms)
+        asked.append(("cpu", ask.count, rooms))
     elif need.cpu_m:
-        asked["cpu"] = hints(need.cpu_m, cpu_rooms_m)
+        asked.append(("cpu", need.cpu_m, cpu_rooms_m))
     if memory_rooms is not None and need.memory_bytes:
         memory_rooms = _without(memory_rooms, barred)
-        asked["memory"] = hints(need.memory_bytes, memory_rooms)
-    alignment = align(policy, asked, ids)
+        asked.append(("memory", need.memory_bytes, memory_rooms))
+    each_alone = {name: alone_of(given) for name, given in beside.items() if given is not None}
+    each_alone |= {name: alone(amount, rooms) for name, amount, rooms in asked}
+    alignment: Alignment | Refusal | None = meet_on_one(each_alone)
+    if alignment is None:
+        alignment = align(policy, {**beside, **{name: hints(amount, rooms) for name, amount, rooms in asked}}, ids)
     if isinstance(alignment, Refusal):
         return alignment
     elsewhere = tuple(pair for pair in alignment.sets if pair[0] in beside)
@@ -208,11 +214,12 @@ def _aligned(
     if not choosing and (ask is None or topology.is_even):
         if ask is None:
             return Given(0, kept=alignment.preferred, elsewhere=elsewhere)
-        short = shortage(node.ledger, replace(ask, within=within))
+        bounded = replace(ask, within=within)
+        short = shortage(node.ledger, bounded)
         if short is not None and policy is TopologyPolicy.BEST_EFFORT and within is not None:
             short = shortage(node.ledger, ask)
             return short if short is not None else Given(0, kept=False, elsewhere=elsewhere)
-        kept = alignment.preferred and _would_be_kept(node.ledger, replace(ask, within=within))
+        kept = alignment.preferred and _would_be_kept(node.ledger, bounded)
         return short if short is not None else Given(0, kept=kept, elsewhere=elsewhere)
     cpus, kept = 0, alignment.preferred
     if ask is not None:
@@ -249,7 +256,7 @@ def _numa(
 def _without(rooms: tuple[NumaRoom, ...], barred: frozenset[int]) -> tuple[NumaRoom, ...]:
     if not barred:
         return rooms
-    return tuple(replace(room, free=0) if room.node in barred else room for room in rooms)
+    return tuple(room._replace(free=0) if room.node in barred else room for room in rooms)
 
 
 def _ids(alignment: Alignment, resource: str, every: tuple[int, ...]) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ some of every NUMA node, and are not here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 
 from cotenant.model.cpu_topology_spec import NumaAmount
@@ -46,13 +46,19 @@ class NumaAmounts:
         left = tuple(holding for holding in self.holdings if holding[0] != uid)
         return self if len(left) == len(self.holdings) else replace(self, holdings=left)
 
-    def used_cpu_m(self, node: int) -> int:
-        """Milli-CPU that is held of a NUMA node."""
-        return sum(each.cpu_m or 0 for _, amounts in self.holdings for each in amounts if each.node == node)
+    def used(self) -> dict[int, tuple[int, int]]:
+        """What is held of each NUMA node of which any is: milli-CPU, bytes of memory."""
+        found: dict[int, tuple[int, int]] = {}
+        for _, amounts in self.holdings:
+            for each in amounts:
+                cpu_m, memory_bytes = found.get(each.node, (0, 0))
+                found[each.node] = (cpu_m + (each.cpu_m or 0), memory_bytes + (each.memory_bytes or 0))
+        return found
 
-    def used_memory_bytes(self, node: int) -> int:
-        """Memory that is held of a NUMA node."""
-        return sum(each.memory_bytes or 0 for _, amounts in self.holdings for each in amounts if each.node == node)
+    def likeness(self) -> Hashable:
+        """Equal where as much is left of each NUMA node, whoever holds the rest."""
+        used = self.used()
+        return self.totals, tuple([used.get(each.node) for each in self.totals]), self.mixed()
 
     def mixed(self) -> frozenset[int]:
         """NUMA nodes of which a pod holds some that also holds some of another."""
@@ -60,18 +66,22 @@ class NumaAmounts:
 
     def cpu_rooms_m(self) -> tuple[NumaRoom, ...]:
         """In milli-CPU."""
+        used = self.used()
         return tuple(
-            NumaRoom(each.node, each.cpu_m or 0, max(0, (each.cpu_m or 0) - self.used_cpu_m(each.node)))
-            for each in self.totals
+            [
+                NumaRoom(each.node, each.cpu_m or 0, max(0, (each.cpu_m or 0) - used.get(each.node, (0, 0))[0]))
+                for each in self.totals
+            ]
         )
 
     def memory_rooms(self) -> tuple[NumaRoom, ...] | None:
         """In bytes; None where not every NUMA node tells its memory."""
         rooms = []
+        used = self.used()
         for each in self.totals:
             if each.memory_bytes is None:
                 return None
-            left = max(0, each.memory_bytes - self.used_memory_bytes(each.node))
+            left = max(0, each.memory_bytes - used.get(each.node, (0, 0))[1])
             rooms.append(NumaRoom(each.node, each.memory_bytes, left))
         return tuple(rooms)
 
