@@ -38,6 +38,7 @@ class Record:
     drafts: dict[str, Kept] = field(default_factory=dict)  # uid -> what members of the gang that is judged now draw
     waiting: dict[str, Entry] = field(default_factory=dict)  # uid -> pod that may draw and sits nowhere
     entry: Entry | None = None  # the pod that stands for it, while there is one
+    offered: bool = False  # a node was found for it before, and perhaps written
     refusal: str = ""  # why no node was found
     told: ReservationStatus | None = None  # not confirmed yet
     told_s: float = nan

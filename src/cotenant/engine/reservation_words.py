@@ -50,7 +50,9 @@ class Reserve:
     status: ReservationStatus
     record: DecisionRecord
     holds: Holdings = NO_HOLDINGS  # devices and CPUs by number, to be written before the status
-    has: Holdings = NO_HOLDINGS  # what its annotations say now
+    has: Holdings | None = (
+        NO_HOLDINGS  # what its annotations say now; None = that was tried to be changed, so nobody knows
+    )
     kind: str = KIND
 
 

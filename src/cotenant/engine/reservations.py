@@ -241,7 +241,9 @@ class Reservations(Plugin):
             return []
         if isinstance(each, Bind):
             record.refusal = ""
-            granted, has = record.granted(each.node, now_s), record.reservation.holds
+            granted = record.granted(each.node, now_s)
+            has = None if record.offered else record.reservation.holds
+            record.offered = True
             return [Reserve(record.reservation.name, each.uid, each.node, granted, each.record, each.holds, has)]
         if isinstance(each, Unschedulable):
             record.refusal = each.message

@@ -281,7 +281,19 @@ def test_a_crash_between_the_annotations_and_the_status() -> None:
     w.see(pod("stranger", also=cards(2), on="a", holds=Holdings(devices=reserve.holds.devices)))
     fresh = w.again()
     (again,) = (each for each in fresh.go() if isinstance(each, Reserve))
+    assert again.has is not None
     assert (minors(again.has), minors(again.holds)) == ([0, 1], [2, 3])
+
+
+def test_after_a_try_that_failed_nobody_knows_what_was_written() -> None:
+    w = world("a")
+    w.see(reservation(also=cards(2)))
+    (first,) = w.cluster.decide(0.0)
+    assert isinstance(first, Reserve)
+    assert first.has == Holdings()
+    w.cluster.bind_failed("uid-r", "the connection broke", 0.0)
+    (again,) = (each for each in w.go(60.0) if isinstance(each, Reserve))
+    assert again.has is None
 
 
 def test_it_expires_while_its_node_is_being_written() -> None:

@@ -24,7 +24,9 @@ from cotenant.drivers.kube.errors import UNREADABLE
 from cotenant.drivers.kube.objects import Kind, Quantities, Selector, Taint, Text
 from cotenant.drivers.kube.reading import ObjectReader
 from cotenant.model.affinity import NAME_FIELD, NodeAffinity, NodeSelector, NodeSelectorTerm
+from cotenant.model.cpu_topology_spec import RESOURCE_STATUS
 from cotenant.model.demands import NO_DEMANDS, NO_HOLDINGS, Holdings
+from cotenant.model.device_allocation import DEVICE_ALLOCATED
 from cotenant.model.errors import InvalidInput
 from cotenant.model.labels import Labels, Operator, Requirement
 from cotenant.model.observed import ObservedPod
@@ -313,10 +315,10 @@ def _condition(written: _Condition) -> Condition:
 # ---- writing
 
 
-def holdings_patch(uid: str, holds: Holdings, has: Holdings) -> dict[str, Any]:
-    """A merge patch of the annotations that say what it was given; what they say of other things, and `holds` does not, goes."""
-    told: dict[str, str | None] = dict.fromkeys(written_holdings(has))
-    return {"metadata": {"uid": uid, "annotations": told | written_holdings(holds)}}
+def holdings_patch(uid: str, holds: Holdings) -> dict[str, Any]:
+    """A merge patch of the annotations that say what it was given; what they say of other things goes."""
+    nothing: dict[str, str | None] = {RESOURCE_STATUS: None, DEVICE_ALLOCATED: None}
+    return {"metadata": {"uid": uid, "annotations": nothing | written_holdings(holds)}}
 
 
 def written_status(

@@ -87,7 +87,7 @@ class Reserver:
     async def _write(self, reserve: Reserve) -> None:
         try:
             if reserve.holds != reserve.has:  # before the status: without a node they mean nothing yet
-                patch = holdings_patch(reserve.uid, reserve.holds, reserve.has)
+                patch = holdings_patch(reserve.uid, reserve.holds)
                 await self._client.patch(RESERVATIONS, "", reserve.key, patch, content_type=MERGE_PATCH)
             await write_status(self._client, reserve.status)
         except (NotFound, Conflict):

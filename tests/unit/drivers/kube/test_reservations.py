@@ -116,11 +116,7 @@ def test_what_it_was_given_counts_once_it_has_its_node() -> None:
 
 
 def test_what_it_is_given_is_written_and_what_it_was_given_before_goes() -> None:
-    holds, before = (
-        Holdings(cpus=ResourceStatus((0, 1))),
-        Holdings(devices=(DeviceAllocation(DeviceType.GPU, 1, Amounts()),)),
-    )
-    patch = holdings_patch("u", holds, before)
+    patch = holdings_patch("u", Holdings(cpus=ResourceStatus((0, 1))))
     assert patch["metadata"] == {
         "uid": "u",
         "annotations": {DEVICE_ALLOCATED: None, RESOURCE_STATUS: '{"cpuset":"0-1"}'},

@@ -109,7 +109,8 @@ def test_devices_are_written_before_the_status() -> None:
     assert carried_out(server, cards=1) is State.BOUND
     (patch,) = server.annotated
     assert patch["metadata"]["uid"] == "uid-r"
-    assert list(patch["metadata"]["annotations"]) == ["scheduling.koordinator.sh/device-allocated"]
+    assert patch["metadata"]["annotations"]["scheduling.koordinator.sh/resource-status"] is None
+    assert '"minor":0' in patch["metadata"]["annotations"]["scheduling.koordinator.sh/device-allocated"]
     for refuses, state in ((NotFound("gone"), State.GONE), (LOST, State.HELD), (Forbidden("no"), State.HELD)):
         server = Server()
         server.refuses = refuses
