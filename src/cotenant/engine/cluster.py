@@ -56,7 +56,16 @@ class Cluster:
         self._namespaces: dict[str, NamespaceFacts] = {}
         self._reports: dict[str, tuple[float, ...]] = {}
         self._telling = Telling()
-        self._parts = Parts(profile, rng, self.settings, self._budgets, self.roster.node_rules(), self.roster.plugins())
+        self._parts = Parts(
+            profile,
+            rng,
+            self.settings,
+            self._budgets,
+            self.roster.node_rules(),
+            self.roster.plugins(),
+            self.roster.gangs,
+            self.roster.quotas.is_leaving,
+        )
         self._lives = PodLives(self._parts, profile, self.settings, self._telling)
         self._judging = Judging(
             self._parts, self._lives, profile, self._telling, self.roster.reservations, self.roster.gangs

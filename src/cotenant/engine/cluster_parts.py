@@ -6,16 +6,19 @@ part asks the holder each time, and `start_empty` replaces them all together. Li
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from cotenant.engine.cluster_queue import ClusterQueue
 from cotenant.engine.cluster_settings import Settings
+from cotenant.engine.gang_losses import GangLosses
+from cotenant.engine.gangs import Gangs
 from cotenant.engine.node_rules import NodeRules
 from cotenant.engine.nominations import Nominations
 from cotenant.engine.placing import Placing
 from cotenant.engine.plugins import Plugin
+from cotenant.engine.podstate import Entry
 from cotenant.engine.preempting import Preempting
 from cotenant.engine.preemption import Budgets
 from cotenant.engine.seating import Seating, half_of_a_node
@@ -40,16 +43,21 @@ class Parts:
         rng: np.random.Generator,
         settings: Settings,
         budgets: Budgets,
-        node_rules: tuple[NodeRules, ...] = (),
-        plugins: tuple[Plugin, ...] = (),
+        node_rules: tuple[NodeRules, ...],
+        plugins: tuple[Plugin, ...],
+        gangs: Gangs,
+        is_leaving: Callable[[str], bool],
     ) -> None:
+        """`is_leaving(uid)`: whether a quota has told the pod to go."""
         self.plugins = plugins
+        self.losses = GangLosses(gangs, self._is_going)
         self.witness: Witness | None = None
         self._node_rules = node_rules
         self._profile = profile
         self._rng = rng
         self._settings = settings
         self._budgets = budgets
+        self._is_leaving = is_leaving
         self.start_empty({})
 
     def start_empty(self, nodes: Mapping[str, Node]) -> None:
@@ -62,4 +70,7 @@ class Parts:
         self.nominations = Nominations(self.seating)
         self.placing = Placing(self.seating, profile, self._rng)
         self.placing.witness = self.witness
-        self.preempting = Preempting(self.seating, self.nominations, self._budgets, profile)
+        self.preempting = Preempting(self.seating, self.nominations, self._budgets, profile, self.placing, self.losses)
+
+    def _is_going(self, entry: Entry) -> bool:
+        return self.preempting.is_going(entry) or self._is_leaving(entry.seen.uid)

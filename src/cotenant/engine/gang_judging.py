@@ -213,9 +213,6 @@ class GangJudging:
     # ---- preemption
 
     def _plan(self, entries: list[Entry], now_s: float) -> tuple[Plan | None, str]:
-        topology = self._gangs.topology_of(self._keys(entries))
-        if topology is not None and topology.required:
-            return None, "preemption: not for a gang whose topology is required"
         with self._promises_lifted(entries):
             found = self._preempting.attempt(self._keys(entries), self._largest_first(entries), now_s)
         return (found, "") if isinstance(found, Plan) else (None, found)
@@ -223,6 +220,7 @@ class GangJudging:
     def _preempt(self, plan: Plan, now_s: float) -> None:
         """Promise every member its node, and have the victims go; the first member waits for all of them."""
         parts, going = self._parts, {victim.seen.uid for victim in plan.victims}
+        lost = ", and gangs that cannot do without them" if plan.fallen else ""
         at: dict[str, list[Victim]] = {}
         for victim in plan.victims:
             if victim.state is not State.WAITING and not parts.preempting.is_going(victim):
@@ -241,7 +239,7 @@ class GangJudging:
                     node,
                     victims,
                     plan.breaks_budgets,
-                    "lower priority, for a whole gang",
+                    f"lower priority, for a whole gang{lost}",
                 )
             )
             going, elsewhere = set(), []

@@ -2,8 +2,8 @@
 
 Problem: a job whose members talk to one another all the time runs better, or only, inside one rack. Choice: masks of rows to try in order, made by
 policy/placement/gangs/together.py from what is free now; in a domain of a preferred key only all members together will do, so that a job is not torn for a
-narrower place. Where members are placed already, their domain comes first, and is the only one where the key is required. Limits: `MOST_TRIES` domains a key;
-the keys of the first gang of a bundle that has some count for all of it.
+narrower place. Where members are placed already, their domain comes first, and is the only one where the key is required. A preemption looks at the domains of
+a required key only, those that lack least first. Limits: `MOST_TRIES` domains a key; the keys of the first gang of a bundle that has some count for all of it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from cotenant.engine.gangs import Gangs
 from cotenant.engine.narrowing import EVERYWHERE
 from cotenant.engine.podstate import Entry
 from cotenant.engine.seating import Seating
-from cotenant.model.arrays import Mask
+from cotenant.model.arrays import Int, Mask
 from cotenant.model.gang import GangTopology
 from cotenant.model.topology import Domains
-from cotenant.policy.placement.gangs.together import rows_of, with_room
+from cotenant.policy.placement.gangs.together import rows_of, with_room, within_reach
 
 MOST_TRIES = 16
 
@@ -38,8 +38,8 @@ def places(
 ) -> Iterator[Place]:
     """In order; the first that works counts. `promised` are rows that members were promised, tried before all others."""
     topology = gangs.topology_of(keys)
-    if len(promised) and (topology is None or not topology.required):
-        yield Place(promised)
+    if len(promised):
+        yield from _promised(seating, gangs, keys, topology, promised)
     if topology is None:
         yield Place(EVERYWHERE)
         return
@@ -54,7 +54,7 @@ def _domains(
     nodes, shapes = seating.ledger.nodes, seating.ledger.shapes
     found, counts = np.unique(np.array([entry.shape for entry in entries]), return_counts=True)
     free = nodes.capacity - nodes.requested
-    seated = [row for row in (seating.encoder.node_rows.get(name, -1) for name in gangs.nodes_of(keys)) if row >= 0]
+    seated = _seated(seating, gangs, keys)
     for key in topology.keys:
         domains = seating.narrowing.regions.domains(key)
         numbers = with_room(domains, nodes.ready, free, shapes.request[found], counts)
@@ -68,6 +68,51 @@ def _domains(
             yield Place(rows_of(domains, number), f"{key}={domains.names[number]}", not (last and own >= 0))
     if topology.required and not seated:
         yield from _minimum_only(seating, topology, free, found, counts, gangs.least_of(keys))
+
+
+def places_to_clear(
+    seating: Seating, gangs: Gangs, keys: tuple[str, ...], priority: int, asked: Int
+) -> tuple[Place, ...]:
+    """Where evictions of pods below the priority might make room for `asked[R]` in all: everywhere, or the domains of the required key."""
+    ledger, topology = seating.ledger, gangs.topology_of(keys)
+    nodes = ledger.nodes
+    yielding = np.zeros_like(nodes.requested)
+    lower = np.flatnonzero(ledger.row >= 0)
+    lower = lower[seating.priorities[lower] < priority]
+    np.add.at(yielding, ledger.row[lower], ledger.shapes.request[ledger.shape[lower]])
+    free = nodes.capacity - nodes.requested
+    if len(lower) == 0:
+        return ()
+    if topology is None or not topology.required:
+        most = np.maximum(0, free + yielding)[nodes.ready].sum(axis=0)
+        return (Place(EVERYWHERE),) if (most >= asked).all() else ()
+    key = topology.keys[-1]
+    domains = seating.narrowing.regions.domains(key)
+    numbers = within_reach(domains, nodes.ready, free, yielding, asked)
+    seated = _seated(seating, gangs, keys)
+    if seated:
+        own = _own(domains, seated)
+        numbers = tuple(number for number in numbers if number == own)
+    return tuple(Place(rows_of(domains, number), f"{key}={domains.names[number]}") for number in numbers[:MOST_TRIES])
+
+
+def _promised(
+    seating: Seating, gangs: Gangs, keys: tuple[str, ...], topology: GangTopology | None, promised: Mask
+) -> Iterator[Place]:
+    """The rows that members were promised, where they may all be together."""
+    if topology is None or not topology.required:
+        yield Place(promised)
+        return
+    key = topology.keys[-1]
+    domains = seating.narrowing.regions.domains(key)
+    found = np.unique(domains.of_node[[*np.flatnonzero(promised), *_seated(seating, gangs, keys)]])
+    if len(found) == 1 and found[0] >= 0:
+        yield Place(promised, f"{key}={domains.names[int(found[0])]}")
+
+
+def _seated(seating: Seating, gangs: Gangs, keys: tuple[str, ...]) -> list[int]:
+    rows = (seating.encoder.node_rows.get(name, -1) for name in gangs.nodes_of(keys))
+    return [row for row in rows if row >= 0]
 
 
 def _minimum_only(

@@ -230,7 +230,7 @@ class Judging:
                 if allowance == 0:
                     break
                 allowance -= 1
-                attempt = self._parts.preempting.attempt(entry)
+                attempt = self._parts.preempting.attempt(entry, now_s)
                 if attempt.preempt is None:
                     words, done = attempt.words, True
                     break

@@ -8,16 +8,21 @@ Source: kube-scheduler's DefaultPreemption plugin. Limits: no extenders are aske
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from cotenant.engine.gang_losses import AtStake, GangLosses, Job
 from cotenant.engine.instructions import Preempt, Victim
+from cotenant.engine.narrowing import EVERYWHERE
 from cotenant.engine.nominations import Nominations
+from cotenant.engine.placing import Placing
 from cotenant.engine.podstate import Entry, State
 from cotenant.engine.preemption import Budgets, preempt
 from cotenant.engine.seating import Seating
-from cotenant.model.arrays import Int
+from cotenant.engine.trying_evictions import trial
+from cotenant.model.arrays import Mask
 from cotenant.policy.placement.preemption import Preemption, ineligible
 from cotenant.policy.placement.profiles import Profile
 
@@ -34,11 +39,21 @@ class Attempt:
 class Preempting:
     """Looks for victims over one cluster's seats."""
 
-    def __init__(self, seating: Seating, nominations: Nominations, budgets: Budgets, profile: Profile) -> None:
+    def __init__(
+        self,
+        seating: Seating,
+        nominations: Nominations,
+        budgets: Budgets,
+        profile: Profile,
+        placing: Placing,
+        losses: GangLosses,
+    ) -> None:
+        self.losses = losses
         self._seating = seating
         self._nominations = nominations
         self._budgets = budgets
         self._profile = profile
+        self._placing = placing
 
     def ending(self, entry: Entry) -> set[str]:
         """UIDs of less important pods that are going, on the node that the pod is promised."""
@@ -62,8 +77,8 @@ class Preempting:
         seated = np.flatnonzero(ledger.row >= 0)
         return bool((self._seating.priorities[seated] < entry.seen.pod.priority).any())
 
-    def look(self, entry: Entry, priority: int, priorities: Int) -> Preemption:
-        """Whom to evict for a pod as if it were of this priority, and others of these, by number; reservations count as they stand."""
+    def look(self, entry: Entry, priority: int, stake: AtStake, only: Mask = EVERYWHERE) -> Preemption:
+        """Whom to evict for a pod as if it were of this priority, on rows of `only`; reservations count as they stand."""
         seating = self._seating
         return preempt(
             seating.encoder,
@@ -72,32 +87,70 @@ class Preempting:
             self._profile,
             entry.number,
             priority,
-            priorities,
+            seating.priorities,
             seating.started_s,
             self._budgets,
+            stake=stake,
+            only=only,
+        )
+
+    def at_stake(
+        self,
+        jobs: Sequence[Job],
+        entry: Entry,
+        priority: int,
+        none_falls: bool = False,
+        gone: frozenset[int] = frozenset(),
+    ) -> AtStake:
+        """What gangs would lose by a preemption for this pod, or for its gang."""
+        seating = self._seating
+        return self.losses.at_stake(
+            jobs,
+            len(seating.priorities),
+            priority,
+            lambda pods: self._budgets.covering(seating.encoder, seating.narrowing, pods),
+            self.losses.keys_of(entry),
+            none_falls,
+            gone,
         )
 
     def is_going(self, entry: Entry) -> bool:
         """Whether it need not be evicted any more: it ends, or somebody waits for it to."""
         return entry.seen.terminating or self._nominations.is_doomed(entry.seen.uid)
 
-    def attempt(self, entry: Entry) -> Attempt:
+    def attempt(self, entry: Entry, now_s: float) -> Attempt:
         """Look for victims. Nothing is changed."""
         seating, priority = self._seating, entry.seen.pod.priority
         lifted = [other for other in seating.reserved.values() if other.seen.pod.priority < priority or other is entry]
+        jobs = self.losses.jobs()
         seating.lift(lifted)
         try:
-            found = self.look(entry, priority, seating.priorities)
+            found = self.look(entry, priority, self.at_stake(jobs, entry, priority))
+            if found.rest and not self._fits_then(entry, found, now_s):
+                found = self.look(entry, priority, self.at_stake(jobs, entry, priority, none_falls=True))
         finally:
             seating.lay(lifted)
         if found.row < 0:
             return Attempt(None, words=found.headline(len(seating.encoder.node_rows)))
-        victims = [seating.by_number[number] for number in found.victims]
+        victims = [seating.by_number[number] for number in (*found.victims, *found.rest)]
         new = tuple(
             Victim(victim.seen.uid, victim.seen.pod.key)
             for victim in victims
             if not self.is_going(victim)
             and victim.state is not State.WAITING  # it only holds its node, and gives it back
         )
-        instruction = Preempt(entry.seen.uid, entry.seen.pod.key, seating.names[found.row], new, found.violations)
+        rule = "lower priority, and gangs that cannot do without them" if found.rest else "lower priority"
+        instruction = Preempt(entry.seen.uid, entry.seen.pod.key, seating.names[found.row], new, found.violations, rule)
         return Attempt(instruction, frozenset(victim.seen.uid for victim in victims))
+
+    def _fits_then(self, entry: Entry, found: Preemption, now_s: float) -> bool:
+        """Whether the pod gets the node if all of these are gone."""
+        seating, placing = self._seating, self._placing
+        only = np.zeros(len(seating.names), dtype=np.bool_)
+        only[found.row] = True
+        mark = placing.mark()
+        with trial(seating) as off:
+            off.take_off(seating.by_number[number] for number in (*found.victims, *found.rest))
+            fits = placing.place([entry], now_s, only)[0].row >= 0
+            placing.undo([entry] if fits else [], mark)
+        return fits

@@ -3,7 +3,8 @@
 Problem: the choice of victims (policy/placement/preemption.py) is a pure judgement over columns of numbers, while what forbids a node is requests,
 predicted use, ports, claims, anti-affinity in both directions and spread. Choice: each of them becomes a column here. For a rule over a
 domain the rest of the domain is taken off the limit, so the column is about the node alone. Required affinity only ever loses by
-removals, so it is asked once, with every candidate gone. Limits: as in kube-scheduler, a node on which a required neighbour has lower
+removals, so it is asked once, with every candidate gone. Gangs that evictions would break are told of by engine/gang_losses.py; what their members elsewhere
+leave behind is not seen here. Limits: as in kube-scheduler, a node on which a required neighbour has lower
 priority is not cleared; nominated pods are told of by the caller (`Narrowing.beside` and the ledger).
 """
 
@@ -15,8 +16,9 @@ import numpy as np
 
 from cotenant.engine.census import Count, Kind, Owns, Role
 from cotenant.engine.encoding import Encoder
+from cotenant.engine.gang_losses import NOTHING_AT_STAKE, AtStake
 from cotenant.engine.ledger import Ledger
-from cotenant.engine.narrowing import REASON_PORTS, Narrowing
+from cotenant.engine.narrowing import EVERYWHERE, REASON_PORTS, Narrowing
 from cotenant.engine.node_rules import Clearing
 from cotenant.engine.room import demands
 from cotenant.engine.volumes import REASON_EXCLUSIVE
@@ -121,18 +123,28 @@ def preempt(
     started_s: Float,
     budgets: Budgets,
     guest: int = -1,
+    stake: AtStake = NOTHING_AT_STAKE,
+    only: Mask = EVERYWHERE,
 ) -> Preemption:
     """Whom to evict for the pod `number` of this priority, and where.
 
     `priorities[P]` and `started_s[P]` (Unix seconds, NaN = not started) are by pod number and cover every resident.
+    `stake` is what gangs would lose by it, `only` the rows that are looked at.
     With a `guest` (engine/supposing.py) the encoder and ledger are asked about that one, and the narrowing about `number`.
     """
     shape = encoder.shape_of(number if guest < 0 else guest)
     seated = np.flatnonzero(ledger.row >= 0)
     lower = seated[priorities[seated] < priority]
+    if len(stake.spared):
+        lower = lower[~np.isin(lower, stake.spared)]
     group, covered, bears = budgets.covering(encoder, narrowing, lower)
-    candidates = Candidates(lower, ledger.row[lower], priorities[lower], started_s[lower], group, covered, bears)
+    job = stake.of[lower] if len(stake.of) else np.full(len(lower), -1, dtype=np.int64)
+    candidates = Candidates(
+        lower, ledger.row[lower], priorities[lower], started_s[lower], group, covered, bears, job, stake.jobs
+    )
     helpable = row_masks(encoder, shape)
+    if len(only):
+        helpable &= only
     for rule in narrowing.rules(number):
         if not rule.yields:
             helpable &= rule.left

@@ -36,6 +36,7 @@ class Promise:
     quota: str
     priority: int
     until_s: float
+    victims: frozenset[str] = frozenset()  # uids
 
 
 class QuotaPreempting:
@@ -116,6 +117,10 @@ class QuotaPreempting:
     def next_s(self) -> float:
         """When the next one ends; inf for never."""
         return min((promise.until_s for promise in self._of.values()), default=float("inf"))
+
+    def is_leaving(self, uid: str) -> bool:
+        """Whether the pod was evicted for one that has not been let through yet."""
+        return any(uid in promise.victims for promise in self._of.values())
 
     def clear(self) -> None:
         """No pod is known."""

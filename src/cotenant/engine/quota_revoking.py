@@ -58,6 +58,10 @@ class Revoking:
         """Whether some quota is over, so that time alone may make something due."""
         return bool(self._overuse)
 
+    def is_leaving(self, uid: str) -> bool:
+        """Whether the pod was named lately."""
+        return uid in self._leaving
+
     def clear(self) -> None:
         """No pod is known."""
         self._leaving.clear()

@@ -300,6 +300,10 @@ class Quotas(Plugin):
 
     # ---- questions
 
+    def is_leaving(self, uid: str) -> bool:
+        """Whether the pod was told to go lately."""
+        return self._revoking.is_leaving(uid) or self._preempting.is_leaving(uid)
+
     def names(self) -> tuple[str, ...]:
         """Every quota that there is, used or not, and the built-in ones outside of trees."""
         return tuple(sorted({each.quota.name for each in self._objects.values()} | set(OUTSIDE)))

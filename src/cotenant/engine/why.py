@@ -190,23 +190,23 @@ class Why:
         priorities = self._parts.seating.priorities
         seated = np.flatnonzero(view.ledger.row >= 0)  # and those who are promised a node: they give way too
         if (priorities[seated] < view.pod.priority).any():
-            attempt = self._attempt(view, view.pod.priority)
+            attempt = self._attempt(entry, view, view.pod.priority)
             if attempt.row >= 0:
                 return self._evicting(attempt), ()
             words = attempt.headline(int(view.checked.here.sum()))
         else:
             words = f"nobody of a priority below {view.pod.priority} is placed"
         wanted = least_priority(
-            view.pod.priority, priorities[seated], lambda priority: self._attempt(view, priority).row >= 0
+            view.pod.priority, priorities[seated], lambda priority: self._attempt(entry, view, priority).row >= 0
         )
         if wanted is None:
             return words, ()
-        attempt = self._attempt(view, wanted)
+        attempt = self._attempt(entry, view, wanted)
         would = f"priority {wanted} or more (it has {view.pod.priority}): {self._evicting(attempt)}"
         return words, (Help("priority", would, attempt.possible),)
 
-    def _attempt(self, view: View, priority: int) -> Preemption:
-        seating = self._parts.seating
+    def _attempt(self, entry: Entry, view: View, priority: int) -> Preemption:
+        seating, preempting = self._parts.seating, self._parts.preempting
         return preempt(
             view.encoder,
             self._seats_beside(view, priority),
@@ -218,6 +218,7 @@ class Why:
             seating.started_s,
             self._budgets,
             view.guest,
+            preempting.at_stake(preempting.losses.jobs(), entry, priority),
         )
 
     def _seats_beside(self, view: View, priority: int) -> Ledger:
@@ -243,7 +244,8 @@ class Why:
         keys = [seating.by_number[number].seen.pod.key for number in found.victims]
         broken = f", {found.violations} of them beyond their disruption budgets" if found.violations else ""
         going = _listed(keys) if keys else "nobody"
-        return f"{going} would be evicted on {seating.names[found.row]}{broken}"
+        with_them = f", with {len(found.rest)} more of their gangs, which go whole" if found.rest else ""
+        return f"{going} would be evicted on {seating.names[found.row]}{with_them}{broken}"
 
     def _names(self, uids: frozenset[str]) -> str:
         pods = self._lives.pods

@@ -4,105 +4,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
+from tests.fakes.gang_world import (
+    BLOCK,
+    RACK,
+    binds,
+    cluster,
+    confirm,
+    group,
+    members,
+    node,
+    pod,
+    see,
+    settle,
+    told,
+)
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.cluster_settings import Settings
-from cotenant.engine.instructions import Bind, Instruction, Preempt, Unschedulable
+from cotenant.engine.instructions import Bind, Instruction, Preempt
 from cotenant.engine.podstate import State
-from cotenant.model import gang
-from cotenant.model.demands import Demands
-from cotenant.model.gang import GangNotes, GangPhase, GangTopology, MatchPolicy, Mode, PodGroup, PodGroupStatus
-from cotenant.model.labels import HOSTNAME, Labels
-from cotenant.model.node import Node
-from cotenant.model.observed import ObservedPod, Phase
-from cotenant.model.pod import Pod
-from cotenant.model.resources import Amounts
-from cotenant.policy.placement.profiles import profile
-
-RACK, BLOCK = "example.com/rack", "example.com/block"
-
-
-def node(name: str, cpu: int = 1000, **labels: str) -> Node:
-    keys = {"rack": RACK, "block": BLOCK}
-    more = {keys[key]: value for key, value in labels.items()}
-    return Node(name, Amounts.of({"cpu": cpu, "memory": 64 << 30}), Labels.of({HOSTNAME: name, **more}))
-
-
-def pod(
-    name: str,
-    of: str = "",
-    least: int | None = None,
-    cpu: int = 1000,
-    priority: int = 0,
-    created_s: float = 0.0,
-    on: str = "",
-    label: str = "",
-    namespace: str = "default",
-    **notes: object,
-) -> ObservedPod:
-    labels = Labels.of({gang.POD_GROUP: label} if label else {})
-    value = Pod(
-        name,
-        namespace=namespace,
-        requests=Amounts.of({"cpu": cpu, "memory": 1 << 20}),
-        priority=priority,
-        labels=labels,
-    )
-    said = GangNotes(name=of, min_available=least, **notes) if of else None  # type: ignore[arg-type]
-    return ObservedPod(value, f"uid-{namespace}-{name}", "cotenant", created_s, node=on, demands=Demands(gang=said))
-
-
-def members(of: str, count: int, least: int | None = None, **more: object) -> list[ObservedPod]:
-    return [pod(f"{of}-{i}", of, least if least is not None else count, **more) for i in range(count)]  # type: ignore[arg-type]
-
-
-def group(name: str, least: int | None, uid: str = "", **more: object) -> PodGroup:
-    notes = GangNotes(**more)  # type: ignore[arg-type]
-    key = f"default/{name}"
-    return PodGroup(key, uid or f"uid-{name}", 0.0, least, None, notes, PodGroupStatus(key, uid or f"uid-{name}"))
-
-
-def cluster(
-    nodes: int = 4, cpu: int = 1000, settings: Settings | None = None, policy: str = "least-allocated"
-) -> Cluster:
-    made = Cluster(profile(policy), np.random.default_rng(1), settings)
-    for i in range(nodes):
-        made.node_seen(node(f"n{i}", cpu))
-    return made
-
-
-def see(c: Cluster, *pods: ObservedPod, now_s: float = 0.0) -> None:
-    for each in pods:
-        c.pod_seen(each, now_s)
-
-
-def settle(c: Cluster, now_s: float) -> list[Instruction]:
-    """Decide until nothing is due."""
-    out: list[Instruction] = []
-    for _ in range(20):
-        out += c.decide(now_s)
-        c.validate()
-        if c.next_s() > now_s:
-            return out
-    raise AssertionError("it does not come to rest")
-
-
-def binds(out: list[Instruction]) -> dict[str, str]:
-    return {each.key.partition("/")[2]: each.node for each in out if isinstance(each, Bind)}
-
-
-def told(out: list[Instruction]) -> dict[str, str]:
-    return {each.key.partition("/")[2]: each.message for each in out if isinstance(each, Unschedulable)}
-
-
-def confirm(c: Cluster, out: list[Instruction], now_s: float) -> None:
-    for each in out:
-        if isinstance(each, Bind):
-            assert c.sending(each.uid, now_s)
-            c.bound(each.uid, now_s)
-
+from cotenant.model.gang import GangPhase, GangTopology, MatchPolicy, Mode, PodGroupStatus
+from cotenant.model.observed import Phase
 
 # ---- the gate
 
@@ -510,81 +433,3 @@ def test_a_member_that_comes_later_is_placed_where_the_others_are() -> None:
     out = settle(c, 2.0)
     assert not binds(out)
     assert rack in told(out)["a-10"] or RACK in told(out)["a-10"]
-
-
-# ---- preemption
-
-
-def preempted(out: list[Instruction]) -> dict[str, tuple[str, ...]]:
-    return {
-        each.key.partition("/")[2]: tuple(v.key.partition("/")[2] for v in each.victims)
-        for each in out
-        if isinstance(each, Preempt)
-    }
-
-
-def test_victims_are_evicted_only_if_the_whole_gang_fits_then() -> None:
-    c = cluster(4)
-    see(c, *(pod(f"low-{i}", on=f"n{i}") for i in range(3)), pod("king", on="n3", priority=99))
-    see(c, *members("vip", 4, priority=10))
-    assert not preempted(settle(c, 0.0))
-    assert not c.reserved()
-
-
-def test_all_or_nothing_preemption() -> None:
-    c = cluster(5)
-    see(c, *(pod(f"low-{i}", on=f"n{i}") for i in range(3)), pod("king", on="n3", priority=99))
-    see(c, *members("vip", 4, priority=10))
-    out = settle(c, 0.0)
-    assert sorted(victim for victims in preempted(out).values() for victim in victims) == ["low-0", "low-1", "low-2"]
-    assert len(c.reserved()) == 4
-    assert not binds(out)
-    see(c, pod("thief", priority=5), now_s=1.0)
-    assert not binds(settle(c, 1.0))  # the room is kept
-    for i in range(3):
-        c.pod_gone(f"uid-default-low-{i}", 2.0 + i)
-        out = settle(c, 2.0 + i)
-        assert not preempted(out)
-        assert len(binds(out)) == (4 if i == 2 else 0)
-    assert not c.reserved()
-
-
-def test_members_of_gangs_are_spared_where_it_goes_without_them() -> None:
-    c = cluster(4)
-    see(c, *(replace(each, node=f"n{i}") for i, each in enumerate(members("old", 2))))
-    see(c, *(pod(f"low-{i}", on=f"n{i + 2}", priority=1) for i in range(2)))
-    see(c, *members("vip", 2, priority=10))
-    assert sorted(v for vs in preempted(settle(c, 0.0)).values() for v in vs) == ["low-0", "low-1"]
-
-
-def test_a_strict_gang_that_would_fall_short_goes_whole() -> None:
-    c = cluster(4)
-    see(c, *(replace(each, node=f"n{i}") for i, each in enumerate(members("old", 3))))
-    see(c, *members("vip", 2, priority=10))
-    out = settle(c, 0.0)
-    assert sorted(v for vs in preempted(out).values() for v in vs) == ["old-0", "old-1", "old-2"]
-    c = cluster(4)
-    a = [replace(each, node=f"n{i}") for i, each in enumerate(members("old", 3))]
-    see(c, replace(a[0], pod=replace(a[0].pod, priority=50)), *a[1:], *members("vip", 2, priority=10))
-    assert not preempted(settle(c, 0.0))  # it cannot go whole
-
-
-def test_a_gang_gives_its_promises_up_when_too_few_are_left() -> None:
-    c = cluster(2)
-    see(c, *(pod(f"low-{i}", on=f"n{i}") for i in range(2)), *members("vip", 2, priority=10))
-    settle(c, 0.0)
-    assert len(c.reserved()) == 2
-    c.pod_gone("uid-default-vip-0", 1.0)
-    settle(c, 1.0)
-    assert not c.reserved()
-
-
-def test_a_failed_eviction_is_tried_again() -> None:
-    c = cluster(2)
-    see(c, *(pod(f"low-{i}", on=f"n{i}") for i in range(2)), *members("vip", 2, priority=10))
-    out = settle(c, 0.0)
-    failed = next(each for each in out if isinstance(each, Preempt))
-    c.preempt_failed(failed.uid, 1.0)
-    again = settle(c, 1.0) + settle(c, 20.0)
-    assert preempted(again)
-    c.validate()

@@ -5,8 +5,12 @@ Problem: thousands of nodes times dozens of residents, each of which may stay or
 pods that an anti-affinity term is about, pods over a spread's skew. All columns are judged for all rows at once: take away every resident of
 lower priority, see where the pod then fits, and give residents back as long as it still does: those whose eviction would break a
 disruption budget first, then the rest, each by priority and then by age. One compiled pass over the rows.
-Source: kube-scheduler's DefaultPreemption plugin and its choice of a node. Limits: every node is looked at, not a sample; of equal nodes the lowest
-row is taken.
+
+Some residents are of use only together (`Jobs`): a job that loses more members than it can spare loses all of them, on whatever rows they are. Members that
+a job cannot spare are given back before anybody else, a row on which no job falls goes before every row on which one does, and where one falls all that
+it loses counts in the comparison.
+Source: kube-scheduler's DefaultPreemption plugin and its choice of a node; jobs are not in it. Limits: every node is looked at, not a sample; of equal nodes the
+lowest row is taken; budgets are counted row by row, and for a job that falls over all of it.
 """
 
 from __future__ import annotations
@@ -27,7 +31,12 @@ PLUGIN = "DefaultPreemption"
 
 _PRIORITY_OFFSET = 2**31  # makes every victim's priority count towards the sum, as kube-scheduler does
 _LOWEST = -(2**62)
-_STAYS, _BREAKS, _GOES = 0, 1, 2  # a candidate's fate: _BREAKS = it goes, and that breaks a budget
+_STAYS, _TEARS, _BREAKS, _GOES = (
+    0,
+    1,
+    2,
+    3,
+)  # a candidate's fate: _TEARS, _BREAKS = it goes, and its job cannot spare it, or that breaks a budget
 
 
 class Column(NamedTuple):
@@ -37,6 +46,22 @@ class Column(NamedTuple):
     held: Int  # [N] what residents add up to now
     limit: Int  # [N] `UNLIMITED` where it does not matter
     weight: Int  # [V] what each candidate adds
+
+
+class Jobs(NamedTuple):
+    """Residents that are of use only together, U jobs. Everything but `spare` is about all members that a job loses when it falls."""
+
+    spare: Int  # [U] how many members each can lose without falling
+    violations: Int  # [U] of disruption budgets
+    highest: Int  # [U] priority
+    total: Int  # [U] of the members' priorities
+    size: Int  # [U]
+    earliest_s: Float  # [U] of those of the highest priority; inf = not started
+    members: tuple[tuple[int, ...], ...]  # pods, as in `Candidates.pod`
+
+
+_NONE = np.empty(0, dtype=np.int64)
+NO_JOBS = Jobs(_NONE, _NONE, _NONE, _NONE, _NONE, np.empty(0), ())
 
 
 class Candidates(NamedTuple):
@@ -49,11 +74,25 @@ class Candidates(NamedTuple):
     group: Int  # [V]
     covered: Mask  # [G, B] which budgets cover a group
     bears: Int  # [B] how many disruptions each budget still bears
+    job: Int  # [V] which of `jobs`, -1 = it is of use by itself
+    jobs: Jobs = NO_JOBS
+
+
+class _Losses(NamedTuple):
+    """`Jobs` without the members, for compiled code."""
+
+    spare: Int
+    violations: Int
+    highest: Int
+    total: Int
+    size: Int
+    earliest_s: Float
 
 
 class _Costs(NamedTuple):
     """What clearing each row costs, in the order in which rows are compared. [N] each."""
 
+    torn: Int  # 1 = a job falls
     violations: Int
     highest: Int
     total: Int
@@ -66,7 +105,11 @@ class Preemption:
     """The answer: evict `victims` and expect room on `row`; -1 = no node can be helped, and `rejections` say why."""
 
     row: int
-    victims: tuple[int, ...] = ()  # most important first, those that break a budget before the others
+    victims: tuple[
+        int, ...
+    ] = ()  # most important first; those of jobs that fall, then those that break a budget, before the others
+    rest: tuple[int, ...] = ()  # the other members of jobs that fall, on this row and others
+    fallen: tuple[int, ...] = ()  # those jobs
     violations: int = 0  # victims whose eviction breaks a budget
     possible: int = 0  # nodes on which it would have worked
     rejections: tuple[Rejection, ...] = ()
@@ -74,7 +117,7 @@ class Preemption:
     def headline(self, nodes: int) -> str:
         """One line, as kube-scheduler appends it to the reason of an unschedulable pod."""
         if self.row >= 0:
-            return f"preemption: {len(self.victims)} victim(s), 1 of {self.possible} possible nodes chosen"
+            return f"preemption: {len(self.victims) + len(self.rest)} victim(s), 1 of {self.possible} possible nodes chosen"
         return f"preemption: {no_node_line(nodes, self.rejections)}"
 
 
@@ -117,8 +160,8 @@ def find_victims(here: Mask, helpable: Mask, columns: tuple[Column, ...], candid
         return Preemption(-1, rejections=_merged(rejections))
     started_s = np.nan_to_num(candidates.started_s, nan=np.inf)
     start, order = _by_row(candidates.row, size)
-    zeros = [np.zeros(size, dtype=np.int64) for _ in range(4)]
-    costs = _Costs(zeros[0], zeros[1], zeros[2], zeros[3], np.full(size, np.inf))
+    zeros = [np.zeros(size, dtype=np.int64) for _ in range(5)]
+    costs = _Costs(zeros[0], zeros[1], zeros[2], zeros[3], zeros[4], np.full(size, np.inf))
     fate = np.zeros(len(order), dtype=np.int64)
     _clear(
         trying,
@@ -130,6 +173,8 @@ def find_victims(here: Mask, helpable: Mask, columns: tuple[Column, ...], candid
         np.append(0, np.cumsum(candidates.covered.sum(axis=1))),
         np.nonzero(candidates.covered)[1],
         candidates.bears,
+        candidates.job,
+        _Losses(*candidates.jobs[:-1]),
         weight,
         left,
         limit,
@@ -138,19 +183,30 @@ def find_victims(here: Mask, helpable: Mask, columns: tuple[Column, ...], candid
     )
     best = np.flatnonzero(trying)
     possible = len(best)
-    for cost in (costs.violations, costs.highest, costs.total, costs.victims, -costs.earliest_s):
+    for cost in (costs.torn, costs.violations, costs.highest, costs.total, costs.victims, -costs.earliest_s):
         worth = cost[best]
         best = best[worth == worth.min()]
     row = int(best[0])
     here_in_order = order[start[row] : start[row + 1]]
-    victims = [pod for kind in (_BREAKS, _GOES) for pod in here_in_order[fate[here_in_order] == kind].tolist()]
+    kinds = (_TEARS, _BREAKS, _GOES)
+    positions = [position for kind in kinds for position in here_in_order[fate[here_in_order] == kind].tolist()]
+    victims = tuple(int(candidates.pod[position]) for position in positions)
+    fallen = _fallen(candidates.job[positions], candidates.jobs)
     return Preemption(
         row,
-        tuple(int(candidates.pod[position]) for position in victims),
+        victims,
+        tuple(pod for u in fallen for pod in candidates.jobs.members[u] if pod not in victims),
+        fallen,
         int(costs.violations[row]),
         possible,
         _merged(rejections),
     )
+
+
+def _fallen(job: Int, jobs: Jobs) -> tuple[int, ...]:
+    """The jobs that lose more than they can spare; `job` of every victim."""
+    taken = np.bincount(job[job >= 0], minlength=len(jobs.spare))
+    return tuple(np.flatnonzero(taken > jobs.spare).tolist())
 
 
 def _merged(found: list[tuple[str, int]]) -> tuple[Rejection, ...]:
@@ -196,6 +252,8 @@ def _clear(
     budgets_from: Int,
     budgets: Int,
     bears: Int,
+    job: Int,
+    losses: _Losses,
     weight: Int,
     left: Int,
     limit: Int,
@@ -208,6 +266,8 @@ def _clear(
     """
     columns = weight.shape[0]
     used = np.zeros(len(bears), np.int64)
+    taken = np.zeros(len(losses.spare), np.int64)
+    breaks = np.zeros(len(fate), np.bool_)
     for n in range(len(trying)):
         if not trying[n]:
             continue
@@ -224,13 +284,17 @@ def _clear(
         used[:] = 0
         for i in range(first, last):
             v = order[i]
-            fate[v] = _GOES
             for at in range(budgets_from[group[v]], budgets_from[group[v] + 1]):
                 used[budgets[at]] += 1
-                if used[budgets[at]] > bears[budgets[at]]:
-                    fate[v] = _BREAKS
-        costs.highest[n] = _LOWEST
-        for turn in (_BREAKS, _GOES):
+                breaks[v] |= used[budgets[at]] > bears[budgets[at]]
+            fate[v] = _BREAKS if breaks[v] else _GOES
+        for i in range(last - 1, first - 1, -1):  # a job spares its least important members
+            v = order[i]
+            if job[v] >= 0:
+                taken[job[v]] += 1
+                if taken[job[v]] > losses.spare[job[v]]:
+                    fate[v] = _TEARS
+        for turn in (_TEARS, _BREAKS, _GOES):
             for i in range(first, last):
                 v = order[i]
                 if fate[v] != turn:
@@ -242,11 +306,32 @@ def _clear(
                     fate[v] = _STAYS
                     for c in range(columns):
                         left[c, n] += weight[c, v]
-                    continue
-                costs.violations[n] += turn == _BREAKS
+                    if job[v] >= 0:
+                        taken[job[v]] -= 1
+        costs.highest[n] = _LOWEST
+        for i in range(first, last):
+            v = order[i]
+            if fate[v] == _STAYS:
+                continue
+            u = job[v]
+            if u < 0 or (taken[u] >= 0 and taken[u] <= losses.spare[u]):
+                costs.violations[n] += breaks[v]
                 costs.victims[n] += 1
                 costs.total[n] += priority[v] + _PRIORITY_OFFSET
-                if priority[v] > costs.highest[n]:
-                    costs.highest[n], costs.earliest_s[n] = priority[v], started_s[v]
-                elif priority[v] == costs.highest[n]:
-                    costs.earliest_s[n] = min(costs.earliest_s[n], started_s[v])
+                highest, earliest_s = priority[v], started_s[v]
+            elif taken[u] > 0:
+                taken[u] = -1  # counted, all of it
+                costs.torn[n] = 1
+                costs.violations[n] += losses.violations[u]
+                costs.victims[n] += losses.size[u]
+                costs.total[n] += losses.total[u] + losses.size[u] * _PRIORITY_OFFSET
+                highest, earliest_s = losses.highest[u], losses.earliest_s[u]
+            else:
+                continue
+            if highest > costs.highest[n]:
+                costs.highest[n], costs.earliest_s[n] = highest, earliest_s
+            elif highest == costs.highest[n]:
+                costs.earliest_s[n] = min(costs.earliest_s[n], earliest_s)
+        for i in range(first, last):
+            if job[order[i]] >= 0:
+                taken[job[order[i]]] = 0

@@ -33,6 +33,23 @@ def with_room(domains: Domains, ready: Mask, free: Int, requests: Int, counts: I
     return tuple(int(number) for number in numbers[np.argsort(left[numbers], kind="stable")])
 
 
+def within_reach(domains: Domains, ready: Mask, free: Int, yielding: Int, asked: Int) -> tuple[int, ...]:
+    """Numbers of the domains that hold `asked[R]` once everything that may yield is gone, those that lack least now first.
+
+    `free[N, R]`, `yielding[N, R]`: what nodes have free, and what pods that may be evicted from them hold.
+    """
+    if not domains.names:
+        return ()
+    resources = range(len(asked))
+    now = np.where(ready[:, None], np.maximum(free, 0), 0)
+    most = np.where(ready[:, None], np.maximum(free + yielding, 0), 0)
+    room = np.stack([domains.total(now[:, r]) for r in resources], axis=1)
+    reach = np.stack([domains.total(most[:, r]) for r in resources], axis=1)
+    missing = (np.maximum(0, asked - room) / np.maximum(1, asked)).sum(axis=1)
+    numbers = np.flatnonzero((reach >= asked).all(axis=1))
+    return tuple(int(number) for number in numbers[np.argsort(missing[numbers], kind="stable")])
+
+
 def rows_of(domains: Domains, number: int) -> Mask:
     """`bool[N]`: the nodes of one domain."""
     return domains.of_node == number
