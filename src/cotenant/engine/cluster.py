@@ -79,6 +79,8 @@ class Cluster:
             self._reconsidered.setdefault,
             self._telling.count,
             lambda entry: self._budgets.is_spent(entry.seen.pod),
+            lambda entries: self._budgets.bears_all([entry.seen.pod for entry in entries]),
+            self._parts.losses.job_of,
         )
         for plugin in self._parts.plugins:
             plugin.attach(self._host)

@@ -82,6 +82,7 @@ class GangJudging:
         admitted, why = self._admitted(entries, now_s)
         if why is not None and (not admitted or self._gangs.lacking(keys, admitted)):
             self._cancel(admitted)
+            self._make_room(keys, entries, admitted, why[1], now_s)
             first, refusal = why
             words = f"{self._name(keys)}: {len(admitted)} of {len(entries)} members are admitted; {first.seen.pod.key} is not: {refusal.message}"
             verdict = self._unlooked(first, Refused(refusal.plugin, words, refusal.missing), now_s)
@@ -195,6 +196,23 @@ class GangJudging:
                     before.cancel(entries[position])
             entries = [entry for position, entry in enumerate(entries) if position not in turned_down]
         return entries, why
+
+    def _make_room(
+        self, keys: tuple[str, ...], entries: list[Entry], admitted: list[Entry], why: Refused, now_s: float
+    ) -> None:
+        """Who turned the gang down may find room for as many of it as must be placed together."""
+        missing = {tally.key: tally.lacks() for tally in self._gangs.lacking(keys, ())}
+        through = {entry.seen.uid for entry in admitted}
+        needed: list[Entry] = []
+        for entry in sorted(entries, key=lambda each: each.seen.uid not in through):
+            key = self._gangs.key_of(entry.seen.uid)
+            if missing.get(key, 0) > 0:
+                missing[key] -= 1
+                needed.append(entry)
+        if needed and not self._gangs.lacking(keys, needed):
+            for plugin in self._parts.plugins:
+                if plugin.name == why.plugin:
+                    plugin.make_room(needed, self._name(keys), now_s)
 
     def _cancel(self, entries: Sequence[Entry]) -> None:
         for entry in entries:

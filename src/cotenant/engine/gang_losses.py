@@ -14,27 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.engine.gang_members import Gang
+from cotenant.engine.gang_members import Gang, Job
 from cotenant.engine.gangs import Gangs
 from cotenant.engine.podstate import Entry
 from cotenant.model.arrays import Int, Mask
 from cotenant.policy.placement.preemption import NO_JOBS, Jobs
 
 Covering = Callable[[Int], tuple[Int, Mask, Int]]  # numbers of pods -> as `Candidates.group`, `covered` and `bears`
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """The placed members of Strict gangs that are placed together, those that are going left out."""
-
-    keys: tuple[str, ...]  # of the gangs
-    members: tuple[Entry, ...]  # the least important first
-    spare: int  # so many of them can go without the job being lost
-
-    @property
-    def name(self) -> str:
-        """For people."""
-        return f"gang {self.keys[0]}" if len(self.keys) == 1 else f"gangs {', '.join(self.keys)}"
 
 
 @dataclass(frozen=True, slots=True)

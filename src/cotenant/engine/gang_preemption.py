@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cotenant.engine.cluster_parts import Parts
-from cotenant.engine.gang_losses import Job
+from cotenant.engine.gang_members import Job
 from cotenant.engine.gang_topology import Place, places_to_clear
 from cotenant.engine.gangs import Gangs
 from cotenant.engine.podstate import Entry

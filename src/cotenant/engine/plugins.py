@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from math import inf
 
 from cotenant.engine.events import Event
+from cotenant.engine.gang_members import Job
 from cotenant.engine.instructions import Instruction
 from cotenant.engine.podstate import Entry
 from cotenant.model.node import Node
@@ -42,6 +43,12 @@ class Host:
     breaks_budget: Callable[[Entry], bool] = lambda entry: (
         False
     )  # whether a disruption budget has nothing left for this pod
+    bears: Callable[[Sequence[Entry]], bool] = lambda entries: (
+        True
+    )  # whether disruption budgets bear that all of these go
+    job_of: Callable[[Entry], Job | None] = lambda entry: (
+        None
+    )  # the Strict gang that is lost without this pod, or some of it
 
 
 class Plugin:
@@ -95,6 +102,9 @@ class Plugin:
 
     def cancel(self, entry: Entry) -> None:
         """An admitted pod found no node."""
+
+    def make_room(self, pods: Sequence[Entry], name: str, now_s: float) -> None:
+        """A gang of which so many are enough was turned down here as a whole: others may be told to go for it (PostFilter). `name` is for people."""
 
     def may_help(self, entry: Entry) -> bool:
         """Whether what happened may help a pod that this plugin refused (QueueingHint)."""

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.engine.gang_losses import AtStake, GangLosses, Job
+from cotenant.engine.gang_losses import AtStake, GangLosses
+from cotenant.engine.gang_members import Job
 from cotenant.engine.instructions import Preempt, Victim
 from cotenant.engine.narrowing import EVERYWHERE
 from cotenant.engine.nominations import Nominations

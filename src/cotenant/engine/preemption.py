@@ -10,7 +10,7 @@ priority is not cleared; nominated pods are told of by the caller (`Narrowing.be
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -58,6 +58,10 @@ class Budgets:
     def is_spent(self, pod: Pod) -> bool:
         """Whether a budget that covers the pod allows no disruption now."""
         return any(budget.allowed <= 0 and budget.covers(pod) for budget in self._budgets.values())
+
+    def bears_all(self, pods: Sequence[Pod]) -> bool:
+        """Whether all of these may be disrupted at once."""
+        return all(sum(map(budget.covers, pods)) <= budget.allowed for budget in self._budgets.values())
 
     def covering(self, encoder: Encoder, narrowing: Narrowing, pods: Int) -> tuple[Int, Mask, Int]:
         """`Candidates.group`, `covered` and `bears` for these pods."""

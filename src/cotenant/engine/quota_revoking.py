@@ -4,20 +4,24 @@ Problem: A borrowed what B did not need; B comes, A's runtime falls, and A's pod
 leaves a job that holds resources and gets nowhere, and evicting where nobody gains is waste. Choice: overuse must last for a delay; then, while somebody
 in the same tree waits, first those who wait for what they are owed get it from whole jobs (policy/quota/reclaim.py), and then, for those who wait
 for their share of what is lent, quotas that are still over come down to their runtime, whole jobs again (policy/quota/revocation.py). A job is a gang;
-any other pod is of use by itself. In a tree whose total is written
+any other pod is of use by itself, as are the least important members that a Strict gang can spare. The least important goes first, of equals a pod before a gang. A Strict gang goes whole
+in every quota of the tree at once, and not at all where one of its members may not be preempted or is of no quota of the tree, or where its budgets do not bear
+that all of it goes: evictions that they refuse would leave a part of it. In a tree whose total is written
 down, and not what nodes have, use beyond that total is given back too. Pods on their way out count as gone. All of it is tried on a copy of the tree, so that several claims see each other's
 evictions. Limits: whether a node has room for who waits is not asked; a victim that its budget keeps is named again after another delay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from cotenant.engine.gang_members import Job as GangJob
 from cotenant.engine.instructions import Evict, Victim
+from cotenant.engine.plugins import Host
 from cotenant.engine.podstate import State
 from cotenant.engine.quota_books import Account, TreeBooks, gang_of
-from cotenant.engine.quota_preempting import as_quota_pod
+from cotenant.engine.quota_preempting import as_quota_pod, may_go_whole
 from cotenant.engine.quota_settings import QuotaSettings
 from cotenant.model.quota import Levels, QuotaPod
 from cotenant.model.resources import NOTHING, Amounts, format_amount
@@ -37,6 +41,15 @@ class _Going:
 
     job: Job
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Members:
+    """A job, whose it is, and the jobs of other quotas and the pods that fall with it."""
+
+    job: Job
+    accounts: Sequence[Account]
+    falls_with: tuple[str, ...] = ()
 
 
 class Revoking:
@@ -66,7 +79,7 @@ class Revoking:
         """No pod is known."""
         self._leaving.clear()
 
-    def turn(self, now_s: float, trees: Iterable[TreeBooks]) -> list[Evict]:
+    def turn(self, now_s: float, trees: Iterable[TreeBooks], host: Host) -> list[Evict]:
         """Look at every tree; the evictions that are due."""
         self.due_s = now_s + LOOK_EVERY_S
         self._leaving = {uid: until_s for uid, until_s in self._leaving.items() if until_s > now_s}
@@ -82,7 +95,7 @@ class Revoking:
                     due.append(quota)
                 else:
                     self._overuse[quota] = after
-            given = self._take_back(books, due, now_s) if due else []
+            given = self._take_back(books, due, now_s, host) if due else []
             if given:  # else the time goes on, and who comes to wait later need not wait for it again
                 for quota in due:
                     self._overuse[quota] = Overuse(int(now_s * 1e6))
@@ -90,12 +103,12 @@ class Revoking:
         self._overuse = {quota: state for quota, state in self._overuse.items() if quota in seen}
         return evictions
 
-    def _take_back(self, books: TreeBooks, due: Sequence[str], now_s: float) -> list[Evict]:
+    def _take_back(self, books: TreeBooks, due: Sequence[str], now_s: float, host: Host) -> list[Evict]:
         waiting = {name: found for name in books.members if (found := _waiting(books, name))}
         if books.tree_id == DEFAULT_TREE and not any(name not in due for name in waiting):
             return []
         tree = books.tree.copy()
-        members: dict[str, list[Account]] = {}  # of each job
+        there: dict[str, Account] = {}
         for name in books.members:
             for account in books.members[name].values():
                 if not account.node:
@@ -103,9 +116,19 @@ class Revoking:
                 if account.entry.seen.terminating or account.uid in self._leaving:
                     tree.use_no_more(name, account.asked, account.preemptible)
                 else:
-                    members.setdefault(gang_of(account) or account.uid, []).append(account)
-        jobs = {key: _job(key, accounts) for key, accounts in members.items()}
+                    there[account.uid] = account
+        members = _jobs(there, host)
+        jobs = {key: each.job for key, each in members.items()}
         going: dict[str, _Going] = {}
+
+        def take(key: str, why: str) -> None:
+            """The job goes, and what goes with it."""
+            for each in (key, *members[key].falls_with):
+                if each in jobs:
+                    job = jobs.pop(each)
+                    going[each] = _Going(job, why)
+                    tree.use_no_more(job.quota, job.held, job.preemptible)
+
         for name, accounts in waiting.items():
             claim = _claim(tree, name, accounts)
             if not claim:
@@ -114,29 +137,27 @@ class Revoking:
             if not result.granted:
                 continue
             for job in result.jobs:
-                going[job.key] = _Going(jobs.pop(job.key), f"{name} is owed {claim} more and waits for it")
-                tree.use_no_more(job.quota, job.held, job.preemptible)
+                take(job.key, f"{name} is owed {claim} more and waits for it")
             tree.use(name, claim)
         for name in due:
-            self._share(books.tree_id, tree, name, waiting, jobs, going)
+            why = self._shares(books.tree_id, tree, name, waiting)
+            pods = [
+                QuotaPod(job.key, job.held, job.priority, job.started_us, job.preemptible, is_gang=job.is_gang)
+                for job in jobs.values()
+                if job.quota == name
+            ]
+            for pod in revoke(pods, tree.runtime(name)) if why else ():
+                take(pod.uid, why)
         evictions = []
         for each in going.values():
-            for account in members[each.job.key]:
+            for account in members[each.job.key].accounts:
                 self._leaving[account.uid] = now_s + max(LEAVING_S, self._settings.revoke_after_s)
                 message = f"{self._said(books, each.job.quota)}; {each.why}"
                 evictions.append(Evict(Victim(account.uid, account.entry.seen.pod.key), REASON, message))
         return evictions
 
-    def _share(
-        self,
-        tree_id: str,
-        tree: QuotaTree,
-        name: str,
-        waiting: dict[str, list[Account]],
-        jobs: dict[str, Job],
-        going: dict[str, _Going],
-    ) -> None:
-        """A quota that is still over comes down to its runtime, if another waits for its share of that, or has it beyond what was agreed."""
+    def _shares(self, tree_id: str, tree: QuotaTree, name: str, waiting: Mapping[str, list[Account]]) -> str:
+        """Why a quota that is still over comes down to its runtime: another waits for its share of that, or it is beyond what was agreed. Empty = it need not."""
         runtime = tree.runtime(name)
         beyond = over(tree.used(name), runtime)
         claimant = next(
@@ -144,18 +165,9 @@ class Revoking:
         )
         total = tree.total()
         is_agreed = tree_id != DEFAULT_TREE and any(total.get(r) < n for r, n in tree.used() if r in beyond)
-        if not claimant and not is_agreed:
-            return
-        why = f"{claimant} waits for its share" if claimant else f"tree {tree_id} uses more than it has to divide"
-        pods = [
-            QuotaPod(job.key, job.held, job.priority, job.started_us, job.preemptible)
-            for job in jobs.values()
-            if job.quota == name
-        ]
-        for pod in revoke(pods, runtime):
-            job = jobs.pop(pod.uid)
-            going[job.key] = _Going(job, why)
-            tree.use_no_more(name, job.held, job.preemptible)
+        if claimant:
+            return f"{claimant} waits for its share"
+        return f"tree {tree_id} uses more than it has to divide" if is_agreed else ""
 
     def _said(self, books: TreeBooks, quota: str) -> str:
         used, runtime = dict(books.tree.used(quota)), dict(books.tree.runtime(quota))
@@ -210,6 +222,39 @@ def _entitled(tree: QuotaTree, account: Account, beyond: Sequence[str]) -> bool:
 def _fits(used: Levels, most: Levels, asked: Amounts) -> bool:
     use = dict(used)
     return all(use.get(resource, 0) + asked.get(resource) <= amount for resource, amount in most if asked.get(resource))
+
+
+def _jobs(there: Mapping[str, Account], host: Host) -> dict[str, _Members]:
+    """What goes as one, by key; `there` are the pods of the tree, by UID, that are not on their way out."""
+    made: dict[str, _Members] = {}
+    looked_at: set[str] = set()
+    loose: dict[str, list[Account]] = {}
+    for uid, account in there.items():
+        if uid in looked_at:
+            continue
+        gang = host.job_of(account.entry)
+        if gang is None:
+            loose.setdefault(gang_of(account) or uid, []).append(account)
+            continue
+        looked_at.update(entry.seen.uid for entry in gang.members)
+        made |= _strict(gang, there, host)
+    return made | {key: _Members(_job(key, accounts), accounts) for key, accounts in loose.items()}
+
+
+def _strict(gang: GangJob, there: Mapping[str, Account], host: Host) -> dict[str, _Members]:
+    """The parts of a Strict gang, one a quota, and the members that it can spare, each by itself."""
+    uids = [entry.seen.uid for entry in gang.members]
+    spared = {uid: [there[uid]] for uid in uids[: gang.spare] if uid in there}
+    parts: dict[str, list[Account]] = {}
+    for uid in uids[gang.spare :]:
+        if uid in there:
+            parts.setdefault(f"{gang.name} in {there[uid].quota}", []).append(there[uid])
+    goes = may_go_whole(gang, {uid: there[uid] for uid in uids if uid in there and there[uid].preemptible}, host)
+    made = {key: _Members(_job(key, accounts), accounts) for key, accounts in spared.items()}
+    for key, accounts in parts.items():
+        job = replace(_job(key, accounts), is_gang=True, preemptible=goes)
+        made[key] = _Members(job, accounts, (*spared, *(other for other in parts if other != key)))
+    return made
 
 
 def _job(key: str, accounts: Sequence[Account]) -> Job:

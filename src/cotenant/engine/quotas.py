@@ -229,9 +229,9 @@ class Quotas(Plugin):
             book = lot[0][1].book
             let_through = book.admit([account for _, account in lot])
             words: dict[tuple[object, ...], Refused] = {}
+            self._preempting.let_through([account for (_, account), fits in zip(lot, let_through, strict=True) if fits])
             for (position, account), fits in zip(lot, let_through, strict=True):
                 if fits:
-                    self._preempting.end(account)
                     continue
                 sort = _sort_of(account)
                 if sort not in words:
@@ -254,6 +254,31 @@ class Quotas(Plugin):
         account.book.cancel(account)
         if self._turned_down - {_sort_of(account)}:
             self.host.happened(Event.QUOTA)  # others were refused for this one's sake
+
+    def make_room(self, pods: Sequence[Entry], name: str, now_s: float) -> None:
+        """Pods of lower priority of their quotas are evicted, if that lets all of these in."""
+        world = self._settled()
+        if world is None or not self.settings.preempt:
+            return
+        by_quota: dict[str, list[Account]] = {}
+        for entry in pods:
+            account = world.accounts[entry.seen.uid]
+            if account.held or self._preempting.obstacle(account):
+                return
+            by_quota.setdefault(account.quota, []).append(account)
+        lots: list[tuple[TreeBooks, list[Account]]] = []
+        for accounts in by_quota.values():
+            book = accounts[0].book
+            if isinstance(book, TreeBooks):
+                lots.append((book, accounts))
+                continue
+            fit = all(book.admit(accounts))
+            for account in accounts:
+                book.cancel(account)
+            if not fit:
+                return  # outside of trees nobody is preempted
+        for evict in self._preempting.attempt(lots, name, now_s, self.host):
+            self.host.say(evict)
 
     def may_help(self, entry: Entry) -> bool:
         """Whether a pod that was refused would be let through now."""
@@ -281,7 +306,7 @@ class Quotas(Plugin):
             return
         if self.settings.revoke and self.settings.by_runtime and self._revoking.due_s <= now_s and self._is_watching():
             self._has_moved = False
-            for evict in self._revoking.turn(now_s, world.trees.values()):
+            for evict in self._revoking.turn(now_s, world.trees.values(), self.host):
                 self.host.say(evict)
         if self._untold and self._told.due_s <= now_s:
             self._untold = False
@@ -307,6 +332,11 @@ class Quotas(Plugin):
     def names(self) -> tuple[str, ...]:
         """Every quota that there is, used or not, and the built-in ones outside of trees."""
         return tuple(sorted({each.quota.name for each in self._objects.values()} | set(OUTSIDE)))
+
+    def is_kept_for(self, uid: str) -> bool:
+        """Whether what comes free in the pod's quota is for it."""
+        promise = self._preempting.promise_of(self.quota_of(uid)[0])
+        return promise is not None and uid in promise.uids
 
     def quota_of(self, uid: str) -> tuple[str, str]:
         """The quota of a pod and why it is this one; empty where nobody wrote a quota, or the pod is not known."""
@@ -360,7 +390,7 @@ class Quotas(Plugin):
             seated=sum(1 for account in members if account.node),
             waiting=sum(1 for account in members if not account.node),
             over_since_s=self._revoking.over_since_s(name),
-            kept_for=promise.key if promise is not None else "",
+            kept_for=promise.name if promise is not None else "",
         )
 
     # ---- self-examination
@@ -454,7 +484,8 @@ class Quotas(Plugin):
 
     def _preempt(self, account: Account) -> None:
         if self.settings.preempt and isinstance(account.book, TreeBooks) and not gang_of(account):
-            for evict in self._preempting.attempt(account, account.book, self._now_s, self.host.breaks_budget):
+            lot = (account.book, (account,))
+            for evict in self._preempting.attempt((lot,), account.entry.seen.pod.key, self._now_s, self.host):
                 self.host.say(evict)
 
     def _problems(self, world: _World, objects: Sequence[QuotaObject]) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ def _quota(roster: Roster, entry: Entry, pod: Pod) -> Iterator[Concern]:
         return
     waits = entry.state not in SEATED
     over = _over(told, pod.requests) if waits else {}
-    kept = bool(told.kept_for) and told.kept_for != pod.key and waits
+    kept = bool(told.kept_for) and waits and not quotas.is_kept_for(entry.seen.uid)
     concern = _told_quota(told, over, bool(over) or kept)
     lines = (f"it is the pod's because {because}", *concern.lines) if because else concern.lines
     yield Concern("quota", name, concern.holds, concern.words, lines)

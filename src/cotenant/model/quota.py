@@ -95,11 +95,12 @@ class QuotaPod:
     started_us: int = 0  # of two pods of one priority, the one that started first is the more important
     preemptible: bool = True
     breaks_budget: bool = False  # its eviction would break a disruption budget
+    is_gang: bool = False  # the pods of a gang, as one: of equal priority it is more important than a pod
 
     @property
-    def importance(self) -> tuple[int, int, str]:
+    def importance(self) -> tuple[int, bool, int, str]:
         """Sorts the most important pod first."""
-        return (-self.priority, self.started_us, self.uid)
+        return (-self.priority, not self.is_gang, self.started_us, self.uid)
 
 
 @dataclass(frozen=True, slots=True)

@@ -426,9 +426,7 @@ def test_a_gang_goes_whole() -> None:
     world.write(quota("a", 0, 10, shared_weight=cpu(1)), quota("b", 2, 10, shared_weight=cpu(1)))
     light = "pod-group.scheduling.sigs.k8s.io/"
     gang = {light + "name": "train", light + "min-available": "2"}
-    world.create(
-        *(pod(f"g{i}", 2, "a", labels=gang, started_s=9.0) for i in range(2)), pod("old", 6, "a", started_s=1.0)
-    )
+    world.create(*(pod(f"g{i}", 2, "a", labels=gang, started_s=9.0) for i in range(2)), pod("old", 6, "a", priority=1))
     world.go()
     assert world.seated("a") == 3
     world.create(pod("b0", 2, "b"))
@@ -525,16 +523,6 @@ def test_a_gang_claims_whole_or_not_at_all() -> None:
         given = world.go(11.0)
         owing = [each for each in given if isinstance(each, Evict) and "is owed" in each.message]
         assert len(owing) == gone, owed
-
-
-def test_members_of_gangs_preempt_nobody() -> None:
-    world = World(node("n", 100))
-    world.write(quota("a", 0, 4))
-    world.create(*(pod(f"low{i}", 2, "a") for i in range(2)))
-    world.go()
-    gang = {"pod-group.scheduling.sigs.k8s.io/name": "g", "pod-group.scheduling.sigs.k8s.io/min-available": "2"}
-    world.create(*(pod(f"g{i}", 2, "a", labels=gang, priority=9) for i in range(2)))
-    assert evicted(world.go(5.0)) == []
 
 
 def test_a_cluster_larger_than_an_amount_stops_nobody() -> None:

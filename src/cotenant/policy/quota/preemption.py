@@ -1,8 +1,8 @@
 """Which pods of its own quota a more important pod may push out so that the quota lets it run.
 
 Problem: within a quota the important pods come first, across quotas nobody preempts (what was borrowed is given back by revocation.py and reclaim.py).
-Choice: take away every preemptible pod of lower priority, see whether the newcomer then fits, and give pods back while it still does: those
-whose eviction would break a disruption budget first, then the most important. Limits: the quota's half; whether the victims' nodes then have room is
+Choice: take away every preemptible pod of lower priority, see whether the newcomer then fits, and give pods back while it still does: gangs
+that would go whole first, then those whose eviction would break a disruption budget, then the most important. Limits: the quota's half; whether the victims' nodes then have room is
 the placement's. The default quota is in no tree, so that its pods are spared, as upstream does by default.
 
 Source: Koordinator's elasticquota/preempt.go.
@@ -38,7 +38,7 @@ def preempt(
     pods: Sequence[QuotaPod],
     rules: HeadroomRules = DEFAULT_RULES,
 ) -> Preempted:
-    """`pods` are the placed pods of this very quota. What the minimum refuses cannot be helped: only pods that may not be preempted count there."""
+    """`pods` are the placed pods of this very quota, those of a gang that goes whole as one. What the minimum refuses cannot be helped: only pods that may not be preempted count there."""
     short = shortages(tree, name, newcomer.request, newcomer.preemptible, rules)
     if not short:
         return Preempted()
@@ -52,7 +52,7 @@ def preempt(
         resource: min(freed[resource] - most for other, most in missing if other == resource) for resource in freed
     }
     victims = []
-    for pod in sorted(candidates, key=lambda pod: (not pod.breaks_budget, pod.importance)):
+    for pod in sorted(candidates, key=lambda pod: (not pod.is_gang, not pod.breaks_budget, pod.importance)):
         if all(pod.request.get(resource) <= left for resource, left in spare.items()):
             spare = {resource: left - pod.request.get(resource) for resource, left in spare.items()}
         else:

@@ -33,11 +33,12 @@ class Job:
     priority: int = 0
     started_us: int = 0
     preemptible: bool = True
+    is_gang: bool = False  # of equal priority a gang is more important than a pod
 
     @property
-    def importance(self) -> tuple[int, int, str]:
+    def importance(self) -> tuple[int, bool, int, str]:
         """Sorts the most important job first."""
-        return (-self.priority, self.started_us, self.key)
+        return (-self.priority, not self.is_gang, self.started_us, self.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ def reclaim(tree: QuotaTree, claimant: str, request: Amounts, jobs: Sequence[Job
 def _next(books: _Books, borrowers: Mapping[str, Sequence[Job]], missing: Sequence[tuple[str, str, int]]) -> Job | None:
     """The next to go, for the deepest level that is short and that somebody can help."""
     for level, resource, _ in missing:
-        best: tuple[Fraction, int, int, str] | None = None
+        best: tuple[Fraction, int, bool, int, str] | None = None
         chosen: Job | None = None
         for quota, jobs in borrowers.items():
             excess = books.excess(quota, resource)
