@@ -20,8 +20,8 @@ import numpy as np
 
 from cotenant.engine.cluster_parts import Parts
 from cotenant.engine.cluster_queue import Group, Verdict
-from cotenant.engine.gang_preemption import GangPreempting, Plan
-from cotenant.engine.gang_topology import Place, places
+from cotenant.engine.gang_preemption import GangPreempting, Plan, place_each
+from cotenant.engine.gang_topology import Place, may_be_together, places
 from cotenant.engine.gangs import NAME, Gangs
 from cotenant.engine.instructions import Preempt, Victim
 from cotenant.engine.narrowing import EVERYWHERE
@@ -128,6 +128,9 @@ class GangJudging:
         self, group: Group, keys: tuple[str, ...], entries: list[Entry], now_s: float
     ) -> list[Judgement] | Verdict:
         """Where each goes, all of it written; or why not, nothing written."""
+        kept = self._where_promised(keys, entries, now_s)
+        if kept is not None:
+            return kept
         failure: Verdict | None = None
         for place in places(self._parts.seating, self._gangs, keys, entries, self._promised(entries)):
             found = self._attempt(keys, entries, place, now_s)
@@ -143,6 +146,25 @@ class GangJudging:
             failure = self._unlooked(entries[0], Refused("GangTopology", words), now_s)
         assert failure is not None
         return failure
+
+    def _where_promised(self, keys: tuple[str, ...], entries: list[Entry], now_s: float) -> list[Judgement] | None:
+        """Each on the very node that it was promised, which the rehearsal found to work; members without one beside them."""
+        placing, seating = self._parts.placing, self._parts.seating
+        promised, topology = self._promised(entries), self._gangs.topology_of(keys)
+        if not len(promised) or not may_be_together(seating, self._gangs, keys, promised):
+            return None
+        others = promised if topology is not None and topology.required else EVERYWHERE
+        mark = placing.mark()
+        nodes, node_of = seating.encoder.node_rows, self._parts.nominations.node_of
+        expected = [(entry, nodes.get(node_of(entry.seen.uid), -1)) for entry in entries]
+        expected.sort(key=lambda pair: pair[1] < 0)
+        found = place_each(self._parts, expected, others, now_s)
+        judged = {entry: judgement for (entry, _), judgement in zip(expected, found, strict=True)}
+        placed = [entry for entry in entries if judged[entry].row >= 0]
+        if placed and not self._gangs.lacking(keys, placed):
+            return [judged[entry] for entry in entries]
+        placing.undo(placed, mark)
+        return None
 
     def _attempt(
         self, keys: tuple[str, ...], entries: list[Entry], place: Place, now_s: float, drawing: bool = True

@@ -4,14 +4,14 @@ Problem: to evict for one member after the other costs others their nodes althou
 for each member that is missing, victims are looked for as for a single pod (less important ones, gangs spared before all others, then those whose budgets do not
 bear it, no more than needed), taken off their nodes for the moment, and the member placed there. A Strict gang that cannot spare a victim leaves whole, and the
 room it leaves elsewhere is the next members'; as it goes anyway, a second rehearsal begins without it, and counts if it costs fewer pods. If the minimum is reached that
-way the victims and the nodes are the answer, and in any case everything is put back. A gang whose topology is required is rehearsed in one domain after the other,
+way, also with everybody placed anew once all of them are gone, the victims and the nodes are the answer, and in any case everything is put back. A gang whose topology is required is rehearsed in one domain after the other,
 and the domain counts in which least is lost.
 Limits: victims for at most `MOST_LOOKS` members a rehearsal; budgets are counted node by node; a preferred topology is not looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,11 +20,18 @@ from cotenant.engine.cluster_parts import Parts
 from cotenant.engine.gang_members import Job
 from cotenant.engine.gang_topology import Place, places_to_clear
 from cotenant.engine.gangs import Gangs
+from cotenant.engine.placing import Judgement
 from cotenant.engine.podstate import Entry
 from cotenant.engine.trying_evictions import Trial, trial
-from cotenant.model.arrays import Int
+from cotenant.model.arrays import Int, Mask
 
 MOST_LOOKS = 128
+
+
+def place_each(parts: Parts, expected: Sequence[tuple[Entry, int]], others: Mask, now_s: float) -> list[Judgement]:
+    """Place each on the very row it is expected on, those with -1 on rows of `others`, in this order."""
+    every = np.arange(len(parts.seating.names))
+    return [parts.placing.place([entry], now_s, others if row < 0 else every == row)[0] for entry, row in expected]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +119,21 @@ class GangPreempting:
                 victims = off.gone()
             finally:
                 placing.undo(found.placed, mark)
-        if why or not victims:
-            return why
+            if why or not victims:
+                return why
+            if not self._fits_then(task, dict(rows)):
+                return "preemption: members need the company of those who would go"
         return Plan(rows, victims, found.breaks_budgets, tuple(found.fallen))
+
+    def _fits_then(self, task: _Task, rows: Mapping[Entry, int]) -> bool:
+        """Whether those that were placed, some of them before the last victims went, are placed again with all of these gone."""
+        placing = self._parts.placing
+        mark = placing.mark()
+        ordered = [(entry, rows[entry]) for entry in task.entries if entry in rows]
+        judged = place_each(self._parts, ordered, task.place.only, task.now_s)
+        placed = [entry for (entry, _), judgement in zip(ordered, judged, strict=True) if judgement.row >= 0]
+        placing.undo(placed, mark)
+        return bool(placed) and not self._gangs.lacking(task.keys, placed)
 
     def _place_all(self, task: _Task, found: _Found, off: Trial) -> str:
         """Place members, with evictions where it takes them, until the minimum is there; why not."""

@@ -38,8 +38,8 @@ def places(
 ) -> Iterator[Place]:
     """In order; the first that works counts. `promised` are rows that members were promised, tried before all others."""
     topology = gangs.topology_of(keys)
-    if len(promised):
-        yield from _promised(seating, gangs, keys, topology, promised)
+    if len(promised) and may_be_together(seating, gangs, keys, promised):
+        yield Place(promised)
     if topology is None:
         yield Place(EVERYWHERE)
         return
@@ -96,18 +96,14 @@ def places_to_clear(
     return tuple(Place(rows_of(domains, number), f"{key}={domains.names[number]}") for number in numbers[:MOST_TRIES])
 
 
-def _promised(
-    seating: Seating, gangs: Gangs, keys: tuple[str, ...], topology: GangTopology | None, promised: Mask
-) -> Iterator[Place]:
-    """The rows that members were promised, where they may all be together."""
+def may_be_together(seating: Seating, gangs: Gangs, keys: tuple[str, ...], rows: Mask) -> bool:
+    """Whether members may be placed on all of these rows: with a required key they must be in one domain, that of the members that are placed."""
+    topology = gangs.topology_of(keys)
     if topology is None or not topology.required:
-        yield Place(promised)
-        return
-    key = topology.keys[-1]
-    domains = seating.narrowing.regions.domains(key)
-    found = np.unique(domains.of_node[[*np.flatnonzero(promised), *_seated(seating, gangs, keys)]])
-    if len(found) == 1 and found[0] >= 0:
-        yield Place(promised, f"{key}={domains.names[int(found[0])]}")
+        return True
+    domains = seating.narrowing.regions.domains(topology.keys[-1])
+    found = np.unique(domains.of_node[[*np.flatnonzero(rows), *_seated(seating, gangs, keys)]])
+    return len(found) == 1 and bool(found[0] >= 0)
 
 
 def _seated(seating: Seating, gangs: Gangs, keys: tuple[str, ...]) -> list[int]:
