@@ -188,18 +188,7 @@ def test_who_preempts_fits_then_and_else_nothing_has_changed(
     truth.now_s = 140.0
     last = truth.c.decide(140.0)
     got = {each.uid: each.node for each in last if isinstance(each, Bind)}
-    assert {uid for uid in truth.pods if uid.startswith("uid-vip")} == got.keys(), [
-        (
-            p.pod.name,
-            p.node,
-            p.pod.priority,
-            p.pod.requests.get("cpu"),
-            p.pod.labels.items,
-            bool(p.pod.affinity),
-            p.demands.gang,
-        )
-        for p in truth.pods.values()
-    ] + [promised, told_to_go(out), got, [truth.c.find(f"default/vip-{i}").told for i in range(size)]]
+    assert {uid for uid in truth.pods if uid.startswith("uid-vip")} == got.keys()
     if topology is not None:
         assert len({int(node[1:]) % 2 for node in got.values()}) == 1
     truth.c.validate()
