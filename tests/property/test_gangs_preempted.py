@@ -145,11 +145,11 @@ def test_no_strict_gang_is_left_below_its_minimum(data: st.DataObject, notes: di
             truth.delete(uid)
         out = truth.c.decide(truth.now_s)
         truth.c.validate()
+        truth.bind(out)
+        truth.c.validate()
         gone = told_to_go(out)
         check_gangs(truth, notes, going, gone)
         going |= gone & truth.pods.keys()
-        truth.bind(out)
-        truth.c.validate()
 
 
 @_SLOW
@@ -224,11 +224,11 @@ def test_quotas_take_a_strict_gang_whole_or_leave_it(data: st.DataObject, notes:
             truth.delete(uid)
         out = truth.c.decide(truth.now_s)
         truth.c.validate()
+        truth.bind(out)
         gone = told_to_go(out)
         check_gangs(truth, notes, going, gone)
         going |= gone & truth.pods.keys()
         for uid in gone & truth.pods.keys():  # its deletion is seen to begin
             if not truth.pods[uid].terminating:
                 truth.see(replace(truth.pods[uid], ends_s=truth.now_s + 30.0))
-        truth.bind(out)
         truth.c.validate()
