@@ -151,7 +151,7 @@ class GangJudging:
         """Each on the very node that it was promised, which the rehearsal found to work; members without one beside them."""
         placing, seating = self._parts.placing, self._parts.seating
         promised, topology = self._promised(entries), self._gangs.topology_of(keys)
-        if not len(promised) or not may_be_together(seating, self._gangs, keys, promised):
+        if not len(promised) or any(map(insists, entries)) or not may_be_together(seating, self._gangs, keys, promised):
             return None
         others = promised if topology is not None and topology.required else EVERYWHERE
         mark = placing.mark()
