@@ -8,10 +8,11 @@ another's. Limits: which of two pods that claim a CPU has it in the ledger is of
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cotenant.model.cpu_topology import mask_of, numbers_in
-from cotenant.model.cpu_topology_spec import ExclusivePolicy, NumaAmount, ResourceStatus
+from cotenant.model.cpu_topology_spec import ExclusivePolicy, NumaAmount, ResourceStatus, TopologyPolicy
 from cotenant.model.cpu_topology_told import NodeTopology
 from cotenant.model.cpulist import format_cpus
 from cotenant.model.errors import Permanent
@@ -67,6 +68,11 @@ class CpuBooks:
     def options(self) -> NodeOptions:
         """As labels and kubelet say."""
         return self._standing.node.options if self._standing is not None else AS_USUAL
+
+    @property
+    def aligns(self) -> bool:
+        """Whether the node has a NUMA policy."""
+        return self.options.policy is not TopologyPolicy.NONE
 
     @property
     def is_idle(self) -> bool:
@@ -138,6 +144,17 @@ class CpuBooks:
         for number, claim in self.claims.items():
             _enter(standing, number, claim)
         return standing
+
+
+def validate_books(books: Mapping[str, CpuBooks], seated: Mapping[str, Mapping[int, Claim]]) -> None:
+    """Every node's books are right, and say what the pods that sit there claim: `seated`, by node and number. Raises `Permanent`."""
+    for name, each in books.items():
+        each.validate(name)
+        if each.claims != seated.get(name, {}):
+            raise Permanent(f"who holds CPUs of node {name} differs from who sits there")
+    unknown = sorted(seated.keys() - books.keys())
+    if unknown:
+        raise Permanent(f"CPUs of {', '.join(unknown)} are held and not booked")
 
 
 def _enter(standing: _Standing, number: int, claim: Claim) -> None:

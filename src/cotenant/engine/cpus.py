@@ -21,7 +21,7 @@ import numpy as np
 
 from cotenant.engine.cpu_amplified import short_of_amplified
 from cotenant.engine.cpu_beside import Beside
-from cotenant.engine.cpu_books import Claim, CpuBooks
+from cotenant.engine.cpu_books import Claim, CpuBooks, validate_books
 from cotenant.engine.cpu_described import CpusOfNode, described
 from cotenant.engine.cpu_judging import answer, likeness
 from cotenant.engine.cpu_news import CpuNews
@@ -121,9 +121,7 @@ class Cpus:
         self._tidy(name, books)
 
     def _changed(self, name: str, books: CpuBooks) -> None:
-        row = self._encoder.node_rows.get(name) if self._encoder is not None else None
-        if row is not None:
-            self._touch(row)
+        self._touch_name(name)
         for _ in books.met():
             self.news.odd("CPUs that a pod holds are not its node's to give any more")
         self.news.changed()
@@ -260,15 +258,10 @@ class Cpus:
         for number, pod in self._pods.items():
             if pod.node and pod.claim is not None:
                 seated.setdefault(pod.node, {})[number] = pod.claim
-        for name, books in self._books.items():
-            books.validate(name)
-            if books.claims != seated.pop(name, {}):
-                raise Permanent(f"who holds CPUs of node {name} differs from who sits there")
-        if seated:
-            raise Permanent(f"CPUs of {', '.join(seated)} are held and not booked")
+        validate_books(self._books, seated)
         if self._told != sum(books.told is not None for books in self._books.values()):
             raise Permanent("the count of nodes that tell their CPUs is wrong")
-        if self._aligning != {name for name, books in self._books.items() if _aligns(books)}:
+        if self._aligning != {name for name, books in self._books.items() if books.aligns}:
             raise Permanent("the nodes with a NUMA policy are others than those that are known")
 
     # ---- NumaHost
@@ -388,7 +381,7 @@ class Cpus:
         return books
 
     def _note_policy(self, name: str, books: CpuBooks) -> None:
-        (self._aligning.add if _aligns(books) else self._aligning.discard)(name)
+        (self._aligning.add if books.aligns else self._aligning.discard)(name)
 
     def _tidy(self, name: str, books: CpuBooks) -> None:
         if books.is_idle:
@@ -455,7 +448,3 @@ class Cpus:
 
         verdicts.bring(self._versions, marks, key, judge)
         return verdicts
-
-
-def _aligns(books: CpuBooks) -> bool:
-    return books.options.policy is not TopologyPolicy.NONE
