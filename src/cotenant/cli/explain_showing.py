@@ -158,6 +158,8 @@ def _print_about(verdict: NodeVerdict) -> None:
 def _print_record(record: DecisionRecord) -> None:
     print()
     tables.print_folded(f"decided at {_clock(record.at_s)} by {record.policy}, {record.nodes:,} nodes looked at:")
+    if record.gang:
+        tables.print_folded(record.gang_words())
     if record.rejections:
         rows = [
             (f"{each.nodes:,}", each.filter, each.reason) for each in sorted(record.rejections, key=lambda r: -r.nodes)

@@ -33,7 +33,7 @@ from cotenant.engine.reservation_gangs import GangDraws, insists
 from cotenant.engine.telling import Telling
 from cotenant.model.arrays import Mask
 
-Assume = Callable[[Entry, Group, Judgement, float], None]
+Assume = Callable[[Entry, Group, Judgement, float, int], None]  # the last: how many go together
 GiveBack = Callable[[str, float], None]
 _PREEMPTIONS_A_ROUND = 1
 
@@ -194,10 +194,11 @@ class GangJudging:
 
     def _accept(self, group: Group, entries: list[Entry], judged: list[Judgement], now_s: float) -> None:
         left = []
+        together = sum(judgement.row >= 0 for judgement in judged)
         for entry, judgement in zip(entries, judged, strict=True):
             entry.attempts += 1
             if judgement.row >= 0:
-                self._assume(entry, group, judgement, now_s)
+                self._assume(entry, group, judgement, now_s, together)
             else:
                 left.append(entry)
         self._cancel(left)

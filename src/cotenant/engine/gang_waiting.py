@@ -12,7 +12,8 @@ Limits: a gang that is alone in being stuck keeps its nodes until its time is ov
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import inf
 
 from cotenant.engine.cluster_parts import Parts
@@ -43,8 +44,7 @@ class GangWaiting:
 
     def release_with(self, entry: Entry, now_s: float) -> None:
         """A pod was placed for good: members that waited for it are bound."""
-        for other in self._gangs.holders_with(entry):
-            self._release(other, now_s)
+        self._release_all(self._gangs.holders_with(entry), 1, now_s)
 
     def expire(self, now_s: float) -> bool:
         """Members are bound whose gang needs fewer by now, and give back what was held for too long. Whether anybody left a node."""
@@ -59,8 +59,7 @@ class GangWaiting:
             if not gang.holding:
                 continue
             if not self._gangs.lacking((gang.key,), ()):
-                for entry in tuple(gang.holding.values()):
-                    self._release(entry, now_s)
+                self._release_all(tuple(gang.holding.values()), 0, now_s)
             elif _until_s(gang) <= now_s:
                 others = [other for other in gangs if other is not gang and other.holding]
                 self._give_back(gang, _most_important(others).key if others else "", now_s)
@@ -101,12 +100,17 @@ class GangWaiting:
             if group is not None:
                 self._parts.queue.wake(group, now_s, "AssignedPodDelete", at_once=True)
 
-    def _release(self, entry: Entry, now_s: float) -> None:
+    def _release_all(self, entries: Sequence[Entry], more: int, now_s: float) -> None:
+        """Have these bound; `more` others are bound with them."""
+        for entry in entries:
+            self._release(entry, len(entries) + more, now_s)
+
+    def _release(self, entry: Entry, together: int, now_s: float) -> None:
         uid = entry.seen.uid
         entry.move(State.ASSUMED, now_s)
         self._gangs.released(entry)
         record = self._records.pop(uid, None) or self._lives.record(entry, "", now_s)
-        self._send(entry, record, now_s)
+        self._send(entry, replace(record, gang=self._gangs.key_of(uid), together=together), now_s)
 
     def _give_back(self, gang: Gang, to: str, now_s: float) -> None:
         if to and gang.spec is not None:

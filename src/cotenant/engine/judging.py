@@ -175,15 +175,21 @@ class Judging:
     def _place(self, entry: Entry, group: Group, judgement: Judgement, now_s: float) -> None:
         """A pod that is judged by itself found a node: it is bound, unless its gang is not there yet."""
         if not self._gangs.must_wait(entry):
-            self._assume(entry, group, judgement, now_s)
+            gang = self._gangs.of(entry.seen.uid)
+            self._assume(entry, group, judgement, now_s, 1 + len(gang.holding) if gang is not None else 1)
             self._waiting.release_with(entry, now_s)
             return
-        record = self._parts.placing.told(entry, judgement, now_s)
+        record = self._told(entry, judgement, 1, now_s)
         self._seat(entry, group, judgement, State.WAITING, now_s)
         self._waiting.hold(entry, record)
 
-    def _assume(self, entry: Entry, group: Group, judgement: Judgement, now_s: float) -> None:
+    def _told(self, entry: Entry, judgement: Judgement, together: int, now_s: float) -> DecisionRecord:
         record = self._parts.placing.told(entry, judgement, now_s)
+        gang = self._gangs.key_of(entry.seen.uid)
+        return replace(record, gang=gang, together=together) if gang else record
+
+    def _assume(self, entry: Entry, group: Group, judgement: Judgement, now_s: float, together: int = 1) -> None:
+        record = self._told(entry, judgement, together, now_s)
         self._seat(entry, group, judgement, State.ASSUMED, now_s)
         self._send(entry, record, now_s)
 

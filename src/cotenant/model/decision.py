@@ -54,6 +54,8 @@ class DecisionRecord:
     waiting_because: str = ""  # e.g. a gang's quorum or a quota
     policy: str = ""
     nearest: str = ""  # what the nodes that came nearest lack; empty = not asked
+    gang: str = ""  # of a pod that was placed: the gang that it is a member of
+    together: int = 0  # how many members were given their nodes in the same step, itself included
 
     def __post_init__(self) -> None:
         if isnan(self.at_s):
@@ -67,10 +69,20 @@ class DecisionRecord:
             return f"waits: {self.waiting_because}"
         return no_node_line(self.nodes, self.rejections)
 
+    def gang_words(self) -> str:
+        """With which gang it was placed; empty for a pod of no gang."""
+        if not self.gang:
+            return ""
+        if self.together > 1:
+            return f"placed with gang {self.gang}, {self.together} members in one step"
+        return f"placed as a member of gang {self.gang}, by itself"
+
     def lines(self) -> tuple[str, ...]:
         """The whole story for a person: headline, nodes per rejecting filter, candidates with each part of their scores."""
         by = f" by {self.policy}" if self.policy else ""
         told = [f"{self.pod} at {self.at_s:g} s{by}: {self.headline()}"]
+        if self.gang:
+            told.append(f"  {self.gang_words()}")
         told.extend(
             f"  {rejection.nodes} of {self.nodes} rejected by {rejection.filter}: {rejection.reason}"
             for rejection in sorted(self.rejections, key=lambda r: (-r.nodes, r.filter, r.reason))

@@ -433,3 +433,33 @@ def test_a_member_that_comes_later_is_placed_where_the_others_are() -> None:
     out = settle(c, 2.0)
     assert not binds(out)
     assert rack in told(out)["a-10"] or RACK in told(out)["a-10"]
+
+
+# ---- what is told of placed members
+
+
+def test_the_record_of_a_bound_member_names_its_gang() -> None:
+    c = cluster(5)
+    see(c, *members("a", 3))
+    out = settle(c, 0.0)
+    confirm(c, out, 0.0)
+    (words,) = {each.record.gang_words() for each in out if isinstance(each, Bind)}
+    assert words == "placed with gang default/a, 3 members in one step"
+    see(c, pod("a-9", "a", 3), pod("lone"), now_s=1.0)
+    said = {each.key: each.record.gang_words() for each in settle(c, 1.0) if isinstance(each, Bind)}
+    assert said == {"default/a-9": "placed as a member of gang default/a, by itself", "default/lone": ""}
+    answer = c.why.pod("default/a-0", 2.0)
+    assert answer is not None
+    assert answer.record is not None
+    assert (answer.record.gang, answer.record.together) == ("default/a", 3)
+
+
+def test_members_that_waited_with_their_nodes_were_placed_together() -> None:
+    c = cluster(1)
+    see(c, *members("a", 2, mode=Mode.NON_STRICT))
+    settle(c, 0.0)
+    c.node_seen(node("late"))
+    out = settle(c, 20.0)
+    assert sum(isinstance(each, Bind) for each in out) == 2
+    assert {each.record.gang for each in out if isinstance(each, Bind)} == {"default/a"}
+    assert {each.record.together for each in out if isinstance(each, Bind)} == {2}

@@ -34,6 +34,8 @@ class Written(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     attempts: int = 1
     rejected: dict[str, int] = {}  # "filter: reason" -> nodes
     next: tuple[Choice, ...] = ()  # the best of the others
+    gang: str = ""  # namespace/name of the gang that it was placed with
+    together: int = 0  # members that were given their nodes in the same step
 
 
 _encoder = msgspec.json.Encoder()
@@ -51,6 +53,8 @@ def written(record: DecisionRecord, waited_s: float, attempts: int) -> str:
         attempts=attempts,
         rejected={f"{r.filter}: {r.reason}": r.nodes for r in record.rejections},
         next=tuple(Choice(c.node, _rounded(c.score)) for c in record.candidates if c.node != record.node),
+        gang=record.gang,
+        together=record.together,
     )
     encoded = _encoder.encode(value)
     if len(encoded) > MOST_BYTES:
