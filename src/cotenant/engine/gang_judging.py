@@ -21,7 +21,7 @@ import numpy as np
 from cotenant.engine.cluster_parts import Parts
 from cotenant.engine.cluster_queue import Group, Verdict
 from cotenant.engine.gang_preemption import GangPreempting, Plan, place_each
-from cotenant.engine.gang_topology import Place, may_be_together, places
+from cotenant.engine.gang_topology import Place, may_be_together, places, topology_of
 from cotenant.engine.gangs import NAME, Gangs
 from cotenant.engine.instructions import Preempt, Victim
 from cotenant.engine.narrowing import EVERYWHERE
@@ -140,7 +140,7 @@ class GangJudging:
             if not isinstance(found, Verdict):
                 return found
             failure = found
-        topology = self._gangs.topology_of(keys)
+        topology = topology_of(self._gangs, keys)
         if failure is None and topology is not None:
             words = f"{self._name(keys)}: no domain of {topology.keys[-1]} has room for its {len(entries)} members"
             failure = self._unlooked(entries[0], Refused("GangTopology", words), now_s)
@@ -150,7 +150,7 @@ class GangJudging:
     def _where_promised(self, keys: tuple[str, ...], entries: list[Entry], now_s: float) -> list[Judgement] | None:
         """Each on the very node that it was promised, which the rehearsal found to work; members without one beside them."""
         placing, seating = self._parts.placing, self._parts.seating
-        promised, topology = self._promised(entries), self._gangs.topology_of(keys)
+        promised, topology = self._promised(entries), topology_of(self._gangs, keys)
         if not len(promised) or any(map(insists, entries)) or not may_be_together(seating, self._gangs, keys, promised):
             return None
         others = promised if topology is not None and topology.required else EVERYWHERE

@@ -8,7 +8,7 @@ a required key only, those that lack least first. Limits: `MOST_TRIES` domains a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -33,11 +33,17 @@ class Place(NamedTuple):
     all_of_it: bool = False  # the minimum alone is not enough here
 
 
+def topology_of(gangs: Gangs, keys: Iterable[str]) -> GangTopology | None:
+    """Where these want to be together: the word of the first that has one."""
+    specs = (gang.spec for gang in map(gangs.get, keys) if gang is not None)
+    return next((spec.topology for spec in specs if spec is not None and spec.topology is not None), None)
+
+
 def places(
     seating: Seating, gangs: Gangs, keys: tuple[str, ...], entries: list[Entry], promised: Mask
 ) -> Iterator[Place]:
     """In order; the first that works counts. `promised` are rows that members were promised, tried before all others."""
-    topology = gangs.topology_of(keys)
+    topology = topology_of(gangs, keys)
     if len(promised) and may_be_together(seating, gangs, keys, promised):
         yield Place(promised)
     if topology is None:
@@ -67,14 +73,14 @@ def _domains(
         for number in numbers[:MOST_TRIES]:
             yield Place(rows_of(domains, number), f"{key}={domains.names[number]}", not (last and own >= 0))
     if topology.required and not seated:
-        yield from _minimum_only(seating, topology, free, found, counts, gangs.least_of(keys))
+        yield from _minimum_only(seating, topology, free, found, counts, _least(gangs, keys))
 
 
 def places_to_clear(
     seating: Seating, gangs: Gangs, keys: tuple[str, ...], priority: int, asked: Int
 ) -> tuple[Place, ...]:
     """Where evictions of pods below the priority might make room for `asked[R]` in all: everywhere, or the domains of the required key."""
-    ledger, topology = seating.ledger, gangs.topology_of(keys)
+    ledger, topology = seating.ledger, topology_of(gangs, keys)
     nodes = ledger.nodes
     yielding = np.zeros_like(nodes.requested)
     lower = np.flatnonzero(ledger.row >= 0)
@@ -98,7 +104,7 @@ def places_to_clear(
 
 def may_be_together(seating: Seating, gangs: Gangs, keys: tuple[str, ...], rows: Mask) -> bool:
     """Whether members may be placed on all of these rows: with a required key they must be in one domain, that of the members that are placed."""
-    topology = gangs.topology_of(keys)
+    topology = topology_of(gangs, keys)
     if topology is None or not topology.required:
         return True
     domains = seating.narrowing.regions.domains(topology.keys[-1])
@@ -107,8 +113,17 @@ def may_be_together(seating: Seating, gangs: Gangs, keys: tuple[str, ...], rows:
 
 
 def _seated(seating: Seating, gangs: Gangs, keys: tuple[str, ...]) -> list[int]:
-    rows = (seating.encoder.node_rows.get(name, -1) for name in gangs.nodes_of(keys))
+    """Rows on which members are placed."""
+    placed = [gang for gang in map(gangs.get, keys) if gang is not None]
+    names = (gang.members[uid].node for gang in placed for uid in gang.placed)
+    rows = (seating.encoder.node_rows.get(name, -1) for name in names)
     return [row for row in rows if row >= 0]
+
+
+def _least(gangs: Gangs, keys: Iterable[str]) -> int:
+    """How many members of these must be placed together."""
+    specs = (gang.spec for gang in map(gangs.get, keys) if gang is not None)
+    return sum(spec.min_available for spec in specs if spec is not None)
 
 
 def _minimum_only(

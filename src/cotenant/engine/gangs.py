@@ -2,7 +2,7 @@
 
 Problem: a gang is said by PodGroups and by pods that come, change and go in any order, and every such event may open or close the way for hundreds of pods.
 Choice: one record a gang (engine/gang_members.py), brought up to date by the events of its pods and its PodGroup; what follows from that for pods that wait
-(gate open or closed, judged together or alone) is looked at once before the next judgement. Nothing is judged here: a bundle of Strict gangs stands in the
+(gate open or closed, judged together or alone) is looked at once before the next judgement. What people are told of it is made by engine/gang_telling.py. Nothing is judged here: a bundle of Strict gangs stands in the
 queue under one key (`Whole`) and is placed by engine/gang_judging.py; NonStrict members that hold nodes are led by engine/gang_waiting.py.
 
 That a gang was satisfied once is remembered while it has members, and after a restart it is read from those that are bound: so many as the minimum, or any
@@ -18,16 +18,16 @@ from math import inf
 
 from cotenant.engine.cluster_queue import Whole
 from cotenant.engine.gang_members import Gang
-from cotenant.engine.gang_views import GangView, MemberView
+from cotenant.engine.gang_telling import news_of, view_of
+from cotenant.engine.gang_views import GangView
 from cotenant.engine.plugins import Host, Plugin
 from cotenant.engine.podstate import Entry, State
 from cotenant.model.errors import Permanent
-from cotenant.model.gang import GangPhase, GangSpec, GangTopology, PodGroup, PodGroupStatus
+from cotenant.model.gang import PodGroup
 from cotenant.model.observed import ObservedPod, Phase
 from cotenant.policy.placement.gangs.bundles import bundle, reach
 from cotenant.policy.placement.gangs.permit import Gate, Tally, pre_enqueue
-from cotenant.policy.placement.gangs.phase import Counts, phase_of
-from cotenant.policy.placement.gangs.spec import differences, from_pod, from_pod_group, gang_key
+from cotenant.policy.placement.gangs.spec import from_pod, from_pod_group, gang_key
 
 NAME = "Coscheduling"
 _RETELL_S = 3.0  # pods that wait for more members are told the new count after so long
@@ -212,8 +212,9 @@ class Gangs(Plugin):
         self._look.clear()
         for key in self._unsaid:
             gang = self._gangs.get(key)
-            if gang is not None and gang.group is not None:
-                self._say(gang, gang.group)
+            status = news_of(gang) if gang is not None else None
+            if status is not None:
+                self.host.say(status)
         self._unsaid.clear()
 
     def next_s(self) -> float:
@@ -295,29 +296,6 @@ class Gangs(Plugin):
             gang = self._gangs.get(key)
             if gang is not None:
                 gang.why = why
-
-    def topology_of(self, keys: Iterable[str]) -> GangTopology | None:
-        """Where these want to be together: the word of the first that has one."""
-        specs = (gang.spec for gang in map(self._gangs.get, keys) if gang is not None)
-        return next((spec.topology for spec in specs if spec is not None and spec.topology is not None), None)
-
-    def nodes_of(self, keys: Iterable[str]) -> tuple[str, ...]:
-        """Nodes on which members of these are placed."""
-        gangs = [gang for gang in map(self._gangs.get, keys) if gang is not None]
-        return tuple(gang.members[uid].node for gang in gangs for uid in gang.placed)
-
-    def least_of(self, keys: Iterable[str]) -> int:
-        """How many members of these must be placed together."""
-        specs = (gang.spec for gang in map(self._gangs.get, keys) if gang is not None)
-        return sum(spec.min_available for spec in specs if spec is not None)
-
-    def words(self, entry: Entry) -> str:
-        """How the gang of a NonStrict member that found no node stands; empty for a pod that goes alone."""
-        gang = self._of.get(entry.seen.uid)
-        if gang is None or gang.spec is None or gang.goes_alone():
-            return ""
-        has = len(gang.holding) + gang.bound()
-        return f"gang {gang.key}: {has} of {gang.spec.min_available} members have a node"
 
     # ---- questions
 
@@ -459,74 +437,12 @@ class Gangs(Plugin):
         if gang.holding.pop(uid, None) is not None and not gang.holding:
             gang.held_since_s = inf
 
-    def _say(self, gang: Gang, group: PodGroup) -> None:
-        """Tell the PodGroup how it stands, if that is news."""
-        if gang.spec is None:
-            return
-        running = sum(entry.seen.phase is Phase.RUNNING for entry in gang.members.values())
-        succeeded = sum(phase is Phase.SUCCEEDED for phase in gang.ended.values())
-        failed = len(gang.ended) - succeeded
-        counts = Counts(
-            len(gang.members) + len(gang.ended), len(gang.placed) + len(gang.ended), running, succeeded, failed
-        )
-        before = gang.status.phase if gang.status is not None else GangPhase.NONE
-        phase = phase_of(before, gang.spec.min_available, counts)
-        status = PodGroupStatus(gang.key, group.uid, phase, counts.scheduled, running, succeeded, failed)
-        if phase is before and counts.members == 0:
-            return  # its members were cleaned up: what was counted stays
-        if status != gang.status:
-            gang.status = status
-            self.host.say(status)
-
     def _view(self, gang: Gang) -> GangView:
-        members = [
-            MemberView(entry.seen.pod.key, uid, entry.state.name.lower(), entry.node, entry.told)
-            for uid, entry in gang.members.items()
-        ]
-        members += [MemberView("", uid, phase.value.lower()) for uid, phase in gang.ended.items()]
-        why = self._closed(gang) or gang.why
-        if not why and gang.holding:
-            why = "; ".join(_lacks(tally) for tally in self.lacking((gang.key,), ()))
-        return GangView(
-            key=gang.key,
-            spec=gang.spec,
-            problems=(*gang.problems, *self._said_otherwise(gang, gang.spec)),
-            phase=gang.status.phase if gang.status is not None else GangPhase.NONE,
-            members=tuple(members),
-            judged_with=self.bundle_of(gang),
-            needs=tuple(sorted(reach(gang.key, self._links))),
-            satisfied=gang.satisfied,
-            placed=gang.bound(),
-            holding=len(gang.holding),
-            waiting=gang.unplaced(),
-            why=why if gang.unplaced() or gang.holding else "",
-            holds_until_s=gang.held_since_s + gang.spec.wait_s if gang.spec is not None else inf,
-            stands_back_for=gang.stands_back_for,
+        lacking = self.lacking((gang.key,), ()) if gang.holding else ()
+        return view_of(
+            gang, self.bundle_of(gang), tuple(sorted(reach(gang.key, self._links))), self._closed(gang), lacking
         )
-
-    def _said_otherwise(self, gang: Gang, spec: GangSpec | None) -> tuple[str, ...]:
-        if spec is None:
-            return ()
-        by_words: dict[str, list[str]] = {}
-        for entry in gang.members.values():
-            words = differences(spec, entry.seen.demands.gang)
-            if words:
-                by_words.setdefault(words, []).append(entry.seen.pod.key)
-        told = [
-            f"pod {pods[0]}{f' and {len(pods) - 1} more' if len(pods) > 1 else ''}: {words}"
-            for words, pods in by_words.items()
-        ]
-        told += [
-            f"gang {other} is named, and does not name {gang.key} back: it must be satisfied first, by itself"
-            for other in spec.groups
-            if other != gang.key and other not in self.bundle_of(gang)
-        ]
-        return tuple(told)
 
 
 def _asks(group: PodGroup) -> tuple[object, ...]:
     return group.uid, group.min_member, group.wait_s, group.notes
-
-
-def _lacks(tally: Tally) -> str:
-    return f"gang {tally.key} waits for {tally.lacks()} more member(s) to find a node"

@@ -15,6 +15,7 @@ from cotenant.engine.cluster_parts import Parts
 from cotenant.engine.cluster_queue import Group, Verdict
 from cotenant.engine.events import EVERYTHING, Event, helping
 from cotenant.engine.gang_judging import GangJudging, of_gang
+from cotenant.engine.gang_telling import words_of
 from cotenant.engine.gang_waiting import GangWaiting
 from cotenant.engine.gangs import Gangs
 from cotenant.engine.instructions import Bind, ClaimChoice, Preempt
@@ -245,7 +246,7 @@ class Judging:
                 continue  # all of them preempt, or more of them may, next time: the group stays active
             if words:
                 verdict = replace(verdict, message=f"{verdict.message} {words.rstrip('.')}.")
-            gang = self._gangs.words(first)
+            gang = words_of(self._gangs.of(first.seen.uid))
             if gang:
                 verdict = of_gang(verdict, gang)
             self._parts.queue.refuse(group, verdict, now_s)
