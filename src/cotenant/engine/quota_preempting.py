@@ -42,7 +42,7 @@ class Promise:
     quota: str
     priority: int
     until_s: float
-    victims: tuple[Account, ...]
+    victims: Mapping[str, Account]  # by UID
 
 
 class QuotaPreempting:
@@ -87,14 +87,16 @@ class QuotaPreempting:
                     return ()
                 promises.append(promise)
             if len(lots) > 1:
-                for account in promises[-1].victims if promises and promises[-1].quota == quota else ():
+                for account in promises[-1].victims.values() if promises and promises[-1].quota == quota else ():
                     tree.use_no_more(quota, account.asked, account.preemptible)
                 tree.use(quota, asked)
         found: list[Evict] = []
         for promise in promises:
             self._of[promise.quota] = promise
             what = f"{name} of the same quota {promise.quota} is more important ({promise.priority}) and does not fit beside it"
-            found += [Evict(Victim(each.uid, each.entry.seen.pod.key), REASON, what) for each in promise.victims]
+            found += [
+                Evict(Victim(each.uid, each.entry.seen.pod.key), REASON, what) for each in promise.victims.values()
+            ]
         return tuple(found)
 
     def _must_wait(self, books: TreeBooks, accounts: Sequence[Account]) -> bool:
@@ -121,7 +123,7 @@ class QuotaPreempting:
         if not found.victims:
             return None
         uids = dict.fromkeys(uid for pod in found.victims for uid in whole.get(pod.uid, (pod.uid,)))
-        victims = tuple(books.members[quota][uid] for uid in uids)
+        victims = {uid: books.members[quota][uid] for uid in uids}
         return Promise(frozenset(each.uid for each in accounts), name, quota, priority, now_s + PROMISED_S, victims)
 
     def may_try(self, account: Account) -> bool:
@@ -163,7 +165,7 @@ class QuotaPreempting:
 
     def is_leaving(self, uid: str) -> bool:
         """Whether the pod was evicted for one that has not been let through yet."""
-        return any(uid == victim.uid for promise in self._of.values() for victim in promise.victims)
+        return any(uid in promise.victims for promise in self._of.values())
 
     def clear(self) -> None:
         """No pod is known."""
