@@ -3,11 +3,11 @@
 Problem: a dozen small files a group, each an open, a read and a close: ten thousand system calls a second for a node that is only watched. Choice:
 descriptors stay open and are read again in place; those of groups that are not asked for any more are closed, and where there are more groups than
 descriptors, the rest are opened each time. What is not likely to have changed is read every `SELDOM` readings only: limits, numbers of tasks and
-out-of-memory kills, by which nobody decides from one second to the next; throttling, I/O and memory of a group that used no CPU since; throttling
-without a limit; memory's statistics where its sum stands still; I/O and pressure of which the whole machine had none. A descriptor of a removed group says ENODEV: then the files are
-opened anew, since the group may have come back under its name. Limits: what cannot be read is None with one `Gap` a file, never an error; a file that is
-missing is looked for again every `RETRY` readings; what the kernel writes back or takes from a group that sleeps, and pages that only grow old, are seen
-some readings late.
+out-of-memory kills, by which nobody decides from one second to the next; throttling and I/O of a group that used no CPU since; throttling without a
+limit; memory's statistics where its sum stands still; I/O and pressure of which the whole machine had none. A descriptor of a removed group says ENODEV:
+then the files are opened anew, since the group may have come back under its name. Limits: what cannot be read is None with one `Gap` a file, never an
+error; a file that is missing is looked for again every `RETRY` readings; what the kernel writes back for a group that sleeps, and pages that only grow
+old, are seen some readings late.
 
 What the texts say: figures.py.
 """
@@ -35,12 +35,8 @@ _READ_BYTES = 16_384
 _MOST_GAPS = 64
 _SELDOM = frozenset({"quota", "period", "oom", "pids"})
 _NO_LIMIT = b"-1\n"  # of v1's quota
-_FOLLOWS = {
-    "throttling": "usage",
-    "io": "usage",
-    "memory": "usage",
-    "memory.stat": "memory",
-}  # still while the other is
+# Stands still while the other does. Not the memory that is charged: what is reclaimed from a group that sleeps must be seen.
+_FOLLOWS = {"throttling": "usage", "io": "usage", "memory.stat": "memory"}
 
 
 @dataclass(frozen=True, slots=True)

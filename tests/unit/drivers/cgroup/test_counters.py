@@ -108,6 +108,17 @@ def test_throttling_is_read_at_once_where_there_is_a_limit(tmp_path: Path, kind:
         assert found == {"limited": 9, "free": 9}
 
 
+def test_memory_that_is_taken_from_a_group_that_sleeps_is_seen_at_once(tmp_path: Path) -> None:
+    """Whoever reclaims would else reclaim again."""
+    trees = CgroupTrees(tmp_path, "v2")
+    trees.add("pod")
+    with CgroupReader(trees.layout) as reader:
+        for _ in range(2):
+            reader.read(["pod"])
+        trees.say("pod", "memory.current", "4000\n")
+        assert reader.read(["pod"])[0].memory_bytes == 4000
+
+
 def test_pressure_of_which_the_machine_had_none_is_not_read_again(tmp_path: Path) -> None:
     trees = CgroupTrees(tmp_path, "v2")
     trees.add("pod")
