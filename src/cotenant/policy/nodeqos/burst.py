@@ -266,6 +266,8 @@ def _tokens(
 def _concerns(entry: PodUse, config: BurstConfig) -> bool:
     if entry.pod.phase is Phase.OVER or _pinned(entry.pod):
         return False
+    if entry.pod.annotations.get(ANNOTATION) is None and not any(each.cpu_limit_m > 0 for each in entry.pod.containers):
+        return False  # nothing to raise
     return not entry.pod.best_effort or config.ratio_milli > REFERENCE_MILLI
 
 
