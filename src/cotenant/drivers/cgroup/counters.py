@@ -85,9 +85,8 @@ class CgroupReader:
         self._trees: dict[str, Tree] = {}
         self._files: list[_File] = []
         self._slots: dict[str, int] = {}
-        self._moving: list[
-            tuple[int, _File]
-        ] = []  # slots and files to look at this time, also where all were read lately
+        # Slots and files to look at this time, also where all were read lately.
+        self._moving: list[tuple[int, _File]] = []
         self._plan(layout)
         try:
             for path in {file.path for file in self._files}:
