@@ -31,12 +31,8 @@ PLUGIN = "DefaultPreemption"
 
 _PRIORITY_OFFSET = 2**31  # makes every victim's priority count towards the sum, as kube-scheduler does
 _LOWEST = -(2**62)
-_STAYS, _TEARS, _BREAKS, _GOES = (
-    0,
-    1,
-    2,
-    3,
-)  # a candidate's fate: _TEARS, _BREAKS = it goes, and its job cannot spare it, or that breaks a budget
+# A candidate's fate. _TEARS, _BREAKS: it goes, and its job cannot spare it, or that breaks a budget.
+_STAYS, _TEARS, _BREAKS, _GOES = range(4)
 
 
 class Column(NamedTuple):
@@ -105,9 +101,8 @@ class Preemption:
     """The answer: evict `victims` and expect room on `row`; -1 = no node can be helped, and `rejections` say why."""
 
     row: int
-    victims: tuple[
-        int, ...
-    ] = ()  # most important first; those of jobs that fall, then those that break a budget, before the others
+    # Most important first; those of jobs that fall, then those that break a budget, before the others.
+    victims: tuple[int, ...] = ()
     rest: tuple[int, ...] = ()  # the other members of jobs that fall, on this row and others
     fallen: tuple[int, ...] = ()  # those jobs
     violations: int = 0  # victims whose eviction breaks a budget
