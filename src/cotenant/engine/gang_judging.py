@@ -29,7 +29,8 @@ from cotenant.engine.placing import Judgement
 from cotenant.engine.plugins import Refused
 from cotenant.engine.pod_lives import PodLives
 from cotenant.engine.podstate import Entry, State
-from cotenant.engine.reservation_gangs import GangDraws, insists
+from cotenant.engine.reservation_gangs import GangDraws
+from cotenant.engine.reservation_waiting import insists
 from cotenant.engine.telling import Telling
 from cotenant.model.arrays import Mask
 

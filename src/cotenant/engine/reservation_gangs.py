@@ -21,7 +21,7 @@ from cotenant.engine.reservation_drawing import Drawing, candidates
 from cotenant.engine.reservation_records import Record
 from cotenant.engine.reservation_upkeep import Ties, Upkeep
 from cotenant.engine.reservation_views import nothing_for
-from cotenant.engine.reservation_waiting import Waiters
+from cotenant.engine.reservation_waiting import Waiters, insists
 from cotenant.model.arrays import Mask
 from cotenant.model.reservation_notes import Allocated
 from cotenant.policy.placement.reservations.holding import Kept
@@ -121,8 +121,3 @@ class GangDraws:
     def _tied(self) -> Ties:
         assert self._upkeep.ties is not None
         return self._upkeep.ties
-
-
-def insists(entry: Entry) -> bool:
-    """Whether a pod wants reservations or nothing."""
-    return entry.seen.demands.reservation_affinity is not None

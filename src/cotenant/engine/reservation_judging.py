@@ -18,7 +18,7 @@ from cotenant.engine.podstate import Entry
 from cotenant.engine.reservation_drawing import Drawing, candidates
 from cotenant.engine.reservation_records import Record
 from cotenant.engine.reservation_upkeep import Upkeep
-from cotenant.engine.reservation_waiting import Waiters
+from cotenant.engine.reservation_waiting import Waiters, insists
 from cotenant.model.arrays import NodeArrays
 from cotenant.model.reservation_notes import Allocated
 from cotenant.model.resources import ResourceAxis
@@ -58,8 +58,8 @@ class OwnersFirst:
         run: list[tuple[Entry, Group]] = []
         for pod in segment.pods:
             may_draw = self._waiters.open_for(pod[0]) if id(pod[1]) not in hopeless else []
-            insists = pod[0].seen.demands.reservation_affinity is not None and not segment.last
-            if not may_draw and not insists:
+            only_draws = insists(pod[0]) and not segment.last
+            if not may_draw and not only_draws:
                 run.append(pod)
                 continue
             if run:
@@ -67,7 +67,7 @@ class OwnersFirst:
                 run = []
                 self._upkeep.settle()
             yield from self._own(pod, may_draw, segment)
-            if not (pod[0].node or insists):
+            if not (pod[0].node or only_draws):
                 yield Segment([pod], segment.only, segment.last)
                 self._upkeep.settle()
                 if segment.last and not pod[0].node:

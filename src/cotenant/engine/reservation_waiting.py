@@ -81,3 +81,8 @@ class Waiters:
     def _let_go(self, record: Record) -> None:
         for pod in list(record.waiting):
             self._kept[pod] = tuple(each for each in self._kept[pod] if each is not record)
+
+
+def insists(entry: Entry) -> bool:
+    """Whether a pod wants reservations or nothing."""
+    return entry.seen.demands.reservation_affinity is not None

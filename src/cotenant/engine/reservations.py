@@ -21,12 +21,12 @@ from cotenant.engine.instructions import Bind, ClearNomination, Evict, Instructi
 from cotenant.engine.nominations import Segment
 from cotenant.engine.plugins import Host, Plugin, Refused
 from cotenant.engine.podstate import Entry, State
-from cotenant.engine.reservation_gangs import GangDraws, insists
+from cotenant.engine.reservation_gangs import GangDraws
 from cotenant.engine.reservation_judging import OwnersFirst
 from cotenant.engine.reservation_records import Record
 from cotenant.engine.reservation_upkeep import Ties, Upkeep
 from cotenant.engine.reservation_views import PLUGIN, nothing_for, sentences, view
-from cotenant.engine.reservation_waiting import Waiters
+from cotenant.engine.reservation_waiting import Waiters, insists
 from cotenant.engine.reservation_words import ReservationView, Reserve, is_stand_in
 from cotenant.model.arrays import NodeArrays
 from cotenant.model.errors import Permanent
