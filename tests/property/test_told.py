@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotenant.engine.encoding import Encoder
-from cotenant.engine.told import AS_OFTEN_AS_FITS, Memory, helped, place_told
+from cotenant.engine.told import AS_OFTEN_AS_FITS, BEST, Memory, account_best, blank, helped, place_told
 from cotenant.model.arrays import Mask, NodeArrays, Param
 from cotenant.model.labels import Labels
 from cotenant.model.node import Node
@@ -145,3 +145,17 @@ def test_helped_says_who_passes_on_the_rows_that_changed(seed: int) -> None:
     rows = rng.permutation(9)[: int(rng.integers(1, 5))]
     expected = [bool((plain_rejections(nodes, shapes, k, Fit.REQUESTS, KNOBS)[rows] == 0).any()) for k in range(5)]
     assert helped(np.arange(5), rows, nodes, shapes, Fit.REQUESTS, KNOBS).tolist() == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(0, 40), st.integers(1, 6))
+def test_the_best_of_some_rows_are_those_that_sorting_puts_first(seed: int, size: int, levels: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = np.flatnonzero(rng.random(size) < 0.7)
+    scores = rng.integers(0, levels, len(rows)).astype(np.float64)
+    account = blank(2)
+    account_best(account, 1, rows, scores)
+    first = np.argsort(-scores, kind="stable")[:BEST]
+    assert account.best[1].tolist() == rows[first].tolist() + [-1] * (BEST - len(first))
+    assert account.scores[1, : len(first)].tolist() == scores[first].tolist()
+    assert (account.best[0] == -1).all()

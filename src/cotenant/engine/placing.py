@@ -19,7 +19,7 @@ from cotenant.engine.podstate import Entry
 from cotenant.engine.queue_runs import place_in_runs
 from cotenant.engine.rejections import Rejector
 from cotenant.engine.seating import Seating
-from cotenant.engine.told import AS_OFTEN_AS_FITS, Account, blank, helped, judged, place_told
+from cotenant.engine.told import AS_OFTEN_AS_FITS, Account, account_best, blank, helped, judged, place_told
 from cotenant.engine.why_scores import Seen, Witness
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.decision import Candidate, DecisionRecord
@@ -174,12 +174,11 @@ class Placing:
         if len(rows) == 0:
             return account
         total = scaled(int(profile.score), own[rows]) + wishes(rows)
-        ties = rows[total == total.max()]
+        highest = total.max()
+        ties = rows[total == highest]
         row = int(ties[self._rng.integers(len(ties))]) if profile.random_ties and len(ties) > 1 else int(ties.min())
-        first = _first(total, account.best.shape[1])
-        account.best[0, : len(first)] = rows[first]
-        account.scores[0, : len(first)] = total[first]
-        account.score[0] = total.max()
+        account_best(account, 0, rows, total)
+        account.score[0] = highest
         account.rows[0] = row
         commit(nodes, row, shapes, k)
         self._seating.memory.changed(row)
@@ -286,15 +285,6 @@ class Placing:
         # a reason without an amount is in the headline already
         missing = record.nearest if nearest is not None and (nearest.resource or nearest.figures) else ""
         return Verdict(record, record.headline(), filters, missing)
-
-
-def _first(total: Float, most: int) -> Int:
-    """Where the highest are, the highest first, of equal ones the first."""
-    if len(total) > 8 * most:
-        least = np.partition(total, len(total) - most)[len(total) - most]
-        among = np.flatnonzero(total >= least)
-        return among[np.argsort(-total[among], kind="stable")][:most]
-    return np.argsort(-total, kind="stable")[:most]
 
 
 def _both(left: Mask, right: Mask) -> Mask:

@@ -125,23 +125,33 @@ def _survey_block(verdicts: Int, scores: Float, allowed: Mask, block: int, tops:
     narrowed = allowed.shape[0] > 0
     best, best_scores = tops[block], top_scores[block]
     best[:] = -1
+    least = -np.inf  # of those kept, once there are as many as are kept: most rows need no more than this look
     for n in range(block * _BLOCK, min(verdicts.shape[0], (block + 1) * _BLOCK)):
-        if verdicts[n] == 0 and (not narrowed or allowed[n]):
-            _insert(n, scores[n], best, best_scores)
+        if verdicts[n] == 0 and (not narrowed or allowed[n]) and (scores[n] > least or best[-1] < 0):
+            least = _insert(n, scores[n], best, best_scores)
 
 
 @njit
-def _insert(n: int, score: float, best: Int, best_scores: Float) -> None:
-    """Take a row up among the best, behind those that are as good."""
+def _insert(n: int, score: float, best: Int, best_scores: Float) -> float:
+    """Take a row up among the best, where there is room or the last is worse, behind those that are as good; the last one's score then."""
     at = best.shape[0] - 1
-    if best[at] >= 0 and score <= best_scores[at]:
-        return
     while at > 0 and (best[at - 1] < 0 or score > best_scores[at - 1]):
         best[at] = best[at - 1]
         best_scores[at] = best_scores[at - 1]
         at -= 1
     best[at] = n
     best_scores[at] = score
+    return float(best_scores[-1])
+
+
+@njit
+def _the_best(rows: Int, scores: Float, best: Int, best_scores: Float) -> None:
+    """Of these rows the best, the best first, of equal ones the first."""
+    best[:] = -1
+    least = -np.inf
+    for i in range(rows.shape[0]):
+        if scores[i] > least or best[-1] < 0:
+            least = _insert(rows[i], scores[i], best, best_scores)
 
 
 @njit
@@ -227,7 +237,6 @@ def _place(
         if failed[k]:
             continue
         if k == surveyed:
-            scratch[0] = n
             scratch[0] = n
             tally[verdicts[slot, n]] -= 1  # it passed, since it was taken
             verdicts[slot, n] = rejection(nodes, n, shapes, k, fit, knobs)
@@ -338,6 +347,11 @@ def blank(size: int) -> Account:
         scores=np.full((size, BEST), np.nan),
         score=np.full(size, np.nan),
     )
+
+
+def account_best(account: Account, at: int, rows: Int, scores: Float) -> None:
+    """Write into the account which of these rows are the best for its pod `at`; `scores[len(rows)]`."""
+    _the_best(rows, scores, account.best[at], account.scores[at])
 
 
 def judged(

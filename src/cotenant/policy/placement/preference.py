@@ -10,6 +10,7 @@ weights. Limits: ImageLocality and kube-scheduler's built-in spread for pods wit
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from typing import NamedTuple
 
 import numpy as np
@@ -39,9 +40,11 @@ def scaled(score: int, values: Float) -> Float:
     """
     if score in _OWN_SCALE or len(values) == 0:
         return values
-    finite = values[np.isfinite(values)]
-    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
-    bounded = np.nan_to_num(np.clip(values, low, high), nan=low)
+    bounded, low, high = values, float(values.min()), float(values.max())
+    if not isfinite(high - low):
+        finite = values[np.isfinite(values)]
+        low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
+        bounded = np.nan_to_num(np.clip(values, low, high), nan=low)
     spread = high - low
     return (bounded - low) * (100.0 / spread) if spread > 0 else np.zeros(len(values))
 
