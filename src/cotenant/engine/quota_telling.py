@@ -7,13 +7,15 @@ is written on an object is a result and is never read; of a quota that is not us
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cotenant.engine.quota_books import TreeBooks
+from cotenant.engine.quota_world import QuotaWorld
 from cotenant.model.node_decision import Reason
 from cotenant.model.quota import Levels, QuotaObject
 from cotenant.policy.quota.explain import explain
+from cotenant.policy.quota.forest import OUTSIDE
 from cotenant.policy.quota.nodes import Standing
 
 
@@ -65,18 +67,68 @@ class QuotaStatus:
     kind: str = "ElasticQuota"
 
 
-def shares_of(books: TreeBooks, name: str) -> tuple[Share, ...]:
+def describe(
+    world: QuotaWorld, name: str, of_name: Sequence[QuotaObject], over_since_s: float | None, kept_for: str
+) -> QuotaDescription | None:
+    """All that is known of a quota, of which these are the objects; None = there is none of this name."""
+    used_object = world.sorted.used.get(name)
+    problems = world.problems(of_name)
+    if name in OUTSIDE:
+        mine = [account for account in world.accounts.values() if account.quota == name]
+        return QuotaDescription(
+            name,
+            used_object.key if used_object is not None else "",
+            is_used=True,
+            problems=problems,
+            used=world.forest.used(name),
+            maximum=world.forest.quota(name).maximum.items,
+            seated=sum(1 for account in mine if account.node),
+            waiting=sum(1 for account in mine if not account.node),
+        )
+    if used_object is None:
+        return QuotaDescription(name, of_name[0].key, is_used=False, problems=problems) if of_name else None
+    quota = world.forest.quota(name)
+    books = world.trees[quota.tree_id]
+    members = books.members[name].values()
+    return QuotaDescription(
+        name,
+        used_object.key,
+        is_used=True,
+        problems=problems,
+        tree_id=quota.tree_id,
+        parent=quota.parent,
+        children=books.tree.children(name),
+        lends=quota.lends,
+        namespaces=quota.namespaces,
+        total=books.tree.total().items,
+        used=books.tree.used(name),
+        held=books.tree.nonpreemptible_used(name),
+        maximum=quota.maximum.items,
+        shares=_shares(books, name),
+        seated=sum(1 for account in members if account.node),
+        waiting=sum(1 for account in members if not account.node),
+        over_since_s=over_since_s,
+        kept_for=kept_for,
+    )
+
+
+def _shares(books: TreeBooks, name: str) -> tuple[Share, ...]:
     """Every resource that the quota's maximum mentions."""
     reasons = explain(books.tree, name)
     resources = books.tree.quota(name).maximum.names()
     return tuple(Share(books.tree.standing(name, r), reason) for r, reason in zip(resources, reasons, strict=True))
 
 
-def status_of(written: QuotaObject, books: TreeBooks, problem: str, guarantees: bool) -> QuotaStatus:
-    """What the object of a quota in use is told."""
+def status_of(world: QuotaWorld, written: QuotaObject, guarantees: bool) -> QuotaStatus:
+    """What a quota's object is told."""
     name = written.quota.name
-    mentioned = books.tree.quota(name).maximum.names()
-    stands = [books.tree.standing(name, resource) for resource in mentioned]
+    problem = "; ".join(world.problems((written,)))
+    tree_id = world.tree_id_of(name) if world.sorted.used.get(name) is written else None
+    if tree_id is None:
+        used = world.forest.used(name) if name in OUTSIDE else ()
+        return QuotaStatus(written.key, written.uid, used=used, problem=problem)
+    books = world.trees[tree_id]
+    stands = [books.tree.standing(name, resource) for resource in books.tree.quota(name).maximum.names()]
     return QuotaStatus(
         written.key,
         written.uid,

@@ -17,94 +17,17 @@ from math import inf
 from cotenant.engine.events import Event
 from cotenant.engine.plugins import Host, Plugin, Refused
 from cotenant.engine.podstate import Entry
-from cotenant.engine.quota_books import UNCOUNTED, Account, Outside, TreeBooks, gang_of
-from cotenant.engine.quota_objects import Place, Sorted
+from cotenant.engine.quota_books import Account, TreeBooks, gang_of
 from cotenant.engine.quota_preempting import QuotaPreempting
 from cotenant.engine.quota_revoking import Revoking
 from cotenant.engine.quota_settings import DEFAULTS, QuotaSettings
-from cotenant.engine.quota_telling import QuotaDescription, QuotaStatus, Told, shares_of, status_of
+from cotenant.engine.quota_telling import QuotaDescription, Told, describe, status_of
 from cotenant.engine.quota_totals import Totals
+from cotenant.engine.quota_world import QuotaWorld
 from cotenant.model.errors import Permanent
 from cotenant.model.node import Node
-from cotenant.model.quota import DEFAULT_QUOTA, NAME, PREEMPTIBLE, QuotaObject
-from cotenant.model.resources import Amounts
-from cotenant.policy.quota.forest import DEFAULT_TREE, OUTSIDE, Forest, bounded, distributable
-
-
-class _World:
-    """The trees of the objects that stand, with every pod in its place: made anew when an object changes."""
-
-    def __init__(
-        self,
-        objects: Mapping[str, QuotaObject],
-        entries: Sequence[Entry],
-        let_through: set[str],
-        settings: QuotaSettings,
-    ) -> None:
-        self.sorted = Sorted(objects.values())
-        self.forest = Forest(self.sorted.quotas, settings.scale_minima, settings.guarantee_use)
-        limited = frozenset(self.forest.tree().resources())
-        self.outside = {name: Outside(name, self.forest, limited) for name in OUTSIDE}
-        self._places: dict[tuple[str, str], Place] = {}
-        self.accounts: dict[str, Account] = {}
-        of_tree: dict[str, list[Account]] = {tree_id: [] for tree_id in self.forest.tree_ids()}
-        for entry in entries:
-            account = self.account(entry)
-            account.node = entry.node
-            account.admitted = account.uid in let_through and not entry.node
-            self.accounts[account.uid] = account
-            tree_id = self.tree_id_of(account.quota)
-            if tree_id is not None:
-                of_tree[tree_id].append(account)
-        self.trees = {
-            tree_id: TreeBooks(tree_id, self.forest.tree(tree_id), settings.rules, accounts)
-            for tree_id, accounts in of_tree.items()
-        }
-        for account in self.accounts.values():
-            self.settle(account)
-            if isinstance(account.book, Outside):
-                account.admitted = False
-                account.book.open(account)
-                if account.node:
-                    account.book.sit(account)
-
-    def tree_id_of(self, quota: str) -> str | None:
-        """The tree of a quota; None = outside, or no quota at all."""
-        return None if not quota or quota in OUTSIDE else self.forest.quota(quota).tree_id
-
-    def place(self, namespace: str, label: str) -> Place:
-        """Where such pods belong."""
-        found = self._places.get((namespace, label))
-        if found is None:
-            found = self._places[namespace, label] = self.sorted.place(self.forest, namespace, label)
-        return found
-
-    def account(self, entry: Entry) -> Account:
-        """A pod that nobody has been told of yet."""
-        pod = entry.seen.pod
-        label = pod.labels.get(NAME) or ""
-        if entry.seen.reservation:
-            why = "it stands for a reservation, whose owners are counted"
-            return Account(entry, pod.namespace, label, False, pod.requests, UNCOUNTED, "", why)
-        place = self.place(pod.namespace, label)
-        return Account(
-            entry,
-            pod.namespace,
-            label,
-            pod.labels.get(PREEMPTIBLE) != "false",
-            pod.requests,
-            self.outside[DEFAULT_QUOTA],
-            place.quota,
-            place.because,
-            place.held,
-        )
-
-    def settle(self, account: Account) -> None:
-        """Give the account the book of its quota."""
-        if not account.quota:
-            return
-        tree_id = self.tree_id_of(account.quota)
-        account.book = self.outside[account.quota] if tree_id is None else self.trees[tree_id]
+from cotenant.model.quota import NAME, PREEMPTIBLE, QuotaObject
+from cotenant.policy.quota.forest import OUTSIDE
 
 
 class Quotas(Plugin):
@@ -117,7 +40,7 @@ class Quotas(Plugin):
         self._objects: dict[str, QuotaObject] = {}
         self._totals = Totals()
         self._entries: dict[str, Entry] = {}
-        self._world: _World | None = None
+        self._world: QuotaWorld | None = None
         self._is_stale = False  # objects have changed: the world is to be made anew
         self._has_moved = False  # sums have, since overuse and statuses were last looked at
         self._untold = False
@@ -349,49 +272,10 @@ class Quotas(Plugin):
         world = self._settled()
         if world is None:
             return None
-        of_name = [each for each in self._objects.values() if each.quota.name == name]
-        if name in OUTSIDE:
-            mine = [account for account in world.accounts.values() if account.quota == name]
-            written = world.sorted.used.get(name)
-            return QuotaDescription(
-                name,
-                written.key if written is not None else "",
-                is_used=True,
-                problems=self._problems(world, of_name),
-                used=world.forest.used(name),
-                maximum=world.forest.quota(name).maximum.items,
-                seated=sum(1 for account in mine if account.node),
-                waiting=sum(1 for account in mine if not account.node),
-            )
-        used_object = world.sorted.used.get(name)
-        if used_object is None:
-            if not of_name:
-                return None
-            return QuotaDescription(name, of_name[0].key, is_used=False, problems=self._problems(world, of_name))
-        quota = world.forest.quota(name)
-        books = world.trees[quota.tree_id]
         promise = self._preempting.promise_of(name)
-        members = books.members[name].values()
-        return QuotaDescription(
-            name,
-            used_object.key,
-            is_used=True,
-            problems=self._problems(world, of_name),
-            tree_id=quota.tree_id,
-            parent=quota.parent,
-            children=books.tree.children(name),
-            lends=quota.lends,
-            namespaces=quota.namespaces,
-            total=books.tree.total().items,
-            used=books.tree.used(name),
-            held=books.tree.nonpreemptible_used(name),
-            maximum=quota.maximum.items,
-            shares=shares_of(books, name),
-            seated=sum(1 for account in members if account.node),
-            waiting=sum(1 for account in members if not account.node),
-            over_since_s=self._revoking.over_since_s(name),
-            kept_for=promise.name if promise is not None else "",
-        )
+        of_name = [each for each in self._objects.values() if each.quota.name == name]
+        kept_for = promise.name if promise is not None else ""
+        return describe(world, name, of_name, self._revoking.over_since_s(name), kept_for)
 
     # ---- self-examination
 
@@ -403,32 +287,15 @@ class Quotas(Plugin):
         if world is None:
             return
         self._totals.validate()
-        if world.accounts.keys() != pods.keys():
-            raise Permanent(f"{len(world.accounts)} pods have an account, {len(pods)} are known")
-        for uid, entry in pods.items():
-            account, fresh = world.accounts[uid], world.account(entry)
-            mine = (account.quota, account.held, account.preemptible, account.requests, account.node)
-            if mine != (fresh.quota, fresh.held, fresh.preemptible, fresh.requests, entry.node):
-                raise Permanent(f"pod {entry.seen.pod.key} is accounted as {mine}")
-        for name, book in world.outside.items():
-            book.validate([account for account in world.accounts.values() if account.quota == name])
-        for tree_id, books in world.trees.items():
-            books.validate()
-            if books.tree.total() != self._total_of(world, tree_id):
-                raise Permanent(
-                    f"tree {tree_id or 'default'!r} divides {books.tree.total()}, there is {self._total_of(world, tree_id)}"
-                )
-        for name in world.forest.tree_ids():
-            if any(quota.name not in world.trees[name].members for quota in world.forest.tree(name).quotas()):
-                raise Permanent(f"tree {name!r} has a quota without books")
+        world.validate(pods, self._totals)
 
     # ---- inside
 
-    def _current(self) -> _World | None:
+    def _current(self) -> QuotaWorld | None:
         """The world, where it need not be made anew: then pods are counted when it is."""
         return None if self._is_stale else self._world
 
-    def _settled(self) -> _World | None:
+    def _settled(self) -> QuotaWorld | None:
         """The world, up to date; None where nobody wrote a quota."""
         if self._is_stale or (self._world is not None and any(b.is_crowded for b in self._world.trees.values())):
             self._make_anew()
@@ -437,7 +304,7 @@ class Quotas(Plugin):
             return None
         if self._totals.has_changed:
             self._totals.has_changed = False
-            self._set_totals(world)
+            world.set_totals(self._totals)
             self._moved()
         world.forest.settle()
         return world
@@ -449,30 +316,13 @@ class Quotas(Plugin):
             self._world = None
             self._preempting.clear()
         else:
-            self._world = _World(self._objects, list(self._entries.values()), let_through, self.settings)
+            self._world = QuotaWorld(self._objects, list(self._entries.values()), let_through, self.settings)
             self._totals.forget_pods()
             for account in self._world.accounts.values():
                 if account.node:
                     self._totals.sit(account.node, account.uid, account.requests)
         self._told.forget(self._objects)
         self._moved()
-
-    def _set_totals(self, world: _World) -> None:
-        for tree_id in world.trees:
-            world.forest.set_total(self._whole(world, tree_id), tree_id)
-
-    def _whole(self, world: _World, tree_id: str) -> Amounts:
-        """What a tree's nodes give, before pods outside of trees."""
-        limited = world.trees[tree_id].limited
-        if tree_id != DEFAULT_TREE:
-            return Amounts(tuple(pair for pair in world.sorted.totals[tree_id] if pair[0] in limited))
-        return distributable(self._totals.amounts(limited), world.sorted.kept_out)
-
-    def _total_of(self, world: _World, tree_id: str) -> Amounts:
-        whole = self._whole(world, tree_id)
-        if tree_id != DEFAULT_TREE:
-            return whole
-        return distributable(whole, *(bounded(world.forest.used(name)) for name in OUTSIDE))
 
     def _moved(self) -> None:
         """Something may have come free."""
@@ -488,22 +338,11 @@ class Quotas(Plugin):
             for evict in self._preempting.attempt((lot,), account.entry.seen.pod.key, self._now_s, self.host):
                 self.host.say(evict)
 
-    def _problems(self, world: _World, objects: Sequence[QuotaObject]) -> tuple[str, ...]:
-        return tuple(text for each in objects for text in world.sorted.problems.get(each.key, ()))
-
-    def _tell(self, world: _World, now_s: float) -> None:
+    def _tell(self, world: QuotaWorld, now_s: float) -> None:
         """Every object whose status has changed."""
         self._told.put_off(now_s)
-        for key, written in self._objects.items():
-            name = written.quota.name
-            problem = "; ".join(world.sorted.problems.get(key, ()))
-            tree_id = world.tree_id_of(name) if world.sorted.used.get(name) is written else None
-            if tree_id is not None:
-                status = status_of(written, world.trees[tree_id], problem, self.settings.guarantee_use)
-            elif name in OUTSIDE:
-                status = QuotaStatus(key, written.uid, used=world.forest.used(name), problem=problem)
-            else:
-                status = QuotaStatus(key, written.uid, problem=problem)
+        for written in self._objects.values():
+            status = status_of(world, written, self.settings.guarantee_use)
             if self._told.news(status):
                 self.host.say(status)
 
