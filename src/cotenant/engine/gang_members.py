@@ -1,8 +1,9 @@
 """One gang as a cluster's engine sees it: what it asks, who belongs to it, and who of them sits where.
 
 Problem: every question about a gang is a count of members by where they stand. Choice: one mutable record a gang, changed only by engine/gangs.py. A member
-is *placed* (bound, or decided for good), *holding* (NonStrict: keeps a node until the minimum is there), or without a node. Limits: members that have ended
-count as placed only while others of the gang still are: a gang that has run to its end and is filled anew begins anew.
+is *placed* (bound, or decided for good), *holding* (NonStrict: keeps a node until the minimum is there), or without a node. Members that have ended
+count as placed while others of the gang still are; where none is, those that succeeded do, as long as they are not all that the gang is said to have: the last
+one's second try needs only itself. Limits: a gang that has run to its end and is filled anew begins anew.
 """
 
 from __future__ import annotations
@@ -39,7 +40,13 @@ class Gang:
 
     def bound(self) -> int:
         """Members that count as bound."""
-        return len(self.placed) + (len(self.ended) if self.placed else 0)
+        return len(self.placed) + self._ended_that_count()
+
+    def _ended_that_count(self) -> int:
+        if self.placed or not self.ended or self.spec is None:
+            return len(self.ended) if self.placed else 0
+        succeeded = sum(phase is Phase.SUCCEEDED for phase in self.ended.values())
+        return succeeded if succeeded < max(self.spec.min_available, self.spec.total) else 0
 
     def unplaced(self) -> int:
         """Members without a node."""
@@ -52,7 +59,7 @@ class Gang:
             self.spec,
             waiting + len(self.holding),
             self.bound(),
-            len(self.members) + (len(self.ended) if self.placed else 0),
+            len(self.members) + self._ended_that_count(),
             self.satisfied,
         )
 

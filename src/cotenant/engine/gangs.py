@@ -118,8 +118,7 @@ class Gangs(Plugin):
             if gang.group is None:
                 self._respec(gang)
         if not gang.members:
-            gang.satisfied = False
-            self._once.discard(gang.key)
+            self._begin_anew(gang)
         self._look[gang.key] = None  # it may have been the one that did not fit
         self._touch(gang)
         self._drop_if_empty(gang)
@@ -143,6 +142,9 @@ class Gangs(Plugin):
             return
         gang.placed.discard(entry.seen.uid)
         self._unhold(gang, entry.seen.uid)
+        if gang.satisfied and not gang.placed:  # its binds failed, or all of it went: who comes now comes together
+            self._begin_anew(gang)
+            self._look[gang.key] = None
         self._touch(gang)
 
     def released(self, entry: Entry) -> None:
@@ -335,6 +337,10 @@ class Gangs(Plugin):
             gang = self._gangs[key] = Gang(key, satisfied=key in self._once)
             self._bundles.clear()
         return gang
+
+    def _begin_anew(self, gang: Gang) -> None:
+        gang.satisfied = False
+        self._once.discard(gang.key)
 
     def _drop_if_empty(self, gang: Gang) -> None:
         if gang.members or gang.ended or gang.group is not None:

@@ -114,8 +114,13 @@ class Judging:
 
     def _may_help(self, group: Group, filters: frozenset[str]) -> bool:
         """Whether a plugin that refused the group might not refuse it now."""
-        first = self._lives.pods[next(iter(group.pods))]
-        return all(plugin.may_help(first) for plugin in self._parts.plugins if plugin.name in filters)
+        asked = [plugin for plugin in self._parts.plugins if plugin.name in filters]
+        for uid in group.pods:
+            if all(plugin.may_help(self._lives.pods[uid]) for plugin in asked):
+                return True
+            if not group.whole:  # all of them are alike
+                return False
+        return False
 
     def _wake_again_s(self) -> float:
         """When to look again for groups to wake: at once, unless there are so many that looking is work."""
@@ -252,11 +257,7 @@ class Judging:
             self._parts.queue.refuse(group, verdict, now_s)
             for uid in group.pods:
                 self._telling.waits(self._lives.pods[uid], verdict.message, verdict.record, verdict.missing)
-            if first.seen.uid in self._parts.nominations and not self._parts.nominations.wait_for(
-                first.seen.uid, self._parts.preempting.ending(first)
-            ):
-                self._lives.drop_nomination(first)  # nobody is going any more, and it did not fit all the same
-                self._lives.requeue(first, now_s)
+            self._reconsider_promise(first, now_s)
 
     def _not_admitted(self, first: Entry, group: Group, why: Refused, now_s: float) -> None:
         """A plugin turned the group down: no node was looked at."""
@@ -265,6 +266,14 @@ class Judging:
         self._parts.queue.refuse(group, verdict, now_s)
         for uid in group.pods:
             self._telling.waits(self._lives.pods[uid], verdict.message, verdict.record, verdict.missing)
+        self._reconsider_promise(first, now_s)
+
+    def _reconsider_promise(self, first: Entry, now_s: float) -> None:
+        """A pod that was refused keeps the node that it was promised while somebody is still going for it."""
+        nominations, uid = self._parts.nominations, first.seen.uid
+        if uid in nominations and not nominations.wait_for(uid, self._parts.preempting.ending(first)):
+            self._lives.drop_nomination(first)
+            self._lives.requeue(first, now_s)
 
     def _nominate(self, entry: Entry, found: Preempt, victims: set[str], verdict: Verdict, now_s: float) -> None:
         uid = entry.seen.uid

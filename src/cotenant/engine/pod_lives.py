@@ -309,7 +309,9 @@ class PodLives:
         if entry is None or uid not in self._parts.nominations:
             return
         self._telling.count("preemption failed")
-        self.drop_nomination(entry)
+        group = self._parts.queue.group_of(uid)
+        for other in group.pods if group is not None and group.whole else (uid,):  # victims go for a whole gang at once
+            self.drop_nomination(self.pods[other])
         if entry.state is State.QUEUED:  # it rests, or the next try would follow at once
             self._parts.queue.remove(uid)
             entry.failures += 1

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from tests.fakes.quota_world import World, bound, cpu, evicted, node, pod, quota, statuses, told
 
-from cotenant.engine.instructions import Evict
+from cotenant.engine.instructions import Evict, Preempt
 from cotenant.engine.quota_settings import QuotaSettings
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.labels import HOSTNAME, Labels, LabelSelector
 from cotenant.model.node import Node
-from cotenant.model.observed import DisruptionBudget
+from cotenant.model.observed import DisruptionBudget, ObservedPod
 from cotenant.model.quota import DEFAULT_QUOTA, NAME, NO_LIMIT, PREEMPTIBLE, Quota, QuotaObject
 from cotenant.model.resources import Amounts
 
@@ -536,3 +536,26 @@ def test_a_cluster_larger_than_an_amount_stops_nobody() -> None:
     most = Amounts.of({"cpu": 1000, "memory": NO_LIMIT})
     world.create(*(pod(f"x{i}", 0, requests=most) for i in range(2)), pod("y", 1, "a"))
     assert bound(world.go()) == ["x0", "x1", "y"]
+
+
+def test_a_node_is_not_kept_for_a_pod_that_its_quota_refuses() -> None:
+    """It preempted, and before its victim was gone another took what was left of the quota."""
+    much = 1 << 40
+
+    def sized(name: str, cores: int, memory: int, of: str = "", on: str = "", priority: int = 0) -> ObservedPod:
+        asked = Amounts.of({"cpu": cores * 1000, "memory": memory})
+        return pod(name, cores, of, requests=asked, on=on, priority=priority)
+
+    world = World(node("n", 10), node("m", 10))
+    world.write(quota("q", 4, 4))
+    world.create(sized("high", 1, much, on="m", priority=100), sized("low", 10, 1, on="n"))
+    world.go()
+    world.create(sized("p", 4, 1, "q", priority=5))
+    assert [each.victims[0].key for each in world.go(5.0) if isinstance(each, Preempt)] == ["work/low"]
+    world.create(sized("rival", 4, 0, "q", priority=5))
+    assert bound(world.go(1.0)) == ["rival"]
+    world.create(sized("small", 8, 1))
+    assert bound(world.go(1.0)) == []  # the node is kept while the victim still goes
+    world.delete("low")
+    assert bound(world.go(20.0)) == ["small"]
+    assert not world.cluster.reserved()

@@ -2,8 +2,9 @@
 
 Problem: A borrowed what B did not need; B comes, A's runtime falls, and A's pods still run. Choice: overuse must last for a delay, which starts anew when it
 ends or has been acted on; then the least important pods go until the rest fit, and of those that would go, the most important come back as
-long as they fit. Where even that cannot fit, all that may be preempted go. Limits: pods are judged one by one; reclaim.py judges
-whole jobs, and evicts nothing where that helps nobody. Upstream leaves this off unless it is enabled; when to ask is the caller's matter.
+long as they fit in what they use themselves. Where a resource cannot fit even so, all that use it and may be preempted go; upstream lets all go
+that may be preempted, used or not. Limits: pods are judged one by one; reclaim.py judges whole jobs, and evicts nothing where that helps
+nobody. Upstream leaves this off unless it is enabled; when to ask is the caller's matter.
 
 Source: Koordinator's quota_overuse_revoke.go.
 """
@@ -56,12 +57,11 @@ def revoke(pods: Sequence[QuotaPod], runtime: Levels) -> tuple[QuotaPod, ...]:
             break
         used = [use - amount for use, amount in zip(used, rows[pod.uid], strict=True)]
         gone.append(pod)
-    if not _fits(used, limits):
-        return tuple(reversed(gone))
     stays = set()
     for pod in reversed(gone):
-        again = [use + amount for use, amount in zip(used, rows[pod.uid], strict=True)]
-        if _fits(again, limits):
+        row = rows[pod.uid]
+        again = [use + amount for use, amount in zip(used, row, strict=True)]
+        if all(use <= limit for use, limit, amount in zip(again, limits, row, strict=True) if amount):
             used = again
             stays.add(pod.uid)
     return tuple(pod for pod in reversed(gone) if pod.uid not in stays)

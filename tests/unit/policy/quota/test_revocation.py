@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from tests.unit.policy.quota.shapes import cpu, pod, quota
 
+from cotenant.model.quota import QuotaPod
+from cotenant.model.resources import Amounts
 from cotenant.policy.quota.revocation import DELAY_US, NO_OVERUSE, Overuse, over, revoke, watch
 from cotenant.policy.quota.tree import QuotaTree
 
@@ -53,3 +55,13 @@ def test_the_founding_story_a_gives_back_what_it_borrowed_from_b() -> None:
     assert tree.used("a") == tree.runtime("a") == tree.runtime("b") == (("cpu", 50),)
     assert watch(state, False, DELAY_US + 2) == (NO_OVERUSE, False)
     tree.validate()
+
+
+def test_who_uses_nothing_of_what_cannot_fit_stays() -> None:
+    gpus = Amounts.of({"nvidia.com/gpu": 8})
+    kept = QuotaPod("kept", gpus, 0, preemptible=False)
+    loose = QuotaPod("loose", Amounts.of({"nvidia.com/gpu": 1, "cpu": 1}), 5)
+    beside = [pod(f"c{i}", 2, 0) for i in range(3)]
+    assert revoke([kept, loose, *beside], (("cpu", 10), ("nvidia.com/gpu", 6))) == (loose,)
+    late = pod("late", 2, 0, started_us=1)
+    assert revoke([kept, *beside, late], (("cpu", 6), ("nvidia.com/gpu", 6))) == (late,)
