@@ -81,6 +81,7 @@ class Cluster:
             lambda entry: self._budgets.is_spent(entry.seen.pod),
             lambda entries: self._budgets.bears_all([entry.seen.pod for entry in entries]),
             self._parts.losses.job_of,
+            self.roster.gangs.lacks,
         )
         for plugin in self._parts.plugins:
             plugin.attach(self._host)

@@ -2,7 +2,7 @@
 
 Problem: what is held by gangs that never get complete is lost to everybody, and two of them may each wait for what the other holds. Choice, in this order:
 (1) the moment every gang that must be satisfied is, all of their members that hold nodes are bound; (2) a gang that holds nodes for longer than its waiting time
-gives all of them back, and lets the other gangs that hold nodes go first; (3) when every NonStrict gang that holds nodes is stuck (each of its missing members was
+gives all of them back, and lets the other gangs that hold nodes go first, or rests where there is none; (3) when every NonStrict gang that holds nodes is stuck (each of its missing members was
 refused, nothing is being preempted for anybody), at least two hold nodes, and none is held back, the least important one (the youngest of equally important ones)
 gives back at once and stands back for the most important one: its members wait before the gate until that one is complete, gone, or has given back itself, or until its own
 waiting time is over once more. One gang a round, so that no more is given back than is needed. (policy/placement/gangs/deadlock.py)
@@ -117,7 +117,7 @@ class GangWaiting:
             self._gangs.stand_back(gang, to, now_s + gang.spec.wait_s)
         for uid, entry in tuple(gang.holding.items()):
             self._records.pop(uid, None)
-            self._lives.give_back(entry, now_s, "GangGivesBack")
+            self._lives.give_back(entry, now_s, "GangGivesBack", rests=not to)
 
     def _is_stuck(self, gang: Gang) -> bool:
         """Whether every gang that it needs lacks members which were all refused."""

@@ -255,6 +255,11 @@ class Gangs(Plugin):
         tallies = (self._tally(key, extra.get(key, 0)) for key in sorted(needed))
         return tuple(tally for tally in tallies if not tally.is_met())
 
+    def lacks(self, entry: Entry) -> int:
+        """How many members must be placed together for this one to run, itself counted."""
+        gang = self._of.get(entry.seen.uid)
+        return 1 if gang is None or gang.goes_alone() else max(1, gang.tally().lacks())
+
     def must_wait(self, entry: Entry) -> bool:
         """Whether a member that was just given a node must keep it without being bound."""
         gang = self._of.get(entry.seen.uid)

@@ -49,6 +49,9 @@ class Host:
     job_of: Callable[[Entry], Job | None] = lambda entry: (
         None
     )  # the Strict gang that is lost without this pod, or some of it
+    lacks: Callable[[Entry], int] = lambda entry: (
+        1
+    )  # how many more of the pod's gang must be placed with it, itself counted
 
 
 class Plugin:

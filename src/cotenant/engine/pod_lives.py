@@ -237,10 +237,18 @@ class PodLives:
         elif entry is not None and entry.state is State.QUEUED:
             self.requeue(entry, now_s)
 
-    def give_back(self, entry: Entry, now_s: float, event: str) -> None:
-        """A pod that holds a node without being bound leaves it and waits again."""
+    def give_back(self, entry: Entry, now_s: float, event: str, rests: bool = False) -> None:
+        """A pod that holds a node without being bound leaves it and waits again; `rests`: not at once, so that others may have the node."""
         self.take_back(entry)
-        self.enter(entry, now_s, event)
+        if rests:
+            self._rest(entry, now_s)
+        else:
+            self.enter(entry, now_s, event)
+
+    def _rest(self, entry: Entry, now_s: float) -> None:
+        entry.failures += 1
+        entry.move(State.HELD, now_s)
+        self.held.append(entry)
 
     def _leave_queue(self, entry: Entry) -> None:
         self._parts.queue.remove(entry.seen.uid)
@@ -299,9 +307,7 @@ class PodLives:
         if not retry or entry.seen.terminating:
             self._end(entry, now_s)
             return
-        entry.failures += 1
-        entry.move(State.HELD, now_s)
-        self.held.append(entry)
+        self._rest(entry, now_s)
 
     def preempt_failed(self, uid: str, now_s: float) -> None:
         """The nomination or an eviction could not be carried out: the pod waits as before."""
@@ -314,9 +320,7 @@ class PodLives:
             self.drop_nomination(self.pods[other])
         if entry.state is State.QUEUED:  # it rests, or the next try would follow at once
             self._parts.queue.remove(uid)
-            entry.failures += 1
-            entry.move(State.HELD, now_s)
-            self.held.append(entry)
+            self._rest(entry, now_s)
 
     # ---- nominations
 

@@ -24,7 +24,7 @@ class State(IntEnum):
     GATED = 1  # its scheduling gates hold it
     BLOCKED = 2  # cannot be judged: something unsupported, or a claim that is not ready
     QUEUED = 3  # waits in the queue: active, backing off, or unschedulable
-    HELD = 4  # its bind or its preemption failed; rests before it is queued again
+    HELD = 4  # its bind or its preemption failed, or it gave a node back; rests before it is queued again
     ASSUMED = 5  # decided and counted; its bind has not been sent
     BINDING = 6  # its bind is on the way
     BOUND = 7  # the API server has said that it sits on its node
@@ -62,6 +62,7 @@ LEGAL: dict[tuple[State, State], str] = {
     (State.QUEUED, State.WAITING): "found a node, waits for its gang",
     (State.WAITING, State.ASSUMED): "its gang is there",
     (State.WAITING, State.QUEUED): "gave its node back",
+    (State.WAITING, State.HELD): "gave its node back, rests",
     (State.WAITING, State.BLOCKED): "gave its node back, cannot be judged",
     (State.WAITING, State.GATED): "gave its node back, gated",
     (State.WAITING, State.BOUND): "found on a node",

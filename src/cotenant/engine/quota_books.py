@@ -52,12 +52,18 @@ class Account:
         self.uid = self.entry.seen.uid
 
 
-def gang_of(account: Account) -> str:
-    """The gang that the pod is of, inside its quota: a gang across quotas is one job in each. Empty = the pod is of use by itself."""
+def gang_name(account: Account) -> str:
+    """The gang that the pod is of. Empty = the pod is of use by itself."""
     seen = account.entry.seen
     labels = seen.pod.labels
     gang = labels.get(POD_GROUP) or labels.get(LIGHT_NAME) or (seen.demands.gang.name if seen.demands.gang else "")
-    return f"gang {account.namespace}/{gang} in {account.quota}" if gang else ""
+    return f"gang {account.namespace}/{gang}" if gang else ""
+
+
+def gang_of(account: Account) -> str:
+    """As `gang_name`, inside its quota: a gang across quotas is one job in each."""
+    gang = gang_name(account)
+    return f"{gang} in {account.quota}" if gang else ""
 
 
 class Book(Protocol):

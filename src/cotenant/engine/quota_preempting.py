@@ -122,7 +122,15 @@ class QuotaPreempting:
         found = preempt(tree, quota, newcomer, pods, self._rules)
         if not found.victims:
             return None
-        uids = dict.fromkeys(uid for pod in found.victims for uid in whole.get(pod.uid, (pod.uid,)))
+        chosen = found.victims
+        uids = dict.fromkeys(uid for pod in chosen for uid in whole.get(pod.uid, ()))
+        if uids:  # the members that it could have spared go too: fewer of the others may be enough
+            without = tree.copy()
+            for uid in uids:
+                without.use_no_more(quota, books.members[quota][uid].asked, books.members[quota][uid].preemptible)
+            others = [pod for pod in chosen if pod.uid not in uids]
+            chosen = preempt(without, quota, newcomer, others, self._rules).victims
+        uids |= dict.fromkeys(pod.uid for pod in chosen)
         victims = {uid: books.members[quota][uid] for uid in uids}
         return Promise(frozenset(each.uid for each in accounts), name, quota, priority, now_s + PROMISED_S, victims)
 

@@ -13,17 +13,17 @@ evictions. Limits: whether a node has room for who waits is not asked; a victim 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cotenant.engine.gang_members import Job as GangJob
 from cotenant.engine.instructions import Evict, Victim
 from cotenant.engine.plugins import Host
-from cotenant.engine.podstate import State
 from cotenant.engine.quota_books import Account, TreeBooks, gang_of
 from cotenant.engine.quota_preempting import as_quota_pod, may_go_whole
 from cotenant.engine.quota_settings import QuotaSettings
-from cotenant.model.quota import Levels, QuotaPod
+from cotenant.engine.quota_waiting import fits, jobs_waiting, who_waits
+from cotenant.model.quota import QuotaPod
 from cotenant.model.resources import NOTHING, Amounts, format_amount
 from cotenant.policy.quota.forest import DEFAULT_TREE
 from cotenant.policy.quota.reclaim import Job, reclaim
@@ -104,8 +104,8 @@ class Revoking:
         return evictions
 
     def _take_back(self, books: TreeBooks, due: Sequence[str], now_s: float, host: Host) -> list[Evict]:
-        waiting = {name: found for name in books.members if (found := _waiting(books, name))}
-        if books.tree_id == DEFAULT_TREE and not any(name not in due for name in waiting):
+        waits = who_waits(books)
+        if books.tree_id == DEFAULT_TREE and not any(name not in due for name in waits):
             return []
         tree = books.tree.copy()
         there: dict[str, Account] = {}
@@ -117,37 +117,45 @@ class Revoking:
                     tree.use_no_more(name, account.asked, account.preemptible)
                 else:
                     there[account.uid] = account
+        waiting = jobs_waiting(tree, waits, self._settings.rules, host)
         members = _jobs(there, host)
         jobs = {key: each.job for key, each in members.items()}
         going: dict[str, _Going] = {}
 
-        def take(key: str, why: str) -> None:
-            """The job goes, and what goes with it."""
-            for each in (key, *members[key].falls_with):
-                if each in jobs:
-                    job = jobs.pop(each)
-                    going[each] = _Going(job, why)
-                    tree.use_no_more(job.quota, job.held, job.preemptible)
+        def take(keys: Iterable[str], why: str, alone: bool = False) -> bool:
+            """Of these jobs those go with which others fall, and the others; or those that are of use `alone`. Whether any did."""
+            found = False
+            for key in keys:
+                if key not in jobs or bool(members[key].falls_with) == alone:
+                    continue
+                found = True
+                for each in (key, *members[key].falls_with):
+                    if each in jobs:
+                        job = jobs.pop(each)
+                        going[each] = _Going(job, why)
+                        tree.use_no_more(job.quota, job.held, job.preemptible)
+            return found
 
-        for name, accounts in waiting.items():
-            claim = _claim(tree, name, accounts)
+        for name, asked in waiting.items():
+            claim = _claim(tree, name, asked)
             if not claim:
                 continue
+            why = f"{name} is owed {claim} more and waits for it"
             result = reclaim(tree, name, claim, [job for job in jobs.values() if job.quota in due])
             if not result.granted:
                 continue
-            for job in result.jobs:
-                take(job.key, f"{name} is owed {claim} more and waits for it")
+            chosen = [job.key for job in result.jobs]
+            if take(chosen, why):  # what falls with them may be enough without some of the others
+                fewer = reclaim(tree, name, claim, [jobs[key] for key in chosen if key in jobs])
+                chosen = [job.key for job in fewer.jobs] if fewer.granted else chosen
+            take(chosen, why, alone=True)
             tree.use(name, claim)
         for name in due:
             why = self._shares(books.tree_id, tree, name, waiting)
-            pods = [
-                QuotaPod(job.key, job.held, job.priority, job.started_us, job.preemptible, is_gang=job.is_gang)
-                for job in jobs.values()
-                if job.quota == name
-            ]
-            for pod in revoke(pods, tree.runtime(name)) if why else ():
-                take(pod.uid, why)
+            chosen = _too_much(tree, name, jobs.values()) if why else []
+            if take(chosen, why):
+                chosen = _too_much(tree, name, jobs.values(), chosen)
+            take(chosen, why, alone=True)
         evictions = []
         for each in going.values():
             for account in members[each.job.key].accounts:
@@ -156,12 +164,17 @@ class Revoking:
                 evictions.append(Evict(Victim(account.uid, account.entry.seen.pod.key), REASON, message))
         return evictions
 
-    def _shares(self, tree_id: str, tree: QuotaTree, name: str, waiting: Mapping[str, list[Account]]) -> str:
+    def _shares(self, tree_id: str, tree: QuotaTree, name: str, waiting: Mapping[str, Sequence[Amounts]]) -> str:
         """Why a quota that is still over comes down to its runtime: another waits for its share of that, or it is beyond what was agreed. Empty = it need not."""
         runtime = tree.runtime(name)
         beyond = over(tree.used(name), runtime)
         claimant = next(
-            (other for other, pods in waiting.items() if other != name and _entitled(tree, pods[0], beyond)), ""
+            (
+                other
+                for other, jobs in waiting.items()
+                if other != name and any(_entitled(tree, other, asked, beyond) for asked in jobs)
+            ),
+            "",
         )
         total = tree.total()
         is_agreed = tree_id != DEFAULT_TREE and any(total.get(r) < n for r, n in tree.used() if r in beyond)
@@ -178,50 +191,44 @@ class Revoking:
         return f"quota {quota} has used {figures} for more than {self._settings.revoke_after_s:g} s"
 
 
-def _waiting(books: TreeBooks, name: str) -> list[Account]:
-    """The quota's pods that could be placed if there were room, the most important first."""
-    found = [
-        account
-        for account in books.members[name].values()
-        if not account.node and account.entry.state in (State.QUEUED, State.HELD)
-    ]
-    return sorted(
-        found, key=lambda account: (-account.entry.seen.pod.priority, account.entry.seen.created_s, account.uid)
-    )
-
-
-def _claim(tree: QuotaTree, name: str, accounts: Sequence[Account]) -> Amounts:
-    """What of the waiting pods' requests is within what the quota is owed: whole jobs, in order."""
+def _claim(tree: QuotaTree, name: str, jobs: Iterable[Amounts]) -> Amounts:
+    """What of the waiting jobs' requests is within what the quota is owed: whole jobs, in order."""
     left: dict[str, int] = {}
     for resource, _ in tree.quota(name).maximum:
         standing = tree.standing(name, resource)
         left[resource] = max(standing.scaled_minimum, standing.guaranteed) - standing.used
-    jobs: dict[str, dict[str, int]] = {}
-    for account in accounts:
-        asked = jobs.setdefault(gang_of(account) or account.uid, {})
-        for resource, amount in account.asked:
-            if resource in left:
-                asked[resource] = asked.get(resource, 0) + amount
     claim: dict[str, int] = {}
-    for asked in jobs.values():
-        if asked and all(amount <= left[resource] for resource, amount in asked.items() if amount):
+    for job in jobs:
+        asked = {resource: amount for resource, amount in job if amount and resource in left}
+        if asked and all(amount <= left[resource] for resource, amount in asked.items()):
             for resource, amount in asked.items():
                 left[resource] -= amount
                 claim[resource] = claim.get(resource, 0) + amount
-    return Amounts.of(claim) if any(claim.values()) else NOTHING
+    return Amounts.of(claim) if claim else NOTHING
 
 
-def _entitled(tree: QuotaTree, account: Account, beyond: Sequence[str]) -> bool:
-    """Whether the quota lets the pod run, and the tree has no room for it in a resource of which another uses too much."""
-    fits = _fits(tree.used(account.quota), tree.runtime(account.quota), account.asked)
+def _entitled(tree: QuotaTree, name: str, asked: Amounts, beyond: Sequence[str]) -> bool:
+    """Whether the quota lets the job run, and the tree has no room for it in a resource of which another uses too much."""
     total = tree.total()
-    short = [r for r in beyond if not _fits(tree.used(), ((r, total.get(r)),), account.asked)]
-    return fits and bool(short)
+    short = any(not fits(tree.used(), ((resource, total.get(resource)),), asked) for resource in beyond)
+    return short and fits(tree.used(name), tree.runtime(name), asked)
 
 
-def _fits(used: Levels, most: Levels, asked: Amounts) -> bool:
-    use = dict(used)
-    return all(use.get(resource, 0) + asked.get(resource) <= amount for resource, amount in most if asked.get(resource))
+def _too_much(tree: QuotaTree, name: str, jobs: Iterable[Job], among: Collection[str] | None = None) -> list[str]:
+    """The jobs that go so that a quota comes down to its runtime; `among`: no others."""
+    pods = [
+        QuotaPod(
+            job.key,
+            job.held,
+            job.priority,
+            job.started_us,
+            job.preemptible and (among is None or job.key in among),
+            is_gang=job.is_gang,
+        )
+        for job in jobs
+        if job.quota == name
+    ]
+    return [pod.uid for pod in revoke(pods, tree.runtime(name))]
 
 
 def _jobs(there: Mapping[str, Account], host: Host) -> dict[str, _Members]:

@@ -12,8 +12,10 @@ from tests.fakes.quota_world import pod as quota_pod
 
 from cotenant.engine.instructions import Preempt
 from cotenant.model.demands import Demands
-from cotenant.model.gang import GangNotes
-from cotenant.model.observed import ObservedPod, Phase
+from cotenant.model.gang import GangNotes, Mode
+from cotenant.model.labels import LabelSelector
+from cotenant.model.observed import DisruptionBudget, ObservedPod, Phase
+from cotenant.model.quota import PREEMPTIBLE
 
 
 def test_a_gang_whose_binds_all_failed_is_judged_together_again() -> None:
@@ -119,3 +121,105 @@ def test_a_promise_to_other_members_does_not_hold_their_gang_back() -> None:
         world.create(quota_pod(f"again-{name}", 4, "q", priority=3))
     assert bound(world.go(5.0)) == ["g1", "g2"]
     assert not evicted(world.go(100.0))
+
+
+def test_what_a_non_strict_gang_gives_back_others_may_have_though_it_is_alone() -> None:
+    c = cluster(2)
+    see(c, *members("a", 3, mode=Mode.NON_STRICT, wait_s=30.0), pod("p", created_s=1.0))
+    assert not binds(settle(c, 0.0))
+    assert set(binds(settle(c, 30.0))) == {"p"}
+    assert not binds(settle(c, 60.0))
+    c.node_seen(node("n8"))
+    c.node_seen(node("n9"))
+    assert set(binds(settle(c, 70.0))) == {"a-0", "a-1", "a-2"}
+
+
+# ---- beside a gang that falls, nobody goes who need not
+
+
+def _of_three(name: str, least: int, of: str = "", priority: int = 1) -> ObservedPod:
+    notes = GangNotes(name="g", min_available=least)
+    return replace(quota_pod(name, 4, of, priority=priority), demands=Demands(gang=notes))
+
+
+def test_on_its_node() -> None:
+    """The bystander's budget is spent, and it would be given back last: what the gang's last member held is enough for it."""
+    world = World(quota_node("n", 16))
+    world.cluster.budget_seen(DisruptionBudget("work", "x", LabelSelector.of({"app": "x"}), 0))
+    world.create(*(_of_three(f"g{i}", 3) for i in range(3)), quota_pod("x", 4, priority=5, labels={"app": "x"}))
+    world.go()
+    world.create(quota_pod("vip", 12, priority=10))
+    (asked,) = (each for each in world.go(5.0) if isinstance(each, Preempt))
+    assert sorted(victim.key for victim in asked.victims) == ["work/g0", "work/g1", "work/g2"]
+
+
+def test_within_a_quota() -> None:
+    world = World(quota_node("n", 100))
+    world.write(quota("q", 16, 16))
+    world.create(*(_of_three(f"g{i}", 2, "q") for i in range(3)), quota_pod("x", 4, "q"))
+    world.go()
+    world.create(quota_pod("vip", 12, "q", priority=10))
+    assert evicted(world.go(5.0)) == ["g0", "g1", "g2"]
+
+
+def test_between_quotas() -> None:
+    world = World(quota_node("n", 24), revoke_after_s=120.0)
+    world.write(quota("a", 0, 24), quota("b", 12, 24))
+    world.create(*(_of_three(f"g{i}", 2, "a") for i in range(3)), quota_pod("x", 4, "a"))
+    world.create(*(quota_pod(f"v{i}", 4, "a", priority=9) for i in range(2)))
+    world.go()
+    world.create(quota_pod("b0", 12, "b"))
+    world.go(10.0)
+    assert evicted(world.go(130.0)) == ["g0", "g1", "g2"]
+
+
+# ---- nobody goes for those who could not run even then
+
+
+def _borrowed() -> World:
+    """All is used by quota a; b may have 8 cores, is owed 2, and its share is between 6 and 7."""
+    world = World(quota_node("n", 20), revoke_after_s=120.0)
+    world.write(quota("a", 2, 20), quota("b", 2, 8))
+    world.create(*(quota_pod(f"a{i}", 2, "a") for i in range(10)))
+    world.go()
+    return world
+
+
+def _taken_back(world: World) -> int:
+    """How many were evicted in ten minutes; those evicted are gone at once."""
+    count = 0
+    for _ in range(60):
+        given = world.go(10.0)
+        count += len(evicted(given))
+        world.evict(given)
+    return count
+
+
+@pytest.mark.parametrize(("least", "gone"), [(3, 3), (4, 0)])
+def test_a_gang_that_is_larger_than_its_share_takes_nothing_back(least: int, gone: int) -> None:
+    world = _borrowed()
+    notes = Demands(gang=GangNotes(name="g", min_available=least))
+    world.create(*(replace(quota_pod(f"g{i}", 2, "b"), demands=notes) for i in range(least)))
+    assert _taken_back(world) == gone
+
+
+def test_pods_that_may_not_be_preempted_take_back_no_more_than_the_minimum() -> None:
+    world = _borrowed()
+    world.create(*(quota_pod(f"s{i}", 4, "b", labels={PREEMPTIBLE: "false"}) for i in range(2)))
+    assert _taken_back(world) == 0
+
+
+def test_one_that_is_too_large_does_not_hide_the_others() -> None:
+    world = _borrowed()
+    world.create(quota_pod("big", 9, "b", priority=9), *(quota_pod(f"s{i}", 2, "b") for i in range(4)))
+    assert _taken_back(world) == 4
+    assert world.seated("b") == 4
+
+
+def test_a_gang_of_which_a_part_is_of_a_quota_that_cannot_hold_it_takes_nothing_back() -> None:
+    world = _borrowed()
+    world.write(quota("tiny", 1, 1))
+    notes = Demands(gang=GangNotes(name="g", min_available=3))
+    world.create(*(replace(quota_pod(f"g{i}", 2, "b"), demands=notes) for i in range(2)))
+    world.create(replace(quota_pod("g2", 2, "tiny"), demands=notes))
+    assert _taken_back(world) == 0

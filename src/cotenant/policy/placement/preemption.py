@@ -237,6 +237,41 @@ def _by_row(row: Int, size: int) -> tuple[Int, Int]:
 
 
 @njit
+def _give_back(
+    turn: int, n: int, residents: Int, fate: Int, job: Int, taken: Int, weight: Int, left: Int, limit: Int
+) -> None:
+    """Of a row's candidates of this fate those stay, in order, beside whom the newcomer still fits."""
+    for v in residents:
+        if fate[v] != turn:
+            continue
+        stays = True
+        for c in range(weight.shape[0]):
+            stays &= left[c, n] + weight[c, v] <= limit[c, n]
+        if stays:
+            fate[v] = _STAYS
+            for c in range(weight.shape[0]):
+                left[c, n] += weight[c, v]
+            if job[v] >= 0:
+                taken[job[v]] -= 1
+
+
+@njit
+def _let_fall(n: int, residents: Int, fate: Int, job: Int, taken: Int, spare: Int, weight: Int, left: Int) -> bool:
+    """Members that were given back go all the same where their job falls: what they held is free for others. Whether there were any."""
+    found = False
+    for v in residents:
+        if job[v] < 0 or taken[job[v]] <= spare[job[v]]:
+            continue
+        if fate[v] == _STAYS:
+            found = True
+            taken[job[v]] += 1
+            for c in range(weight.shape[0]):
+                left[c, n] -= weight[c, v]
+        fate[v] = _TEARS
+    return found
+
+
+@njit
 def _clear(
     trying: Mask,
     start: Int,
@@ -259,7 +294,6 @@ def _clear(
 
     The budgets that cover group g are `budgets[budgets_from[g]:budgets_from[g + 1]]`.
     """
-    columns = weight.shape[0]
     used = np.zeros(len(bears), np.int64)
     taken = np.zeros(len(losses.spare), np.int64)
     breaks = np.zeros(len(fate), np.bool_)
@@ -290,19 +324,10 @@ def _clear(
                 if taken[job[v]] > losses.spare[job[v]]:
                     fate[v] = _TEARS
         for turn in (_TEARS, _BREAKS, _GOES):
-            for i in range(first, last):
-                v = order[i]
-                if fate[v] != turn:
-                    continue
-                stays = True
-                for c in range(columns):
-                    stays &= left[c, n] + weight[c, v] <= limit[c, n]
-                if stays:
-                    fate[v] = _STAYS
-                    for c in range(columns):
-                        left[c, n] += weight[c, v]
-                    if job[v] >= 0:
-                        taken[job[v]] -= 1
+            _give_back(turn, n, order[first:last], fate, job, taken, weight, left, limit)
+        if _let_fall(n, order[first:last], fate, job, taken, losses.spare, weight, left):
+            for turn in (_BREAKS, _GOES):
+                _give_back(turn, n, order[first:last], fate, job, taken, weight, left, limit)
         costs.highest[n] = _LOWEST
         for i in range(first, last):
             v = order[i]
