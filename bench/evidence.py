@@ -177,6 +177,9 @@ def _paired(found: dict[str, Any]) -> list[str]:
     return lines
 
 
+_BEYOND = {None: "", "exact": "", "below": "at most ", "above": "at least "}  # the loads that were tried
+
+
 def _sustained(found: dict[str, Any]) -> list[str]:
     rows = found["sustained_load"]
     if len(found["loads"]) < 2 or not rows:
@@ -186,10 +189,12 @@ def _sustained(found: dict[str, Any]) -> list[str]:
     for row in rows:
         mean, half = row["sustained_load"], row["sustained_load_ci"]
         shown = (
-            "–" if mean is None else f"{row['bound'] or ''}{mean:.3f}" + (f" ±{half:.3f}" if half is not None else "")
+            "–"
+            if mean is None
+            else f"{_BEYOND[row['bound']]}{mean:.3f}" + (f" ±{half:.3f}" if half is not None else "")
         )
         of_means = row["of_means"]
-        curves = "–" if of_means is None else f"{row['of_means_bound'] or ''}{of_means:.3f}"
+        curves = "–" if of_means is None else f"{_BEYOND[row['of_means_bound']]}{of_means:.3f}"
         lines.append(f"| {row['policy']} | {shown} | {curves} |")
     return lines
 
