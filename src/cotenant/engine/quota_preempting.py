@@ -52,6 +52,7 @@ class QuotaPreempting:
         self._rules = rules
         self._of: dict[str, Promise] = {}  # by quota
         self._later: dict[str, str] = {}  # uid -> quota: tries once a pod of the quota has left
+        self._behind: dict[str, str] = {}  # uid -> quota: tries once the quota's promise has ended
         self._ready: set[str] = set()  # uids that may try now, whatever is free
 
     def promise_of(self, quota: str) -> Promise | None:
@@ -101,11 +102,13 @@ class QuotaPreempting:
 
     def _must_wait(self, books: TreeBooks, accounts: Sequence[Account]) -> bool:
         """Whether these may not preempt in their quota, or not now."""
-        quota = accounts[0].quota
-        if quota in self._of or not all(account.entry.seen.preempts for account in accounts):
-            return True
-        uids = [account.uid for account in accounts]
+        quota, uids = accounts[0].quota, [account.uid for account in accounts]
         self._ready.difference_update(uids)
+        if not all(account.entry.seen.preempts for account in accounts):
+            return True
+        if quota in self._of:
+            self._behind.update(dict.fromkeys(uids, quota))
+            return True
         if any(each.node and each.entry.seen.terminating for each in books.members[quota].values()):
             self._later.update(dict.fromkeys(uids, quota))
             return True
@@ -140,31 +143,42 @@ class QuotaPreempting:
 
     def left(self, quota: str) -> None:
         """A pod of the quota has left its node."""
-        for uid in [uid for uid, of in self._later.items() if of == quota]:
-            del self._later[uid]
-            self._ready.add(uid)
+        self._free(self._later, quota)
 
-    def let_through(self, accounts: Sequence[Account]) -> None:
-        """These were, in one judgement: a promise to all of them is kept."""
+    def let_through(self, accounts: Sequence[Account]) -> bool:
+        """These were, in one judgement: a promise to all of them is kept. Whether somebody may try now who waited for that."""
         uids = {account.uid for account in accounts}
-        for account in accounts:
-            promise = self._of.get(account.quota)
-            if promise is None or promise.uids <= uids:
-                self.end(account)
+        ended = [
+            self.end(account)
+            for account in accounts
+            if (promise := self._of.get(account.quota)) is None or promise.uids <= uids
+        ]
+        return any(ended)
 
-    def end(self, account: Account) -> None:
-        """The pod has its node, or is gone: nothing is kept for it, nor for the rest of its gang."""
+    def end(self, account: Account) -> bool:
+        """The pod has its node, or is gone: nothing is kept for it, nor for the rest of its gang. Whether somebody may try now who waited for that."""
         self._later.pop(account.uid, None)
+        self._behind.pop(account.uid, None)
         self._ready.discard(account.uid)
         promise = self._of.get(account.quota)
-        if promise is not None and account.uid in promise.uids:
-            del self._of[account.quota]
+        if promise is None or account.uid not in promise.uids:
+            return False
+        del self._of[account.quota]
+        return self._free(self._behind, account.quota)
+
+    def _free(self, waiting: dict[str, str], quota: str) -> bool:
+        found = [uid for uid, of in waiting.items() if of == quota]
+        for uid in found:
+            del waiting[uid]
+        self._ready.update(found)
+        return bool(found)
 
     def expire(self, now_s: float) -> bool:
         """Promises that are over end; whether there were any."""
         over = [quota for quota, promise in self._of.items() if promise.until_s <= now_s]
         for quota in over:
             self._ready |= self._of.pop(quota).uids
+            self._free(self._behind, quota)
         return bool(over)
 
     def next_s(self) -> float:
@@ -179,6 +193,7 @@ class QuotaPreempting:
         """No pod is known."""
         self._of.clear()
         self._later.clear()
+        self._behind.clear()
         self._ready.clear()
 
 

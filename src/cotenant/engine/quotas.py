@@ -111,8 +111,9 @@ class Quotas(Plugin):
             account.node = entry.node
             account.book.sit(account)
             self._totals.sit(entry.node, account.uid, account.requests)
-            self._preempting.end(account)
             self._has_moved = self._untold = True
+            if self._preempting.end(account):
+                self.host.happened(Event.QUOTA)
 
     def stood(self, entry: Entry) -> None:
         """It counts there no more."""
@@ -152,7 +153,8 @@ class Quotas(Plugin):
             book = lot[0][1].book
             let_through = book.admit([account for _, account in lot])
             words: dict[tuple[object, ...], Refused] = {}
-            self._preempting.let_through([account for (_, account), fits in zip(lot, let_through, strict=True) if fits])
+            if self._preempting.let_through([a for (_, a), fits in zip(lot, let_through, strict=True) if fits]):
+                self.host.happened(Event.QUOTA)
             for (position, account), fits in zip(lot, let_through, strict=True):
                 if fits:
                     continue

@@ -559,3 +559,21 @@ def test_a_node_is_not_kept_for_a_pod_that_its_quota_refuses() -> None:
     world.delete("low")
     assert bound(world.go(20.0)) == ["small"]
     assert not world.cluster.reserved()
+
+
+def test_who_met_a_promise_to_another_may_preempt_when_it_is_kept() -> None:
+    world = World(node("n", 100))
+    world.write(quota("q", 10, 10))
+    world.create(*(pod(f"l{i}", 2, "q") for i in range(5)))
+    world.go()
+    world.create(pod("p", 2, "q", priority=10))
+    first = evicted(world.go(5.0))
+    assert len(first) == 1
+    world.create(pod("x", 4, "q", priority=20))
+    assert not evicted(world.go(1.0))
+    world.delete(*first)
+    given = world.go(1.0) + world.go(5.0)
+    assert bound(given) == ["p"]
+    assert len(evicted(given)) == 2
+    world.evict(given)
+    assert bound(world.go(20.0)) == ["x"]
