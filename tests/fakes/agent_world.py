@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.fakes.fake_knobs import FakeKnobs
+from tests.fakes.kept_knobs import KeptKnobs
 
 from cotenant.engine.node_settings import Mode
 from cotenant.model.counters import GpuCounters, GroupCounters, HostCounters, LogicalCpu, NodeSample, Pressure, Stall
@@ -115,7 +116,7 @@ class World:
     more: dict[str, Any] = field(default_factory=dict)  # further ports
 
     def __post_init__(self) -> None:
-        self.knobs = FakeKnobs(group for entry in self.config.groups for group in _with_parents(entry.group))
+        self.knobs = KeptKnobs(group for entry in self.config.groups for group in _with_parents(entry.group))
         clock = Clock(lambda: self.now_us, self.wall_s)
         self.keeper = AwayKeeper(self.knobs, clock, self.config.writable)
         self.evictions = Asked()
@@ -189,7 +190,8 @@ class World:
     def appear(self, group: str) -> None:
         """A group that was gone, or never there, is made."""
         self.gone.discard(group)
-        self.knobs.groups.add(group)
+        self._counters.pop(group, None)
+        self.knobs.add(group)
 
 
 def _with_parents(group: str) -> list[str]:

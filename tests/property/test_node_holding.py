@@ -70,6 +70,6 @@ def test_the_same_wishes_again_are_as_wishes_that_are_new(story: list[tuple[obje
                 looks.found((), now_us)
                 rests.found((), now_us)
             case ("came",):
-                looks.forget_rest(frozenset({"pods/a"}), now_us)
-                rests.forget_rest(frozenset({"pods/a"}), now_us)
+                looks.ask_again(frozenset({"pods/a"}), now_us)
+                rests.ask_again(frozenset({"pods/a"}), now_us)
         assert looks.entries() == rests.entries()

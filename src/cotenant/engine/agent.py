@@ -81,7 +81,7 @@ class Agent:
         """Discovery's whole answer. What was kept of pods that are not in it is dropped."""
         now = self._clock.at(at_us)
         came, went = self._view.pods_seen(pods)
-        self._holding.forget_rest(came | went, now)
+        self._holding.ask_again(came | went, now)
         self._history.keep(self._view.groups())
         self._look()
 
@@ -142,7 +142,7 @@ class Agent:
         if rates is None:
             self._counts.too_soon += 1
             return NOTHING
-        self._notice({each.group for each in sample.groups}, now)
+        self._notice({each.group for each in sample.groups}, rates.anew, now)
         self._counts.ticks += 1
         self._counts.late_ticks += rates.interval_us > 2 * self.settings.period_us
         self._counts.counter_resets += rates.resets
@@ -153,13 +153,13 @@ class Agent:
         self._history.record(state)
         return self._act(self._judges.judge(state, now), now)
 
-    def _notice(self, there: set[str], now_us: int) -> None:
-        """A group that was asked for before it was there is taken up now that it is."""
-        came = frozenset(there - self._there)
+    def _notice(self, there: set[str], anew: frozenset[str], now_us: int) -> None:
+        """A group that came is taken up now that it is there: also where another of its name was held."""
+        came = anew.union(there - self._there)
         self._there = there
         if came:
-            self._holding.forget_rest(came, now_us)
-            self._readings.forget_groups(came)
+            self._holding.ask_again(came, now_us)
+            self._readings.forget_groups(came, now_us)
 
     def pressed(self, at_us: int, group: str, what: str, stall_ppm: int = PPM) -> Instructions:
         """A PSI trigger or a late wake-up event between two ticks: urgent policies decide at once on the last state.
@@ -266,8 +266,9 @@ class Agent:
 
     def _note_rest(self, entry: Entry, now_us: int) -> None:
         what = Happened.YIELDED if entry.standing is Standing.YIELDED else Happened.REFUSED
-        again = (entry.rest_until_us - now_us) // 1_000_000
-        reason = Reason(entry.standing.value, f"{entry.detail or entry.standing}; not asked for again for {again} s")
+        rest_us = entry.rest_until_us - now_us
+        again = f"not asked for again for {rest_us // 1_000_000} s" if rest_us else "asked for again at the next tick"
+        reason = Reason(entry.standing.value, f"{entry.detail or entry.standing}; {again}")
         self._log.note(now_us, what, entry.policy, entry.target.group, reason, entry.target, entry.value)
 
     def unreachable(self, at_us: int) -> None:

@@ -34,7 +34,7 @@ class Standing(StrEnum):
     RETURNING = "returning"  # told to give back
     REFUSED = "refused"  # rests
     YIELDED = "yielded"  # somebody else wrote it; rests
-    GONE = "gone"  # its group was not there; rests
+    GONE = "gone"  # its group was not there, or is another; rests
 
     @property
     def rests(self) -> bool:
@@ -298,8 +298,10 @@ class Holding:
                 return self._rest(entry, Standing.YIELDED, settings.stand_off_us, now_us)
             case LeaseState.GONE:
                 self._counts.gone += 1
+                # The end of a lease may be that of a group that was made anew: the next answer tells.
+                rest_us = 0 if now_us < entry.kept_us else settings.refused_us
                 entry.kept_us = 0
-                return self._rest(entry, Standing.GONE, settings.refused_us, now_us)
+                return self._rest(entry, Standing.GONE, rest_us, now_us)
             case LeaseState.RESTORED:  # it was over before it was renewed
                 entry.expires_us = entry.renew_us = now_us
                 return None
@@ -342,12 +344,13 @@ class Holding:
             if entry.standing is Standing.HELD:
                 entry.renew_us = 0
 
-    def forget_rest(self, groups: frozenset[str], now_us: int) -> None:
-        """These groups came or went: what was refused of others of their name says nothing about them."""
+    def ask_again(self, groups: frozenset[str], now_us: int) -> None:
+        """These groups came or went: what was granted or refused of others of their name says nothing about them."""
         self._still = None
-        for target in [t for t, entry in self._entries.items() if entry.standing.rests and t.group in groups]:
-            entry = self._entries[target]
-            if now_us >= entry.kept_us:
+        for entry in [entry for target, entry in self._entries.items() if target.group in groups]:
+            if not entry.standing.rests:
+                entry.renew_us = now_us
+            elif now_us >= entry.kept_us:
                 self._end(entry)
             else:
                 entry.rest_until_us = now_us

@@ -63,10 +63,11 @@ class Readings:
             if self._values.pop(target, None) is not None:
                 self._view = None
 
-    def forget_groups(self, groups: frozenset[str]) -> None:
-        """These are new: read their knobs again, where nothing could be read before."""
-        for target in [each for each in self._targets if each.group in groups and each not in self._values]:
-            self.forget(target)
+    def forget_groups(self, groups: frozenset[str], now_us: int) -> None:
+        """These are new: what could be read just now is theirs, all else is read again."""
+        for target, at in self._targets.items():
+            if target.group in groups and (at != now_us or target not in self._values):
+                self.forget(target)
 
     def _set(self, target: Target, value: str, now_us: int) -> None:
         if target in self._targets:

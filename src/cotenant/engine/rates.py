@@ -31,6 +31,7 @@ class NodeRates:
     blame: tuple[Blame, ...] | None  # over the interval; None without the probe, or nothing to compare with
     resets: int  # counters that were smaller than before
     best_effort_sent_bps: int | None = None  # bytes a second; None where its traffic has no class of its own
+    anew: frozenset[str] = frozenset()  # may be others of their name: no CPU rate, while counters started over
 
 
 class Rates:
@@ -86,7 +87,11 @@ class Rates:
         blame = self._blame(sample.run_queue)
         sent = self._grown(self._sent, sample.best_effort_sent_bytes) if interval > 0 else None
         self._sent = sample.best_effort_sent_bytes
-        return NodeRates(interval, host, groups, blame, self._resets, _per_second(sent, interval))
+        anew: frozenset[str] = frozenset()
+        if self._resets:
+            told = (each.group for each in sample.groups if each.cpu_us is not None)
+            anew = frozenset(group for group in told if groups[group].cpu_m is None)
+        return NodeRates(interval, host, groups, blame, self._resets, _per_second(sent, interval), anew)
 
     def _host_use(self, now: HostCounters, interval_us: int) -> HostUse:
         before = self._host

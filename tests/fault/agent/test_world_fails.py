@@ -210,7 +210,8 @@ def test_a_monotonic_clock_that_goes_back_ends_nothing() -> None:
 
 def test_pods_stay_protected_while_their_source_is_away_for_long() -> None:
     w = world(groups=())
-    w.knobs.groups |= {"top", "top/pod", "top/be"}
+    for group in ("top", "top/pod", "top/be"):
+        w.knobs.add(group)
     pods = (NodePod("u1", "a", "b", "top/pod", qos=QoSClass.LS), NodePod("u2", "a", "c", "top/be", qos=QoSClass.BE))
     w.sources["kubelet"] = AwaySource(pods)
     w.use = {"top/pod": 1500, "top/be": 2400}

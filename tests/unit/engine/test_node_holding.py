@@ -103,6 +103,25 @@ def test_wanted_again_while_it_goes_back_it_is_told_anew() -> None:
     assert not holding.change(WANTED, FRESH, 4 * SECOND).hold
 
 
+def test_a_lease_that_ended_with_its_group_is_told_once_more_and_then_rests() -> None:
+    holding = held()
+    told = []
+    for second in range(2, 20):
+        if holding.change(WANTED, FRESH, second * SECOND).hold:
+            told.append(second)
+            holding.answered(LeaseAnswer(W, LeaseState.GONE, "no such group"), second * SECOND)
+        holding.validate(second * SECOND)
+    assert told == [11, 12, 17]
+
+
+def test_what_is_held_of_a_group_that_came_is_told_again_at_once() -> None:
+    holding = held()
+    holding.ask_again(frozenset({"pods/b"}), 2 * SECOND)
+    assert not holding.change(WANTED, FRESH, 2 * SECOND).hold
+    holding.ask_again(frozenset({W.group}), 3 * SECOND)
+    assert holding.change(WANTED, FRESH, 3 * SECOND).hold
+
+
 def test_a_lease_that_was_over_before_its_renewal_is_told_anew() -> None:
     holding = held()
     holding.change(WANTED, FRESH, 12 * SECOND)

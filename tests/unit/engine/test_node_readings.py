@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.fakes.fake_node import SECOND, weight
 
 from cotenant.engine.node_readings import Readings
-from cotenant.model.knob import Target
+from cotenant.model.knob import Knob, Target
 
 AGE = 10 * SECOND
 MANY = [weight(f"g{i:03}") for i in range(100)]
@@ -45,6 +45,16 @@ def test_what_could_not_be_read_is_not_known_and_not_tried_at_every_tick() -> No
     assert made.values() == {b: "2"}
     assert made.due(AGE + SECOND) == ()
     assert made.due(2 * AGE) == (a, b)
+
+
+def test_of_a_group_that_came_only_what_was_read_just_now_is_known() -> None:
+    a, b, other = weight("a"), Target("a", Knob.CPU_IDLE), weight("b")
+    made = readings(a, b, other)
+    made.read((a, b, other), {a: "1", b: "0", other: "2"}, 0)
+    made.read((a,), {a: "3"}, SECOND)
+    made.forget_groups(frozenset({"a"}), SECOND)
+    assert made.values() == {a: "3", other: "2"}
+    assert made.due(SECOND) == (b,)
 
 
 def test_what_nobody_looks_at_any_more_is_forgotten() -> None:

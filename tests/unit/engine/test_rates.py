@@ -113,8 +113,16 @@ def test_a_counter_that_went_back_is_a_reset_and_not_a_rate(smaller: int) -> Non
     made = rates.advance(sample(2, GroupCounters("g", cpu_us=smaller)))
     assert made is not None
     assert made.groups["g"].cpu_m is None
-    assert made.resets == 1
+    assert (made.resets, made.anew) == (1, {"g"})
     assert use_of(rates, sample(3, GroupCounters("g", cpu_us=smaller + 500_000))).cpu_m == 500
+
+
+def test_who_is_new_is_not_made_anew_where_no_counter_started_over() -> None:
+    rates = Rates()
+    rates.advance(sample(1))
+    made = rates.advance(sample(2, GroupCounters("g", cpu_us=1000)))
+    assert made is not None
+    assert made.anew == frozenset()
 
 
 def test_more_cpu_than_the_machine_has_is_not_believed() -> None:

@@ -385,6 +385,25 @@ def test_a_plain_group_that_appears_is_held_at_the_next_tick() -> None:
     live(w, scenario)
 
 
+@pytest.mark.parametrize("absent", [0, 1, 3])
+def test_a_group_that_is_made_again_under_its_name_is_held_within_two_ticks(absent: int) -> None:
+    w = world()
+    w.use = {"top/web": 1500, "top/job": 2400}
+
+    async def scenario(process: AgentProcess) -> None:
+        await w.tick(process, 6)
+        held = w.knobs.snapshot()
+        assert held[IDLE] == "1"
+        w.vanish("top/job")
+        await w.tick(process, absent)
+        w.appear("top/job")
+        assert w.knobs.snapshot() == {}
+        await w.tick(process, 2)
+        assert w.knobs.snapshot() == held
+
+    live(w, scenario)
+
+
 def test_a_pod_whose_group_came_is_asked_for_before_the_next_discovery() -> None:
     w = world(groups=(), period_ms=100, discovery_period_s=600.0)
     source = w.sources["kubelet"] = AwaySource()
