@@ -69,14 +69,17 @@ class AwayKeeper:
 
 @dataclass
 class AwaySource:
-    """A source of pods that may be away, or broken."""
+    """A source of pods that may be away, broken, or slow."""
 
     answer: tuple[NodePod, ...] = ()
     fails: CotenantError | None = None
+    hangs: asyncio.Event | None = None  # until this is set
     asked: int = 0
 
     async def pods(self) -> tuple[NodePod, ...]:
         self.asked += 1
+        if self.hangs is not None:
+            await self.hangs.wait()
         if self.fails is not None:
             raise self.fails
         return self.answer

@@ -44,6 +44,11 @@ class Source:
     said: str = ""
 
 
+def plain(pods: Sequence[NodePod]) -> Source:
+    """The groups that the configuration names, as a source. It has answered already: a discovery under way takes it in."""
+    return Source("groups", PlainGroups(pods), last=tuple(pods))
+
+
 @dataclass(slots=True)
 class Sources:
     """All of them as one. Meets the contract of engine/node_ports.Discovery, and never raises for a source that is away."""
@@ -52,7 +57,7 @@ class Sources:
     sources: list[Source] = field(default_factory=list)
 
     async def pods(self) -> tuple[NodePod, ...]:
-        """The union, each pod once."""
+        """The union, each pod once; of the sources as they are when all have answered."""
         await asyncio.gather(*(self._ask(source) for source in self.sources))
         found: dict[str, NodePod] = {}
         groups: set[str] = set()

@@ -40,7 +40,7 @@ from cotenant.model.node_state import NodeState
 from cotenant.services.agent import latency
 from cotenant.services.agent.acting import Actor
 from cotenant.services.agent.config import AgentConfig
-from cotenant.services.agent.discovering import PlainGroups, Source, Sources
+from cotenant.services.agent.discovering import Source, Sources, plain
 from cotenant.services.agent.http import Pages, PodPage, StatePage
 from cotenant.services.agent.metrics import Metrics
 from cotenant.services.agent.placing import Placing
@@ -102,7 +102,7 @@ class AgentProcess:
         )
         self.sources = Sources(ports.clocks.monotonic)
         self.sources.sources = [
-            Source("groups", PlainGroups(config.pods())),
+            plain(config.pods()),
             *(Source(name, discovery) for name, discovery in ports.sources.items()),
         ]
         post = ports.post
@@ -290,7 +290,7 @@ class AgentProcess:
         config = replace(asked, **{name: getattr(self.config, name) for name in FIXED})
         anew = config.settings() != self.config.settings()
         self.config, self.mode = config, config.mode.value
-        self.sources.sources[0] = Source("groups", PlainGroups(config.pods()))
+        self.sources.sources[0] = plain(config.pods())
         if anew:
             await self._begin_anew()
         self.look_again()

@@ -23,10 +23,11 @@ from cotenant.model.qos import QoSClass
 from cotenant.policy.nodeqos.best_effort_cpu import BestEffortCpuConfig
 from cotenant.policy.nodeqos.cache import CacheConfig, ClassCache
 from cotenant.policy.nodeqos.suppress import Form, SuppressConfig
-from cotenant.services.agent.config import AgentConfig, read_config
+from cotenant.services.agent.config import AgentConfig, PlainGroup, read_config
 from cotenant.services.agent.process import AgentProcess
 
 IDLE = Target("top/job", Knob.CPU_IDLE)
+MORE = PlainGroup(group="top/more", name="jobs/more", qos=QoSClass.LS)
 
 
 def live(w: World, scenario: Callable[[AgentProcess], Awaitable[None]]) -> AgentProcess:
@@ -163,6 +164,27 @@ def test_a_reload_of_groups_keeps_the_engine_and_its_history() -> None:
         await process.discover()
         await w.tick(process)
         assert w.knobs.snapshot() == {}  # nobody is best effort any more
+
+    live(w, scenario)
+
+
+def test_a_reload_while_a_source_is_slow_takes_no_group_away() -> None:
+    w = world()
+    w.use = {"top/web": 1500, "top/job": 2400}
+    slow = w.sources["runtime"] = AwaySource()
+
+    async def scenario(process: AgentProcess) -> None:
+        await w.tick(process, 3)
+        held = w.knobs.snapshot()
+        slow.hangs = asyncio.Event()
+        under_way = asyncio.create_task(process.discover())
+        await asyncio.sleep(0)
+        assert await process.reload(asked(replace(CONFIG, groups=(*CONFIG.groups, MORE))))
+        slow.hangs.set()
+        await under_way
+        assert [pod.key for pod in process.pods] == ["shop/web", "jobs/one", "jobs/more"]
+        await w.tick(process)
+        assert w.knobs.snapshot() == held
 
     live(w, scenario)
 
