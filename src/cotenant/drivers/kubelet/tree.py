@@ -2,7 +2,8 @@
 
 Problem: with kubelet, runtime and API server all away, who runs here and who must not be squeezed still has to be known. Choice: kubelet's own groups:
 the class from the folder a pod stands in, containers from the groups below it, their limits from the files. The numbers are read when a
-group is first seen and kept while it is the same group: later they may be ours, and a limit taken from our own quota would grow with it.
+group is first seen and kept while it is the same group: later they may be ours, and a limit taken from our own quota would grow with it. What
+an earlier agent left turned is known from its leases (`held`): they say what stood before.
 Limits: no names, labels or priorities; a sandbox counts as a container; memory requests are not in any file; a CPU request is as exact as the
 weight it was made into. An in-place resize is seen only by who reads the API or the runtime.
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -23,8 +24,8 @@ from cotenant.drivers.cgroup.layout import Layout
 from cotenant.drivers.cgroup.translation import LEAST_SHARES, MOST_SHARES, cpu_max_of, memory_max_of
 from cotenant.drivers.kubelet.names import ContainerGroup, PodGroup, best_effort_group, is_root, read_group
 from cotenant.model.errors import InvalidInput, Transient, Unsupported
-from cotenant.model.knob import Knob
-from cotenant.model.knob_values import parse_bytes, parse_cpu_max
+from cotenant.model.knob import Knob, Lease, Target
+from cotenant.model.knob_values import CpuMax, parse_bytes, parse_cpu_max
 from cotenant.model.node_pod import NodeContainer, NodePod
 from cotenant.model.qos import QoSClass, effective_class, effective_qos, raw_class
 
@@ -49,6 +50,8 @@ class KubepodsTree:
         self._layout = layout
         self._trees: dict[str, Tree] = {}
         self._amounts: dict[tuple[str, int], _Amounts] = {}  # by group and its inode
+        self._held: Mapping[Target, str] = {}  # what stood before leases, as told last ...
+        self._before: Mapping[Target, str] = self._held  # ... and as of the last reading
         self._roots: tuple[str, ...] = ()
         self._listed: frozenset[str] = frozenset()  # groups of classes and pods, as of the last look
         self._one_at_a_time = threading.Lock()
@@ -60,6 +63,10 @@ class KubepodsTree:
         for tree in self._trees.values():
             tree.close()
         self._trees.clear()
+
+    def held(self, leases: Sequence[Lease]) -> None:
+        """What the keeper holds: from the next reading on, what stood before counts for these groups, not what stands."""
+        self._held = {lease.target: lease.before for lease in leases}
 
     async def pods(self) -> tuple[NodePod, ...]:
         """All pods of kubelet's groups. Raises `Transient` where the tree cannot be read, `Unsupported` where kubelet has no group."""
@@ -83,6 +90,10 @@ class KubepodsTree:
                         pods[pod.uid] = pod
                     case ContainerGroup() as container:
                         containers.setdefault(container.pod.uid, []).append(container)
+        if self._before is not self._held:
+            self._before = self._held
+            groups = {target.group for target in self._before}
+            self._amounts = {key: amounts for key, amounts in self._amounts.items() if key[0] not in groups}
         kept: dict[tuple[str, int], _Amounts] = {}
         found = tuple(self._pod(pod, containers.get(uid, []), kept) for uid, pod in sorted(pods.items()))
         self._amounts = kept  # of groups that are gone nothing is kept
@@ -181,18 +192,9 @@ class KubepodsTree:
     def _read_amounts(self, group: str) -> _Amounts:
         request = limit = memory = 0
         with suppress(OSError, InvalidInput, ValueError):
-            if self._layout.version("cpu") == 1:
-                request = _request_of_shares(int(self._text("cpu", group, "cpu.shares")))
-                told = cpu_max_of(
-                    self._text("cpu", group, "cpu.cfs_quota_us"), self._text("cpu", group, "cpu.cfs_period_us")
-                )
-            else:
-                weight = int(self._text("cpu", group, "cpu.weight"))
-                request = _request_of_shares(
-                    LEAST_SHARES + (weight - 1) * (MOST_SHARES - LEAST_SHARES) // (_MOST_WEIGHT - 1)
-                )
-                told = parse_cpu_max(self._text("cpu", group, "cpu.max"))
-            limit = told.cpu_m or 0
+            request = _request_of_shares(self._shares(group))
+        with suppress(OSError, InvalidInput, ValueError):
+            limit = self._cpu_max(group).cpu_m or 0
         with suppress(OSError, InvalidInput, ValueError):
             if self._layout.version("memory") == 1:
                 text = memory_max_of(self._text("memory", group, "memory.limit_in_bytes"))
@@ -200,6 +202,21 @@ class KubepodsTree:
                 text = self._text("memory", group, "memory.max")
             memory = parse_bytes(Knob.MEMORY_MAX, text) or 0
         return _Amounts(request, limit, memory)
+
+    def _shares(self, group: str) -> int:
+        before = self._before.get(Target(group, Knob.CPU_WEIGHT))
+        if not before and self._layout.version("cpu") == 1:
+            return int(self._text("cpu", group, "cpu.shares"))
+        weight = int(before or self._text("cpu", group, "cpu.weight"))
+        return LEAST_SHARES + (weight - 1) * (MOST_SHARES - LEAST_SHARES) // (_MOST_WEIGHT - 1)
+
+    def _cpu_max(self, group: str) -> CpuMax:
+        before = self._before.get(Target(group, Knob.CPU_MAX))
+        if not before and self._layout.version("cpu") == 1:
+            return cpu_max_of(
+                self._text("cpu", group, "cpu.cfs_quota_us"), self._text("cpu", group, "cpu.cfs_period_us")
+            )
+        return parse_cpu_max(before or self._text("cpu", group, "cpu.max"))
 
     def _text(self, controller: str, group: str, name: str) -> str:
         hierarchy = self._layout.by_controller.get(controller)

@@ -19,7 +19,7 @@ from cotenant.engine.backoff import Backoff
 from cotenant.engine.node_instructions import Instructions
 from cotenant.engine.node_ports import Keeper
 from cotenant.model.errors import CotenantError
-from cotenant.model.knob import LeaseAnswer, LeaseState, Target
+from cotenant.model.knob import Lease, LeaseAnswer, LeaseState, Target
 from cotenant.model.node_decision import EvictPod
 
 WITHIN_S = 2.0
@@ -46,7 +46,9 @@ class Actor:
         now_us: Callable[[], int],
         backoff: Backoff | None = None,
         within_s: float = WITHIN_S,
+        leases_seen: Sequence[Callable[[Sequence[Lease]], None]] = (),
     ) -> None:
+        """`leases_seen`: told what the keeper holds, beside the engine."""
         self.agent = agent
         self.keeper = keeper
         self.evictor = evictor
@@ -58,6 +60,7 @@ class Actor:
         self._now_us = now_us
         self._backoff = backoff or Backoff(0.5, 10.0)
         self._within_s = within_s
+        self._leases_seen = tuple(leases_seen)
         self._stands: dict[Target, str] = {}  # what is held, to tell news from renewals
         self._met = False  # the engine knows what the keeper holds
         self._failures = 0  # in a row
@@ -65,11 +68,16 @@ class Actor:
         self._lock = asyncio.Lock()
         self._evictions: set[asyncio.Task[None]] = set()
 
+    async def meet(self) -> None:
+        """Learn what the keeper holds, if that is not known; where it cannot be reached, the next turn tries again."""
+        if not self._met:
+            async with self._lock:
+                await self._meet()
+
     async def turn(self, ask: Callable[[], Instructions], *, insist: bool = False) -> Instructions:
         """Ask the engine, carry out, answer. `insist`: ask the keeper even while it rests (at the end)."""
         async with self._lock:
-            if not self._met and (insist or self._now_us() >= self._rests_until_us):
-                await self._meet()  # what is held already decides what is asked for
+            await self._meet(insist)  # what is held already decides what is asked for
             instructions = ask()
             if instructions.hold or instructions.give_back:
                 await self._keep(instructions, insist)
@@ -120,7 +128,9 @@ class Actor:
                 self._stands[wish.target] = wish.value
                 self.turned += 1
 
-    async def _meet(self) -> None:
+    async def _meet(self, insist: bool = False) -> None:
+        if self._met or (self._now_us() < self._rests_until_us and not insist):
+            return
         try:
             async with asyncio.timeout(self._within_s):
                 leases = await self.keeper.leases()
@@ -133,6 +143,8 @@ class Actor:
         self.keeper_up, self.keeper_said, self._met = True, "", True
         self._stands = {lease.target: lease.value for lease in leases}
         self.agent.found(leases, self._now_us())
+        for tell in self._leases_seen:
+            tell(leases)
 
     def _failed(self, error: Exception) -> None:
         self.keeper_failures += 1

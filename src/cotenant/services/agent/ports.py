@@ -17,7 +17,7 @@ from cotenant.engine.node_ports import Discovery, Keeper, KnobPort, Sensor
 from cotenant.engine.node_settings import Mode
 from cotenant.model.cache_partition import CacheHardware
 from cotenant.model.counters import Gap, LogicalCpu
-from cotenant.model.knob import Knob
+from cotenant.model.knob import Knob, Lease
 from cotenant.model.node_pod import NodePod
 from cotenant.model.node_state import Allocatable
 from cotenant.services.agent.acting import Evictor
@@ -62,6 +62,7 @@ class Ports:
     mode: Mode  # that the keeper is for; the configuration may change to observe, and back
     bells: Mapping[str, Bell]
     groups_seen: Sequence[Callable[[Sequence[str], Sequence[str]], None]] = ()  # told services' and best-effort groups
+    leases_seen: Sequence[Callable[[Sequence[Lease]], None]] = ()  # told what the keeper holds, when it is met
     supported: frozenset[Knob] = frozenset(Knob)
     cpus: tuple[LogicalCpu, ...] = ()
     post: Callable[[str, bytes], Awaitable[None]] | None = None  # delivers a report to a URL

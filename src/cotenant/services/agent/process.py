@@ -90,7 +90,7 @@ class AgentProcess:
         self.placing = Placing(ports.placers, lambda: self.pods, self.policies)
         self.pods: tuple[NodePod, ...] = ()
         self.agent = self._new_agent()
-        self.actor = Actor(self.agent, ports.keeper, ports.evictor, ports.clocks.now_us)
+        self.actor = Actor(self.agent, ports.keeper, ports.evictor, ports.clocks.now_us, leases_seen=ports.leases_seen)
         self.ticker = Ticker(
             self.agent,
             self.actor,
@@ -183,6 +183,7 @@ class AgentProcess:
 
     async def discover(self) -> None:
         """Ask who runs here, and tell the engine."""
+        await self.actor.meet()  # what is held already is not what a pod may use
         self.pods = await self.sources.pods()
         self.agent.allocatable_seen(self.ports.allocatable())
         self.agent.pods_seen(self.pods, self.ports.clocks.now_us())

@@ -43,6 +43,7 @@ from cotenant.services.agent.reporting import Post
 
 if TYPE_CHECKING:
     from cotenant.drivers.kube.client import Client
+    from cotenant.drivers.kubelet.tree import KubepodsTree
     from cotenant.services.agent.cluster import ClusterNode
 
 Tell = Callable[[Sequence[str], Sequence[str]], None]  # the services' groups, and those of best-effort work
@@ -66,7 +67,7 @@ async def open_ports(config: AgentConfig, *, single: bool) -> AsyncIterator[Port
             tells.append(pressure.watch)
         client = await _client(config, stack)
         news = asyncio.Event()
-        sources, background, came_or_went = _sources(config, layout, stack, client, news)
+        sources, background, tree = _sources(config, layout, stack, client, news)
         node = _cluster_node(config, client, background)
         classes = open_classes(config, layout, stack, single=single)
         yield Ports(
@@ -93,7 +94,8 @@ async def open_ports(config: AgentConfig, *, single: bool) -> AsyncIterator[Port
             groups_seen=tuple(tells),
             supported=classes.knobs
             | {each for each in Knob if each.scope is Scope.CGROUP and not knobs.supported(each)},
-            came_or_went=came_or_went,
+            leases_seen=() if tree is None else (tree.held,),
+            came_or_went=(lambda: False) if tree is None else tree.changed,
             allocatable=node.allocatable if node is not None else lambda: None,
             cache=classes.hardware,
             cache_use=classes.cache.use if classes.cache is not None else tuple,
@@ -258,17 +260,17 @@ async def _client(config: AgentConfig, stack: AsyncExitStack) -> Client | None:
 
 def _sources(
     config: AgentConfig, layout: Layout, stack: AsyncExitStack, client: Client | None, news: asyncio.Event
-) -> tuple[dict[str, Discovery], dict[str, Callable[[], Coroutine[object, object, None]]], Callable[[], bool]]:
-    """Who says what runs here, in the order in which they are believed; what has to run for it; and what notices that a pod came or went."""
+) -> tuple[dict[str, Discovery], dict[str, Callable[[], Coroutine[object, object, None]]], KubepodsTree | None]:
+    """Who says what runs here, in the order in which they are believed; what has to run for it; and kubelet's groups, where they are read."""
     asked, found = config.sources, dict[str, Discovery]()
     if not (asked.kubepods or asked.runtime or asked.pod_info or client):
-        return found, {}, lambda: False
+        return found, {}, None
     from cotenant.drivers.kubelet.podinfo import PodInfo
     from cotenant.drivers.kubelet.tree import KubepodsTree
 
-    if asked.pod_info:
-        found["pod.info"] = PodInfo(stack.enter_context(closing(KubepodsTree(layout))), str(asked.pod_info))
     tree = stack.enter_context(closing(KubepodsTree(layout)))
+    if asked.pod_info:
+        found["pod.info"] = PodInfo(tree, str(asked.pod_info))
     groups: Discovery = tree
     if asked.runtime:
         from cotenant.drivers.cri.client import CriClient
@@ -279,8 +281,8 @@ def _sources(
         from cotenant.services.agent.cluster import ClusterPods
 
         pods = ClusterPods(client, config.node, groups, news.set)
-        return {"cluster": pods, **found}, {"pods of the cluster": pods.run}, tree.changed
-    return {**found, "runtime" if asked.runtime else "kubepods": groups}, {}, tree.changed
+        return {"cluster": pods, **found}, {"pods of the cluster": pods.run}, tree
+    return {**found, "runtime" if asked.runtime else "kubepods": groups}, {}, tree
 
 
 def _evictor(config: AgentConfig, layout: Layout, stack: AsyncExitStack, client: Client | None) -> Evictions:

@@ -11,6 +11,8 @@ from tests.fakes.kubepods import UIDS, container_group, layout, make, pod_group
 
 from cotenant.drivers.kubelet.tree import KubepodsTree
 from cotenant.model.errors import Unsupported
+from cotenant.model.knob import Knob, Lease, LeaseState, Target
+from cotenant.model.node_decision import Reason
 from cotenant.model.qos import KubernetesQoS, PriorityClass, QoSClass
 
 V1 = {
@@ -57,6 +59,25 @@ def test_what_was_read_first_stays_until_the_group_is_another(tmp_path: Path) ->
     (tmp_path / group).rename(tmp_path / "kept")  # so that its inode is not used again
     make(tmp_path, 2, group, {**V2, "cpu.max": "300000 100000"})
     assert tree.read()[0].containers[0].cpu_limit_m == 3000
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_an_earlier_agent_left_turned_is_not_the_containers_limit(tmp_path: Path, version: int) -> None:
+    pod = pod_group(UIDS[0], "burstable", True)
+    groups = [container_group(pod, number, True) for number in (1, 2)]
+    for group in groups:
+        make(tmp_path, version, group, V1 if version == 1 else V2)
+    tree = KubepodsTree(layout(tmp_path, version))
+    assert [c.cpu_limit_m for c in tree.read()[0].containers] == [1500, 1500]  # it is told later than it reads
+    held = {Target(groups[0], Knob.CPU_MAX): "100000 100000", Target(groups[0], Knob.CPU_WEIGHT): "39"}
+    told = [
+        Lease(target, "raw", "held", Reason("r", "t"), LeaseState.HELD, 0.0, 5, before=held[target]) for target in held
+    ]
+    tree.held(told)
+    assert [c.cpu_limit_m for c in tree.read()[0].containers] == [1000, 1500]
+    assert [c.cpu_request_m // 100 for c in tree.read()[0].containers] == [9, 5 if version == 1 else 4]
+    tree.held(())
+    assert tree.read()[0].containers[0].cpu_limit_m == 1000  # what is known of a group stays
 
 
 def test_files_that_are_missing_or_garbage_say_nothing(tmp_path: Path) -> None:

@@ -112,9 +112,25 @@ def test_a_new_agent_learns_what_is_held_and_gives_back_what_it_does_not_want() 
     live(w, scenario)
 
 
+def test_sources_know_what_is_held_before_they_are_asked() -> None:
+    w = world()
+    w.use = {"top/web": 1500, "top/job": 2400}
+    source = w.sources["kubelet"] = AwaySource()
+    told: list[tuple[int, set[Target]]] = []
+    w.more["leases_seen"] = (lambda leases: told.append((source.asked, {lease.target for lease in leases})),)
+
+    async def scenario(process: AgentProcess) -> None:
+        await w.tick(process, 3)
+        held = set(w.knobs.snapshot())
+        await w.process().discover()
+        assert told == [(0, set()), (1, held)]
+
+    live(w, scenario)
+
+
 def test_pods_of_other_sources_are_protected_too() -> None:
     w = world(groups=())
-    w.knobs.groups |= {"pods/x"}
+    w.knobs.add("pods/x")
     w.sources["kubelet"] = AwaySource((NodePod("u1", "a", "b", "pods/x", qos=QoSClass.LS),))
 
     async def scenario(process: AgentProcess) -> None:
