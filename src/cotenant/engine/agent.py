@@ -96,7 +96,10 @@ class Agent:
         self._view.allocatable = allocatable
 
     def found(self, leases: Sequence[Lease], at_us: int) -> None:
-        """All that the keeper holds, asked at the start and when it was away: what no policy wants is given back, what it lost is told anew."""
+        """All that the keeper holds, asked at the start and when it was away.
+
+        What no policy wants once rates are known is given back; what it lost is told anew.
+        """
         self._holding.found(tuple(leases), self._clock.at(at_us))
         self._lists.found(leases)
         self._settled = False
@@ -151,7 +154,7 @@ class Agent:
         state = self._view.state(rates, values, cpus, self._supported, now, owners)
         self._state = state
         self._history.record(state)
-        return self._act(self._judges.judge(state, now), now)
+        return self._act(self._judges.judge(state, now), now, rates.interval_us > 0)
 
     def _notice(self, there: set[str], anew: frozenset[str], now_us: int) -> None:
         """A group that came is taken up now that it is there: also where another of its name was held."""
@@ -175,9 +178,9 @@ class Agent:
         self._counts.pressed += 1
         self._pressed_us = now
         alarmed = replace(state, at_us=now, knobs=self._readings.values(), alarms=(Alarm(now, group, what, stall_ppm),))
-        return self._act(self._judges.judge(alarmed, now, urgent_only=True), now)
+        return self._act(self._judges.judge(alarmed, now, urgent_only=True), now, state.interval_us > 0)
 
-    def _act(self, judged: Judged, now_us: int) -> Instructions:
+    def _act(self, judged: Judged, now_us: int, measured: bool) -> Instructions:
         for policy, reasons in judged.changed:
             for reason in reasons:
                 self._log.note(now_us, Happened.JUDGED, policy, "", reason)
@@ -189,7 +192,7 @@ class Agent:
         if self._stopping:
             return NOTHING
         self._settled = True
-        changes = self._holding.change(self._plan.wanted, judged.fresh, now_us)
+        changes = self._holding.change(self._plan.wanted, judged.fresh, now_us, measured)
         self._note(changes, now_us)
         chosen = self._evictions.choose(verdicts, self._view.pods, now_us)
         for policy, wish in chosen:
@@ -359,9 +362,11 @@ class Agent:
         again = settle(self._judges.verdicts(), self.settings.roots, self._supported)
         if again.wanted != self._plan.wanted:
             raise Permanent("what is wanted is not what the verdicts come to")
+        measured = self._state is None or self._state.interval_us > 0
         for entry in self._holding.entries():
             wanted = self._plan.wanted.get(entry.target)
-            if wanted is None and entry.standing in (Standing.ASKED, Standing.HELD):
+            held = entry.standing in (Standing.ASKED, Standing.HELD) and (measured or entry.policy)
+            if wanted is None and held:
                 raise Permanent(f"{entry.target} is {entry.standing} and nobody wants it")
             if wanted is not None and not entry.standing.rests and entry.value != wanted.wish.value:
                 raise Permanent(f"{entry.target} is {entry.standing} at {entry.value!r}, not {wanted.wish.value!r}")

@@ -143,8 +143,14 @@ class Holding:
             if entry.standing is Standing.RETURNING:
                 self._end(entry)
 
-    def change(self, wanted: Mapping[Target, Wanted], fresh: frozenset[str], now_us: int) -> Changes:
-        """What to tell the keeper. `fresh`: the policies that decided just now; only theirs are orders of things that cannot be undone."""
+    def change(
+        self, wanted: Mapping[Target, Wanted], fresh: frozenset[str], now_us: int, measured: bool = True
+    ) -> Changes:
+        """What to tell the keeper.
+
+        `fresh`: the policies that decided just now; only theirs are orders of things that cannot be undone. `measured`: whether they had
+        rates to decide by; until then, what an earlier agent held and they do not ask for is left as it is.
+        """
         if wanted is self._still and now_us < self._still_until_us:
             return _NOTHING
         holds: list[SetKnob] = []
@@ -167,6 +173,8 @@ class Holding:
         for target in sorted(self._entries.keys() - wanted.keys(), key=_place):
             entry = self._entries[target]
             was = entry.standing
+            if not measured and was is Standing.HELD and not entry.policy:
+                continue
             reason = self._let_go(entry, now_us)
             if reason is not None:
                 gives.append(GiveBack(target, reason))

@@ -179,9 +179,20 @@ def test_what_an_earlier_agent_left_is_kept_where_wanted_and_given_back_where_no
     leases = [Lease(target, "100", "10", reason, LeaseState.HELD, 0.0, 5) for target in (W, other)]
     one.agent.found(leases, one.now_us)
     said = one.tick()
-    assert [back.target for back in said.give_back] == [other]
+    assert said.give_back == ()  # no policy had rates to decide by
     assert [wish.target for wish in said.hold] == [W]
     assert one.agent.counts().renewals == 1
+    assert not one.agent.pressed(one.now_us, "", "cpu").give_back
+    assert [back.target for back in one.tick().give_back] == [other]
+
+
+def test_what_an_earlier_agent_left_is_given_back_at_a_clean_stop_before_anything_is_measured() -> None:
+    one = node(Wishing("a", {}))
+    one.agent.found(
+        [Lease(W, "100", "10", Reason("before", "an earlier process"), LeaseState.HELD, 0.0, 5)], one.now_us
+    )
+    one.tick()
+    assert [back.target for back in one.agent.stopping(one.now_us).give_back] == [W]
 
 
 def test_what_a_keeper_lost_is_told_anew_at_the_next_tick() -> None:

@@ -112,6 +112,29 @@ def test_a_new_agent_learns_what_is_held_and_gives_back_what_it_does_not_want() 
     live(w, scenario)
 
 
+@pytest.mark.parametrize("reloads", [False, True])
+def test_a_new_engine_turns_nothing_that_it_will_want_again(reloads: bool) -> None:
+    policies = replace(
+        DEFAULT_POLICIES, best_effort_cpu=BestEffortCpuConfig(SuppressConfig(form=Form.QUOTA), idle=False)
+    )
+    w = world(policies=policies)
+    w.use = {"top/web": 1500, "top/job": 2400}
+
+    async def scenario(process: AgentProcess) -> None:
+        await w.tick(process, 6)
+        held, turned = w.knobs.snapshot(), len(w.knobs.journal)
+        assert held
+        if reloads:
+            assert await process.reload(asked(replace(w.config, policies=replace(policies, burst=None))))
+        else:
+            process = w.process()
+            await process.discover()
+        await w.tick(process, 3)
+        assert (w.knobs.snapshot(), len(w.knobs.journal)) == (held, turned)
+
+    live(w, scenario)
+
+
 def test_sources_know_what_is_held_before_they_are_asked() -> None:
     w = world()
     w.use = {"top/web": 1500, "top/job": 2400}
