@@ -24,7 +24,7 @@ from typing import Annotated
 import msgspec
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.node_pod import NodePod
+from cotenant.model.node_pod import NodePod, Phase
 from cotenant.model.node_state import ServiceHealth
 
 MOST_BYTES = 16 * 1024
@@ -146,8 +146,6 @@ def _refused(said: str) -> tuple[str, str]:
 
 
 def find(workload: str, pods: Sequence[NodePod]) -> NodePod | None:
-    """The pod that a report means."""
-    for pod in pods:
-        if workload in (pod.key, pod.uid, pod.group):
-            return pod
-    return None
+    """The pod that a report means. Of several of one name the one that runs, else one that is leaving; none that is over."""
+    meant = [pod for pod in pods if workload in (pod.key, pod.uid, pod.group) and pod.phase is not Phase.OVER]
+    return next((pod for pod in meant if pod.phase is Phase.RUNNING), meant[0] if meant else None)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.node_pod import NodePod
+from cotenant.model.node_pod import NodePod, Phase
 from cotenant.model.node_state import ServiceHealth
 from cotenant.services.agent.latency import find, quantile_us, read, requests_within
 
@@ -112,3 +112,12 @@ def test_a_workload_is_found_by_each_of_its_names() -> None:
     pods = [NodePod("u1", "shop", "web", "services/web"), NodePod("u2", "jobs", "one", "batch/one")]
     assert find("jobs/one", pods) is find("u2", pods) is find("batch/one", pods) is pods[1]
     assert find("jobs/two", pods) is None
+
+
+def test_of_pods_of_one_name_the_one_that_runs_is_meant() -> None:
+    over, leaving, running = (
+        NodePod(phase, "shop", "web-0", f"pods/{phase}", phase=phase) for phase in reversed(Phase)
+    )
+    assert find("shop/web-0", [over, leaving, running]) is running
+    assert find("shop/web-0", [over, leaving]) is leaving
+    assert find("shop/web-0", [over]) is None
