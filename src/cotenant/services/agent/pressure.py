@@ -2,8 +2,9 @@
 
 Problem: a service that begins to wait should be helped at once, not at the next tick; and groups come and go, are many, and may not be there yet.
 Choice: each bell is told the groups at every discovery, keeps what it needs in step with them, and calls when something rings; what rings
-again before it was heard counts once. What cannot be had is told once and looked for again at the next discovery. Limits: at most `most` triggers, in
-the groups' order; without CAP_SYS_RESOURCE the kernel looks at triggers every 2 s only, so a period of 1 s is quicker there.
+again before it was heard counts once. What cannot be had is told once; of the triggers that were lacking, be it for their group or for the whole
+machine, one is tried at each discovery, and all after one could be had. Limits: at most `most` triggers, in the groups' order; without
+CAP_SYS_RESOURCE the kernel looks at triggers every 2 s only, so a period of 1 s is quicker there.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class PressureBell:
         self._most = most
         self._wanted: tuple[Key, ...] = ()
         self._triggers: dict[Key, Trigger] = {}
+        self._lacking: dict[Key, None] = {}  # that cannot be had here; the one tried longest ago first
         self._rang: dict[Key, None] = {}  # in order; each once
         self._look = False
         self._news = asyncio.Event()
@@ -100,24 +102,36 @@ class PressureBell:
                 self._drop(key)
 
     async def _keep_step(self) -> None:
-        for key in self._triggers.keys() - set(self._wanted):
+        wanted = set(self._wanted)
+        for key in self._triggers.keys() - wanted:
             self._drop(key)
+        self._lacking = {key: None for key in self._lacking if key in wanted}
+        again = next(iter(self._lacking), None)
         for key in self._wanted:
-            if key not in self._triggers and not await self._add(key):
+            rests = key in self._triggers or (key in self._lacking and key != again)
+            if not rests and not await self._add(key):
                 return
 
     async def _add(self, key: Key) -> bool:
-        """Whether it is worth trying the others now."""
+        """Whether the others can be tried now."""
+        lacked = key in self._lacking
+        self._lacking.pop(key, None)
         try:
             trigger = await self._opens(*key)
         except Vanished:
             return True
-        except (Unsupported, Transient) as error:
+        except Unsupported as error:
+            self._tell(str(error))
+            self._lacking[key] = None
+            return True
+        except Transient as error:
             self._tell(str(error))
             return False
         except CotenantError as error:
             self._tell(str(error))
             return True
+        if lacked:
+            self._lacking.clear()
         self._triggers[key] = trigger
         asyncio.get_running_loop().add_reader(trigger.fileno(), self._ring, key)
         return True

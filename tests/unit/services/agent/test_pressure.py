@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 
-from cotenant.model.errors import CotenantError, Unsupported
+from cotenant.model.errors import CotenantError, Transient, Unsupported
 from cotenant.model.knob import Vanished
 from cotenant.model.run_queue import LateWait, Nobody
 from cotenant.services.agent.pressure import LateBell, PressureBell
@@ -129,9 +129,49 @@ def test_one_group_that_is_not_there_costs_the_others_nothing() -> None:
     with_bell(scenario)
 
 
-def test_a_machine_without_pressure_is_asked_once_a_discovery() -> None:
+def test_one_group_without_pressure_costs_the_others_nothing() -> None:
+    async def scenario(bell: PressureBell, triggers: Triggers, heard: Heard) -> None:
+        triggers.fails["a"] = Unsupported("pressure of /a", "cgroup.pressure")
+        bell.watch(["a", "b"])
+        await until(lambda: bell.triggers == 1)
+        del triggers.fails["a"]
+        bell.watch(["a", "b"])
+        await until(lambda: bell.triggers == 2)
+
+    with_bell(scenario)
+
+
+def test_a_machine_without_pressure_is_asked_once_a_discovery_until_it_has_it() -> None:
     async def scenario(bell: PressureBell, triggers: Triggers, heard: Heard) -> None:
         triggers.fails |= {name: Unsupported("pressure", "psi=1") for name in "abc"}
+        for count in (3, 4, 5):
+            bell.watch(["a", "b", "c"])
+            await until(lambda count=count: triggers.asked == count)  # type: ignore[misc]
+        triggers.fails.clear()
+        for count in (1, 3):
+            bell.watch(["a", "b", "c"])
+            await until(lambda count=count: bell.triggers == count)  # type: ignore[misc]
+
+    with_bell(scenario)
+
+
+def test_a_group_that_lacked_pressure_and_is_gone_keeps_no_other_from_being_tried() -> None:
+    async def scenario(bell: PressureBell, triggers: Triggers, heard: Heard) -> None:
+        triggers.fails |= {name: Unsupported("pressure", "psi=1") for name in "ab"}
+        bell.watch(["a", "b"])
+        await until(lambda: triggers.asked == 2)
+        triggers.fails = {"a": Vanished("no such group")}
+        for count in (3, 5):
+            bell.watch(["a", "b"])
+            await until(lambda count=count: triggers.asked == count)  # type: ignore[misc]
+        assert bell.triggers == 1
+
+    with_bell(scenario)
+
+
+def test_a_keeper_that_is_away_is_asked_once_a_discovery() -> None:
+    async def scenario(bell: PressureBell, triggers: Triggers, heard: Heard) -> None:
+        triggers.fails |= {name: Transient("nobody listens") for name in "abc"}
         for count in (1, 2):
             bell.watch(["a", "b", "c"])
             await until(lambda count=count: triggers.asked == count)  # type: ignore[misc]
