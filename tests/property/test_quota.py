@@ -312,10 +312,9 @@ def test_revocation_ends_overuse_where_it_can_and_takes_no_pod_too_many(
     gone = revoke(pods, runtime)
     assert all(pod.preemptible for pod in gone)
     stays = [pod for pod in pods if pod not in gone]
-    if over(use(stays), runtime):
-        assert stays == [pod for pod in pods if not pod.preemptible]
-    else:
-        assert all(over(use([*stays, pod]), runtime) for pod in gone)
+    cannot_fit = over(use(stays), runtime)
+    assert not any(pod.preemptible and any(map(pod.request.get, cannot_fit)) for pod in stays)
+    assert all(any(map(pod.request.get, over(use([*stays, pod]), runtime))) for pod in gone)
 
 
 @pytest.mark.slow
