@@ -1,11 +1,11 @@
 """One judgement of an owner: which reservations it may draw from on which node, and their room lifted meanwhile.
 
 Problem: an owner must see its node as if the reservation were not there, in the sums and in every rule about neighbours, and afterwards all must be
-as it was. Choice: of each node's reservations the best one is chosen before; their pods leave the ledger and the narrowing for the one judgement
-and come back after it, then those drawn from shrink. A reservation of which something is left keeps its place among the node's pods, so there
-must be one place more for the owner. Limits: whether the rest fits beside the reservation is estimated by requests to choose between
-several on a node; the profile's own filters decide. With many
-reservations for one pod its score is compared over a few nodes at a time.
+as it was. Choice: of each node's reservations one is chosen before, the best first; their pods leave the ledger and the narrowing for the one
+judgement and come back after it, then those drawn from shrink. Where no node takes the pod by its best one, the second best of each are tried, and
+so on. A reservation of which something is left keeps its place among the node's pods, so there must be one place more for the owner. Limits: whether
+the rest fits beside the reservation is estimated by requests to rank several on a node; the profile's own filters decide. With many reservations
+for one pod its score is compared over a few nodes at a time.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple
 
 from cotenant.engine.node_rules import Lending, Lent
 from cotenant.engine.podstate import Entry
@@ -81,10 +83,12 @@ def candidates(
 ) -> Iterator[dict[int, Record]]:
     """Row -> the reservation that the pod would draw from there, the better ones before the others, a few rows at a time.
 
-    Those with a lower order come before all others, on whatever node; among a few the profile's score decides. `only` narrows the rows, empty = all.
+    The best one of every row, then the second best of every row that has two, and so on; to be left at the first success. Among those that are
+    as good on their rows, the ones with a lower order come before all others; among a few the profile's score decides.
+    `only` narrows the rows, empty = all.
     """
     request = entry.seen.pod.requests
-    best: dict[int, tuple[Rank, Record]] = {}
+    ranked: dict[int, list[tuple[Rank, Record]]] = {}
     for record in records:
         at = record.entry
         if at is None or at.row < 0 or (len(only) and not only[at.row]):
@@ -99,19 +103,26 @@ def candidates(
         fits = all(
             amount <= left.get(name) + int(free[axis.column(name)]) for name, amount in request if name in axis.names
         )
-        found = rank(record.reservation, left, request, fits)
-        if at.row not in best or found < best[at.row][0]:
-            best[at.row] = (found, record)
-    alike = groupby(sorted(best.items(), key=_by_rank), key=_sort_of)
-    for _, found_rows in alike:
-        rows = [(row, record) for row, (_, record) in found_rows]
+        ranked.setdefault(at.row, []).append((rank(record.reservation, left, request, fits), record))
+    choices = [
+        _Choice(nth, found, row, record)
+        for row, here in ranked.items()
+        for nth, (found, record) in enumerate(sorted(here, key=itemgetter(0)))
+    ]
+    for _, alike in groupby(sorted(choices, key=itemgetter(0, 1)), key=_sort_of):
+        rows = [(choice.row, choice.record) for choice in alike]
         for start in range(0, len(rows), _AT_ONCE):
             yield dict(rows[start : start + _AT_ONCE])
 
 
-def _by_rank(found: tuple[int, tuple[Rank, Record]]) -> Rank:
-    return found[1][0]
+class _Choice(NamedTuple):
+    """One of a row's reservations; lower ones are tried first."""
+
+    nth: int  # of those on its row
+    rank: Rank
+    row: int
+    record: Record
 
 
-def _sort_of(found: tuple[int, tuple[Rank, Record]]) -> tuple[bool, float]:
-    return found[1][0][:2]
+def _sort_of(choice: _Choice) -> tuple[int, bool, float]:
+    return (choice.nth, choice.rank.unfitting, choice.rank.order)

@@ -96,5 +96,7 @@ class OwnersFirst:
     def would_lift(self, entry: Entry, nodes: NodeArrays, axis: ResourceAxis) -> tuple[int, ...]:
         """Numbers of the pods that stand for what this one may draw from, at most one a node. For a question: nothing is lifted."""
         may_draw = self._waiters.open_for(entry)
-        chosen = candidates(entry, may_draw, nodes, axis, EVERYWHERE) if may_draw else ()
-        return tuple(record.entry.number for few in chosen for record in few.values() if record.entry is not None)
+        first: dict[int, Record] = {}
+        for few in candidates(entry, may_draw, nodes, axis, EVERYWHERE) if may_draw else ():
+            first = few | first
+        return tuple(record.entry.number for record in first.values() if record.entry is not None)

@@ -14,6 +14,7 @@ from cotenant.model.device import Device, DeviceType, FunctionGroup, VirtualFunc
 from cotenant.model.device_allocation import DeviceAllocation
 from cotenant.model.device_hints import DeviceHint
 from cotenant.model.device_node import NodeDevices
+from cotenant.model.gang import GangNotes
 from cotenant.model.labels import LabelSelector
 from cotenant.model.reservation import AllocatePolicy, Phase
 from cotenant.model.resources import GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, RDMA, Amounts
@@ -75,6 +76,19 @@ def test_it_is_given_devices_says_which_and_nobody_else_gets_them() -> None:
     told = words(w)
     assert has(w, "one") == [2, 3]
     assert "not enough gpu devices" in told["two"]
+
+
+@pytest.mark.parametrize("gang", [None, GangNotes(name="g", min_available=1)])
+def test_of_two_on_a_node_the_one_that_can_serve_is_found(gang: GangNotes | None) -> None:
+    w = world(count=2)
+    w.see(
+        reservation("plain", 4000, allocate_once=False), reservation("with-gpus", 4000, cards(2), allocate_once=False)
+    )
+    w.go()
+    w.see(web("x", 4000, also=cards(2), demands=Demands(gang=gang)))  # by requests alone both would do
+    w.go()
+    assert (w.on("x"), has(w, "x")) == ("a", [0, 1])
+    assert kept(w, "with-gpus") == {}
 
 
 def test_an_owner_gets_them_and_used_once_the_rest_is_free() -> None:
