@@ -7,7 +7,7 @@ that stands for it, what is there to tell) and brings that about. Limits: a stat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -15,7 +15,7 @@ from math import inf
 from cotenant.engine.cluster_parts import Parts
 from cotenant.engine.plugins import Host
 from cotenant.engine.pod_lives import PodLives
-from cotenant.engine.podstate import State
+from cotenant.engine.podstate import Entry, State
 from cotenant.engine.reservation_records import Record
 from cotenant.engine.reservation_words import DeleteReservation
 from cotenant.model.demands import NO_HOLDINGS
@@ -198,20 +198,23 @@ class Upkeep:
             self._due = [(at_s, uid) for uid, at_s in self._due_s.items()]
             heapify(self._due)
 
-    def wake(self, record: Record, now_s: float, anew: bool = False) -> None:
-        """Who may draw from it may find room now. `anew`: and is told apart from pods that it was queued with."""
+    def wake(self, record: Record, now_s: float) -> None:
+        """Who may draw from it may find room now."""
         if self._ties is None:
             return
-        lives, queue = self._ties.lives, self._ties.parts.queue
-        for uid, entry in list(record.waiting.items()):
-            if entry.state is not State.QUEUED:
-                continue
-            if anew:
-                lives.requeue(entry, now_s)
-            else:
-                group = queue.group_of(uid)
-                if group is not None:
-                    queue.wake(group, now_s, "Reservation")
+        queue = self._ties.parts.queue
+        for uid in list(record.waiting):
+            group = queue.group_of(uid)
+            if group is not None:
+                queue.wake(group, now_s, "Reservation")
+
+    def tell_apart(self, pods: Iterable[Entry], now_s: float) -> None:
+        """From what these may draw has changed, and so with whom they are queued; they are tried again."""
+        if self._ties is None:
+            return
+        for entry in pods:
+            if entry.state is State.QUEUED:
+                self._ties.lives.requeue(entry, now_s)
 
     # ---- self-examination
 

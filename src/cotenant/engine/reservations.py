@@ -76,7 +76,9 @@ class Reservations(Plugin):
         record.reservation = reservation
         record.wrong = reservation.wrong + cannot_keep(reservation.pod)
         record.node = reservation.node or record.node
+        former: dict[str, Entry] = {}  # they wait, and are owners no more, perhaps
         if not record.keys or before.owners != reservation.owners:
+            former = dict(record.waiting)
             self._waiters.owners_changed(record)
         if record.told is not None and record.is_told(record.told):
             record.told = None
@@ -84,7 +86,7 @@ class Reservations(Plugin):
             record.ended_s = now_s
         self._upkeep.look(uid, now_s)
         if new or _opens(before) != _opens(reservation):
-            self._upkeep.wake(record, now_s, anew=True)
+            self._upkeep.tell_apart((former | record.waiting).values(), now_s)
 
     def gone(self, name: str, now_s: float) -> None:
         """A reservation was deleted: what it held is free, who drew from it stays."""
