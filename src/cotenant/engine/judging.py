@@ -216,7 +216,15 @@ class Judging:
         claims = self._choices(entry) if entry.seen.volumes else ()
         self._telling.say(
             Bind(
-                uid, entry.seen.pod.key, entry.node, record, claims, now_s - entry.queued_s, entry.attempts, entry.holds
+                uid,
+                entry.seen.pod.key,
+                entry.node,
+                record,
+                claims,
+                now_s - entry.queued_s,
+                entry.attempts,
+                entry.holds,
+                entry.seen.holds,
             )
         )
 

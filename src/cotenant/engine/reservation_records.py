@@ -195,9 +195,13 @@ class Index:
                 yield record
 
 
+def given(entry: Entry) -> Holdings:
+    """What the pod was given: by its own word once that names its node. Before, its annotations may be copied, or of a bind that failed."""
+    return entry.seen.holds if entry.seen.node else entry.holds
+
+
 def _drawn_by(entry: Entry) -> Kept:
-    holds = entry.seen.holds if entry.seen.holds != NO_HOLDINGS else entry.holds
-    return Kept(entry.seen.pod.requests, holds)
+    return Kept(entry.seen.pod.requests, given(entry))
 
 
 def _owner(entry: Entry) -> CurrentOwner:

@@ -23,7 +23,7 @@ from cotenant.engine.plugins import Host, Plugin, Refused
 from cotenant.engine.podstate import Entry, State
 from cotenant.engine.reservation_gangs import GangDraws
 from cotenant.engine.reservation_judging import OwnersFirst
-from cotenant.engine.reservation_records import Record
+from cotenant.engine.reservation_records import Record, given
 from cotenant.engine.reservation_upkeep import Ties, Upkeep
 from cotenant.engine.reservation_views import PLUGIN, nothing_for, sentences, view
 from cotenant.engine.reservation_waiting import Waiters, insists
@@ -145,30 +145,50 @@ class Reservations(Plugin):
         from_ = self._owners.drawn_by(entry) or self.for_gangs.made_good(entry)
         if from_ is not None:
             entry.holds = replace(entry.holds, reservation=from_)
-        has = seen.holds.reservation or entry.holds.reservation
-        if has is None:
-            return
-        self._drawn.setdefault(has.uid, {})[seen.uid] = entry
-        self._draws_from[seen.uid] = has.uid
-        self._unsure[seen.uid] = entry
-        if has.uid in self._records:
-            self._upkeep.mark(has.uid)
+        self._count(entry)
 
     def stood(self, entry: Entry) -> None:
         """It sits no more: what it drew is the reservation's again."""
         seen = entry.seen
         if seen.reservation:
             return
-        self._unsure.pop(seen.uid, None)
-        uid = self._draws_from.pop(seen.uid, None)
-        if uid is not None:
-            here = self._drawn[uid]
-            del here[seen.uid]
-            if uid in self._records:
-                self._upkeep.mark(uid)
-            elif not here:
-                del self._drawn[uid]
+        self._discount(seen.uid)
         self._waiters.add(entry)
+
+    def retold(self, entry: Entry) -> None:
+        """It may name another reservation than before, or other devices; or its own word counts from now on."""
+        if not entry.node or entry.seen.reservation:
+            return
+        has, before = given(entry).reservation, self._draws_from.get(entry.seen.uid)
+        if (has.uid if has is not None else None) != before:
+            self._discount(entry.seen.uid)
+            self._count(entry)
+        elif before in self._records:
+            self._upkeep.mark(before)
+
+    def _count(self, entry: Entry) -> None:
+        """A pod that sits has drawn from what it names, if it names any."""
+        has, uid = given(entry).reservation, entry.seen.uid
+        if has is None:
+            return
+        self._drawn.setdefault(has.uid, {})[uid] = entry
+        self._draws_from[uid] = has.uid
+        self._unsure[uid] = entry
+        if has.uid in self._records:
+            self._upkeep.mark(has.uid)
+
+    def _discount(self, pod: str) -> None:
+        """It draws from nothing."""
+        self._unsure.pop(pod, None)
+        uid = self._draws_from.pop(pod, None)
+        if uid is None:
+            return
+        here = self._drawn[uid]
+        del here[pod]
+        if uid in self._records:
+            self._upkeep.mark(uid)
+        elif not here:
+            del self._drawn[uid]
 
     def kind_of(self, entry: Entry) -> Hashable:
         """Pods for whom different reservations are kept are judged by themselves."""
@@ -291,7 +311,7 @@ class Reservations(Plugin):
             raise Permanent("a judgement has not put its reservations back")
         drawn: dict[str, set[str]] = {}
         for uid, entry in pods.items():
-            has = entry.seen.holds.reservation or entry.holds.reservation
+            has = given(entry).reservation
             if entry.node and has is not None and not entry.seen.reservation:
                 drawn.setdefault(has.uid, set()).add(uid)
         found = {uid: set(here) for uid, here in self._drawn.items() if here}

@@ -55,13 +55,15 @@ def read_holdings(written: PodAnnotations, wrong: list[str]) -> Holdings:
     found = Holdings(
         cpus=attempt(ResourceStatus.parse, written.resource_status),
         devices=attempt(parse_allocations, written.device_allocated) or (),
-        reservation=attempt(Allocated.parse, written.reservation_allocated),
+        reservation=attempt(Allocated.parse, written.reservation_allocated or None),
     )
     return found if found != NO_HOLDINGS else NO_HOLDINGS
 
 
-def written_holdings(holds: Holdings) -> dict[str, str]:
-    """The annotations that say what a pod was given; none for nothing."""
+def written_holdings(holds: Holdings, has: Holdings = NO_HOLDINGS) -> dict[str, str]:
+    """The annotations that say what a pod was given; none for nothing. Where it `has` the name of a reservation from which it did not draw, that is
+    emptied: a bind can write over an annotation, and not take it off.
+    """
     told = {}
     if holds.cpus is not None:
         told[RESOURCE_STATUS] = holds.cpus.format()
@@ -69,6 +71,8 @@ def written_holdings(holds: Holdings) -> dict[str, str]:
         told[DEVICE_ALLOCATED] = format_allocations(holds.devices)
     if holds.reservation is not None:
         told[ALLOCATED] = holds.reservation.format()
+    elif has.reservation is not None:
+        told[ALLOCATED] = ""
     return told
 
 

@@ -143,7 +143,10 @@ class Binder:
         if not sent and not cluster.sending(bind.uid, now()):
             return  # taken back meanwhile
         namespace, _, name = bind.key.partition("/")
-        annotations = {DECISION: written(bind.record, bind.waited_s, bind.attempts), **written_holdings(bind.holds)}
+        annotations = {
+            DECISION: written(bind.record, bind.waited_s, bind.attempts),
+            **written_holdings(bind.holds, bind.has),
+        }
         pause_s = _PAUSE_S
         while True:
             begun_s = now()

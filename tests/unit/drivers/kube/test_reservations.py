@@ -23,7 +23,7 @@ from cotenant.drivers.kube.reservations import (
     written_status,
 )
 from cotenant.model.cpu_topology_spec import RESOURCE_STATUS, ResourceStatus
-from cotenant.model.demands import Holdings
+from cotenant.model.demands import NO_HOLDINGS, Holdings
 from cotenant.model.device import DeviceType
 from cotenant.model.device_allocation import DEVICE_ALLOCATED, DeviceAllocation
 from cotenant.model.errors import InvalidInput
@@ -205,6 +205,8 @@ def test_what_pods_say_about_reservations() -> None:
     assert wrong == []
     holds = Holdings(reservation=Allocated("r", "u"))
     assert read_holdings(PodAnnotations(reservation_allocated=written_holdings(holds)[ALLOCATED]), wrong) == holds
+    stale = written_holdings(NO_HOLDINGS, has=holds)  # a copied note is emptied with the bind
+    assert read_holdings(PodAnnotations(reservation_allocated=stale[ALLOCATED]), wrong) == NO_HOLDINGS
     for text in ("[", "5", '{"tolerations": 1}'):
         read_demands(PodAnnotations(reservation_affinity=text), wrong)
         read_holdings(PodAnnotations(reservation_allocated=text), wrong)
