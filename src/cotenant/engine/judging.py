@@ -285,6 +285,7 @@ class Judging:
 
     def _nominate(self, entry: Entry, found: Preempt, victims: set[str], verdict: Verdict, now_s: float) -> None:
         uid = entry.seen.uid
+        before = self._parts.queue.group_of(uid)
         self._telling.waits(entry, verdict.message, verdict.record, verdict.missing)
         self._parts.queue.remove(uid)
         self._parts.nominations.drop(uid)
@@ -294,7 +295,11 @@ class Judging:
         group = self._parts.queue.add(
             uid, uid, entry.seen.pod.priority, entry.shape, rank(entry.seen, self._profile), "Preempted"
         )
+        if before is not None and not victims:
+            group.refusals = before.refusals  # where that was too hopeful it rests longer each time
         self._parts.queue.refuse(group, verdict, now_s)
+        if not victims:  # room came while it was judged: nobody's going would wake it
+            self._parts.queue.wake(group, now_s, "Preempted")
         self._telling.say(found)
         for victim in victims:
             self._waiting.preempted(victim, now_s)
