@@ -94,6 +94,7 @@ class Judging:
         if not (happened or rows) or now_s < self._wake_again_s():
             return
         self._woken_s = now_s
+        self._reservations.wake_rows(rows, now_s)
         if self._parts.queue.unschedulable_groups():
             event = min(happened, default=Event.NODE_CHANGED)
             by_row: list[Group] = []

@@ -7,7 +7,7 @@ that stands for it, what is there to tell) and brings that about. Limits: a stat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -95,10 +95,12 @@ class Upkeep:
                     self.mark(uid)
         self._settle(now_s)
         seating.write()
-        if seating.changed:
-            for record in self._records.values():
-                if record.waiting and record.entry is not None and record.entry.row in seating.changed:
-                    self.wake(record, now_s)
+
+    def wake_rows(self, rows: Container[int], now_s: float) -> None:
+        """On these rows something changed: who waits for the reservations there may fit beside them now."""
+        for record in self._records.values():
+            if record.waiting and record.entry is not None and record.entry.row in rows:
+                self.wake(record, now_s)
 
     def next_s(self) -> float:
         """When `turn` will next have something to do."""

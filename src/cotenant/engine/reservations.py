@@ -13,7 +13,7 @@ Limits: an owner draws from one reservation; the lab's engine knows none; a rese
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -238,6 +238,10 @@ class Reservations(Plugin):
     def settle(self) -> None:
         """Before anybody is judged: room that came back since the turn is its reservation's again."""
         self._upkeep.settle()
+
+    def wake_rows(self, rows: Container[int], now_s: float) -> None:
+        """On these rows something changed: owners that wait for their reservations there are tried again."""
+        self._upkeep.wake_rows(rows, now_s)
 
     # ---- what is said
 

@@ -160,3 +160,19 @@ def test_a_gang_that_gives_back_gives_back_to_the_reservation_and_no_other_gang_
     drawn = w.cluster.state_of("uid-one") is State.WAITING
     assert w.reservations.describe("r").left == size(1000 if drawn else 3000)  # type: ignore[union-attr]
     assert (w.on("x"), w.on("y")) == ("", "")
+
+
+def test_an_owner_that_waits_for_room_beside_is_woken_when_a_gang_gives_back() -> None:
+    w = World(node("a"))
+    w.see(reservation(cpu=2000, allocate_once=False))
+    w.go()
+    waits = Demands(gang=GangNotes(name="g", min_available=2, mode=Mode.NON_STRICT, wait_s=60.0))
+    w.see(pod("holds", 2000, demands=waits), pod("other", 2000, demands=waits))
+    w.go()
+    w.see(web("owner", 4000))
+    w.go()
+    assert (w.on("holds"), w.on("owner")) == ("a", "")
+    w.delete("other")  # the gang is not complete: who gives back does not come again
+    w.go(61.0)
+    w.go(20.0)
+    assert (w.on("holds"), w.on("owner")) == ("", "a")
