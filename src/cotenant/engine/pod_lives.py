@@ -139,6 +139,9 @@ class PodLives:
             self._leave_queue(entry)
             self.drop_nomination(entry)
         entry.seen = seen
+        if seen.pod.key != before.pod.key:  # a reservation's template was moved to another namespace
+            del self.by_key[before.pod.key]
+            self.by_key[seen.pod.key] = seen.uid
         if reshaped:
             self._parts.seating.reopen(entry, before.pod.key)
             self.happened.add(Event.POD_CHANGED)

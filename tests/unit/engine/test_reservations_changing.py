@@ -69,3 +69,17 @@ def test_what_a_bound_pod_says_later_is_counted() -> None:
         w.cluster.decide(w.now_s)
         w.cluster.validate()
         assert (left(w, "r"), left(w, "s")) == (size(of_r), size(of_s))
+
+
+def test_a_template_that_is_moved_to_another_namespace() -> None:
+    w = World(node("a"))
+    w.see(reservation(cpu=3000))
+    w.go()
+    held = w.held["uid-r"]
+    w.see(replace(held, pod=replace(held.pod, namespace="other")))
+    w.go()
+    assert w.cluster.find("default/reservation:r") is None
+    assert w.cluster.find("other/reservation:r") is not None
+    w.reservations.gone("r", w.now_s)
+    w.go()
+    assert w.cluster.find("other/reservation:r") is None
