@@ -22,7 +22,7 @@ AFFINITY = PREFIX + "reservation-affinity"  # on pods: JSON
 ALLOCATED = PREFIX + "reservation-allocated"  # on pods, by a scheduler: JSON with name and uid
 RESTRICTED_OPTIONS = PREFIX + "reservation-restricted-options"  # on reservations: JSON
 IGNORED = PREFIX + "reservation-ignored"  # label of pods
-ORDER = PREFIX + "reservation-order"  # label of reservations: the lower the sooner, 0 = by score
+ORDER = PREFIX + "reservation-order"  # label of reservations: the lower the sooner, 0 or below = none
 
 
 @dataclass(frozen=True, slots=True)

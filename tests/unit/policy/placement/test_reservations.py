@@ -107,8 +107,9 @@ def test_which_of_several() -> None:
         rank(held(name="empty"), held().reserved, asks, True),
         rank(held(name="full"), Amounts.of({"cpu": 1000, "memory": 100}), asks, True),
         rank(held(name="ordered", order=9), held().reserved, asks, True),
+        rank(held(name="unordered", order=-1), held().reserved, asks, True),
     ]
-    assert [each.name for each in sorted(ranks)] == ["ordered", "full", "empty", "tight"]
+    assert [each.name for each in sorted(ranks)] == ["ordered", "full", "empty", "unordered", "tight"]
 
 
 def test_ends() -> None:

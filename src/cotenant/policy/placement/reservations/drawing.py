@@ -68,14 +68,14 @@ class Rank(NamedTuple):
     """Which of a node's reservations an owner draws from: the lowest."""
 
     unfitting: bool  # it does not fit beside what else is on the node
-    order: float  # of the label; without one behind all that have one
+    order: float  # of the label; without one above 0 behind all that have one
     unused_percent: int  # the less stays unused, the better
     name: str
 
 
 def rank(reservation: Reservation, left: Amounts, request: Amounts, fits: bool) -> Rank:
     """`fits`: whether the node's free room covers what the reservation does not."""
-    order = float(reservation.order) if reservation.order else inf
+    order = float(reservation.order) if reservation.order > 0 else inf
     return Rank(not fits, order, 100 - used_percent(reservation, left, request), reservation.name)
 
 
