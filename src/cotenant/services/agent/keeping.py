@@ -1,8 +1,8 @@
 """Which keeper an agent has: none, one that only says what it would do, one in this process, or the privileged process behind a socket.
 
 Problem: what an earlier process left turned must be put back whatever this one is for, and two must never hold the same knobs. Choice: `act` in one
-process takes the folder's lock, as `cotenant keeper` does, and puts back first; so does `observe` in one process where a folder with leases is there;
-a dry run lays its values over the real ones; in two processes the other one does all that. Limits: a dry run in two processes is dry in this one and never asks the
+process takes the folder's lock, as `cotenant keeper` does, and puts back first; so does `observe` in one process where a folder with leases is there,
+and a dry run, which then lays its values over the real ones; in two processes the other one does all that. Limits: a dry run in two processes is dry in this one and never asks the
 keeper.
 """
 
@@ -57,21 +57,18 @@ class _ToldOnly:
 @asynccontextmanager
 async def open_keeper(config: AgentConfig, *, single: bool) -> AsyncIterator[Keeper]:
     """The keeper for this configuration. At the end everything held in this process is put back."""
+    is_left = single and (config.state_dir / NAME).exists()
     if config.mode is Mode.DRY_RUN:
+        if is_left:
+            async with _holding(config):
+                pass  # puts back what is left
         with machine_knobs(config.cgroup_root, config.resctrl_root) as ports:
             dry = {scope: DryKnobs(port) for scope, port in ports.items()}
             async with _running(KeptHere(Carrier(dry, NoMemory(), _ToldOnly(), CLOCK, _rules(config)))) as kept:
                 yield kept
-    elif single and (config.mode is Mode.ACT or (config.state_dir / NAME).exists()):
-        with machine_knobs(config.cgroup_root, config.resctrl_root) as ports:
-            file = LeaseFile(config.state_dir, boot_id())
-            try:
-                kept = KeptHere(Carrier(ports, file, AuditTrail(config.state_dir), CLOCK, _rules(config)))
-                await put_back_left(kept, file.found)
-                async with _running(kept):
-                    yield kept
-            finally:
-                file.close()
+    elif is_left or (single and config.mode is Mode.ACT):
+        async with _holding(config) as kept:
+            yield kept
     elif config.mode is Mode.ACT:
         from cotenant.services.keeper.client import KeeperClient
 
@@ -82,6 +79,20 @@ async def open_keeper(config: AgentConfig, *, single: bool) -> AsyncIterator[Kee
             await client.close()
     else:
         yield NoKeeper()
+
+
+@asynccontextmanager
+async def _holding(config: AgentConfig) -> AsyncIterator[KeptHere]:
+    """A keeper of the real knobs in this process, which begins by putting back what an earlier one left."""
+    with machine_knobs(config.cgroup_root, config.resctrl_root) as ports:
+        file = LeaseFile(config.state_dir, boot_id())
+        try:
+            kept = KeptHere(Carrier(ports, file, AuditTrail(config.state_dir), CLOCK, _rules(config)))
+            await put_back_left(kept, file.found)
+            async with _running(kept):
+                yield kept
+        finally:
+            file.close()
 
 
 @asynccontextmanager

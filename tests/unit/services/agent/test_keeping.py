@@ -1,0 +1,74 @@
+"""Which keeper an agent opens, and what it does first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.fakes.kept_knobs import KeptKnobs
+
+from cotenant.drivers.leasefile.audit import AuditTrail
+from cotenant.drivers.leasefile.file import LeaseFile
+from cotenant.engine.node_ports import KnobPort
+from cotenant.engine.node_settings import Mode
+from cotenant.model.knob import Knob, LeaseState, Scope, SetKnob, Target
+from cotenant.model.node_decision import Reason
+from cotenant.services.agent import keeping
+from cotenant.services.agent.config import AgentConfig
+from cotenant.services.keeper.allowed import Rules
+from cotenant.services.keeper.carrying import Carrier
+from cotenant.services.keeper.opening import CLOCK, boot_id
+
+WISH = SetKnob(Target("be/a", Knob.CPU_MAX), "50000 100000", Reason("test", "because"))
+
+
+@pytest.fixture
+def knobs(monkeypatch: pytest.MonkeyPatch) -> KeptKnobs:
+    knobs = KeptKnobs(["be/a"])
+
+    @contextmanager
+    def machine_knobs(*roots: Path) -> Iterator[dict[Scope, KnobPort]]:
+        yield {Scope.CGROUP: knobs}
+
+    monkeypatch.setattr(keeping, "machine_knobs", machine_knobs)
+    return knobs
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_one_process_puts_back_first_what_a_killed_one_left_whatever_its_mode(
+    mode: Mode, knobs: KeptKnobs, tmp_path: Path
+) -> None:
+    file = LeaseFile(tmp_path, boot_id())
+    Carrier({Scope.CGROUP: knobs}, file, AuditTrail(tmp_path), CLOCK, Rules(("be",))).hold([WISH])
+    file.close()
+    assert knobs.snapshot() == {WISH.target: WISH.value}
+
+    async def start() -> LeaseState:
+        async with keeping.open_keeper(
+            AgentConfig(mode=mode, writable=("be",), state_dir=tmp_path), single=True
+        ) as kept:
+            assert knobs.snapshot() == {}
+            (answer,) = await kept.hold([WISH])
+            return answer.state
+
+    assert asyncio.run(start()) is LeaseState.HELD
+    assert knobs.snapshot() == {}
+    file = LeaseFile(tmp_path, boot_id())
+    assert file.found.leases == ()
+    file.close()
+
+
+def test_a_dry_run_turns_nothing_and_makes_no_folder(knobs: KeptKnobs, tmp_path: Path) -> None:
+    config = AgentConfig(mode=Mode.DRY_RUN, writable=("be",), state_dir=tmp_path / "state")
+
+    async def start() -> LeaseState:
+        async with keeping.open_keeper(config, single=True) as kept:
+            (answer,) = await kept.hold([WISH])
+            return answer.state
+
+    assert asyncio.run(start()) is LeaseState.HELD
+    assert knobs.journal == []
+    assert not config.state_dir.exists()
