@@ -67,7 +67,7 @@ class FakeKeeper:
                 self._drop(wish.target)
                 answers.append(LeaseAnswer(wish.target, LeaseState.YIELDED, "somebody else wrote it"))
             else:
-                self.held[wish.target], self.until[wish.target] = wish.value, now_us + wish.ttl_us
+                self.held[wish.target], self.until[wish.target] = wish.value, now_us + wish.lasts_us
                 answers.append(LeaseAnswer(wish.target, LeaseState.HELD))
         return answers
 

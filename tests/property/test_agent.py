@@ -211,7 +211,7 @@ def test_nothing_is_told_twice_without_a_cause(story: list[dict[Target, str]]) -
         for wish in said.hold:
             at, value = told.get(wish.target, (None, ""))
             if at is not None and wish.target.knob.undoable:
-                assert value != wish.value or node.now_us - at >= wish.ttl_us // 3
+                assert value != wish.value or node.now_us - at >= wish.lasts_us // 3
             told[wish.target] = (node.now_us, wish.value)
         assert node.keeper.held == {hold.target: hold.value for hold in node.agent.holds()}
 
@@ -287,5 +287,5 @@ def test_a_wish_for_a_group_that_is_named_to_break_a_parser_is_a_wish_like_any_o
     group = "pods/a b\n;rm -rf %s{}\u2028"
     policy = Wishing("only", {weight(group): "1"})
     node = FakeNode(Agent(AgentSettings(roots=ROOTS), "node-1", [policy.entry()]), (pod("odd", group, QoSClass.BE),))
-    assert node.tick().hold == (SetKnob(weight(group), "1", node.said[0].hold[0].reason),)
+    assert node.tick().hold == (SetKnob(weight(group), "1", node.said[0].hold[0].reason, 30 * SECOND),)
     assert node.agent.explain(group) is not None

@@ -243,7 +243,7 @@ class Leases:
 
     def _judge_wish(self, job: _Job, wish: SetKnob) -> None:
         lease, seen = self._leases.get(wish.target), self._standing[wish.target]
-        expires_us = self._now_us + wish.ttl_us
+        expires_us = self._now_us + wish.lasts_us
         if lease is None:
             if isinstance(seen, Failure):
                 state = LeaseState.GONE if seen.trouble is Trouble.GONE else LeaseState.REFUSED

@@ -218,7 +218,8 @@ class Holding:
 
     def _tell(self, entry: Entry | None, target: Target, winner: Wanted, changed: bool, now_us: int) -> SetKnob:
         wish = winner.wish
-        ttl = min(wish.ttl_us, self._settings.lease_us)
+        longest = self._settings.lease_us
+        ttl = longest if wish.ttl_us is None else min(wish.ttl_us, longest)
         if ttl != wish.ttl_us:
             wish = SetKnob(target, wish.value, wish.reason, ttl)
         if entry is None:
@@ -269,7 +270,7 @@ class Holding:
         """The hold that was just told is told in two steps; this is the first, and it will be answered too."""
         self._still = None
         entry = self._entries[wish.target]
-        entry.asks.insert(len(entry.asks) - 1, Ask(True, wish.value, wish.ttl_us, now_us))
+        entry.asks.insert(len(entry.asks) - 1, Ask(True, wish.value, wish.lasts_us, now_us))
 
     def answered(self, answer: LeaseAnswer, now_us: int) -> Entry | None:
         """Take one answer in; the entry that it concerns, where it rests from now on and that is news."""

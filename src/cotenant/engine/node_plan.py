@@ -97,7 +97,7 @@ def _winner(wishes: list[tuple[Rank, int, str, SetKnob]]) -> Wanted:
     if len(wishes) == 1:
         return Wanted(wishes[0][3], wishes[0][2])
     # One policy that wants two values of a knob is a conflict like any other; the text decides what rank and roster do not.
-    wishes.sort(key=lambda entry: (entry[0], entry[1], entry[3].value, entry[3].ttl_us))
+    wishes.sort(key=lambda entry: (entry[0], entry[1], entry[3].value, entry[3].lasts_us))
     rank, _, policy, best = wishes[0]
     others = wishes[1:]
     return Wanted(

@@ -17,6 +17,7 @@ from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.node_decision import Reason
 
 UNLIMITED = "max"
+USUAL_TTL_US = 30_000_000  # of a lease for which nobody says another
 
 
 class Scope(StrEnum):
@@ -76,16 +77,21 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class SetKnob:
-    """Turn a knob and hold it for `ttl_us`; asked again before then, it is held on. After that, what stood before comes back."""
+    """Turn a knob and hold it for `lasts_us`; asked again before then, it is held on. After that, what stood before comes back."""
 
     target: Target
     value: str  # canonical
     reason: Reason
-    ttl_us: int = 30_000_000
+    ttl_us: int | None = None  # None: as long as the agent's leases are
 
     def __post_init__(self) -> None:
-        if self.ttl_us <= 0:
+        if self.ttl_us is not None and self.ttl_us <= 0:
             raise InvalidInput(f"lease of {self.target}", self.ttl_us, "a time to live above 0 microseconds")
+
+    @property
+    def lasts_us(self) -> int:
+        """Its time to live; what is usual where none is said."""
+        return USUAL_TTL_US if self.ttl_us is None else self.ttl_us
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,13 @@ def test_an_entry_that_is_wrong_is_noticed(field: str, value: object, message: s
         holding.validate(SECOND)
 
 
+def test_a_wish_that_says_no_time_is_held_for_the_agents_lease_and_another_for_no_longer() -> None:
+    for said_us, told_us in ((None, 180 * SECOND), (SECOND, SECOND), (200 * SECOND, 180 * SECOND)):
+        holding = Holding(AgentSettings(period_us=60 * SECOND, lease_us=180 * SECOND), AgentCounts())
+        changes = holding.change({W: Wanted(SetKnob(W, "10", REASON, said_us), "a")}, FRESH, SECOND)
+        assert [wish.ttl_us for wish in changes.hold] == [told_us]
+
+
 def test_an_illegal_step_raises_with_the_story() -> None:
     holding = held()
     entry = holding.get(W)

@@ -18,14 +18,13 @@ from cotenant.drivers.leasefile.file import NAME, LeaseFile
 from cotenant.engine.node_ports import Keeper
 from cotenant.engine.node_settings import Mode
 from cotenant.model.knob import GiveBack, KnobChange, Lease, LeaseAnswer, LeaseState, SetKnob
-from cotenant.services.agent.config import AgentConfig
+from cotenant.services.agent.config import LONGEST_TTL_MS, AgentConfig
 from cotenant.services.keeper.allowed import Rules
 from cotenant.services.keeper.carrying import Carrier
 from cotenant.services.keeper.dry import DryKnobs, NoMemory
 from cotenant.services.keeper.here import KeptHere
 from cotenant.services.keeper.opening import CLOCK, boot_id, groups_of_this_process, machine_knobs, put_back_left
 
-LONGEST_TTL = 2  # of the configured ones, that the rules allow
 _log = logging.getLogger(__name__)
 
 
@@ -108,6 +107,5 @@ async def _running(kept: KeptHere) -> AsyncIterator[KeptHere]:
 
 
 def _rules(config: AgentConfig) -> Rules:
-    return Rules(
-        config.writable, never=groups_of_this_process(), longest_ttl_us=LONGEST_TTL * config.lease_ttl_ms * 1000
-    )
+    # a reload may lengthen the leases, and the configuration bounds them
+    return Rules(config.writable, never=groups_of_this_process(), longest_ttl_us=LONGEST_TTL_MS * 1000)

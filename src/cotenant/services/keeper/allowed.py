@@ -53,8 +53,9 @@ class Rules:
         refused = self.out_of_bounds(wish.target, asker)
         if refused is not None:
             return refused
-        if wish.ttl_us > self.longest_ttl_us:
-            return f"a lease of {wish.ttl_us} us is longer than {self.longest_ttl_us} us"
+        if wish.lasts_us > self.longest_ttl_us:
+            most = f"{self.longest_ttl_us} us, the longest that this keeper grants (--longest-ttl-s)"
+            return f"a lease of {wish.lasts_us} us is longer than {most}"
         return self._value_refusal(wish.target.knob, wish.value)
 
     def out_of_bounds(self, target: Target, asker: Asker = SELF) -> str | None:

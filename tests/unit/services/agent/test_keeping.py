@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from cotenant.engine.node_settings import Mode
 from cotenant.model.knob import Knob, LeaseState, Scope, SetKnob, Target
 from cotenant.model.node_decision import Reason
 from cotenant.services.agent import keeping
-from cotenant.services.agent.config import AgentConfig
+from cotenant.services.agent.config import LONGEST_TTL_MS, AgentConfig
 from cotenant.services.keeper.allowed import Rules
 from cotenant.services.keeper.carrying import Carrier
 from cotenant.services.keeper.opening import CLOCK, boot_id
@@ -59,6 +60,17 @@ def test_one_process_puts_back_first_what_a_killed_one_left_whatever_its_mode(
     file = LeaseFile(tmp_path, boot_id())
     assert file.found.leases == ()
     file.close()
+
+
+def test_in_one_process_leases_may_be_lengthened_by_a_reload(knobs: KeptKnobs, tmp_path: Path) -> None:
+    config = AgentConfig(mode=Mode.ACT, writable=("be",), state_dir=tmp_path, lease_ttl_ms=30_000)
+
+    async def start() -> LeaseState:
+        async with keeping.open_keeper(config, single=True) as kept:
+            (answer,) = await kept.hold([replace(WISH, ttl_us=LONGEST_TTL_MS * 1000)])
+            return answer.state
+
+    assert asyncio.run(start()) is LeaseState.HELD
 
 
 def test_a_dry_run_turns_nothing_and_makes_no_folder(knobs: KeptKnobs, tmp_path: Path) -> None:
