@@ -1,7 +1,7 @@
 """Listening: uvicorn with httptools in our own event loop, with or without TLS.
 
 Problem: kube-scheduler keeps one connection open for minutes between calls, and an idle one that is closed under it costs a failed cycle.
-Choice: idle connections stay longer than the 90 s after which the caller closes its own; a head must arrive within seconds; certificates are
+Choice: idle connections stay longer than the 90 s after which the caller closes its own; a head must arrive within seconds and some KiB; certificates are
 read again when their files change, so that they may be renewed in place. A node's agent listens the same way, also on a unix socket that only
 its own user may open. Limits: a body has its own bounds (services/reporting/asgi.py); renewed certificates hold for new connections.
 """
@@ -27,6 +27,7 @@ from cotenant.services.reporting.asgi import Receive, Scope, Send
 
 KEEP_ALIVE_S = 300
 HEAD_WITHIN_S = 10.0
+MOST_HEAD_BYTES = 64 << 10
 MOST_CONNECTIONS = 20_000  # an agent a node may hold one
 RENEWED_EVERY_S = 60.0
 BACKLOG = 1024
@@ -106,9 +107,14 @@ class Tls:
 
 
 class _Protocol(HttpToolsProtocol):
-    """uvicorn's protocol; the head of a request must be complete within `HEAD_WITHIN_S`."""
+    """uvicorn's protocol; the head of a request must be complete within `HEAD_WITHIN_S` and `MOST_HEAD_BYTES`.
+
+    Counted is what arrives without progress: trailers too, which are kept as a head is. The read in which a head begins is not counted: it may have brought the
+    body before it.
+    """
 
     _timer: asyncio.TimerHandle | None = None
+    _stuck_bytes = 0  # read since a head began or ended, or a body grew
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -118,14 +124,26 @@ class _Protocol(HttpToolsProtocol):
         self._in_time()
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        self._stuck_bytes += len(data)
+        super().data_received(data)
+        if self._stuck_bytes > MOST_HEAD_BYTES:
+            self.transport.abort()
+
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._stuck_bytes = 0
         if self._timer is None:
             self._timer = self.loop.call_later(HEAD_WITHIN_S, self.transport.abort)
 
     def on_headers_complete(self) -> None:
         self._in_time()
+        self._stuck_bytes = 0
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._stuck_bytes = 0
+        super().on_body(body)
 
     def _in_time(self) -> None:
         if self._timer is not None:
