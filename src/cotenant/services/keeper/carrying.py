@@ -1,7 +1,8 @@
 """Carrying out what the engine of leases asks: knobs by their ports, the state file, the audit trail.
 
 Problem: reads, writes and syncs block, and must happen in exactly the engine's order. Choice: plain blocking calls, one round at a time, by one
-thread; who calls from an event loop does so through `here.py`. A port's error becomes a `Failure` for the engine, never the end of the round.
+thread; who calls from an event loop does so through `here.py`. A port's error becomes a `Failure` for the engine, also one that nobody foresaw: it must not
+end the round halfway, since no other could begin after it.
 Limits: knobs without an undo (memory.reclaim) are not leases: `once` turns them, outside the rounds, because the kernel may take seconds.
 """
 
@@ -157,7 +158,7 @@ class Carrier:
             try:
                 self._port(wish.target).write(wish.target, wish.value)
                 state, detail = LeaseState.RESTORED, "done once, nothing to put back"
-            except (CotenantError, OSError) as error:
+            except Exception as error:
                 failure = _failure(error)
                 detail = failure.detail
                 state = LeaseState.GONE if failure.trouble is Trouble.GONE else LeaseState.REFUSED
@@ -183,14 +184,14 @@ class Carrier:
                 try:
                     self._memory.keep(leases, durable=durable)
                     self._engine.persisted()
-                except (Transient, InvalidInput) as error:
-                    self._engine.not_persisted(str(error))
+                except Exception as error:
+                    self._engine.not_persisted(_failure(error).detail)
             case Drop(targets=targets):
                 self._memory.drop(targets)
             case Look() | ReadBack() | Write() | Restore():
                 try:
                     self._turn(instruction)
-                except (CotenantError, OSError) as error:
+                except Exception as error:
                     self._engine.failed(instruction, _failure(error))
 
     def _turn(self, instruction: Look | ReadBack | Write | Restore) -> None:
@@ -209,7 +210,7 @@ class Carrier:
                 try:
                     kept = port.raw(target) if raw else None
                     self._engine.saw(target, Standing(port.read(target), kept, identity))
-                except (CotenantError, OSError) as error:
+                except Exception as error:
                     self._engine.failed(instruction, replace(_failure(error), identity=identity))
 
     def _read(self, target: Target) -> str | None:
@@ -261,4 +262,7 @@ def _failure(error: Exception) -> Failure:
         return Failure(Trouble.GONE, str(error))
     if isinstance(error, Transient | OSError):
         return Failure(Trouble.LATER, str(error))
-    return Failure(Trouble.NEVER, str(error))
+    if isinstance(error, CotenantError):
+        return Failure(Trouble.NEVER, str(error))
+    _log.error("an error that nobody foresaw", exc_info=error)
+    return Failure(Trouble.LATER, f"{type(error).__name__}: {error}")

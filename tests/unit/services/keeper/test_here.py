@@ -122,6 +122,27 @@ def test_at_the_end_it_tries_again_and_tells_what_is_left(world: World) -> None:
     assert [lease.target for lease in world.file.leases()] == [QUOTA]
 
 
+@pytest.mark.parametrize("operation", ["read", "raw", "write", "restore"])
+def test_an_error_that_nobody_foresaw_is_that_knobs_failure_and_all_others_come_back(
+    operation: str, world: World
+) -> None:
+    other = Target("be/agent", Knob.CPU_WEIGHT)
+
+    async def use() -> None:
+        await world.hold((QUOTA, HALF))
+        world.knobs.fail(operation, other, ValueError("invalid literal"))
+        (answer,) = await world.keeper.hold([SetKnob(other, "50", REASON, 100)])
+        if operation != "restore":
+            assert (answer.state, answer.detail) == (LeaseState.REFUSED, "ValueError: invalid literal")
+        for world.now_us in (200, 20_000_000):
+            await world.keeper.tick()
+        assert world.knobs.snapshot() == {}
+        assert await world.keeper.leases() == ()
+        await world.keeper.stop()
+
+    asyncio.run(use())
+
+
 def test_a_dry_keeper_answers_and_records_as_if_and_turns_nothing(tmp_path: Path) -> None:
     knobs = KeptKnobs(["be/a"])
     clock = Clock(lambda: 0, lambda: 1.0)
