@@ -59,7 +59,8 @@ class Keeper(Protocol):
     """
 
     async def hold(self, wishes: Sequence[SetKnob]) -> tuple[LeaseAnswer, ...]:
-        """Turn and hold; a target already held with the same value is only held on for its new time to live."""
+        """Turn and hold; a target already held with the same value is only held on for its new time to live. What is done once and takes
+        long is answered by INTENDED."""
         ...
 
     async def give_back(self, requests: Sequence[GiveBack]) -> tuple[LeaseAnswer, ...]:

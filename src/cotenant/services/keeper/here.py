@@ -1,8 +1,9 @@
 """A keeper within this process: what `--single` uses, and what the privileged process puts behind its socket.
 
 Problem: rounds block (a CPU set, a sync, memory.high that reclaims), the event loop must not; and a caller that is cancelled must not leave half a
-round behind. Choice: one thread of its own, which carries rounds out one after another, each to its end; the loop waits. Limits: a round that
-the kernel holds up delays those behind it, expiry too.
+round behind. Choice: one thread of its own, which carries rounds out one after another, each to its end; the loop waits. Orders (memory.reclaim), for
+which the kernel may take many seconds, have another; who asks waits for them no longer than `ORDERS_WITHIN_S`, and their outcome is in the audit trail.
+Limits: a round that the kernel holds up delays those behind it, expiry too.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from cotenant.services.keeper.carrying import Carrier
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 STOPPED = Reason("stopped", "the keeper ends")
+ORDERS_WITHIN_S = 0.1  # most are done by then, or have failed
 LONGEST_REST_S = 1.0  # also how late an expiry may be noticed that a clock hid
 LAST_TRIES = 8  # rounds at the end for knobs that could not be put back at once
 
@@ -34,6 +36,7 @@ class KeptHere:
         self._last_rest_s = last_rest_s
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="keeper")
         self._aside = ThreadPoolExecutor(1, thread_name_prefix="reclaim")
+        self._orders: dict[Target, asyncio.Future[LeaseAnswer]] = {}  # under way
         self._news = asyncio.Event()
         self.troubles = 0  # rounds of the keeper's own that ended in an error nobody foresaw
 
@@ -43,20 +46,26 @@ class KeptHere:
         return await self._round(lambda: self._carrier.restart(left)) if left else ()
 
     async def hold(self, wishes: Sequence[SetKnob], asker: Asker = SELF) -> tuple[LeaseAnswer, ...]:
-        """As the Protocol. Knobs without an undo are turned beside the others, and waited for."""
+        """As the Protocol. Knobs without an undo are turned beside the others; INTENDED where that is still under way."""
         lasting = [wish for wish in wishes if wish.target.knob.undoable]
         held = await self._round(lambda: self._carrier.hold(lasting, asker)) if lasting else ()
         self._news.set()
-        loop = asyncio.get_running_loop()
-        answers = iter(held)
+        orders = [self._order(wish, asker) for wish in wishes if not wish.target.knob.undoable]
+        if orders:
+            await asyncio.wait(orders, timeout=ORDERS_WITHIN_S)
+        answers, ordered = iter(held), iter(orders)
         return tuple(
-            [
-                next(answers)
-                if wish.target.knob.undoable
-                else await loop.run_in_executor(self._aside, self._carrier.once, wish, asker)
-                for wish in wishes
-            ]
+            next(answers) if wish.target.knob.undoable else _outcome(wish.target, next(ordered)) for wish in wishes
         )
+
+    def _order(self, wish: SetKnob, asker: Asker) -> asyncio.Future[LeaseAnswer]:
+        """What is done once is begun, or still under way."""
+        order = self._orders.get(wish.target)
+        if order is None:
+            order = asyncio.get_running_loop().run_in_executor(self._aside, self._carrier.once, wish, asker)
+            order.add_done_callback(lambda _: self._orders.pop(wish.target))
+            self._orders[wish.target] = order
+        return order
 
     async def give_back(self, requests: Sequence[GiveBack], asker: Asker = SELF) -> tuple[LeaseAnswer, ...]:
         """As the Protocol."""
@@ -114,8 +123,14 @@ class KeptHere:
             answers = await self._round(lambda: self._carrier.give_all_back(STOPPED))
         left = await self.leases()
         self._thread.shutdown()
-        self._aside.shutdown(wait=False, cancel_futures=True)  # the kernel may be busy with one for long
+        for order in list(self._orders.values()):  # the kernel may be busy with one for long
+            order.cancel()
+        self._aside.shutdown(wait=False, cancel_futures=True)
         return left
 
     async def _round(self, work: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def _outcome(target: Target, order: asyncio.Future[LeaseAnswer]) -> LeaseAnswer:
+    return order.result() if order.done() else LeaseAnswer(target, LeaseState.INTENDED, "is under way")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -141,6 +142,31 @@ def test_an_error_that_nobody_foresaw_is_that_knobs_failure_and_all_others_come_
         await world.keeper.stop()
 
     asyncio.run(use())
+
+
+def test_an_order_that_takes_the_kernel_long_holds_nobody_up_and_is_not_begun_twice(world: World) -> None:
+    order, over = (Target("be/a", Knob.MEMORY_RECLAIM), "4096"), threading.Event()
+    write = world.knobs.write
+
+    def slow(target: Target, value: str) -> None:
+        if target == order[0]:
+            over.wait(10)
+        write(target, value)
+
+    world.knobs.write = slow  # type: ignore[method-assign]
+
+    async def use() -> list[list[LeaseState]]:
+        states = [await world.hold(order, (QUOTA, HALF)), await world.hold(order, (QUOTA, "20000 100000"))]
+        over.set()
+        while world.keeper._orders:
+            await asyncio.sleep(0.001)
+        states.append(await world.hold(order))
+        await world.keeper.stop()
+        return states
+
+    under_way, held = LeaseState.INTENDED, LeaseState.HELD
+    assert asyncio.run(use()) == [[under_way, held], [under_way, held], [LeaseState.RESTORED]]
+    assert world.knobs.reclaimed_bytes == {"be/a": 8192}
 
 
 def test_a_dry_keeper_answers_and_records_as_if_and_turns_nothing(tmp_path: Path) -> None:
