@@ -36,7 +36,7 @@ def load(path: Path) -> object:
     is_toml = path.suffix.lower() == ".toml"
     try:
         return msgspec.toml.decode(text) if is_toml else msgspec.yaml.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except Exception as error:  # of YAML's dates, numbers and tags Python itself complains, in many ways
         raise InvalidInput(str(path), _one_line(error), "TOML" if is_toml else "YAML") from error
 
 
@@ -93,7 +93,10 @@ def _value(form: Any, given: object, where: str, over: object = None) -> object:
     if form is Path:
         if not isinstance(given, str) or not given or "\0" in given:
             raise InvalidInput(where, _shown(given), "a path")
-        return Path(given).expanduser()
+        try:
+            return Path(given).expanduser()
+        except RuntimeError:
+            raise InvalidInput(where, _shown(given), "a path", "~ and a user that this machine knows") from None
     try:
         return msgspec.convert(given, form, strict=True)
     except msgspec.ValidationError as error:

@@ -11,7 +11,7 @@ import pytest
 from cotenant.engine.node_policies import PolicySettings
 from cotenant.model.errors import InvalidInput
 from cotenant.services.agent.config import AgentConfig
-from cotenant.services.agent.document import build
+from cotenant.services.agent.document import build, load
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,22 @@ def test_errors_name_the_place(given: object, said: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         build(Outer, given, "f.yaml:")
     assert str(caught.value) == f"f.yaml: {said}"
+
+
+@pytest.mark.parametrize(
+    "text", ["x: 2026-13-45", "x: " + "9" * 5000, "x: !!int abc", "x: !!timestamp abc", "x: [", "x: \x00"]
+)
+def test_text_that_is_no_yaml_is_one_line(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(text)
+    with pytest.raises(InvalidInput, match="expected YAML") as caught:
+        load(file)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_path_of_a_user_whom_nobody_knows_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="keeper: ~nouser/x: expected a path"):
+        build(AgentConfig, {"keeper": "~nouser/x"})
 
 
 def test_every_setting_of_every_policy_can_be_read() -> None:
