@@ -194,6 +194,22 @@ def test_a_dry_keeper_answers_and_records_as_if_and_turns_nothing(tmp_path: Path
     ]
 
 
+def test_a_dry_value_ends_with_its_group(tmp_path: Path) -> None:
+    knobs = KeptKnobs(["be/a"])
+    dry = DryKnobs(knobs)
+    clock = Clock(lambda: 0, lambda: 1.0)
+    carrier = Carrier({Scope.CGROUP: dry}, NoMemory(), AuditTrail(tmp_path), clock, Rules(("be",)))
+    carrier.hold([SetKnob(QUOTA, HALF, REASON)])
+    knobs.remove("be/a")
+    carrier.give_back([GiveBack(QUOTA, REASON)])
+    assert not dry._laid
+    knobs.add("be/a")
+    carrier.hold([SetKnob(QUOTA, HALF, REASON)])
+    knobs.remove("be/a")
+    knobs.add("be/a")
+    assert dry.read(QUOTA) == "max 100000"
+
+
 def test_a_refusal_is_told_once_however_often_it_is_asked_for(world: World) -> None:
     system = Target("system", Knob.CPU_MAX)
 
