@@ -2,7 +2,8 @@
 
 Problem: counters start over when a group is made anew, vanish for a tick, come as garbage, and the clock between two samples may stand
 still, jump or go back; a rate made from any of that is a huge number that throttles somebody. Choice: a rate exists only between two
-readings of the same counter, the later one not smaller, over a time that passed; else it is None, never 0 and never large. Limits: a group that
+readings of the same counter, the later one not smaller, over a time that passed; else it is None, never 0 and never large. I/O that was not read
+this time keeps its last rate, and the next one is over all the time since it was read. Limits: a group that
 was deleted and made again with larger counters than before, within one interval, cannot be told from one that worked.
 
 Integers throughout, rounded down. Levels (memory, tasks) are passed on as they are.
@@ -10,7 +11,9 @@ Integers throughout, rounded down. Levels (memory, tasks) are passed on as they 
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cotenant.model.counters import GroupCounters, HostCounters, NodeSample, Stall
 from cotenant.model.node_state import PPM, GroupUse, HostUse
@@ -18,6 +21,7 @@ from cotenant.model.run_queue import Blame, Nobody, RunQueueReading
 
 SECOND_US = 1_000_000
 _MISSED = 5  # samples that a group may be absent from before its counters are forgotten
+_LONGEST_SPAN = 32  # samples between two readings of a group's I/O
 _SLOP_US = 100_000  # CPU time that a counter may be ahead of the clock, a CPU: the kernel accounts by ticks
 
 
@@ -34,6 +38,16 @@ class NodeRates:
     anew: frozenset[str] = frozenset()  # may be others of their name: no CPU rate, while counters started over
 
 
+class _Last(NamedTuple):
+    """A group as it was last seen."""
+
+    at_us: int
+    number: int  # of the sample
+    counters: GroupCounters
+    still: GroupUse | None  # its use, if the counters stood still
+    io_bps: tuple[int | None, int | None]  # read and written
+
+
 class Rates:
     """Remembers the last counters of each group."""
 
@@ -42,11 +56,10 @@ class Rates:
         self._least_us = max(1, least_interval_us)
         self._at_us: int | None = None
         self._host: HostCounters | None = None
-        self._groups: dict[
-            str, tuple[int, int, GroupCounters, GroupUse | None]
-        ] = {}  # time, number of the sample, counters, use if they stood still
+        self._groups: dict[str, _Last] = {}
         self._run_queue: RunQueueReading | None = None
         self._sent: int | None = None
+        self._times_us: deque[int] = deque(maxlen=_LONGEST_SPAN)  # of the samples before
         self._number = 0
         self._resets = 0
 
@@ -63,6 +76,7 @@ class Rates:
             return None
         if interval < 0:
             self._groups.clear()
+            self._times_us.clear()
             self._host, self._run_queue, self._sent, interval = None, None, None, 0
         self._resets = 0
         self._number += 1
@@ -73,17 +87,19 @@ class Rates:
             still = None
             if before is None:
                 use = _levels(counters)
-            elif before[2] is counters and before[3] is not None and sample.at_us > before[0]:
-                use = still = before[3]  # nothing moved, as the time before
+            elif before.counters is counters and before.still is not None and sample.at_us > before.at_us:
+                use = still = before.still  # nothing moved, as the time before
             else:
-                use = self._use(before[2], counters, sample.at_us - before[0], sample.host.cpus)
-                still = use if before[2] is counters and sample.at_us > before[0] else None
+                use = self._use(before, counters, sample.at_us, sample.host.cpus)
+                still = use if before.counters is counters and sample.at_us > before.at_us else None
             groups[counters.group] = use
-            self._groups[counters.group] = (sample.at_us, self._number, counters, still)
+            io_bps = (use.io_read_bps, use.io_written_bps)
+            self._groups[counters.group] = _Last(sample.at_us, self._number, counters, still, io_bps)
         if len(self._groups) > len(sample.groups):
             oldest = self._number - _MISSED
-            self._groups = {group: last for group, last in self._groups.items() if last[1] > oldest}
+            self._groups = {group: last for group, last in self._groups.items() if last.number > oldest}
         self._at_us, self._host = sample.at_us, sample.host
+        self._times_us.append(sample.at_us)
         blame = self._blame(sample.run_queue)
         sent = self._grown(self._sent, sample.best_effort_sent_bytes) if interval > 0 else None
         self._sent = sample.best_effort_sent_bytes
@@ -130,10 +146,18 @@ class Rates:
         told = [blame for blame in grown if blame.ran_us > 0]
         return tuple(sorted(told, key=lambda blame: (blame.victim, str(blame.culprit))))
 
-    def _use(self, before: GroupCounters, now: GroupCounters, interval_us: int, cpus: int) -> GroupUse:
+    def _use(self, earlier: _Last, now: GroupCounters, at_us: int, cpus: int) -> GroupUse:
+        before, interval_us = earlier.counters, at_us - earlier.at_us
         if interval_us <= 0:  # the same group twice in one sample
             return _levels(now)
         grown = self._grown
+        io_read_bps, io_written_bps = earlier.io_bps
+        if now.io_span > 0:
+            io_us = interval_us
+            if now.io_span > 1:  # 0 where samples of so long ago are not known
+                io_us = at_us - self._times_us[-now.io_span] if now.io_span <= len(self._times_us) else 0
+            io_read_bps = _per_second(grown(before.io_read_bytes, now.io_read_bytes), io_us)
+            io_written_bps = _per_second(grown(before.io_written_bytes, now.io_written_bytes), io_us)
         run_delay = grown(before.run_delay_us, now.run_delay_us)
         instructions = grown(before.instructions, now.instructions)
         cycles = grown(before.cycles, now.cycles)
@@ -152,8 +176,8 @@ class Rates:
             memory_bytes=now.memory_bytes,
             working_set_bytes=now.working_set_bytes,
             refaults_per_s=_per_second(grown(before.refaults, now.refaults), interval_us),
-            io_read_bps=_per_second(grown(before.io_read_bytes, now.io_read_bytes), interval_us),
-            io_written_bps=_per_second(grown(before.io_written_bytes, now.io_written_bytes), interval_us),
+            io_read_bps=io_read_bps,
+            io_written_bps=io_written_bps,
             tasks=now.tasks,
             cpi_milli=cycles * 1000 // instructions if cycles is not None and instructions else None,
         )
@@ -198,4 +222,4 @@ def _share(part: int | None, whole: int | None) -> int | None:
 
 
 def _per_second(grown: int | None, interval_us: int) -> int | None:
-    return None if grown is None else grown * SECOND_US // interval_us
+    return None if grown is None or interval_us <= 0 else grown * SECOND_US // interval_us

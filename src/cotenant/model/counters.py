@@ -52,6 +52,9 @@ class GroupCounters:
     instructions: int | None = None
     pressure: Pressure = NO_PRESSURE
     cpu_m_limit: int | None = None  # level: cpu.max as milli-CPU; None = no limit or not known
+    io_span: int = (
+        1  # samples over which I/O grew to what it says; 0 = it was not read this time and may have grown more
+    )
 
 
 @dataclass(frozen=True, slots=True)

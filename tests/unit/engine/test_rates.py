@@ -88,6 +88,25 @@ def test_a_group_that_stands_still_has_the_rates_of_one_that_was_compared() -> N
     assert use_of(reused, sample(6, moved)).cpu_m == 1000
 
 
+def test_io_that_is_read_now_and_then_has_its_last_rate_and_then_that_over_the_time_between() -> None:
+    rates = Rates()
+    told = []
+    for second in range(13):
+        read = second // 4 * 4
+        span = 4 if second == read else 0
+        counters = GroupCounters("g", io_read_bytes=0, io_written_bytes=read * 100, io_span=span)
+        use = use_of(rates, sample(second, counters))
+        told.append((use.io_read_bps, use.io_written_bps))
+    assert told == [(None, None)] * 4 + [(0, 100)] * 9
+
+
+def test_io_that_grew_since_before_the_first_sample_has_no_rate() -> None:
+    rates = Rates()
+    rates.advance(sample(1, GroupCounters("g", io_written_bytes=0)))
+    assert use_of(rates, sample(2, GroupCounters("g", io_written_bytes=800, io_span=8))).io_written_bps is None
+    assert use_of(rates, sample(3, GroupCounters("g", io_written_bytes=900))).io_written_bps == 100
+
+
 def test_every_rate_of_the_machine() -> None:
     rates = Rates()
     rates.advance(sample(1))

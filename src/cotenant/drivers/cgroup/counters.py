@@ -7,7 +7,7 @@ out-of-memory kills, by which nobody decides from one second to the next; thrott
 limit; memory's statistics where its sum stands still; I/O and pressure of which the whole machine had none. A descriptor of a removed group says ENODEV:
 then the files are opened anew, since the group may have come back under its name. Limits: what cannot be read is None with one `Gap` a file, never an
 error; a file that is missing is looked for again every `RETRY` readings; what the kernel writes back for a group that sleeps, and pages that only grow
-old, are seen some readings late.
+old, are seen some readings late. I/O says over how many readings it grew.
 
 What the texts say: figures.py.
 """
@@ -19,7 +19,7 @@ import os
 import resource
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 
 from cotenant.drivers.cgroup.figures import Figures
@@ -56,7 +56,20 @@ class _File:
 class _Held:
     """The descriptors of one group, in the order of the reader's files; -1 where there is none."""
 
-    __slots__ = ("age", "counters", "fds", "is_recent", "missing", "phase", "texts", "used")
+    __slots__ = (
+        "age",
+        "counters",
+        "fds",
+        "io_age",
+        "io_grew",
+        "io_span",
+        "io_text",
+        "is_recent",
+        "missing",
+        "phase",
+        "texts",
+        "used",
+    )
 
     def __init__(self, fds: list[int], phase: int) -> None:
         self.fds = fds
@@ -64,6 +77,10 @@ class _Held:
         self.age = 0
         self.phase = phase  # groups take turns with what is read seldom
         self.used = 0
+        self.io_age = 0  # when I/O was last read ...
+        self.io_grew = False  # ... and whether it had grown
+        self.io_span = 1
+        self.io_text: bytes | None = None
         self.is_recent = False  # the texts are of this reading or the last
         self.texts: list[bytes | None] = []  # as last read, and what they say
         self.counters: GroupCounters | None = None
@@ -180,6 +197,7 @@ class CgroupReader:
         for name in ("cpu", "memory", "io"):
             want_unified(f"{name}.pressure", f"{name}.pressure", f"{name} pressure")
         self._all = list(enumerate(self._files))
+        self._io = self._slots.get("io", -1)
         self._figures = Figures(layout, self._slots, self._garbage)
 
     def _miss(self, what: str, needs: str) -> None:
@@ -231,13 +249,16 @@ class CgroupReader:
     def _hold(self, group: str) -> tuple[_Held | None, bool]:
         """The group's descriptors, and whether they are to be closed after use."""
         held = self._held.get(group)
+        earlier = None
         if held is not None and held.missing and held.age >= RETRY:
             self._drop(group)
-            held = None
+            held, earlier = None, held
         if held is None:
             held = self._open(group)
             if held is None:
                 return None, False
+            if earlier is not None:
+                held.io_age, held.io_text = earlier.io_age - earlier.age, earlier.io_text
             count = sum(fd >= 0 for fd in held.fds)
             while self._open_count + count > self.most_open:
                 oldest = next(iter(self._held), None)
@@ -276,6 +297,8 @@ class CgroupReader:
             if held.counters is None or texts != held.texts:
                 held.counters = self._figures.read(group, texts, held.texts, held.counters)
                 held.texts = texts
+            if held.counters.io_span != held.io_span:
+                held.counters = replace(held.counters, io_span=held.io_span)
             return held.counters
         return None
 
@@ -293,6 +316,8 @@ class CgroupReader:
                     or (file.limit >= 0 and texts[file.limit] == _NO_LIMIT)
                 )
             ):
+                if slot == self._io:
+                    held.io_span = 0 if held.io_grew else 1
                 continue
             self.reads += 1
             try:
@@ -305,6 +330,10 @@ class CgroupReader:
                 continue
             self.bytes_read += len(text)
             texts[slot] = text
+            if slot == self._io:
+                held.io_grew = held.io_text not in (None, text)
+                held.io_span = held.age - held.io_age if held.io_grew else 1
+                held.io_age, held.io_text = held.age, text
         return texts
 
     def _garbage(self, slot: int) -> None:
