@@ -43,8 +43,10 @@ class Gang:
         return len(self.placed) + self._ended_that_count()
 
     def _ended_that_count(self) -> int:
-        if self.placed or not self.ended or self.spec is None:
-            return len(self.ended) if self.placed else 0
+        if self.placed:
+            return len(self.ended)
+        if self.spec is None:
+            return 0
         succeeded = sum(phase is Phase.SUCCEEDED for phase in self.ended.values())
         return succeeded if succeeded < max(self.spec.min_available, self.spec.total) else 0
 
