@@ -7,7 +7,7 @@ says so.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -224,3 +224,20 @@ CONFIG = AgentConfig(node="n1", mode=Mode.ACT, writable=("top",), groups=(WEB, J
 def world(**more: Any) -> World:
     """A machine with a service and a best-effort job, with other settings than `CONFIG`'s."""
     return World(replace(CONFIG, **more))
+
+
+def live(w: World, scenario: Callable[[AgentProcess], Awaitable[None]]) -> AgentProcess:
+    """Run a scenario with the agent begun."""
+
+    async def run() -> AgentProcess:
+        process = w.process()
+        await process.discover()
+        await scenario(process)
+        return process
+
+    return asyncio.run(run())
+
+
+def asked(config: AgentConfig) -> Callable[[], AgentConfig]:
+    """What a reload reads."""
+    return lambda: config

@@ -1,21 +1,21 @@
-"""The process over a machine in memory: knobs turned and given back, reloads, what is asked of it."""
+"""The process over a machine in memory: knobs turned and given back, what is asked of it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.fakes.agent_world import CONFIG, GIB, AwaySource, World, world
+from tests.fakes.agent_world import CONFIG, GIB, AwaySource, World, asked, live, world
 
 from cotenant.drivers.resctrl.monitoring import CacheUse
 from cotenant.engine.node_policies import DEFAULT_POLICIES, PolicySettings
 from cotenant.engine.node_settings import Mode
 from cotenant.model.cache_partition import CacheHardware
 from cotenant.model.counters import Gap, GpuCounters
-from cotenant.model.errors import CotenantError, InvalidInput, Transient
+from cotenant.model.errors import CotenantError, Transient
 from cotenant.model.knob import Knob, Target
 from cotenant.model.node_pod import NodePod
 from cotenant.model.node_state import Allocatable
@@ -23,23 +23,10 @@ from cotenant.model.qos import QoSClass
 from cotenant.policy.nodeqos.best_effort_cpu import BestEffortCpuConfig
 from cotenant.policy.nodeqos.cache import CacheConfig, ClassCache
 from cotenant.policy.nodeqos.suppress import Form, SuppressConfig
-from cotenant.services.agent.config import AgentConfig, PlainGroup, read_config
+from cotenant.services.agent.config import read_config
 from cotenant.services.agent.process import AgentProcess
 
 IDLE = Target("top/job", Knob.CPU_IDLE)
-MORE = PlainGroup(group="top/more", name="jobs/more", qos=QoSClass.LS)
-
-
-def live(w: World, scenario: Callable[[AgentProcess], Awaitable[None]]) -> AgentProcess:
-    """Run a scenario with the agent begun."""
-
-    async def run() -> AgentProcess:
-        process = w.process()
-        await process.discover()
-        await scenario(process)
-        return process
-
-    return asyncio.run(run())
 
 
 def test_best_effort_is_held_back_and_everything_is_given_back_at_the_end() -> None:
@@ -112,29 +99,6 @@ def test_a_new_agent_learns_what_is_held_and_gives_back_what_it_does_not_want() 
     live(w, scenario)
 
 
-@pytest.mark.parametrize("reloads", [False, True])
-def test_a_new_engine_turns_nothing_that_it_will_want_again(reloads: bool) -> None:
-    policies = replace(
-        DEFAULT_POLICIES, best_effort_cpu=BestEffortCpuConfig(SuppressConfig(form=Form.QUOTA), idle=False)
-    )
-    w = world(policies=policies)
-    w.use = {"top/web": 1500, "top/job": 2400}
-
-    async def scenario(process: AgentProcess) -> None:
-        await w.tick(process, 6)
-        held, turned = w.knobs.snapshot(), len(w.knobs.journal)
-        assert held
-        if reloads:
-            assert await process.reload(asked(replace(w.config, policies=replace(policies, burst=None))))
-        else:
-            process = w.process()
-            await process.discover()
-        await w.tick(process, 3)
-        assert (w.knobs.snapshot(), len(w.knobs.journal)) == (held, turned)
-
-    live(w, scenario)
-
-
 def test_sources_know_what_is_held_before_they_are_asked() -> None:
     w = world()
     w.use = {"top/web": 1500, "top/job": 2400}
@@ -163,107 +127,6 @@ def test_pods_of_other_sources_are_protected_too() -> None:
     state = process.agent.state()
     assert state is not None
     assert [entry.pod.key for entry in state.pods] == ["a/b"]
-
-
-# ---- reload
-
-
-def asked(config: AgentConfig) -> Callable[[], AgentConfig]:
-    return lambda: config
-
-
-def test_a_reload_that_is_wrong_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    w = world()
-
-    def wrong() -> AgentConfig:
-        raise InvalidInput("agent.yaml: period_ms", "fast", "a whole number")
-
-    async def scenario(process: AgentProcess) -> None:
-        await w.tick(process, 2)
-        engine = process.agent
-        assert not await process.reload(wrong)
-        assert process.agent is engine
-        assert process.config is w.config
-        await w.tick(process)
-
-    process = live(w, scenario)
-    assert process.reloads == {"taken": 0, "refused": 1}
-    assert "period_ms: fast" in caplog.text
-
-
-def test_a_reload_of_groups_keeps_the_engine_and_its_history() -> None:
-    w = world()
-    w.use = {"top/web": 1500, "top/job": 2400}
-
-    async def scenario(process: AgentProcess) -> None:
-        await w.tick(process, 3)
-        engine = process.agent
-        assert await process.reload(asked(replace(CONFIG, groups=(CONFIG.groups[0],))))
-        assert process.agent is engine
-        await process.discover()
-        await w.tick(process)
-        assert w.knobs.snapshot() == {}  # nobody is best effort any more
-
-    live(w, scenario)
-
-
-def test_a_reload_while_a_source_is_slow_takes_no_group_away() -> None:
-    w = world()
-    w.use = {"top/web": 1500, "top/job": 2400}
-    slow = w.sources["runtime"] = AwaySource()
-
-    async def scenario(process: AgentProcess) -> None:
-        await w.tick(process, 3)
-        held = w.knobs.snapshot()
-        slow.hangs = asyncio.Event()
-        under_way = asyncio.create_task(process.discover())
-        await asyncio.sleep(0)
-        assert await process.reload(asked(replace(CONFIG, groups=(*CONFIG.groups, MORE))))
-        slow.hangs.set()
-        await under_way
-        assert [pod.key for pod in process.pods] == ["shop/web", "jobs/one", "jobs/more"]
-        await w.tick(process)
-        assert w.knobs.snapshot() == held
-
-    live(w, scenario)
-
-
-def test_a_reload_of_the_mode_begins_anew_and_gives_back_what_is_held() -> None:
-    w = world()
-    w.use = {"top/web": 1500, "top/job": 2400}
-
-    async def scenario(process: AgentProcess) -> None:
-        await w.tick(process, 3)
-        engine = process.agent
-        assert await process.reload(asked(replace(CONFIG, writable=("top/web",))))
-        assert process.agent is not engine
-        await w.tick(process, 2)
-        assert w.knobs.snapshot() == {}
-
-    live(w, scenario)
-
-
-def test_to_observe_from_now_on_lets_go(caplog: pytest.LogCaptureFixture) -> None:
-    w = world()
-    w.use = {"top/web": 1500, "top/job": 2400}
-
-    async def scenario(process: AgentProcess) -> None:
-        await w.tick(process, 3)
-        assert w.knobs.snapshot()
-        assert await process.reload(asked(replace(CONFIG, mode=Mode.OBSERVE, listen="127.0.0.1:1")))
-        await w.tick(process, 2)
-        assert w.knobs.snapshot() == {}
-        assert process.config.listen == CONFIG.listen
-        assert process.mode == "observe"
-        assert await process.reload(asked(replace(CONFIG, mode=Mode.DRY_RUN)))
-        assert process.mode == "observe"
-        assert await process.reload(asked(CONFIG))
-        await w.tick(process, 3)
-        assert w.knobs.snapshot()
-
-    process = live(w, scenario)
-    assert process.mode == "act"
-    assert "listen changes with a restart only" in caplog.text
 
 
 # ---- life
