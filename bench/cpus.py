@@ -19,18 +19,18 @@ import numpy as np
 
 from bench.machine import cpu_seconds, median_seconds, peak_memory_mib, show
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.cluster_settings import Settings
-from cotenant.engine.cpus import Cpus
-from cotenant.engine.encoding import Encoder
-from cotenant.model.counters import LogicalCpu
-from cotenant.model.cpu_topology import CpuTopology
-from cotenant.model.cpu_topology_spec import BindPolicy, NumaTopologySpec, ResourceSpec, ResourceStatus, TopologyPolicy
-from cotenant.model.cpu_topology_told import NodeTopology
-from cotenant.model.demands import NO_DEMANDS, NO_HOLDINGS, Demands, Holdings
-from cotenant.model.node import Node
-from cotenant.model.observed import ObservedPod
-from cotenant.model.pod import Pod
-from cotenant.model.qos import QoSClass
+from cotenant.engine.encoding.encoder import Encoder
+from cotenant.engine.framework.settings import Settings
+from cotenant.engine.rules.cpus.rules import Cpus
+from cotenant.model.cluster.demands import NO_DEMANDS, NO_HOLDINGS, Demands, Holdings
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.cluster.qos import QoSClass
+from cotenant.model.cpus.reported import NodeTopology
+from cotenant.model.cpus.spec import BindPolicy, NumaTopologySpec, ResourceSpec, ResourceStatus, TopologyPolicy
+from cotenant.model.cpus.topology import CpuTopology
+from cotenant.model.machine.counters import LogicalCpu
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 

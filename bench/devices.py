@@ -25,19 +25,19 @@ import numpy as np
 
 from bench.machine import median_seconds, peak_memory_mib, show
 from cotenant.engine.cluster import Cluster
-from cotenant.model.counters import LogicalCpu
-from cotenant.model.cpu_topology import CpuTopology, mask_of
-from cotenant.model.cpu_topology_spec import BindPolicy, ExclusivePolicy
-from cotenant.model.demands import NO_DEMANDS, Demands
-from cotenant.model.device import Device, DeviceType, FunctionGroup, VirtualFunction
-from cotenant.model.device_hints import DeviceHint, JointAllocation
-from cotenant.model.device_node import NodeDevices
-from cotenant.model.device_partition import halves
-from cotenant.model.device_request import device_requests
-from cotenant.model.labels import HOSTNAME, Labels, LabelSelector
-from cotenant.model.node import Node
-from cotenant.model.observed import ObservedPod
-from cotenant.model.pod import Pod
+from cotenant.model.cluster.demands import NO_DEMANDS, Demands
+from cotenant.model.cluster.labels import HOSTNAME, Labels, LabelSelector
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.cpus.spec import BindPolicy, ExclusivePolicy
+from cotenant.model.cpus.topology import CpuTopology, mask_of
+from cotenant.model.devices.device import Device, DeviceType, FunctionGroup, VirtualFunction
+from cotenant.model.devices.hints import DeviceHint, JointAllocation
+from cotenant.model.devices.inventory import NodeDevices
+from cotenant.model.devices.partition import halves
+from cotenant.model.devices.request import device_requests
+from cotenant.model.machine.counters import LogicalCpu
 from cotenant.model.resources import GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, RDMA, Amounts
 from cotenant.policy.placement.cpus.accumulator import CpuAsk, CpuChoice, take
 from cotenant.policy.placement.cpus.ledger import CpuHolding, CpuLedger

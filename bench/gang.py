@@ -16,7 +16,7 @@ import numpy as np
 from bench.machine import show
 from bench.placement import a_tree
 from bench.workload import Workload, workload
-from cotenant.engine.scoretree import ScoreTree
+from cotenant.engine.replay.score_tree import ScoreTree
 
 DEFAULT_NODES = (1_000, 10_000, 100_000)
 DEFAULT_MEMBERS = (8, 64, 512)

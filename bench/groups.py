@@ -19,18 +19,18 @@ import numpy as np
 
 from bench.machine import peak_memory_mib, show
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.cluster_settings import Settings
-from cotenant.engine.instructions import Bind
+from cotenant.engine.framework.instructions import Bind
+from cotenant.engine.framework.settings import Settings
 from cotenant.lab.clusterworld.facts import gpus
-from cotenant.model.demands import NO_DEMANDS, Demands
-from cotenant.model.device_node import NodeDevices
-from cotenant.model.gang import GangNotes
-from cotenant.model.labels import HOSTNAME, NO_LABELS, Labels
-from cotenant.model.node import Node
-from cotenant.model.observed import ObservedPod
-from cotenant.model.pod import Pod
-from cotenant.model.quota import NAME as QUOTA
-from cotenant.model.quota import ROOT_QUOTA, Quota, QuotaObject
+from cotenant.model.cluster.demands import NO_DEMANDS, Demands
+from cotenant.model.cluster.labels import HOSTNAME, NO_LABELS, Labels
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.devices.inventory import NodeDevices
+from cotenant.model.groups.gang import GangNotes
+from cotenant.model.groups.quota import NAME as QUOTA
+from cotenant.model.groups.quota import ROOT_QUOTA, Quota, QuotaObject
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY_RATIO, Amounts
 from cotenant.policy.placement.profiles import profile
 

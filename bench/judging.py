@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 
 from bench.machine import median_seconds, peak_memory_mib, show
-from cotenant.engine.encoding import Encoder
-from cotenant.engine.ledger import Ledger
-from cotenant.engine.narrowing import Narrowing
-from cotenant.engine.preemption import Budgets, preempt
-from cotenant.engine.rejections import Rejector
-from cotenant.model.affinity import PodTerm, SpreadConstraint, WhenUnsatisfiable
-from cotenant.model.labels import HOSTNAME, ZONE, Labels, LabelSelector
-from cotenant.model.node import Node
-from cotenant.model.observed import DisruptionBudget
-from cotenant.model.pod import HostPort, Pod
+from cotenant.engine.cycle.preemption import Budgets, preempt
+from cotenant.engine.cycle.rejections import Rejector
+from cotenant.engine.encoding.encoder import Encoder
+from cotenant.engine.state.ledger import Ledger
+from cotenant.engine.state.narrowing import Narrowing
+from cotenant.model.cluster.affinity import PodTerm, SpreadConstraint, WhenUnsatisfiable
+from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, LabelSelector
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import DisruptionBudget
+from cotenant.model.cluster.pod import HostPort, Pod
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 

@@ -23,8 +23,8 @@ from bench.machine import show
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import LeaseFile
 from cotenant.model.errors import Transient
-from cotenant.model.knob import GiveBack, Knob, LeaseAnswer, LeaseState, SetKnob, Target
-from cotenant.model.node_decision import Reason, Term
+from cotenant.model.machine.knob import GiveBack, Knob, LeaseAnswer, LeaseState, SetKnob, Target
+from cotenant.model.machine.node_decision import Reason, Term
 from cotenant.services.keeper.allowed import Rules
 from cotenant.services.keeper.carrying import Carrier
 from cotenant.services.keeper.client import KeeperClient

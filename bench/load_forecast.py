@@ -15,7 +15,7 @@ import numpy as np
 
 from bench.machine import show
 from cotenant.model.arrays import Float
-from cotenant.model.node_metric import Use
+from cotenant.model.machine.node_metric import Use
 from cotenant.policy.placement.load_aware.forecast import NO_HISTORY, Forecast
 
 NODES, CPU_M, MINUTES, STAY_MIN = 40, 32_000, 600, 120

@@ -14,14 +14,14 @@ from time import process_time
 from typing import Any
 
 from bench.machine import show
-from cotenant.engine.agent import Agent
-from cotenant.engine.node_policies import DEFAULT_POLICIES, PolicySettings
-from cotenant.engine.node_settings import AgentSettings
-from cotenant.model.counters import GroupCounters, HostCounters, LogicalCpu, NodeSample, Pressure, Stall
-from cotenant.model.knob import Knob, LeaseAnswer, LeaseState, Target
-from cotenant.model.node_pod import NodeContainer, NodePod
-from cotenant.model.node_state import ServiceHealth
-from cotenant.model.qos import PriorityClass, QoSClass
+from cotenant.engine.node.agent import Agent
+from cotenant.engine.node.policies import DEFAULT_POLICIES, PolicySettings
+from cotenant.engine.node.settings import AgentSettings
+from cotenant.model.cluster.qos import PriorityClass, QoSClass
+from cotenant.model.machine.counters import GroupCounters, HostCounters, LogicalCpu, NodeSample, Pressure, Stall
+from cotenant.model.machine.knob import Knob, LeaseAnswer, LeaseState, Target
+from cotenant.model.machine.node_pod import NodeContainer, NodePod
+from cotenant.model.machine.node_state import ServiceHealth
 from cotenant.policy.interference.settings import Settings
 from cotenant.policy.nodeqos.burst_config import BurstConfig, BurstPolicy
 from cotenant.policy.nodeqos.eviction_cpu import CpuEvictionConfig

@@ -16,8 +16,8 @@ import numpy as np
 
 from bench.machine import cpu_seconds, median_seconds, peak_memory_mib, show
 from bench.workload import Workload, workload
-from cotenant.engine import tree_loops
-from cotenant.engine.scoretree import ScoreTree
+from cotenant.engine.replay import tree_loops
+from cotenant.engine.replay.score_tree import ScoreTree
 from cotenant.model.arrays import Int
 from cotenant.policy.placement import weighted
 from cotenant.policy.placement.lanes_layout import Kernel

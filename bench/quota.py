@@ -18,7 +18,7 @@ import numpy as np
 from bench.machine import show
 from cotenant.model.arrays import Int
 from cotenant.model.compiled import njit
-from cotenant.model.quota import ROOT_QUOTA, Quota
+from cotenant.model.groups.quota import ROOT_QUOTA, Quota
 from cotenant.model.resources import Amounts
 from cotenant.policy.quota.headroom import HeadroomRules, shortages
 from cotenant.policy.quota.headroom_arrays import HeadroomTable, QuotaArrays, quota_book, quota_fits

@@ -18,18 +18,18 @@ import numpy as np
 
 from bench.machine import show
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.instructions import Bind
-from cotenant.engine.plugins import Refused
-from cotenant.engine.podstate import Entry
-from cotenant.engine.quota_books import TreeBooks
-from cotenant.engine.quota_settings import QuotaSettings
-from cotenant.engine.quotas import Quotas
-from cotenant.engine.roster import Roster
-from cotenant.model.labels import HOSTNAME, Labels
-from cotenant.model.node import Node
-from cotenant.model.observed import ObservedPod
-from cotenant.model.pod import Pod
-from cotenant.model.quota import NAME, ROOT_QUOTA, Quota, QuotaObject
+from cotenant.engine.framework.instructions import Bind
+from cotenant.engine.framework.plugin import Refused
+from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.plugins.quotas.accounts import TreeBooks
+from cotenant.engine.plugins.quotas.plugin import Quotas
+from cotenant.engine.plugins.quotas.settings import QuotaSettings
+from cotenant.engine.registry import Roster
+from cotenant.model.cluster.labels import HOSTNAME, Labels
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.groups.quota import NAME, ROOT_QUOTA, Quota, QuotaObject
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 from cotenant.policy.quota.headroom_arrays import admit_in_order

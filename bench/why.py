@@ -15,12 +15,12 @@ import numpy as np
 
 from bench.machine import median_seconds, peak_memory_mib, show
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.instructions import Bind
-from cotenant.model.answers import NOTHING_SUPPOSED, Supposed
-from cotenant.model.labels import HOSTNAME, Labels
-from cotenant.model.node import Node
-from cotenant.model.observed import ObservedPod
-from cotenant.model.pod import Pod
+from cotenant.engine.framework.instructions import Bind
+from cotenant.model.cluster.labels import HOSTNAME, Labels
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.decisions.answers import NOTHING_SUPPOSED, Supposed
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.scheduler.debugging import Debugging

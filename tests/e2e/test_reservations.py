@@ -10,9 +10,9 @@ import pytest
 from tests.e2e.manifests import deployment, is_running, pod, pod_spec
 from tests.e2e.running import Client, eventually
 
-from cotenant.drivers.kube.objects import Pod
-from cotenant.drivers.kube.reading import ObjectReader
-from cotenant.drivers.kube.reservations import manifest
+from cotenant.drivers.kube.kinds.objects import Pod
+from cotenant.drivers.kube.kinds.reading import ObjectReader
+from cotenant.drivers.kube.kinds.reservation import manifest
 from cotenant.policy.placement.reservations.migration import reservation_for
 
 pytestmark = pytest.mark.slow

@@ -14,13 +14,21 @@ from typing import Any
 from tests.fakes.fake_knobs import FakeKnobs
 from tests.fakes.kept_knobs import KeptKnobs
 
-from cotenant.engine.node_settings import Mode
-from cotenant.model.counters import GpuCounters, GroupCounters, HostCounters, LogicalCpu, NodeSample, Pressure, Stall
+from cotenant.engine.node.settings import Mode
+from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import CotenantError, Transient
-from cotenant.model.knob import GiveBack, KnobChange, Lease, LeaseAnswer, Scope, SetKnob
-from cotenant.model.node_decision import EvictPod
-from cotenant.model.node_pod import NodePod
-from cotenant.model.qos import QoSClass
+from cotenant.model.machine.counters import (
+    GpuCounters,
+    GroupCounters,
+    HostCounters,
+    LogicalCpu,
+    NodeSample,
+    Pressure,
+    Stall,
+)
+from cotenant.model.machine.knob import GiveBack, KnobChange, Lease, LeaseAnswer, Scope, SetKnob
+from cotenant.model.machine.node_decision import EvictPod
+from cotenant.model.machine.node_pod import NodePod
 from cotenant.services.agent.config import AgentConfig, Amounts, PlainGroup
 from cotenant.services.agent.ports import Clocks, Ports
 from cotenant.services.agent.pressure import Bell

@@ -11,9 +11,9 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.instructions import Bind
-from cotenant.model.node import Node
-from cotenant.model.observed import ObservedPod, Phase
+from cotenant.engine.framework.instructions import Bind
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import ObservedPod, Phase
 from cotenant.model.resources import GPU_CORE
 
 Told = Callable[[Cluster, float], None]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cotenant.drivers.cgroup.files import Tree
 from cotenant.drivers.cgroup.layout import Layout, detect
-from cotenant.model.cpulist import parse_cpus
+from cotenant.model.cpus.cpulist import parse_cpus
 
 STALLS = "some avg10=0.00 avg60=0.00 avg300=0.00 total={some}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total={full}\n"
 V1_NO_LIMIT = "9223372036854771712"

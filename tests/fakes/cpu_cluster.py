@@ -8,18 +8,18 @@ from dataclasses import replace
 import numpy as np
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.cluster_settings import Settings
-from cotenant.engine.instructions import Bind, Instruction, Preempt, Unschedulable
-from cotenant.model.counters import LogicalCpu
-from cotenant.model.cpu_topology import CpuTopology, mask_of
-from cotenant.model.cpu_topology_spec import NumaTopologySpec, ResourceSpec, ResourceStatus
-from cotenant.model.cpu_topology_told import Kept, NodeTopology, NumaZone
-from cotenant.model.demands import Demands, Holdings
-from cotenant.model.labels import HOSTNAME, Labels
-from cotenant.model.node import Node
-from cotenant.model.observed import ObservedPod
-from cotenant.model.pod import Pod
-from cotenant.model.qos import PriorityClass, QoSClass
+from cotenant.engine.framework.instructions import Bind, Instruction, Preempt, Unschedulable
+from cotenant.engine.framework.settings import Settings
+from cotenant.model.cluster.demands import Demands, Holdings
+from cotenant.model.cluster.labels import HOSTNAME, Labels
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.cluster.qos import PriorityClass, QoSClass
+from cotenant.model.cpus.reported import Kept, NodeTopology, NumaZone
+from cotenant.model.cpus.spec import NumaTopologySpec, ResourceSpec, ResourceStatus
+from cotenant.model.cpus.topology import CpuTopology, mask_of
+from cotenant.model.machine.counters import LogicalCpu
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 

@@ -18,8 +18,8 @@ from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import Layout
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import LeaseFile
-from cotenant.model.knob import GiveBack, Knob, LeaseAnswer, Scope, SetKnob, Target
-from cotenant.model.node_decision import Reason
+from cotenant.model.machine.knob import GiveBack, Knob, LeaseAnswer, Scope, SetKnob, Target
+from cotenant.model.machine.node_decision import Reason
 from cotenant.services.keeper.allowed import Rules
 from cotenant.services.keeper.carrying import Carrier, Clock
 

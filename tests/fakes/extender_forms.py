@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from cotenant.model.report import NodeReport
+from cotenant.model.cluster.report import NodeReport
 from cotenant.services.extender.founding_judge import FoundingJudge
 from cotenant.services.extender.mirror import Mirror
 from cotenant.services.extender.protocol import Extender

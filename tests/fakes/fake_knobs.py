@@ -11,10 +11,10 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from cotenant.model.counters import Gap
 from cotenant.model.errors import InvalidInput, Transient, Unsupported
-from cotenant.model.knob import UNLIMITED, Knob, Scope, Target, Vanished
-from cotenant.model.knob_values import canonical, parse_cpu_max, parse_io_max
+from cotenant.model.machine.counters import Gap
+from cotenant.model.machine.knob import UNLIMITED, Knob, Scope, Target, Vanished
+from cotenant.model.machine.knob_values import canonical, parse_cpu_max, parse_io_max
 
 PAGE = 4096
 DEFAULTS = {

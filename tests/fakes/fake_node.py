@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from cotenant.engine.agent import Agent
-from cotenant.engine.node_instructions import Instructions
-from cotenant.engine.node_policies import NodePolicy
-from cotenant.model.counters import GroupCounters, HostCounters, LogicalCpu, NodeSample, Pressure, Stall
-from cotenant.model.knob import GiveBack, Knob, LeaseAnswer, LeaseState, SetKnob, Target
-from cotenant.model.node_decision import EvictPod, Reason
-from cotenant.model.node_pod import NodePod
-from cotenant.model.node_state import NodeState
-from cotenant.model.qos import PriorityClass, QoSClass
-from cotenant.model.verdict import Verdict
+from cotenant.engine.node.agent import Agent
+from cotenant.engine.node.instructions import Instructions
+from cotenant.engine.node.policies import NodePolicy
+from cotenant.model.cluster.qos import PriorityClass, QoSClass
+from cotenant.model.machine.counters import GroupCounters, HostCounters, LogicalCpu, NodeSample, Pressure, Stall
+from cotenant.model.machine.knob import GiveBack, Knob, LeaseAnswer, LeaseState, SetKnob, Target
+from cotenant.model.machine.node_decision import EvictPod, Reason
+from cotenant.model.machine.node_pod import NodePod
+from cotenant.model.machine.node_state import NodeState
+from cotenant.model.machine.verdict import Verdict
 
 SECOND = 1_000_000
 GIB = 1 << 30

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from cotenant.drivers.tc.netlink import RootQdisc, TrafficClass
 from cotenant.model.errors import Transient
-from cotenant.model.knob import Vanished
+from cotenant.model.machine.knob import Vanished
 
 
 class FakeTraffic:

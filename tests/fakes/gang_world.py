@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.cluster_settings import Settings
-from cotenant.engine.instructions import Bind, Instruction, Preempt, Unschedulable
-from cotenant.model import gang
-from cotenant.model.demands import Demands
-from cotenant.model.gang import GangNotes, PodGroup, PodGroupStatus
-from cotenant.model.labels import HOSTNAME, Labels
-from cotenant.model.node import Node
-from cotenant.model.observed import ObservedPod
-from cotenant.model.pod import Pod
+from cotenant.engine.framework.instructions import Bind, Instruction, Preempt, Unschedulable
+from cotenant.engine.framework.settings import Settings
+from cotenant.model.cluster.demands import Demands
+from cotenant.model.cluster.labels import HOSTNAME, Labels
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.groups import gang
+from cotenant.model.groups.gang import GangNotes, PodGroup, PodGroupStatus
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from tests.fakes.fake_knobs import FakeKnobs
 
 from cotenant.model.errors import Transient
-from cotenant.model.knob import Lease, Target, Vanished
+from cotenant.model.machine.knob import Lease, Target, Vanished
 from cotenant.services.keeper.carrying import Memory
 
 

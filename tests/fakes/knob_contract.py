@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import pytest
 
-from cotenant.engine.node_ports import KnobPort
+from cotenant.engine.node.ports import KnobPort
 from cotenant.model.errors import InvalidInput, Transient, Unsupported
-from cotenant.model.knob import Knob, Scope, Target, Vanished
+from cotenant.model.machine.knob import Knob, Scope, Target, Vanished
 
 CGROUP_KNOBS = tuple(knob for knob in Knob if knob.scope is Scope.CGROUP)
 # values that every kernel takes as they are: multiples of all page sizes, weights that v1 can say, the one CPU that all machines have

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cotenant.model.knob import Target
-from cotenant.model.labels import Labels
-from cotenant.model.node_pod import NodeContainer, NodePod, Phase
-from cotenant.model.node_state import GroupUse, HostUse, NodeState, PodUse
-from cotenant.model.qos import PriorityClass, QoSClass
+from cotenant.model.cluster.labels import Labels
+from cotenant.model.cluster.qos import PriorityClass, QoSClass
+from cotenant.model.machine.knob import Target
+from cotenant.model.machine.node_pod import NodeContainer, NodePod, Phase
+from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, PodUse
 
 SECOND = 1_000_000
 GB = 10**9

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from itertools import product
 from math import log
 
-from cotenant.model.affinity import NodePolicy, PodTerm, SpreadConstraint
-from cotenant.model.labels import NO_LABELS, Labels
-from cotenant.model.node import Node
-from cotenant.model.observed import Binding, VolumeNeed
-from cotenant.model.pod import Pod
-from cotenant.model.taints import first_repelling, tolerated
+from cotenant.model.cluster.affinity import NodePolicy, PodTerm, SpreadConstraint
+from cotenant.model.cluster.labels import NO_LABELS, Labels
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import Binding, VolumeNeed
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.cluster.taints import first_repelling, tolerated
 
 
 @dataclass(frozen=True)

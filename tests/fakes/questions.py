@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.cluster_settings import Settings
-from cotenant.engine.instructions import Bind, Instruction
-from cotenant.engine.roster import Roster
-from cotenant.engine.why_scores import Seen, table
-from cotenant.model.decision import Candidate
-from cotenant.model.labels import HOSTNAME, Labels
-from cotenant.model.node import Node
-from cotenant.model.observed import ObservedPod
-from cotenant.model.pod import Pod
+from cotenant.engine.cycle.score_parts import Seen, table
+from cotenant.engine.framework.instructions import Bind, Instruction
+from cotenant.engine.framework.settings import Settings
+from cotenant.engine.registry import Roster
+from cotenant.model.cluster.labels import HOSTNAME, Labels
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.decisions.record import Candidate
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 

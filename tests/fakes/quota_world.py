@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.instructions import Bind, Evict, Instruction, Unschedulable
-from cotenant.engine.quota_settings import QuotaSettings
-from cotenant.engine.quota_telling import QuotaStatus
-from cotenant.engine.quotas import Quotas
-from cotenant.engine.roster import Roster
-from cotenant.model.labels import HOSTNAME, Labels
-from cotenant.model.node import Node
-from cotenant.model.observed import ObservedPod
-from cotenant.model.pod import Pod
-from cotenant.model.quota import NAME, ROOT_QUOTA, Quota, QuotaObject
+from cotenant.engine.framework.instructions import Bind, Evict, Instruction, Unschedulable
+from cotenant.engine.plugins.quotas.plugin import Quotas
+from cotenant.engine.plugins.quotas.settings import QuotaSettings
+from cotenant.engine.plugins.quotas.status import QuotaStatus
+from cotenant.engine.registry import Roster
+from cotenant.model.cluster.labels import HOSTNAME, Labels
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.groups.quota import NAME, ROOT_QUOTA, Quota, QuotaObject
 from cotenant.model.resources import NOTHING, Amounts
 from cotenant.policy.placement.profiles import profile
 

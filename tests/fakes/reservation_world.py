@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.cluster_settings import Settings
-from cotenant.engine.instructions import Bind, Instruction
-from cotenant.engine.reservation_words import DeleteReservation, ReservationStatus, Reserve
-from cotenant.model.cpu_topology_told import NodeTopology
-from cotenant.model.device_node import NodeDevices
-from cotenant.model.labels import HOSTNAME, Labels, LabelSelector
-from cotenant.model.node import Node
-from cotenant.model.observed import ObservedPod
-from cotenant.model.pod import Pod
-from cotenant.model.reservation import Owner, Phase, Reservation
+from cotenant.engine.framework.instructions import Bind, Instruction
+from cotenant.engine.framework.settings import Settings
+from cotenant.engine.plugins.reservations.instructions import DeleteReservation, ReservationStatus, Reserve
+from cotenant.model.cluster.labels import HOSTNAME, Labels, LabelSelector
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.cpus.reported import NodeTopology
+from cotenant.model.devices.inventory import NodeDevices
+from cotenant.model.groups.reservation import Owner, Phase, Reservation
 from cotenant.model.resources import GPU_MEMORY_RATIO, NOTHING, Amounts
 from cotenant.policy.placement.profiles import profile
 from cotenant.policy.placement.reservations.holding import Kept, kept_after

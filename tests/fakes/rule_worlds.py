@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from cotenant.model.affinity import (
+from cotenant.model.cluster.affinity import (
     NodeAffinity,
     NodePolicy,
     NodeSelector,
@@ -17,12 +17,12 @@ from cotenant.model.affinity import (
     SpreadConstraint,
     WhenUnsatisfiable,
 )
-from cotenant.model.labels import HOSTNAME, NO_LABELS, ZONE, Labels, LabelSelector, Operator, Requirement
-from cotenant.model.node import Node
-from cotenant.model.observed import Binding, VolumeNeed, VolumeOption
-from cotenant.model.pod import HostPort, Pod
+from cotenant.model.cluster.labels import HOSTNAME, NO_LABELS, ZONE, Labels, LabelSelector, Operator, Requirement
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import Binding, VolumeNeed, VolumeOption
+from cotenant.model.cluster.pod import HostPort, Pod
+from cotenant.model.cluster.taints import Effect, Match, Taint, Toleration
 from cotenant.model.resources import Amounts
-from cotenant.model.taints import Effect, Match, Taint, Toleration
 
 T = TypeVar("T")
 Rng = np.random.Generator

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from cotenant.model.node_pod import NodePod
-from cotenant.model.node_state import GroupUse, HostUse, NodeState, PodUse
-from cotenant.model.qos import PriorityClass, QoSClass
-from cotenant.model.run_queue import Blame
+from cotenant.model.cluster.qos import PriorityClass, QoSClass
+from cotenant.model.machine.node_pod import NodePod
+from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, PodUse
+from cotenant.model.machine.run_queue import Blame
 
 SECOND_US = 1_000_000
 GUESTS = 4

@@ -12,7 +12,7 @@ import pytest
 
 from cotenant.drivers.tc.knobs import TcKnobs
 from cotenant.model.errors import InvalidInput, Unsupported
-from cotenant.model.knob import Knob, Target, Vanished
+from cotenant.model.machine.knob import Knob, Target, Vanished
 
 MBIT = 10**6
 

@@ -11,15 +11,15 @@ import pytest
 import yaml
 from tests.fakes.cpu_cluster import cpus
 
-from cotenant.drivers.kube.access import load_access
-from cotenant.drivers.kube.client import Client
-from cotenant.drivers.kube.definitions import manifests
-from cotenant.drivers.kube.node_topologies import NODE_TOPOLOGIES, read_node_topology
+from cotenant.drivers.kube.client.access import load_access
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.kinds.definitions import manifests
+from cotenant.drivers.kube.kinds.node_resource_topology import NODE_TOPOLOGIES, read_node_topology
 from cotenant.drivers.kubelet.cpu_manager import CpuManager
-from cotenant.engine.node_report import Aggregate, NodeUsage, PodUsage, Summary
-from cotenant.model.node_decision import EvictPod, Reason
-from cotenant.model.node_pod import NodeContainer, NodePod, Phase
-from cotenant.model.qos import PriorityClass, QoSClass
+from cotenant.engine.node.report import Aggregate, NodeUsage, PodUsage, Summary
+from cotenant.model.cluster.qos import PriorityClass, QoSClass
+from cotenant.model.machine.node_decision import EvictPod, Reason
+from cotenant.model.machine.node_pod import NodeContainer, NodePod, Phase
 from cotenant.services.agent.cluster import ClusterPods
 from cotenant.services.agent.evicting import Evictions
 from cotenant.services.agent.nodemetric import NodeMetricWriter

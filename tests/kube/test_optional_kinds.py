@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cotenant.drivers.kube.access import load_access
-from cotenant.drivers.kube.cache import Changed, Malformed, Synced
-from cotenant.drivers.kube.client import Client
-from cotenant.drivers.kube.objects import Kind, ObjectMeta, _Object
-from cotenant.drivers.kube.reflector import ABSENT_S, Reflector
+from cotenant.drivers.kube.cache.cache import Changed, Malformed, Synced
+from cotenant.drivers.kube.cache.reflector import ABSENT_S, Reflector
+from cotenant.drivers.kube.client.access import load_access
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.kinds.objects import Kind, ObjectMeta, _Object
 
 pytestmark = pytest.mark.slow  # a definition takes a moment to be served
 

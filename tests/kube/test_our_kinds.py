@@ -16,18 +16,18 @@ import yaml
 from tests.kube.definitions import CRDS, PLURALS, collection, installed
 
 from cotenant.cli.crds import crds
-from cotenant.drivers.kube.access import load_access
-from cotenant.drivers.kube.client import Client
-from cotenant.drivers.kube.definitions import manifests
-from cotenant.drivers.kube.device_objects import DEVICES, DeviceObject, read_devices
-from cotenant.drivers.kube.errors import Conflict
-from cotenant.drivers.kube.objects import PODS
-from cotenant.drivers.kube.pod_groups import write_pod_group
-from cotenant.engine.quota_telling import QuotaStatus
-from cotenant.engine.reservation_words import DeleteReservation, ReservationStatus
-from cotenant.model.counters import GpuCounters
-from cotenant.model.gang import GangPhase, PodGroupStatus
-from cotenant.model.reservation import Condition, CurrentOwner, Phase
+from cotenant.drivers.kube.client.access import load_access
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.client.errors import Conflict
+from cotenant.drivers.kube.kinds.definitions import manifests
+from cotenant.drivers.kube.kinds.device import DEVICES, DeviceObject, read_devices
+from cotenant.drivers.kube.kinds.objects import PODS
+from cotenant.drivers.kube.kinds.pod_group import write_pod_group
+from cotenant.engine.plugins.quotas.status import QuotaStatus
+from cotenant.engine.plugins.reservations.instructions import DeleteReservation, ReservationStatus
+from cotenant.model.groups.gang import GangPhase, PodGroupStatus
+from cotenant.model.groups.reservation import Condition, CurrentOwner, Phase
+from cotenant.model.machine.counters import GpuCounters
 from cotenant.model.resources import Amounts
 from cotenant.services.agent.devices import DeviceWriter
 from cotenant.services.scheduler.quota_statuses import write_quota_status

@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from cotenant.drivers.kube.access import Access
-from cotenant.drivers.kube.client import Client
-from cotenant.drivers.kube.credentials import Credential, FixedCredential
-from cotenant.drivers.kube.errors import NotFound
-from cotenant.drivers.kube.objects import NODES, PODS
+from cotenant.drivers.kube.client.access import Access
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
+from cotenant.drivers.kube.client.errors import NotFound
+from cotenant.drivers.kube.kinds.objects import NODES, PODS
 from cotenant.local.apiserver import patching
 from cotenant.local.apiserver.http.app import Application
 from cotenant.local.apiserver.http.auth import Credentials

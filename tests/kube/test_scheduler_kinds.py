@@ -19,10 +19,10 @@ import yaml
 from tests.fakes.cpu_cluster import cpus
 from tests.kube.definitions import collection, installed
 
-from cotenant.drivers.kube.access import load_access
-from cotenant.drivers.kube.device_objects import written_devices
-from cotenant.drivers.kube.node_topologies import topology_text
-from cotenant.engine.quota_settings import QuotaSettings
+from cotenant.drivers.kube.client.access import load_access
+from cotenant.drivers.kube.kinds.device import written_devices
+from cotenant.drivers.kube.kinds.node_resource_topology import topology_text
+from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.local.nodes.accelerators import devices_of
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.policy.placement.profiles import profile

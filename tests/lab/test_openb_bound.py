@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cotenant.engine.device_queue import kept_scores, place_all
+from cotenant.engine.replay.device_queue import kept_scores, place_all
 from cotenant.lab.workloads.openb import Cluster, PodList
 from cotenant.lab.workloads.openb_bound import allocation_bound
 from cotenant.model.errors import InvalidInput

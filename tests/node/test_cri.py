@@ -32,10 +32,10 @@ from cotenant.drivers.cri.client import CriClient
 from cotenant.drivers.cri.discovery import CriPods
 from cotenant.drivers.cri.messages import FIELDS, SERVICE, made_of
 from cotenant.drivers.kubelet.tree import KubepodsTree
-from cotenant.model.annotations import TENANT
-from cotenant.model.labels import QOS_CLASS
-from cotenant.model.node_pod import Phase
-from cotenant.model.qos import KubernetesQoS, QoSClass
+from cotenant.model.cluster.annotations import TENANT
+from cotenant.model.cluster.labels import QOS_CLASS
+from cotenant.model.cluster.qos import KubernetesQoS, QoSClass
+from cotenant.model.machine.node_pod import Phase
 
 pytestmark = pytest.mark.slow
 PROGRAMS = ("containerd", "ctr", "containerd-shim-runc-v2", "runc", "busybox")

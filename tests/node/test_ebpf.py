@@ -21,8 +21,8 @@ from cotenant.drivers.ebpf.cost import costs, timed
 from cotenant.drivers.ebpf.delays import ProbeDelays
 from cotenant.drivers.ebpf.runqueue import RunQueue
 from cotenant.model.errors import Permanent, Unsupported
-from cotenant.model.knob import Knob, Target
-from cotenant.model.run_queue import GroupWaits, RunQueueReading
+from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.run_queue import GroupWaits, RunQueueReading
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ import pytest
 from cotenant.drivers.cgroup.layout import detect
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.model.errors import CotenantError, Permanent
-from cotenant.model.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, Target
 from cotenant.services.experiments import harness, witness
 from cotenant.services.experiments.grounds import PREFIX, Grounds, remove, remove_leftovers, why_not
 from cotenant.services.experiments.harness import Judgement, Record, Round, Settings

@@ -14,7 +14,7 @@ from cotenant.drivers.cgroup.files import Tree
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import Layout
 from cotenant.drivers.cgroup.tree import Groups
-from cotenant.model.knob import Knob, LeaseState, Target
+from cotenant.model.machine.knob import Knob, LeaseState, Target
 
 LIVELY = (
     "stat",

@@ -19,8 +19,8 @@ from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import Layout
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.leasefile.audit import changes
-from cotenant.model.knob import Knob, LeaseState, SetKnob, Target
-from cotenant.model.node_decision import Reason
+from cotenant.model.machine.knob import Knob, LeaseState, SetKnob, Target
+from cotenant.model.machine.node_decision import Reason
 from cotenant.services.keeper.client import KeeperClient
 
 pytestmark = pytest.mark.slow
@@ -62,8 +62,8 @@ def wish(group: str, value: str = "20000 100000", ttl_us: int = 60_000_000) -> S
 AS_NOBODY = """
 import asyncio, os, sys, time
 from pathlib import Path
-from cotenant.model.knob import Knob, SetKnob, Target
-from cotenant.model.node_decision import Reason
+from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.node_decision import Reason
 from cotenant.services.keeper.client import KeeperClient
 from cotenant.services.keeper.wire import Trigger
 

@@ -15,10 +15,10 @@ from cotenant.drivers.cgroup.layout import Layout
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import LeaseFile
-from cotenant.model.cpulist import parse_cpus
+from cotenant.model.cpus.cpulist import parse_cpus
 from cotenant.model.errors import InvalidInput
-from cotenant.model.knob import Knob, LeaseState, Scope, SetKnob, Target
-from cotenant.model.node_decision import Reason
+from cotenant.model.machine.knob import Knob, LeaseState, Scope, SetKnob, Target
+from cotenant.model.machine.node_decision import Reason
 from cotenant.services.keeper.allowed import Rules
 from cotenant.services.keeper.carrying import Carrier, Clock
 

@@ -19,9 +19,9 @@ from cotenant.drivers.proc.host import HostReader
 from cotenant.drivers.proc.schedstat import RunDelayReader
 from cotenant.drivers.proc.topology import read_topology
 from cotenant.drivers.psi.triggers import HOST, PressureFiles, Resource, Told
-from cotenant.model.counters import GroupCounters, NodeSample
 from cotenant.model.errors import Unsupported
-from cotenant.model.knob import Knob, Target
+from cotenant.model.machine.counters import GroupCounters, NodeSample
+from cotenant.model.machine.knob import Knob, Target
 
 LONGEST_S = 20.0
 

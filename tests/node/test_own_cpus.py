@@ -16,10 +16,10 @@ from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import Layout
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.proc.topology import read_topology
-from cotenant.model.cpulist import format_cpus, parse_cpus
-from cotenant.model.knob import Knob, Target
-from cotenant.model.node_pod import NodeContainer, NodePod
-from cotenant.model.qos import QoSClass
+from cotenant.model.cluster.qos import QoSClass
+from cotenant.model.cpus.cpulist import format_cpus, parse_cpus
+from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.node_pod import NodeContainer, NodePod
 from cotenant.services.keeper.carrying import Clock
 
 

@@ -18,14 +18,14 @@ from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.proc.host import HostReader
 from cotenant.drivers.proc.schedstat import RunDelayReader
 from cotenant.drivers.proc.topology import read_topology
-from cotenant.engine.agent import Agent
-from cotenant.engine.node_policies import PolicySettings
-from cotenant.engine.node_settings import AgentSettings
+from cotenant.engine.node.agent import Agent
+from cotenant.engine.node.policies import PolicySettings
+from cotenant.engine.node.settings import AgentSettings
 from cotenant.lab.plant.keeping import PlantKeeper
 from cotenant.lab.plant.recording import Recorder, dump, load, replay
-from cotenant.model.knob import Knob
-from cotenant.model.node_pod import NodePod
-from cotenant.model.qos import QoSClass
+from cotenant.model.cluster.qos import QoSClass
+from cotenant.model.machine.knob import Knob
+from cotenant.model.machine.node_pod import NodePod
 from cotenant.policy.nodeqos.best_effort_cpu import BestEffortCpuConfig
 from cotenant.policy.nodeqos.suppress import Form, SuppressConfig
 

@@ -15,11 +15,11 @@ from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.tc.knobs import TcKnobs, priority_of
 from cotenant.drivers.tc.netlink import Netlink, RootQdisc
 from cotenant.drivers.tc.priority import PriorityMarks
-from cotenant.engine.node_policies import PolicySettings
+from cotenant.engine.node.policies import PolicySettings
+from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import CotenantError, Permanent
-from cotenant.model.knob import Target, Vanished
-from cotenant.model.node_pod import NodePod
-from cotenant.model.qos import QoSClass
+from cotenant.model.machine.knob import Target, Vanished
+from cotenant.model.machine.node_pod import NodePod
 from cotenant.policy.nodeqos.network import NetworkConfig
 from cotenant.services.agent.hardware import Uplink
 

@@ -16,15 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.fake_node import SECOND, FakeKeeper, FakeNode, Wishing, pod, weight
 
-from cotenant.engine.agent import Agent
-from cotenant.engine.node_evictions import HOUR_US, MINUTE_US
-from cotenant.engine.node_policies import roster
-from cotenant.engine.node_settings import AgentSettings, EvictionLimits, Mode
-from cotenant.model.counters import GroupCounters, HostCounters, LogicalCpu, NodeSample, Pressure, Stall
-from cotenant.model.knob import Knob, SetKnob, Target
-from cotenant.model.node_pod import NodePod
-from cotenant.model.node_state import ServiceHealth
-from cotenant.model.qos import QoSClass
+from cotenant.engine.node.agent import Agent
+from cotenant.engine.node.evictions import HOUR_US, MINUTE_US
+from cotenant.engine.node.policies import roster
+from cotenant.engine.node.settings import AgentSettings, EvictionLimits, Mode
+from cotenant.model.cluster.qos import QoSClass
+from cotenant.model.machine.counters import GroupCounters, HostCounters, LogicalCpu, NodeSample, Pressure, Stall
+from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.node_pod import NodePod
+from cotenant.model.machine.node_state import ServiceHealth
 
 ROOTS = ("pods",)
 ALL = tuple(

@@ -15,13 +15,13 @@ from tests.fakes.fake_knobs import DEFAULTS
 from tests.fakes.fake_node import SECOND, FakeKeeper, FakeNode, Wishing, pod
 from tests.fakes.kept_knobs import KeptKnobs
 
-from cotenant.engine.agent import Agent
-from cotenant.engine.node_instructions import Instructions
-from cotenant.engine.node_policies import roster
-from cotenant.engine.node_settings import AgentSettings
+from cotenant.engine.node.agent import Agent
+from cotenant.engine.node.instructions import Instructions
+from cotenant.engine.node.policies import roster
+from cotenant.engine.node.settings import AgentSettings
+from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import Transient
-from cotenant.model.knob import GiveBack, Knob, KnobChange, LeaseAnswer, Scope, SetKnob, Target
-from cotenant.model.qos import QoSClass
+from cotenant.model.machine.knob import GiveBack, Knob, KnobChange, LeaseAnswer, Scope, SetKnob, Target
 from cotenant.services.keeper.allowed import Rules
 from cotenant.services.keeper.carrying import Carrier, Clock
 from cotenant.services.keeper.dry import NoMemory

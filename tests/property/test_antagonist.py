@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.shared_node import GUESTS, SharedNode
 
-from cotenant.model.knob import Knob
-from cotenant.model.node_state import PPM
+from cotenant.model.machine.knob import Knob
+from cotenant.model.machine.node_state import PPM
 from cotenant.policy.interference.antagonist import Memory, decide
 from cotenant.policy.interference.correlation import score_ppm
 from cotenant.policy.interference.settings import MOST_SLICES, Settings, SuspectSignal, VictimSignal

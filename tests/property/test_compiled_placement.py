@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant.engine.ledger import empty_nodes
+from cotenant.engine.state.ledger import empty_nodes
 from cotenant.model.arrays import MEMORY, PODS, NodeArrays, Param, Report, ShapeArrays, Sum
 from cotenant.policy.placement.compiled import (
     Fit,

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.fakes.cpu_cluster import EIGHT, Api, cpus, node, pod, tells, zones
 
-from cotenant.model.cpu_topology import CpuTopology
-from cotenant.model.cpu_topology_spec import (
+from cotenant.model.cluster.qos import QoSClass
+from cotenant.model.cpus.spec import (
     BindPolicy,
     ExclusivePolicy,
     NodeBindPolicy,
@@ -19,7 +19,7 @@ from cotenant.model.cpu_topology_spec import (
     ResourceSpec,
     TopologyPolicy,
 )
-from cotenant.model.qos import QoSClass
+from cotenant.model.cpus.topology import CpuTopology
 from cotenant.policy.placement.cpus.ledger import CpuHolding, CpuLedger
 from cotenant.policy.placement.cpus.needs import CpuNeed
 from cotenant.policy.placement.cpus.node_fit import CpuNode, Fit, Given, NodeOptions, could, give

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant.model.counters import LogicalCpu
-from cotenant.model.cpu_topology import CpuTopology, numbers_in
-from cotenant.model.cpu_topology_spec import BindPolicy, ExclusivePolicy, NumaStrategy
+from cotenant.model.cpus.spec import BindPolicy, ExclusivePolicy, NumaStrategy
+from cotenant.model.cpus.topology import CpuTopology, numbers_in
+from cotenant.model.machine.counters import LogicalCpu
 from cotenant.policy.placement.cpus.accumulator import CpuAsk, CpuChoice, take
 from cotenant.policy.placement.cpus.ledger import CpuHolding, CpuLedger
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant.model.device import Device, DeviceType, FunctionGroup, VirtualFunction
-from cotenant.model.device_allocation import format_allocations, parse_allocations
-from cotenant.model.device_hints import DeviceHint, JointAllocation, Scope
-from cotenant.model.device_partition import Partition, PartitionTable
-from cotenant.model.device_request import device_requests
-from cotenant.model.labels import LabelSelector
+from cotenant.model.cluster.labels import LabelSelector
+from cotenant.model.devices.allocation import format_allocations, parse_allocations
+from cotenant.model.devices.device import Device, DeviceType, FunctionGroup, VirtualFunction
+from cotenant.model.devices.hints import DeviceHint, JointAllocation, Scope
+from cotenant.model.devices.partition import Partition, PartitionTable
+from cotenant.model.devices.request import device_requests
 from cotenant.model.resources import GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, GPU_SHARED, NVIDIA_GPU, RDMA, Amounts
 from cotenant.policy.placement.devices.allocation import DeviceAsk, DeviceChoice, allocate
 from cotenant.policy.placement.devices.ledger import DeviceHolding, DeviceLedger

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant.engine.encoding import WORD_BITS, Encoder
-from cotenant.model.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm, PreferredTerm
-from cotenant.model.labels import NO_LABELS, Labels, Operator, Requirement
-from cotenant.model.node import Node
-from cotenant.model.pod import Pod
+from cotenant.engine.encoding.encoder import WORD_BITS, Encoder
+from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm, PreferredTerm
+from cotenant.model.cluster.labels import NO_LABELS, Labels, Operator, Requirement
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.cluster.taints import Effect, Match, Taint, Toleration, first_repelling, tolerated
 from cotenant.model.resources import Amounts
-from cotenant.model.taints import Effect, Match, Taint, Toleration, first_repelling, tolerated
 from cotenant.policy.placement import fit, node_affinity, taints
 
 KEYS, VALUES = ["a", "b", "c"], ["1", "2", "30", "x", ""]

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from cotenant.engine.ledger import Ledger, empty_nodes
 from cotenant.engine.lifecycle import State
 from cotenant.engine.scheduler import Scheduler
+from cotenant.engine.state.ledger import Ledger, empty_nodes
 from cotenant.model.arrays import MEMORY, Param, PendingArrays, Report, ShapeArrays
 from cotenant.model.errors import Permanent
 from cotenant.policy.placement.contribution import contribution

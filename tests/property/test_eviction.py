@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.model.node_decision import Reason
+from cotenant.model.machine.node_decision import Reason
 from cotenant.policy.nodeqos.eviction_goals import PRIORITY_MAX, Currency, Goal, Trigger
 from cotenant.policy.nodeqos.victims import Candidate, Choice, choose
 

@@ -10,15 +10,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.instructions import Bind, Instruction, Preempt
-from cotenant.engine.podstate import State
-from cotenant.model.affinity import PodTerm, SpreadConstraint
-from cotenant.model.demands import Demands
-from cotenant.model.gang import GangNotes, GangTopology, MatchPolicy, Mode
-from cotenant.model.labels import HOSTNAME, ZONE, Labels, LabelSelector
-from cotenant.model.node import Node
-from cotenant.model.observed import ObservedPod
-from cotenant.model.pod import HostPort, Pod
+from cotenant.engine.framework.instructions import Bind, Instruction, Preempt
+from cotenant.engine.framework.pod_state import State
+from cotenant.model.cluster.affinity import PodTerm, SpreadConstraint
+from cotenant.model.cluster.demands import Demands
+from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, LabelSelector
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.pod import HostPort, Pod
+from cotenant.model.groups.gang import GangNotes, GangTopology, MatchPolicy, Mode
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 

@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 from tests.property.test_gangs import arrays, same
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.instructions import Bind, Evict, Instruction, Preempt
-from cotenant.engine.quota_settings import QuotaSettings
-from cotenant.engine.quotas import Quotas
-from cotenant.engine.roster import Roster
-from cotenant.model.affinity import PodTerm
-from cotenant.model.demands import Demands
-from cotenant.model.gang import GangNotes, GangTopology, Mode
-from cotenant.model.labels import HOSTNAME, ZONE, Labels, LabelSelector
-from cotenant.model.node import Node
-from cotenant.model.observed import DisruptionBudget, ObservedPod
-from cotenant.model.pod import Pod
-from cotenant.model.quota import NAME, PREEMPTIBLE, Quota, QuotaObject
+from cotenant.engine.framework.instructions import Bind, Evict, Instruction, Preempt
+from cotenant.engine.plugins.quotas.plugin import Quotas
+from cotenant.engine.plugins.quotas.settings import QuotaSettings
+from cotenant.engine.registry import Roster
+from cotenant.model.cluster.affinity import PodTerm
+from cotenant.model.cluster.demands import Demands
+from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, LabelSelector
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import DisruptionBudget, ObservedPod
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.groups.gang import GangNotes, GangTopology, Mode
+from cotenant.model.groups.quota import NAME, PREEMPTIBLE, Quota, QuotaObject
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 

@@ -14,10 +14,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.fakes.kept_knobs import FusedMemory, KeptKnobs, Killed
 
 from cotenant.drivers.leasefile.file import LeaseFile
-from cotenant.engine.leases import Leases
+from cotenant.engine.leases.leases import Leases
 from cotenant.model.errors import InvalidInput, Permanent, Transient
-from cotenant.model.knob import GiveBack, Knob, KnobChange, LeaseState, Scope, SetKnob, Target
-from cotenant.model.node_decision import Reason
+from cotenant.model.machine.knob import GiveBack, Knob, KnobChange, LeaseState, Scope, SetKnob, Target
+from cotenant.model.machine.node_decision import Reason
 from cotenant.services.keeper.allowed import Rules
 from cotenant.services.keeper.carrying import Carrier, Clock
 

@@ -10,21 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.encoding import Encoder
-from cotenant.engine.instructions import Bind
-from cotenant.engine.load_aware import LoadAware
-from cotenant.engine.narrowing import Narrowing
-from cotenant.engine.queue_runs import place_in_runs
-from cotenant.engine.roster import Roster
-from cotenant.model.annotations import USAGE_THRESHOLDS
+from cotenant.engine.cycle.runs import place_in_runs
+from cotenant.engine.encoding.encoder import Encoder
+from cotenant.engine.framework.instructions import Bind
+from cotenant.engine.registry import Roster
+from cotenant.engine.rules.load.rules import LoadAware
+from cotenant.engine.state.narrowing import Narrowing
 from cotenant.model.arrays import Int, Mask
-from cotenant.model.labels import NO_LABELS, Labels
-from cotenant.model.node import Node
-from cotenant.model.node_metric import MeasuredPod, NodeMetric, Statistic, Use, Window
-from cotenant.model.observed import ObservedPod
-from cotenant.model.pod import Pod
-from cotenant.model.qos import PriorityClass
-from cotenant.model.report import NodeReport
+from cotenant.model.cluster.annotations import USAGE_THRESHOLDS
+from cotenant.model.cluster.labels import NO_LABELS, Labels
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.cluster.qos import PriorityClass
+from cotenant.model.cluster.report import NodeReport
+from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, Statistic, Use, Window
 from cotenant.model.resources import NOTHING, Amounts
 from cotenant.policy.placement.load_aware.filtering import blocking, most_used, percent
 from cotenant.policy.placement.load_aware.forecast import Forecast, History

@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 from tests.fakes import plain_rules, rule_worlds
 from tests.fakes.plain_rules import Cluster, Resident
 
-from cotenant.engine.encoding import Encoder
-from cotenant.engine.narrowing import Narrowing
-from cotenant.engine.queue_runs import place_in_runs
-from cotenant.model.affinity import (
+from cotenant.engine.cycle.runs import place_in_runs
+from cotenant.engine.encoding.encoder import Encoder
+from cotenant.engine.state.narrowing import Narrowing
+from cotenant.model.arrays import Int, Mask
+from cotenant.model.cluster.affinity import (
     PodTerm,
     SpreadConstraint,
 )
-from cotenant.model.arrays import Int, Mask
+from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, LabelSelector
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import NamespaceFacts, VolumeNeed
+from cotenant.model.cluster.pod import HostPort, Pod
 from cotenant.model.errors import Permanent
-from cotenant.model.labels import HOSTNAME, ZONE, Labels, LabelSelector
-from cotenant.model.node import Node
-from cotenant.model.observed import NamespaceFacts, VolumeNeed
-from cotenant.model.pod import HostPort, Pod
 from cotenant.model.resources import Amounts
 
 SIZE = Amounts.of({"cpu": 1000, "memory": 1000})

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.policy.nodeqos.nodes import SECOND_US, topology
 
-from cotenant.model.knob import Knob, Target
-from cotenant.model.knob_values import canonical, parse_cpu_max
-from cotenant.model.node_pod import NodeContainer, NodePod
-from cotenant.model.node_state import Alarm, GroupUse, HostUse, NodeState, PodUse, ServiceHealth
-from cotenant.model.qos import QoSClass
+from cotenant.model.cluster.qos import QoSClass
+from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob_values import canonical, parse_cpu_max
+from cotenant.model.machine.node_pod import NodeContainer, NodePod
+from cotenant.model.machine.node_state import Alarm, GroupUse, HostUse, NodeState, PodUse, ServiceHealth
 from cotenant.policy.nodeqos import burst
 from cotenant.policy.nodeqos.best_effort_cpu import BestEffortCpuConfig, BestEffortCpuMemory, decide, holders
 from cotenant.policy.nodeqos.burst_config import BurstConfig, BurstPolicy

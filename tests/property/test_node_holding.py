@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.fakes.fake_node import SECOND, weight
 
-from cotenant.engine.node_holding import Holding
-from cotenant.engine.node_instructions import AgentCounts
-from cotenant.engine.node_plan import Wanted
-from cotenant.engine.node_settings import AgentSettings
-from cotenant.model.knob import Knob, LeaseAnswer, LeaseState, SetKnob, Target
-from cotenant.model.node_decision import Reason
+from cotenant.engine.node.holding import Holding
+from cotenant.engine.node.instructions import AgentCounts
+from cotenant.engine.node.plan import Wanted
+from cotenant.engine.node.settings import AgentSettings
+from cotenant.model.machine.knob import Knob, LeaseAnswer, LeaseState, SetKnob, Target
+from cotenant.model.machine.node_decision import Reason
 
 TARGETS = (weight("pods/a"), weight("pods/b"), Target("pods/a", Knob.MEMORY_RECLAIM))
 

@@ -7,7 +7,7 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant.model.cpu_topology_spec import TopologyPolicy
+from cotenant.model.cpus.spec import TopologyPolicy
 from cotenant.policy.placement.numa import Alignment, Hint, Hints, NumaRoom, align, alone, alone_of, hints, meet_on_one
 from cotenant.policy.placement.refusal import Refusal
 

@@ -11,18 +11,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.fakes.cpu_cluster import EIGHT, GIB, cpus, node, tells, zones
 
-from cotenant.engine.cpus import Cpus
-from cotenant.engine.device_rules import DeviceRules
-from cotenant.engine.encoding import Encoder
-from cotenant.engine.narrowing import Narrowing
-from cotenant.model.cpu_topology import CpuTopology, mask_of, numbers_in
-from cotenant.model.cpu_topology_spec import NumaTopologySpec, TopologyPolicy
-from cotenant.model.cpu_topology_told import NodeTopology
-from cotenant.model.demands import NO_HOLDINGS, Demands, Holdings
-from cotenant.model.device import Device, DeviceType
-from cotenant.model.device_node import NodeDevices
-from cotenant.model.pod import Pod
-from cotenant.model.qos import PriorityClass, QoSClass
+from cotenant.engine.encoding.encoder import Encoder
+from cotenant.engine.rules.cpus.rules import Cpus
+from cotenant.engine.rules.devices.rules import DeviceRules
+from cotenant.engine.state.narrowing import Narrowing
+from cotenant.model.cluster.demands import NO_HOLDINGS, Demands, Holdings
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.cluster.qos import PriorityClass, QoSClass
+from cotenant.model.cpus.reported import NodeTopology
+from cotenant.model.cpus.spec import NumaTopologySpec, TopologyPolicy
+from cotenant.model.cpus.topology import CpuTopology, mask_of, numbers_in
+from cotenant.model.devices.device import Device, DeviceType
+from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.resources import GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, Amounts
 
 NAMES = ("a", "b")

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from tests.fakes import plain_rules, rule_worlds
 from tests.fakes.plain_rules import Cluster, Resident
 
-from cotenant.engine.encoding import Encoder
-from cotenant.engine.ledger import Ledger
-from cotenant.engine.narrowing import Narrowing
-from cotenant.engine.preemption import Budgets, preempt
-from cotenant.model.labels import HOSTNAME, Labels, LabelSelector
-from cotenant.model.node import Node
-from cotenant.model.observed import DisruptionBudget, VolumeNeed
-from cotenant.model.pod import Pod
+from cotenant.engine.cycle.preemption import Budgets, preempt
+from cotenant.engine.encoding.encoder import Encoder
+from cotenant.engine.state.ledger import Ledger
+from cotenant.engine.state.narrowing import Narrowing
+from cotenant.model.cluster.labels import HOSTNAME, Labels, LabelSelector
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import DisruptionBudget, VolumeNeed
+from cotenant.model.cluster.pod import Pod
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.preemption import NO_VICTIMS, NOT_HELPFUL, Preemption
 from cotenant.policy.placement.profiles import profile

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotenant.model.compiled import njit
-from cotenant.model.quota import ROOT_QUOTA, Quota, QuotaPod
+from cotenant.model.groups.quota import ROOT_QUOTA, Quota, QuotaPod
 from cotenant.model.resources import Amounts
 from cotenant.policy.quota.admission import sort_out
 from cotenant.policy.quota.forest import Forest

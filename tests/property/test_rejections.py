@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from tests.fakes import plain_rules, rule_worlds
 from tests.fakes.plain_rules import Cluster, Resident
 
-from cotenant.engine.encoding import Encoder
-from cotenant.engine.ledger import Ledger
-from cotenant.engine.narrowing import Narrowing
-from cotenant.engine.rejections import Explanation, Rejector
-from cotenant.engine.room import demands
+from cotenant.engine.cycle.rejections import Explanation, Rejector
+from cotenant.engine.cycle.required_room import demands
+from cotenant.engine.encoding.encoder import Encoder
+from cotenant.engine.state.ledger import Ledger
+from cotenant.engine.state.narrowing import Narrowing
 from cotenant.model.arrays import Sum
-from cotenant.model.pod import Estimate, Pod
-from cotenant.model.qos import QoSClass
+from cotenant.model.cluster.pod import Estimate, Pod
+from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.compiled import Reject, plain_rejections
 from cotenant.policy.placement.profiles import profile

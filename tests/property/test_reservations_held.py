@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from tests.fakes.cpu_cluster import tells
 from tests.fakes.reservation_world import World, node, pod, reservation, web
 
-from cotenant.model.demands import Demands, Holdings
-from cotenant.model.device import Device, DeviceType
-from cotenant.model.device_node import NodeDevices
-from cotenant.model.gang import GangNotes
-from cotenant.model.observed import ObservedPod
-from cotenant.model.qos import PriorityClass, QoSClass
-from cotenant.model.reservation import AllocatePolicy
-from cotenant.model.reservation_notes import ReservationAffinity
+from cotenant.model.cluster.demands import Demands, Holdings
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.qos import PriorityClass, QoSClass
+from cotenant.model.devices.device import Device, DeviceType
+from cotenant.model.devices.inventory import NodeDevices
+from cotenant.model.groups.gang import GangNotes
+from cotenant.model.groups.reservation import AllocatePolicy
+from cotenant.model.groups.reservation_notes import ReservationAffinity
 from cotenant.model.resources import GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NOTHING, NVIDIA_GPU, Amounts
 
 NODES = ("a", "b")

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from tests.fakes import plain_rules, rule_worlds
 from tests.fakes.plain_rules import Cluster, Resident
 
-from cotenant.engine.encoding import Encoder
-from cotenant.engine.ledger import Ledger
-from cotenant.engine.narrowing import Narrowing
-from cotenant.engine.queue_runs import place_in_runs
+from cotenant.engine.cycle.runs import place_in_runs
+from cotenant.engine.encoding.encoder import Encoder
+from cotenant.engine.state.ledger import Ledger
+from cotenant.engine.state.narrowing import Narrowing
 from cotenant.model.arrays import Float, Int, Mask
-from cotenant.model.pod import Pod
+from cotenant.model.cluster.pod import Pod
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.compiled import commit, place_queue, plain_scores
 from cotenant.policy.placement.preference import choose_preferring, scaled

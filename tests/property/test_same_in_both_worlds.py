@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant.engine.agent import Agent
-from cotenant.engine.node_policies import PolicySettings
-from cotenant.engine.node_settings import AgentSettings
+from cotenant.engine.node.agent import Agent
+from cotenant.engine.node.policies import PolicySettings
+from cotenant.engine.node.settings import AgentSettings
 from cotenant.lab.plant.driving import Drive, Trigger
 from cotenant.lab.plant.loads import Hog, Load, Service, Sine
 from cotenant.lab.plant.machine import Plant
 from cotenant.lab.plant.recording import Event, StoredSample, dump, load, replay
 from cotenant.lab.plant.scenarios import ROOT, SERVICE, hog_pods, service_pod
-from cotenant.model.counters import Gap, GroupCounters, HostCounters, NodeSample
+from cotenant.model.cluster.labels import Labels
 from cotenant.model.errors import InvalidInput
-from cotenant.model.labels import Labels
-from cotenant.model.run_queue import Blame, GroupWaits, Nobody, RunQueueReading, WaitHistogram
+from cotenant.model.machine.counters import Gap, GroupCounters, HostCounters, NodeSample
+from cotenant.model.machine.run_queue import Blame, GroupWaits, Nobody, RunQueueReading, WaitHistogram
 from cotenant.policy.nodeqos.best_effort_cpu import BestEffortCpuConfig
 from cotenant.policy.nodeqos.burst_config import ANNOTATION
 from cotenant.policy.nodeqos.suppress import Form, SuppressConfig

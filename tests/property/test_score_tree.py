@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cotenant.engine.scoretree import ScoreTree
+from cotenant.engine.replay.score_tree import ScoreTree
 from cotenant.model.arrays import CPU, MEMORY, PODS, Int, NodeArrays, Param, Report, ShapeArrays, Sum
 from cotenant.policy.placement import weighted
 from cotenant.policy.placement.compiled import Fit, Score, plain_rejections, plain_scores

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant.engine.encoding import Encoder
-from cotenant.engine.told import AS_OFTEN_AS_FITS, BEST, Memory, account_best, blank, helped, place_told
+from cotenant.engine.encoding.encoder import Encoder
+from cotenant.engine.state.verdict_cache import AS_OFTEN_AS_FITS, BEST, Memory, account_best, blank, helped, place_told
 from cotenant.model.arrays import Mask, NodeArrays, Param
-from cotenant.model.labels import Labels
-from cotenant.model.node import Node
-from cotenant.model.pod import Pod
+from cotenant.model.cluster.labels import Labels
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.pod import Pod
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.compiled import Fit, Score, place_queue, plain_rejections
 from cotenant.policy.placement.knobs import Knobs

@@ -13,11 +13,11 @@ from tests.fakes import rule_worlds
 from tests.fakes.questions import Watching
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.cluster_settings import Settings
-from cotenant.engine.instructions import Bind, Instruction, Preempt
-from cotenant.engine.podstate import SEATED
-from cotenant.model.answers import Supposed
-from cotenant.model.observed import ObservedPod
+from cotenant.engine.framework.instructions import Bind, Instruction, Preempt
+from cotenant.engine.framework.pod_state import SEATED
+from cotenant.engine.framework.settings import Settings
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.decisions.answers import Supposed
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 

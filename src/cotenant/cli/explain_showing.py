@@ -13,8 +13,8 @@ import msgspec
 
 from cotenant.cli import tables
 from cotenant.cli.up import default_directory
-from cotenant.model.answers import NodeVerdict, PodAnswer, Preempted, Supposed, Waiting
-from cotenant.model.decision import Candidate, DecisionRecord
+from cotenant.model.decisions.answers import NodeVerdict, PodAnswer, Preempted, Supposed, Waiting
+from cotenant.model.decisions.record import Candidate, DecisionRecord
 from cotenant.model.errors import InvalidInput
 from cotenant.services.scheduler import asking
 

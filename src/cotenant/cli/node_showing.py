@@ -15,8 +15,8 @@ from cotenant.cli import tables
 from cotenant.drivers.cgroup.layout import Layout, detect
 from cotenant.drivers.leasefile.audit import changes
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
-from cotenant.model.knob import LeaseState
-from cotenant.model.node_state import GroupUse
+from cotenant.model.machine.knob import LeaseState
+from cotenant.model.machine.node_state import GroupUse
 from cotenant.services.agent.client import AgentClient
 from cotenant.services.keeper.opening import Left, left_in, put_back
 from cotenant.services.nodeview.capabilities import MEASURE, TURN, capabilities

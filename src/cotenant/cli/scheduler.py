@@ -74,7 +74,7 @@ def scheduler(
 
     It serves /metrics, /healthz, /readyz, the debug API (GET /apis/v1/__services__ lists it), and takes nodes' reports at POST /metrics/report. Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input.
     """
-    from cotenant.engine.quota_settings import QuotaSettings
+    from cotenant.engine.plugins.quotas.settings import QuotaSettings
     from cotenant.services.scheduler import main
 
     return main.run(

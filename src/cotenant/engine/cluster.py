@@ -15,26 +15,26 @@ from math import inf
 
 import numpy as np
 
-from cotenant.engine.cluster_parts import Parts
-from cotenant.engine.cluster_queue import ClusterQueue
-from cotenant.engine.cluster_settings import Settings
-from cotenant.engine.events import Event
-from cotenant.engine.instructions import Instruction
-from cotenant.engine.judging import Judging
-from cotenant.engine.past import Past
-from cotenant.engine.plugins import Host
-from cotenant.engine.pod_lives import PodLives
-from cotenant.engine.podstate import Entry, State
-from cotenant.engine.preemption import Budgets
-from cotenant.engine.reservation_upkeep import Ties
-from cotenant.engine.roster import Roster
-from cotenant.engine.telling import Telling
-from cotenant.engine.turns import check_states, rank
-from cotenant.engine.why import Why
-from cotenant.engine.why_scores import Witness
+from cotenant.engine.cycle.components import Parts
+from cotenant.engine.cycle.history import Past
+from cotenant.engine.cycle.judging import Judging
+from cotenant.engine.cycle.ordering import check_states, rank
+from cotenant.engine.cycle.pods import PodLives
+from cotenant.engine.cycle.preemption import Budgets
+from cotenant.engine.cycle.queue import ClusterQueue
+from cotenant.engine.cycle.score_parts import Witness
+from cotenant.engine.explain.explain import Why
+from cotenant.engine.framework.events import Event
+from cotenant.engine.framework.instructions import Instruction
+from cotenant.engine.framework.outbox import Telling
+from cotenant.engine.framework.plugin import Host
+from cotenant.engine.framework.pod_state import Entry, State
+from cotenant.engine.framework.settings import Settings
+from cotenant.engine.plugins.reservations.lifecycle import Ties
+from cotenant.engine.registry import Roster
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import DisruptionBudget, NamespaceFacts, ObservedPod
 from cotenant.model.errors import Permanent
-from cotenant.model.node import Node
-from cotenant.model.observed import DisruptionBudget, NamespaceFacts, ObservedPod
 from cotenant.policy.placement.profiles import Profile
 
 

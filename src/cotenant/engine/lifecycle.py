@@ -2,7 +2,7 @@
 
 Problem: a pod that stands in the queue twice runs twice, and nobody notices. Choice: one state a pod, changed only along `LEGAL`, each
 edge with its reason; an illegal change raises with the pod's story. Limits: the story keeps the last `remembered` changes of all pods. A cluster's
-pods have a table of their own (engine/podstate.py).
+pods have a table of their own (engine/framework/pod_state.py).
 """
 
 from __future__ import annotations

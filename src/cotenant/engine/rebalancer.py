@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotenant.engine.ledger import Ledger
+from cotenant.engine.state.ledger import Ledger
 from cotenant.model.arrays import CPU, Float, Int, Mask
 from cotenant.policy.placement.compiled import plain_rejections, plain_scores
 from cotenant.policy.placement.profiles import Profile

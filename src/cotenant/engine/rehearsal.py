@@ -11,12 +11,12 @@ from dataclasses import replace
 import numpy as np
 
 from cotenant.engine.cluster import Cluster
-from cotenant.model.node import Node
-from cotenant.model.observed import ObservedPod
-from cotenant.model.pod import Pod
-from cotenant.model.quota import Quota, QuotaObject
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.cluster.taints import Effect, Match, Taint, Toleration
+from cotenant.model.groups.quota import Quota, QuotaObject
 from cotenant.model.resources import Amounts
-from cotenant.model.taints import Effect, Match, Taint, Toleration
 from cotenant.policy.placement.profiles import Profile
 
 

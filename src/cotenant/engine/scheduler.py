@@ -14,17 +14,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cotenant.engine.estimates import Estimates
-from cotenant.engine.ledger import Ledger
+from cotenant.engine.cycle.decision_records import passing_rows, record
+from cotenant.engine.cycle.rejections import Explanation, Rejector
+from cotenant.engine.cycle.runs import place_in_runs
 from cotenant.engine.lifecycle import Lifecycle, State
-from cotenant.engine.narrowing import EVERYWHERE, Narrowing
 from cotenant.engine.queue import Queue
-from cotenant.engine.queue_runs import place_in_runs
 from cotenant.engine.rebalancer import Rebalancer
-from cotenant.engine.records import passing_rows, record
-from cotenant.engine.rejections import Explanation, Rejector
+from cotenant.engine.state.estimates import Estimates
+from cotenant.engine.state.ledger import Ledger
+from cotenant.engine.state.narrowing import EVERYWHERE, Narrowing
 from cotenant.model.arrays import Float, Int, Mask, PendingArrays, ResidentArrays
-from cotenant.model.decision import DecisionRecord
+from cotenant.model.decisions.record import DecisionRecord
 from cotenant.model.errors import Permanent
 from cotenant.policy.placement.compiled import commit, place_queue, sample_size
 from cotenant.policy.placement.contract import RoundPolicy, Snapshot

@@ -13,8 +13,8 @@ from time import perf_counter
 
 import numpy as np
 
-from cotenant.engine.ledger import Ledger, empty_nodes
 from cotenant.engine.scheduler import Scheduler
+from cotenant.engine.state.ledger import Ledger, empty_nodes
 from cotenant.lab.world.config import WorldConfig
 from cotenant.lab.world.offer import Offer
 from cotenant.lab.world.state import MEMORY

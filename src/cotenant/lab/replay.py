@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.engine.scoretree import ScoreTree
-from cotenant.engine.tree_kernels import Tree, place, release
+from cotenant.engine.replay.score_tree import ScoreTree
+from cotenant.engine.replay.tree_kernels import Tree, place, release
 from cotenant.model.arrays import Float, Int
 from cotenant.model.compiled import inlined, njit
 from cotenant.model.errors import InvalidInput

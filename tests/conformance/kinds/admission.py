@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from cotenant.model.admission import Declared, Operation, admit
-from cotenant.model.qos import PriorityClass, class_of_priority, qos_of_label
+from cotenant.model.cluster.admission import Declared, Operation, admit
+from cotenant.model.cluster.qos import PriorityClass, class_of_priority, qos_of_label
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, Amounts, kubernetes_name
 
 

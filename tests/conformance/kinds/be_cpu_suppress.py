@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from cotenant.model.counters import LogicalCpu
-from cotenant.model.cpulist import parse_cpus
-from cotenant.model.knob import Knob, SetKnob, Target
-from cotenant.model.node_decision import Reason
-from cotenant.model.node_pod import NodePod
-from cotenant.model.node_state import GroupUse, HostUse, NodeState, PodUse
-from cotenant.model.qos import QoSClass
+from cotenant.model.cluster.qos import QoSClass
+from cotenant.model.cpus.cpulist import parse_cpus
+from cotenant.model.machine.counters import LogicalCpu
+from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.node_decision import Reason
+from cotenant.model.machine.node_pod import NodePod
+from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, PodUse
 from cotenant.policy.nodeqos import cpu_choice, suppress
 from cotenant.policy.nodeqos.best_effort_cpu import BestEffortCpuConfig, BestEffortCpuMemory, decide
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from cotenant.model.counters import LogicalCpu
-from cotenant.model.cpu_topology import CpuTopology, mask_of, numbers_in
-from cotenant.model.cpu_topology_spec import BindPolicy, ExclusivePolicy, NumaStrategy
+from cotenant.model.cpus.spec import BindPolicy, ExclusivePolicy, NumaStrategy
+from cotenant.model.cpus.topology import CpuTopology, mask_of, numbers_in
+from cotenant.model.machine.counters import LogicalCpu
 from cotenant.policy.placement.cpus.accumulator import CpuAsk, CpuChoice, spread_order, take
 from cotenant.policy.placement.cpus.ledger import CpuHolding, CpuLedger
 

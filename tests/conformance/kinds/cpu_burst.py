@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from cotenant.model.knob import Knob, Target
-from cotenant.model.knob_values import CpuMax
-from cotenant.model.labels import QOS_CLASS, Labels
-from cotenant.model.node_pod import NodeContainer, NodePod
-from cotenant.model.node_state import GroupUse, HostUse, NodeState, PodUse
-from cotenant.model.qos import QoSClass
+from cotenant.model.cluster.labels import QOS_CLASS, Labels
+from cotenant.model.cluster.qos import QoSClass
+from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob_values import CpuMax
+from cotenant.model.machine.node_pod import NodeContainer, NodePod
+from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, PodUse
 from cotenant.policy.nodeqos import throttle_tokens
 from cotenant.policy.nodeqos.burst import BurstMemory, PodPlan, PoolState, plan, shared_use
 from cotenant.policy.nodeqos.burst_config import ANNOTATION, BurstConfig, BurstPolicy, merged, read_annotation

@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cotenant.model import device_request as grammar
-from cotenant.model.device import Device, DeviceType, FunctionGroup, VirtualFunction
-from cotenant.model.device_allocation import DeviceAllocation
-from cotenant.model.device_hints import CountBy, DeviceHint, JointAllocation, Scope
-from cotenant.model.device_partition import table_of_model
+from cotenant.model.cluster.labels import Labels, LabelSelector, Operator, Requirement
+from cotenant.model.devices import request as grammar
+from cotenant.model.devices.allocation import DeviceAllocation
+from cotenant.model.devices.device import Device, DeviceType, FunctionGroup, VirtualFunction
+from cotenant.model.devices.hints import CountBy, DeviceHint, JointAllocation, Scope
+from cotenant.model.devices.partition import table_of_model
 from cotenant.model.errors import InvalidInput
-from cotenant.model.labels import Labels, LabelSelector, Operator, Requirement
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.devices.allocation import DeviceAsk, DeviceChoice, allocate
 from cotenant.policy.placement.devices.ledger import DeviceHolding, DeviceLedger

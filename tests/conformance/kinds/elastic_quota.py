@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cotenant.model.quota import ROOT_QUOTA, Quota, QuotaPod
+from cotenant.model.groups.quota import ROOT_QUOTA, Quota, QuotaPod
 from cotenant.model.resources import CPU_NAME, NOTHING, Amounts
 from cotenant.policy.quota.admission import Rules, check_alone, check_keys, check_minima
 from cotenant.policy.quota.forest import distributable

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from cotenant.model.cluster.labels import SUB_PRIORITY, Labels
+from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.labels import SUB_PRIORITY, Labels
-from cotenant.model.node_pod import NodeContainer, NodePod, Phase
-from cotenant.model.node_state import GroupUse, HostUse, NodeState, PodUse
-from cotenant.model.qos import PriorityClass, QoSClass
-from cotenant.model.verdict import Verdict
+from cotenant.model.machine.node_pod import NodeContainer, NodePod, Phase
+from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, PodUse
+from cotenant.model.machine.verdict import Verdict
 from cotenant.policy.nodeqos import eviction_cpu, eviction_memory
 from cotenant.policy.nodeqos.eviction_cpu import CpuEvictionConfig, CpuEvictionMemory
 from cotenant.policy.nodeqos.eviction_goals import (

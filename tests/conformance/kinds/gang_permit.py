@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cotenant.model.gang import GangSpec, MatchPolicy, Mode
+from cotenant.model.groups.gang import GangSpec, MatchPolicy, Mode
 from cotenant.policy.placement.gangs.permit import Tally, permit, pre_enqueue
 
 Told = Iterator[tuple[str, Any, Any]]

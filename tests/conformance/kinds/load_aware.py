@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from cotenant.model.node_metric import MeasuredPod, NodeMetric, Statistic, Use, Window
-from cotenant.model.qos import PriorityClass
+from cotenant.model.cluster.qos import PriorityClass
+from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, Statistic, Use, Window
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.load_aware.estimate import estimate
 from cotenant.policy.placement.load_aware.filtering import blocking

@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 from tests.fakes.agent_world import CONFIG, AwaySource, World, world
 
+from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import Permanent, Transient
-from cotenant.model.knob import Knob, Target
-from cotenant.model.node_pod import NodePod
-from cotenant.model.node_state import ServiceHealth
-from cotenant.model.qos import QoSClass
+from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.node_pod import NodePod
+from cotenant.model.machine.node_state import ServiceHealth
 from cotenant.services.agent.process import AgentProcess
 
 IDLE = Target("top/job", Knob.CPU_IDLE)

@@ -6,8 +6,8 @@ import asyncio
 
 from tests.fakes.fake_knobs import FakeKnobs
 
-from cotenant.model.knob import Knob, Scope, SetKnob, Target
-from cotenant.model.node_decision import Reason
+from cotenant.model.machine.knob import Knob, Scope, SetKnob, Target
+from cotenant.model.machine.node_decision import Reason
 from cotenant.services.keeper.allowed import Rules
 from cotenant.services.keeper.carrying import Carrier, Clock
 from cotenant.services.keeper.dry import NoMemory

@@ -11,7 +11,7 @@ from tests.fakes.cgroup_trees import CgroupTrees, KernelTree
 from tests.fakes.dying_keeper import NEVER, KeeperAtWork, a_busy_life, everything_held
 
 from cotenant.drivers.leasefile.audit import changes
-from cotenant.model.knob import LeaseState
+from cotenant.model.machine.knob import LeaseState
 
 OVER = {LeaseState.RESTORED, LeaseState.GONE}
 

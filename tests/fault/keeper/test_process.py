@@ -15,8 +15,8 @@ from tests.fakes.keeper_process import KeeperProcess
 
 from cotenant.drivers.leasefile.audit import changes
 from cotenant.drivers.leasefile.file import NAME
-from cotenant.model.knob import Knob, LeaseState, SetKnob, Target
-from cotenant.model.node_decision import Reason
+from cotenant.model.machine.knob import Knob, LeaseState, SetKnob, Target
+from cotenant.model.machine.node_decision import Reason
 from cotenant.services.keeper.client import KeeperClient
 from cotenant.services.keeper.opening import left_in, put_back
 

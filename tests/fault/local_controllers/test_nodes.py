@@ -20,7 +20,7 @@ from cotenant.local.nodes.fleet import Fleet, Shape
 from cotenant.local.nodes.reporting import LastReports
 from cotenant.local.nodes.simulated import SimulatedNodes
 from cotenant.local.workloads.submitter import Submitter
-from cotenant.model.annotations import FAIL
+from cotenant.model.cluster.annotations import FAIL
 
 
 class Cluster:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from tests.fakes.cpu_cluster import Api, node, pod, tells
 
-from cotenant.engine.instructions import Bind
-from cotenant.model.cpu_topology_spec import BindPolicy, ResourceSpec
-from cotenant.model.demands import NO_HOLDINGS
+from cotenant.engine.framework.instructions import Bind
+from cotenant.model.cluster.demands import NO_HOLDINGS
+from cotenant.model.cpus.spec import BindPolicy, ResourceSpec
 
 FULL = ResourceSpec(required=BindPolicy.FULL_CORES)
 

@@ -10,17 +10,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.cluster_settings import Settings
-from cotenant.engine.device_rules import DeviceRules
-from cotenant.engine.device_rules_asks import DeviceSettings
-from cotenant.engine.instructions import Bind, Preempt
-from cotenant.engine.roster import Roster
-from cotenant.model.device import Device, DeviceType
-from cotenant.model.device_node import NodeDevices
-from cotenant.model.labels import HOSTNAME, Labels
-from cotenant.model.node import Node
-from cotenant.model.observed import ObservedPod
-from cotenant.model.pod import Pod
+from cotenant.engine.framework.instructions import Bind, Preempt
+from cotenant.engine.framework.settings import Settings
+from cotenant.engine.registry import Roster
+from cotenant.engine.rules.devices.requests import DeviceSettings
+from cotenant.engine.rules.devices.rules import DeviceRules
+from cotenant.model.cluster.labels import HOSTNAME, Labels
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.devices.device import Device, DeviceType
+from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.resources import GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, GPU_SHARED, NVIDIA_GPU, RDMA, Amounts
 from cotenant.policy.placement.devices.strategy import Strategy, UsualPod
 from cotenant.policy.placement.profiles import profile

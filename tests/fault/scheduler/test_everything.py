@@ -14,18 +14,18 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.fakes.api_of_all import NODE, POD, Api, Kind
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.cluster_settings import Settings
-from cotenant.engine.instructions import Bind, ClearNomination, Evict, Preempt
-from cotenant.model.demands import NO_DEMANDS, Demands
-from cotenant.model.device import Device, DeviceType
-from cotenant.model.device_node import NodeDevices
-from cotenant.model.gang import GangNotes, Mode
-from cotenant.model.labels import HOSTNAME, Labels
-from cotenant.model.node import Node
-from cotenant.model.observed import ObservedPod
-from cotenant.model.pod import Pod
-from cotenant.model.quota import NAME as QUOTA_NAME
-from cotenant.model.quota import ROOT_QUOTA, Quota, QuotaObject
+from cotenant.engine.framework.instructions import Bind, ClearNomination, Evict, Preempt
+from cotenant.engine.framework.settings import Settings
+from cotenant.model.cluster.demands import NO_DEMANDS, Demands
+from cotenant.model.cluster.labels import HOSTNAME, Labels
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.devices.device import Device, DeviceType
+from cotenant.model.devices.inventory import NodeDevices
+from cotenant.model.groups.gang import GangNotes, Mode
+from cotenant.model.groups.quota import NAME as QUOTA_NAME
+from cotenant.model.groups.quota import ROOT_QUOTA, Quota, QuotaObject
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, Amounts
 from cotenant.policy.placement.profiles import profile
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from tests.fakes.gang_world import RACK, binds, cluster, members, node, pod, preempted, see, settle
 
-from cotenant.engine.instructions import Instruction, Preempt
-from cotenant.model.gang import GangTopology
+from cotenant.engine.framework.instructions import Instruction, Preempt
+from cotenant.model.groups.gang import GangTopology
 
 
 def victims(out: list[Instruction]) -> list[str]:

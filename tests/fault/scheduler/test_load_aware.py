@@ -8,17 +8,17 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from cotenant.engine.backoff import Backoff
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.cluster_settings import Settings
-from cotenant.engine.instructions import Bind
-from cotenant.engine.load_aware import LoadAware
-from cotenant.engine.roster import Roster
+from cotenant.engine.framework.backoff import Backoff
+from cotenant.engine.framework.instructions import Bind
+from cotenant.engine.framework.settings import Settings
+from cotenant.engine.registry import Roster
+from cotenant.engine.rules.load.rules import LoadAware
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.pod import Pod
 from cotenant.model.errors import InvalidInput
-from cotenant.model.node import Node
-from cotenant.model.node_metric import MeasuredPod, NodeMetric, Use
-from cotenant.model.observed import ObservedPod
-from cotenant.model.pod import Pod
+from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, Use
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.policy.placement.profiles import profile

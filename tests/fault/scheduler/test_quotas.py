@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.instructions import Bind, Evict
-from cotenant.engine.quota_objects import Sorted
-from cotenant.engine.quota_settings import QuotaSettings
-from cotenant.engine.quotas import Quotas
-from cotenant.engine.roster import Roster
-from cotenant.model.labels import HOSTNAME, Labels
-from cotenant.model.node import Node
-from cotenant.model.observed import ObservedPod, Phase
-from cotenant.model.pod import Pod
-from cotenant.model.quota import DEFAULT_QUOTA, NAME, PREEMPTIBLE, ROOT_QUOTA, SYSTEM_QUOTA, Quota, QuotaObject
+from cotenant.engine.framework.instructions import Bind, Evict
+from cotenant.engine.plugins.quotas.objects import Sorted
+from cotenant.engine.plugins.quotas.plugin import Quotas
+from cotenant.engine.plugins.quotas.settings import QuotaSettings
+from cotenant.engine.registry import Roster
+from cotenant.model.cluster.labels import HOSTNAME, Labels
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import ObservedPod, Phase
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.groups.quota import DEFAULT_QUOTA, NAME, PREEMPTIBLE, ROOT_QUOTA, SYSTEM_QUOTA, Quota, QuotaObject
 from cotenant.model.resources import NOTHING, Amounts
 from cotenant.policy.placement.profiles import profile
 from cotenant.policy.quota.forest import OUTSIDE, Forest

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.fakes.reservation_world import World, node, pod, reservation, web
 
-from cotenant.engine.instructions import Bind, Instruction
-from cotenant.engine.reservation_words import DeleteReservation, ReservationStatus, Reserve
-from cotenant.model.device import Device, DeviceType
-from cotenant.model.device_node import NodeDevices
-from cotenant.model.observed import ObservedPod, Phase
-from cotenant.model.reservation import AllocatePolicy, Reservation
+from cotenant.engine.framework.instructions import Bind, Instruction
+from cotenant.engine.plugins.reservations.instructions import DeleteReservation, ReservationStatus, Reserve
+from cotenant.model.cluster.observed import ObservedPod, Phase
+from cotenant.model.devices.device import Device, DeviceType
+from cotenant.model.devices.inventory import NodeDevices
+from cotenant.model.groups.reservation import AllocatePolicy, Reservation
 from cotenant.model.resources import GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NOTHING, NVIDIA_GPU, Amounts
 
 NODES = ("a", "b")

@@ -19,9 +19,9 @@ from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import Layout, LayoutKind
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.psi.triggers import PressureFiles, Resource, Told
-from cotenant.model.counters import GroupCounters
 from cotenant.model.errors import InvalidInput, Unsupported
-from cotenant.model.knob import Knob, Target
+from cotenant.model.machine.counters import GroupCounters
+from cotenant.model.machine.knob import Knob, Target
 
 MIB = 1 << 20
 ROOT = Path("/sys/fs/cgroup")

@@ -9,8 +9,8 @@ import pytest
 from cotenant.cli import node_experiments, tables
 from cotenant.cli.main import main
 from cotenant.drivers.leasefile.file import NAME, LeaseFile
-from cotenant.model.knob import Knob, Lease, LeaseState, Target
-from cotenant.model.node_decision import Reason
+from cotenant.model.machine.knob import Knob, Lease, LeaseState, Target
+from cotenant.model.machine.node_decision import Reason
 from cotenant.services.experiments import page, roster
 from cotenant.services.experiments.outcome import Check, Curve, Outcome, Picture
 from cotenant.services.keeper.opening import boot_id

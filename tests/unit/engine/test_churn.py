@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.encoding import Encoder
-from cotenant.engine.instructions import Bind
+from cotenant.engine.encoding.encoder import Encoder
+from cotenant.engine.framework.instructions import Bind
 from cotenant.model.arrays import Param
-from cotenant.model.labels import HOSTNAME, Labels
-from cotenant.model.node import Node
-from cotenant.model.observed import ObservedPod
-from cotenant.model.pod import HostPort, Pod
+from cotenant.model.cluster.labels import HOSTNAME, Labels
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.pod import HostPort, Pod
+from cotenant.model.cluster.taints import Taint
 from cotenant.model.resources import Amounts
-from cotenant.model.taints import Taint
 from cotenant.policy.placement.profiles import profile
 
 AT_ONCE = 50

@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cotenant.engine.backoff import Backoff
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.cluster_settings import Settings
-from cotenant.engine.instructions import Bind, Instruction, Unschedulable
-from cotenant.engine.podstate import State
-from cotenant.model.affinity import NodeSelector, NodeSelectorTerm, PodTerm
+from cotenant.engine.framework.backoff import Backoff
+from cotenant.engine.framework.instructions import Bind, Instruction, Unschedulable
+from cotenant.engine.framework.pod_state import State
+from cotenant.engine.framework.settings import Settings
+from cotenant.model.cluster.affinity import NodeSelector, NodeSelectorTerm, PodTerm
+from cotenant.model.cluster.labels import HOSTNAME, Labels, LabelSelector, Operator, Requirement
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import Binding, ObservedPod, Phase, VolumeNeed, VolumeOption
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.cluster.taints import Taint
 from cotenant.model.errors import InvalidInput
-from cotenant.model.labels import HOSTNAME, Labels, LabelSelector, Operator, Requirement
-from cotenant.model.node import Node
-from cotenant.model.observed import Binding, ObservedPod, Phase, VolumeNeed, VolumeOption
-from cotenant.model.pod import Pod
 from cotenant.model.resources import Amounts
-from cotenant.model.taints import Taint
 from cotenant.policy.placement.profiles import profile
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cotenant.engine.scoretree import ScoreTree
+from cotenant.engine.replay.score_tree import ScoreTree
 from cotenant.lab.replay import Replay, replay
 from cotenant.model.arrays import NodeArrays, Param, Report, ShapeArrays, Sum
 from cotenant.model.errors import InvalidInput

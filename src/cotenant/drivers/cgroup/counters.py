@@ -25,8 +25,8 @@ from types import TracebackType
 from cotenant.drivers.cgroup.figures import Figures
 from cotenant.drivers.cgroup.files import Tree, parts_of
 from cotenant.drivers.cgroup.layout import Layout
-from cotenant.model.counters import Gap, GroupCounters
 from cotenant.model.errors import Unsupported
+from cotenant.model.machine.counters import Gap, GroupCounters
 
 RETRY = 30  # readings after which missing files are looked for again
 SELDOM = 8  # readings between two of what changes seldom

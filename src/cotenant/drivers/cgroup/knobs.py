@@ -37,10 +37,10 @@ from cotenant.drivers.cgroup.translation import (
     throttle_lines,
     weight_of_shares,
 )
-from cotenant.model.counters import Gap
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient, Unsupported
-from cotenant.model.knob import Knob, Scope, Target, Vanished
-from cotenant.model.knob_values import DeviceLimits, canonical, parse_cpu_max, parse_io_max, parse_io_weight
+from cotenant.model.machine.counters import Gap
+from cotenant.model.machine.knob import Knob, Scope, Target, Vanished
+from cotenant.model.machine.knob_values import DeviceLimits, canonical, parse_cpu_max, parse_io_max, parse_io_weight
 
 _OF_SEVERAL_FILES = (Knob.IO_WEIGHT, Knob.IO_MAX)  # cpu.max on v1 minds itself
 _LOOK_AT = 64  # groups that `supported` looks at before it gives up

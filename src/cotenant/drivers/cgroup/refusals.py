@@ -14,8 +14,8 @@ import errno
 from cotenant.drivers.cgroup.files import Tree
 from cotenant.drivers.cgroup.translation import FILES, cpu_max_of
 from cotenant.model.errors import InvalidInput
-from cotenant.model.knob import Knob, Target
-from cotenant.model.knob_values import CpuMax, parse_cpu_max
+from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob_values import CpuMax, parse_cpu_max
 
 
 def asked_why(tree: Tree, target: Target, version: int, error: OSError) -> tuple[str, str]:

@@ -13,9 +13,9 @@ from typing import Protocol, runtime_checkable
 
 from cotenant.drivers.cgroup.counters import CgroupReader
 from cotenant.drivers.proc.host import HostReader
-from cotenant.model.counters import Gap, GpuCounters, HostCounters, NodeSample
 from cotenant.model.errors import CotenantError
-from cotenant.model.run_queue import RunQueueReading
+from cotenant.model.machine.counters import Gap, GpuCounters, HostCounters, NodeSample
+from cotenant.model.machine.run_queue import RunQueueReading
 
 
 class RunDelays(Protocol):

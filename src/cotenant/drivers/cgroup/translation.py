@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.knob import UNLIMITED, Knob
-from cotenant.model.knob_values import DEVICE_LIMITS, CpuMax, DeviceLimits
+from cotenant.model.machine.knob import UNLIMITED, Knob
+from cotenant.model.machine.knob_values import DEVICE_LIMITS, CpuMax, DeviceLimits
 
 USUAL_WEIGHT, USUAL_SHARES = 100, 1024
 LEAST_SHARES, MOST_SHARES = 2, 262_144

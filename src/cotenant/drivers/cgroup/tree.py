@@ -22,7 +22,7 @@ from types import TracebackType
 from cotenant.drivers.cgroup.files import Tree
 from cotenant.drivers.cgroup.layout import Hierarchy, Layout
 from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupported
-from cotenant.model.knob import Vanished
+from cotenant.model.machine.knob import Vanished
 
 _USED = frozenset(["cpu", "cpuacct", "cpuset", "memory", "blkio", "io", "pids", "freezer", "perf_event"])
 _PASSED_ON = ("cpuset", "cpu", "io", "memory", "pids")

@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 
 from cotenant.drivers.cri.messages import CONTAINER_RUNNING, NETWORK_OF_NODE, SANDBOX_READY, SERVICE, messages
+from cotenant.model.cluster.labels import Labels
 from cotenant.model.errors import Permanent, Transient, Unsupported
-from cotenant.model.knob import Vanished
-from cotenant.model.labels import Labels
+from cotenant.model.machine.knob import Vanished
 
 NEEDS = "a container runtime that speaks CRI v1, and grpcio with protobuf"
 _MOST_BYTES = 16 << 20  # of one answer, as kubelet has it

@@ -19,10 +19,10 @@ from types import MappingProxyType
 from cotenant.drivers.cri.client import ContainerLimits, CriClient, RunningContainer, Sandbox
 from cotenant.drivers.kubelet.declared import DeclaredContainer, DeclaredPod, laid_over
 from cotenant.drivers.kubelet.tree import KubepodsTree
+from cotenant.model.cluster.labels import Labels
 from cotenant.model.errors import Unsupported
-from cotenant.model.knob import Vanished
-from cotenant.model.labels import Labels
-from cotenant.model.node_pod import NodeContainer, NodePod, Phase
+from cotenant.model.machine.knob import Vanished
+from cotenant.model.machine.node_pod import NodeContainer, NodePod, Phase
 
 UID = "io.kubernetes.pod.uid"
 _NOT_TOLD = ContainerLimits(None, None, None, None)

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from cotenant.drivers.ebpf.runqueue import RunQueue
-from cotenant.model.counters import Gap
-from cotenant.model.run_queue import RunQueueReading
+from cotenant.model.machine.counters import Gap
+from cotenant.model.machine.run_queue import RunQueueReading
 
 LOOK_AGAIN = 4
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Collection, Container, Iterator
 from contextlib import suppress
 
-from cotenant.model.knob import Vanished
+from cotenant.model.machine.knob import Vanished
 
 _LINKS_OF_A_LEAF = 2
 

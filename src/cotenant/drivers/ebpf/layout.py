@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from cotenant.model.run_queue import BUCKETS
+from cotenant.model.machine.run_queue import BUCKETS
 
 KEY = struct.Struct("=Q")  # a cgroup's id
 PAIR = struct.Struct("=QQ")  # victim, culprit

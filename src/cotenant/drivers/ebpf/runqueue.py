@@ -19,8 +19,8 @@ from cotenant.drivers.ebpf.layout import RawWaits
 from cotenant.drivers.ebpf.libbpf import LoadedObject, possible_cpus
 from cotenant.drivers.ebpf.ring import Ring
 from cotenant.model.errors import InvalidInput
-from cotenant.model.knob import Vanished
-from cotenant.model.run_queue import Blame, GroupWaits, LateWait, Nobody, RunQueueReading, WaitHistogram
+from cotenant.model.machine.knob import Vanished
+from cotenant.model.machine.run_queue import Blame, GroupWaits, LateWait, Nobody, RunQueueReading, WaitHistogram
 
 OBJECT = Path(__file__).parent / "objects" / "runqueue.bpf.o"
 _PAIRS_KEPT = 12_000  # of the kernel side's 16384; above this, pairs of groups that are gone are let go

@@ -18,8 +18,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from cotenant.drivers.gpu.places import short_address
-from cotenant.model.counters import Gap, GpuCounters
 from cotenant.model.errors import Permanent, Transient, Unsupported
+from cotenant.model.machine.counters import Gap, GpuCounters
 
 NEEDS = "an NVIDIA GPU with its driver, and nvidia-ml-py"
 # Raised by what a program did: illegal access, stopped or preempted work, its own page faults and time-outs.

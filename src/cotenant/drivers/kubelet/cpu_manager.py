@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from cotenant.model.cpulist import parse_cpus
+from cotenant.model.cpus.cpulist import parse_cpus
 from cotenant.model.errors import InvalidInput
 
 STATE = Path("/var/lib/kubelet/cpu_manager_state")

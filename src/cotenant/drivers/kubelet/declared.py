@@ -14,12 +14,9 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from cotenant.model.annotations import OBJECTIVE_P99_MS, TENANT
-from cotenant.model.cpulist import parse_cpus
-from cotenant.model.errors import InvalidInput
-from cotenant.model.labels import NO_LABELS, PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY, Labels
-from cotenant.model.node_pod import NodeContainer, NodePod, Phase
-from cotenant.model.qos import (
+from cotenant.model.cluster.annotations import OBJECTIVE_P99_MS, TENANT
+from cotenant.model.cluster.labels import NO_LABELS, PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY, Labels
+from cotenant.model.cluster.qos import (
     KubernetesQoS,
     QoSClass,
     effective_class,
@@ -28,6 +25,9 @@ from cotenant.model.qos import (
     qos_of_label,
     raw_class,
 )
+from cotenant.model.cpus.cpulist import parse_cpus
+from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.node_pod import NodeContainer, NodePod, Phase
 
 RESOURCE_STATUS = "scheduling.koordinator.sh/resource-status"  # annotation: JSON, the CPUs that a pod was given
 _DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")

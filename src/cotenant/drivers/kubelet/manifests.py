@@ -15,10 +15,10 @@ from collections.abc import Mapping
 import msgspec
 
 from cotenant.drivers.kubelet.declared import DeclaredContainer, DeclaredPod
+from cotenant.model.cluster.labels import Labels
+from cotenant.model.cluster.qos import KubernetesQoS
 from cotenant.model.errors import InvalidInput
-from cotenant.model.labels import Labels
-from cotenant.model.node_pod import Phase
-from cotenant.model.qos import KubernetesQoS
+from cotenant.model.machine.node_pod import Phase
 from cotenant.model.quantities import milli, whole
 from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, CPU_NAME, MEMORY_NAME, MID_CPU, MID_MEMORY
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from cotenant.model.qos import KubernetesQoS
+from cotenant.model.cluster.qos import KubernetesQoS
 
 _UID = r"(?P<uid>[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})"
 _SLICE_ROOT = re.compile(r"(?P<prefix>(?:[A-Za-z0-9_.:]+-)*kubepods)\.slice")

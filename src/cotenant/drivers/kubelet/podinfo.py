@@ -19,9 +19,9 @@ import msgspec
 
 from cotenant.drivers.kubelet.declared import DeclaredPod, join
 from cotenant.drivers.kubelet.tree import KubepodsTree
+from cotenant.model.cluster.qos import KubernetesQoS, QoSClass, qos_of_label
 from cotenant.model.errors import InvalidInput, Transient, Unsupported
-from cotenant.model.node_pod import NodePod
-from cotenant.model.qos import KubernetesQoS, QoSClass, qos_of_label
+from cotenant.model.machine.node_pod import NodePod
 
 PODS = "/var/lib/kubelet/pods"
 NAME = "pod.info"

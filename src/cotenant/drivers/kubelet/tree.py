@@ -23,11 +23,11 @@ from cotenant.drivers.cgroup.files import Tree, parts_of
 from cotenant.drivers.cgroup.layout import Layout
 from cotenant.drivers.cgroup.translation import LEAST_SHARES, MOST_SHARES, cpu_max_of, memory_max_of
 from cotenant.drivers.kubelet.names import ContainerGroup, PodGroup, best_effort_group, is_root, read_group
+from cotenant.model.cluster.qos import QoSClass, effective_class, effective_qos, raw_class
 from cotenant.model.errors import InvalidInput, Transient, Unsupported
-from cotenant.model.knob import Knob, Lease, Target
-from cotenant.model.knob_values import CpuMax, parse_bytes, parse_cpu_max
-from cotenant.model.node_pod import NodeContainer, NodePod
-from cotenant.model.qos import QoSClass, effective_class, effective_qos, raw_class
+from cotenant.model.machine.knob import Knob, Lease, Target
+from cotenant.model.machine.knob_values import CpuMax, parse_bytes, parse_cpu_max
+from cotenant.model.machine.node_pod import NodeContainer, NodePod
 
 _ROOT_DEPTH = 3  # groups above kubelet's root are looked at so deep
 _MOST_WEIGHT = 10_000

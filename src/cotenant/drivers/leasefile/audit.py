@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from cotenant.model.errors import CotenantError
-from cotenant.model.knob import KnobChange
+from cotenant.model.machine.knob import KnobChange
 
 NAME = "audit.jsonl"
 OLDER = "audit.1.jsonl"

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from cotenant.drivers.leasefile.lines import VERSION, Content, Drop, Keep, Opened, encode, read
 from cotenant.model.errors import InvalidInput, Permanent, Transient
-from cotenant.model.knob import Lease, Target
+from cotenant.model.machine.knob import Lease, Target
 
 NAME = "leases.jsonl"
 LOCK = "lock"

@@ -14,7 +14,7 @@ from typing import Final, Literal
 import msgspec
 
 from cotenant.model.errors import CotenantError, InvalidInput
-from cotenant.model.knob import Lease, LeaseState, Target
+from cotenant.model.machine.knob import Lease, LeaseState, Target
 
 VERSION: Final = 1
 LIVE = (LeaseState.INTENDED, LeaseState.HELD, LeaseState.RESTORING)

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cotenant.drivers.perf.opening import Event, Reading, close_counters, open_counters, read_counters
-from cotenant.model.counters import Gap
-from cotenant.model.cpulist import parse_cpus
+from cotenant.model.cpus.cpulist import parse_cpus
 from cotenant.model.errors import CotenantError, Unsupported
-from cotenant.model.knob import Vanished
+from cotenant.model.machine.counters import Gap
+from cotenant.model.machine.knob import Vanished
 
 _PROBE_GROUP = ""
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from cotenant.model.errors import Permanent, Transient, Unsupported
-from cotenant.model.knob import Vanished
+from cotenant.model.machine.knob import Vanished
 
 _CALL = {"x86_64": 298, "aarch64": 241, "riscv64": 241}
 _ATTRIBUTE = struct.Struct("=IIQQQQQ")  # type, size, config, sample_period, sample_type, read_format, flags

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from cotenant.model.counters import Gap
 from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.counters import Gap
 
 CYCLES, INSTRUCTIONS = "cycles", "instructions"
 NOT_COUNTED, NOT_SUPPORTED = "<not counted>", "<not supported>"

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from cotenant.drivers.psi.parsing import parse_pressure
-from cotenant.model.counters import Gap, HostCounters, Pressure
 from cotenant.model.errors import Permanent
+from cotenant.model.machine.counters import Gap, HostCounters, Pressure
 
 SECTOR_BYTES = 512
 _READ_BYTES = 1 << 18

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from cotenant.drivers.cgroup.files import Tree, parts_of
 from cotenant.drivers.cgroup.layout import Layout
-from cotenant.model.counters import Gap
 from cotenant.model.errors import Unsupported
+from cotenant.model.machine.counters import Gap
 
 MOST_TASKS = 20_000
 DEEPEST = 32  # levels below a group: who may make groups may nest them without end, and each costs its whole path

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cotenant.model.counters import LogicalCpu
-from cotenant.model.cpulist import parse_cpus
+from cotenant.model.cpus.cpulist import parse_cpus
 from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.counters import LogicalCpu
 
 
 def read_topology(sys_root: str = "/sys") -> tuple[LogicalCpu, ...]:

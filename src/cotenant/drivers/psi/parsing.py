@@ -8,7 +8,7 @@ Source: Linux, Documentation/accounting/psi.rst.
 
 from __future__ import annotations
 
-from cotenant.model.counters import Stall
+from cotenant.model.machine.counters import Stall
 
 
 def parse_pressure(text: bytes) -> Stall | None:

@@ -21,7 +21,7 @@ from types import TracebackType
 from cotenant.drivers.cgroup.files import Tree
 from cotenant.drivers.cgroup.layout import Layout
 from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupported
-from cotenant.model.knob import Vanished
+from cotenant.model.machine.knob import Vanished
 
 LEAST_WINDOW_US = 500_000
 MOST_WINDOW_US = 10_000_000

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from cotenant.drivers.resctrl.schemata import parse_schemata
 from cotenant.drivers.resctrl.tree import NEEDS, ResctrlTree
-from cotenant.model.cache_partition import Bandwidth, CacheHardware
 from cotenant.model.errors import InvalidInput, Permanent, Unsupported
+from cotenant.model.machine.cache_partition import Bandwidth, CacheHardware
 
 _MOST_ABSOLUTE = 1 << 16  # eighths of GB/s: more is megabytes, another unit
 

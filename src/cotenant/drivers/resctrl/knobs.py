@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from cotenant.drivers.resctrl.schemata import parse_schemata
 from cotenant.drivers.resctrl.tree import NEEDS, ResctrlTree
-from cotenant.model.counters import Gap
 from cotenant.model.errors import InvalidInput, Unsupported
-from cotenant.model.knob import Knob, Target, Vanished
+from cotenant.model.machine.counters import Gap
+from cotenant.model.machine.knob import Knob, Target, Vanished
 
 _ABSENT = "absent"
 _STOOD = "stood\n"

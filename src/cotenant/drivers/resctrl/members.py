@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from cotenant.drivers.resctrl.tree import ResctrlTree
 from cotenant.model.errors import Permanent
-from cotenant.model.knob import Vanished
+from cotenant.model.machine.knob import Vanished
 
 
 def members(tree: ResctrlTree, group: str) -> frozenset[int]:

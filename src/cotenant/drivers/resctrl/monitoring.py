@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cotenant.drivers.resctrl.tree import NEEDS, ResctrlTree
-from cotenant.model.counters import Gap
 from cotenant.model.errors import Permanent, Transient, Unsupported
-from cotenant.model.knob import Vanished
+from cotenant.model.machine.counters import Gap
+from cotenant.model.machine.knob import Vanished
 
 _FILES = ("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes")
 

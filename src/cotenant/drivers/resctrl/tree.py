@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupported
-from cotenant.model.knob import Vanished
+from cotenant.model.machine.knob import Vanished
 
 ROOT = "/sys/fs/resctrl"
 NEEDS = "cache allocation in CPU and kernel (CONFIG_X86_CPU_RESCTRL), with resctrl mounted"

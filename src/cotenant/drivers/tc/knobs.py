@@ -16,9 +16,9 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Protocol
 
 from cotenant.drivers.tc.netlink import LEAST_BITS, Netlink, RootQdisc, TrafficClass
-from cotenant.model.counters import Gap
 from cotenant.model.errors import InvalidInput, Permanent, Unsupported
-from cotenant.model.knob import Knob, Target
+from cotenant.model.machine.counters import Gap
+from cotenant.model.machine.knob import Knob, Target
 
 HANDLE = 0xC07E0000
 MINORS = {"ls": 0x10, "be": 0x20}  # by the class that a target's group names: `DEVICE/CLASS`

@@ -18,7 +18,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
 from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupported
-from cotenant.model.knob import Vanished
+from cotenant.model.machine.knob import Vanished
 
 NEEDS = "Linux traffic control with sch_htb, the right to administrate networks, and pyroute2"
 LEAST_BITS = 8_000  # a second; HTB's token arithmetic overflows well below

@@ -19,7 +19,7 @@ import struct
 from pathlib import Path
 
 from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupported
-from cotenant.model.knob import Vanished
+from cotenant.model.machine.knob import Vanished
 
 NEEDS = "Linux 5.7 with CONFIG_CGROUP_BPF, a cgroup v2 tree, and the rights of CAP_BPF and CAP_NET_ADMIN"
 _BPF = {"x86_64": 321, "aarch64": 280, "riscv64": 280}

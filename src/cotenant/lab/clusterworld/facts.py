@@ -17,9 +17,9 @@ from cotenant.lab.workloads.training import (
     RACKS_A_BLOCK,
     WHOLE,
 )
-from cotenant.model.device import Device, DeviceType
-from cotenant.model.labels import HOSTNAME, Labels
-from cotenant.model.node import Node
+from cotenant.model.cluster.labels import HOSTNAME, Labels
+from cotenant.model.cluster.node import Node
+from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.resources import CPU_NAME, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, MEMORY_NAME, Amounts
 
 RACK = "topology.cotenant.io/rack"

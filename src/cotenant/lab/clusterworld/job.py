@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import nan
 
 from cotenant.lab.workloads.training import JobPlan
-from cotenant.model.observed import ObservedPod
+from cotenant.model.cluster.observed import ObservedPod
 
 
 @dataclass(slots=True, eq=False)

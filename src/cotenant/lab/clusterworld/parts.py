@@ -11,18 +11,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.cluster_settings import Settings
-from cotenant.engine.device_rules import DeviceRules
-from cotenant.engine.device_rules_asks import DeviceSettings
-from cotenant.engine.roster import Roster
+from cotenant.engine.framework.settings import Settings
+from cotenant.engine.registry import Roster
+from cotenant.engine.rules.devices.requests import DeviceSettings
+from cotenant.engine.rules.devices.rules import DeviceRules
 from cotenant.lab.clusterworld.facts import BLOCK, RACK
 from cotenant.lab.clusterworld.world import Worn
 from cotenant.lab.workloads.training import TEAMS, JobPlan, quotas
-from cotenant.model import quota as quota_names
-from cotenant.model.demands import NO_DEMANDS, Demands
-from cotenant.model.gang import GangNotes, GangTopology, Mode
-from cotenant.model.labels import Labels
-from cotenant.model.quota import QuotaObject
+from cotenant.model.cluster.demands import NO_DEMANDS, Demands
+from cotenant.model.cluster.labels import Labels
+from cotenant.model.groups import quota as quota_names
+from cotenant.model.groups.gang import GangNotes, GangTopology, Mode
+from cotenant.model.groups.quota import QuotaObject
 from cotenant.policy.placement.devices.strategy import Strategy
 from cotenant.policy.placement.profiles import profile
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cotenant.model.demands import Holdings
+from cotenant.model.cluster.demands import Holdings
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.pod import Pod
 from cotenant.model.errors import Permanent
-from cotenant.model.node import Node
-from cotenant.model.pod import Pod
 from cotenant.model.resources import GPU_CORE
 
 _WHOLE = 100

@@ -19,19 +19,19 @@ from time import perf_counter
 import numpy as np
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Unschedulable
+from cotenant.engine.framework.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Unschedulable
 from cotenant.lab.clusterworld.books import Books, Levels
 from cotenant.lab.clusterworld.config import ClusterConfig
 from cotenant.lab.clusterworld.facts import RackedNode
 from cotenant.lab.clusterworld.job import Job, Member
 from cotenant.lab.clusterworld.truth import Truth
 from cotenant.lab.workloads.training import JobPlan
-from cotenant.model.demands import NO_DEMANDS, Demands
-from cotenant.model.device_node import NodeDevices
+from cotenant.model.cluster.demands import NO_DEMANDS, Demands
+from cotenant.model.cluster.labels import NO_LABELS, Labels
+from cotenant.model.cluster.observed import ObservedPod, Phase
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.errors import Permanent
-from cotenant.model.labels import NO_LABELS, Labels
-from cotenant.model.observed import ObservedPod, Phase
-from cotenant.model.pod import Pod
 
 _SAMPLE_S = 300.0
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cotenant.engine.agent import Agent
-from cotenant.engine.node_instructions import Instructions
-from cotenant.engine.node_settings import AgentSettings
+from cotenant.engine.node.agent import Agent
+from cotenant.engine.node.instructions import Instructions
+from cotenant.engine.node.settings import AgentSettings
 from cotenant.lab.plant.keeping import PlantKeeper
 from cotenant.lab.plant.loads import PPM, Service
 from cotenant.lab.plant.machine import Plant
 from cotenant.lab.plant.recording import Recorder
-from cotenant.model.knob import Knob, Target, Vanished
-from cotenant.model.node_pod import NodePod
+from cotenant.model.machine.knob import Knob, Target, Vanished
+from cotenant.model.machine.node_pod import NodePod
 
 
 @dataclass(slots=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cotenant.engine.leases import Leases
-from cotenant.engine.leases_steps import (
+from cotenant.engine.leases.leases import Leases
+from cotenant.engine.leases.steps import (
     Audit,
     Drop,
     Failure,
@@ -21,9 +21,9 @@ from cotenant.engine.leases_steps import (
     Trouble,
     Write,
 )
-from cotenant.engine.node_ports import KnobPort
+from cotenant.engine.node.ports import KnobPort
 from cotenant.model.errors import CotenantError, Transient
-from cotenant.model.knob import GiveBack, Lease, LeaseAnswer, LeaseState, SetKnob, Vanished
+from cotenant.model.machine.knob import GiveBack, Lease, LeaseAnswer, LeaseState, SetKnob, Vanished
 
 
 class PlantKeeper:

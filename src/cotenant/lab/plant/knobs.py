@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from cotenant.model.counters import Gap
-from cotenant.model.cpulist import parse_cpus
+from cotenant.model.cpus.cpulist import parse_cpus
 from cotenant.model.errors import InvalidInput, Transient, Unsupported
-from cotenant.model.knob import UNLIMITED, Knob, Target, Vanished
-from cotenant.model.knob_values import canonical, parse_cpu_max
+from cotenant.model.machine.counters import Gap
+from cotenant.model.machine.knob import UNLIMITED, Knob, Target, Vanished
+from cotenant.model.machine.knob_values import canonical, parse_cpu_max
 
 DEFAULTS = {
     Knob.CPU_MAX: f"{UNLIMITED} 100000",

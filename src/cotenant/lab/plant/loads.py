@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from cotenant.model.node_state import ServiceHealth
+from cotenant.model.machine.node_state import ServiceHealth
 
 PPM = 1_000_000
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from cotenant.lab.plant.knobs import PlantKnobs
 from cotenant.lab.plant.loads import PPM, Load
 from cotenant.lab.plant.sharing import KERNEL_USUAL_WEIGHT, USUAL_WEIGHT, Node, share, want_here
-from cotenant.model.counters import GroupCounters, HostCounters, LogicalCpu, NodeSample, Pressure, Stall
-from cotenant.model.cpulist import parse_cpus
-from cotenant.model.knob import Knob
-from cotenant.model.knob_values import parse_cpu_max
+from cotenant.model.cpus.cpulist import parse_cpus
+from cotenant.model.machine.counters import GroupCounters, HostCounters, LogicalCpu, NodeSample, Pressure, Stall
+from cotenant.model.machine.knob import Knob
+from cotenant.model.machine.knob_values import parse_cpu_max
 
 MEMORY_BYTES = 16 << 30
 WALL_S = 1_700_000_000.0  # what the wall clock shows at virtual time 0

@@ -15,14 +15,14 @@ from typing import Any
 
 import msgspec
 
-from cotenant.engine.agent import Agent
-from cotenant.engine.node_instructions import Instructions
-from cotenant.model.counters import Gap, GpuCounters, GroupCounters, HostCounters, LogicalCpu, NodeSample
+from cotenant.engine.node.agent import Agent
+from cotenant.engine.node.instructions import Instructions
 from cotenant.model.errors import InvalidInput
-from cotenant.model.knob import Knob, Lease, LeaseAnswer, Target
-from cotenant.model.node_pod import NodePod
-from cotenant.model.node_state import PPM, Allocatable, ServiceHealth
-from cotenant.model.run_queue import Blame, GroupWaits, Nobody, RunQueueReading
+from cotenant.model.machine.counters import Gap, GpuCounters, GroupCounters, HostCounters, LogicalCpu, NodeSample
+from cotenant.model.machine.knob import Knob, Lease, LeaseAnswer, Target
+from cotenant.model.machine.node_pod import NodePod
+from cotenant.model.machine.node_state import PPM, Allocatable, ServiceHealth
+from cotenant.model.machine.run_queue import Blame, GroupWaits, Nobody, RunQueueReading
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,14 @@ from math import sqrt
 
 import numpy as np
 
-from cotenant.engine.node_policies import PolicySettings
-from cotenant.engine.node_settings import AgentSettings
+from cotenant.engine.node.policies import PolicySettings
+from cotenant.engine.node.settings import AgentSettings
 from cotenant.lab.plant.driving import Drive, Trigger
 from cotenant.lab.plant.loads import Hog, Service, Sine, percentile
 from cotenant.lab.plant.machine import Plant
-from cotenant.model.knob import Knob
-from cotenant.model.node_pod import NodeContainer, NodePod
-from cotenant.model.qos import QoSClass
+from cotenant.model.cluster.qos import QoSClass
+from cotenant.model.machine.knob import Knob
+from cotenant.model.machine.node_pod import NodeContainer, NodePod
 from cotenant.policy.nodeqos.best_effort_cpu import BestEffortCpuConfig
 from cotenant.policy.nodeqos.guard_config import GuardConfig
 from cotenant.policy.nodeqos.suppress import Form, SuppressConfig

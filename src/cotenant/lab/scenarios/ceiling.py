@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotenant.engine.ledger import empty_nodes
+from cotenant.engine.state.ledger import empty_nodes
 from cotenant.lab.bridge import shapes_of
 from cotenant.lab.world.config import WorldConfig
 from cotenant.lab.world.offer import Offer

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cotenant.engine.device_queue import KeptScores, kept_scores, place_all
+from cotenant.engine.replay.device_queue import KeptScores, kept_scores, place_all
 from cotenant.lab.contract import PolicyInfo, RunSpec
 from cotenant.lab.workloads.openb import (
     FOLDER,

@@ -24,7 +24,7 @@ from cotenant.lab.contract import Explanation, Measures, PolicyInfo, RunResult, 
 from cotenant.lab.workloads import training as workload
 from cotenant.model.arrays import Float
 from cotenant.model.errors import InvalidInput
-from cotenant.model.gang import Mode
+from cotenant.model.groups.gang import Mode
 
 WINDOW = (workload.WARM_UP_S, workload.HORIZON_S)
 MOST_SLOWDOWNS = 2_000

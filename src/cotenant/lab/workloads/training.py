@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotenant.model.arrays import Float
-from cotenant.model.quota import Quota
+from cotenant.model.groups.quota import Quota
 from cotenant.model.resources import CPU_NAME, GPU_CORE, GPU_MEMORY_RATIO, MEMORY_NAME, Amounts
 
 GIB = 1 << 30

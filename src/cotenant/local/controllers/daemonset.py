@@ -21,7 +21,7 @@ from cotenant.local.controllers.rounding import resolve
 from cotenant.local.controllers.scheduling import DAEMON_TOLERATIONS, affinity_matches, pinned_node, tolerates
 from cotenant.local.controllers.views import Node, Pod, PodSpec
 from cotenant.local.controllers.workload_views import ControllerRevision, DaemonSet, DaemonSetStatus
-from cotenant.model.affinity import NAME_FIELD
+from cotenant.model.cluster.affinity import NAME_FIELD
 
 KIND, API_VERSION = "DaemonSet", "apps/v1"
 BURST = 250

@@ -17,10 +17,10 @@ from cotenant.local.controllers.views import (
     TaintView,
     TolerationView,
 )
-from cotenant.model.affinity import NAME_FIELD, NodeSelectorTerm
+from cotenant.model.cluster.affinity import NAME_FIELD, NodeSelectorTerm
+from cotenant.model.cluster.labels import Labels, Operator, Requirement
+from cotenant.model.cluster.taints import Effect, Match, Taint, Toleration
 from cotenant.model.errors import InvalidInput
-from cotenant.model.labels import Labels, Operator, Requirement
-from cotenant.model.taints import Effect, Match, Taint, Toleration
 
 # what every DaemonSet's pod tolerates
 DAEMON_TOLERATIONS = (

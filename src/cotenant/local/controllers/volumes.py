@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable
 from cotenant.local.apiserver.contract import Manifest
 from cotenant.local.controllers.actions import CLAIMS, VOLUMES, Create, Delete, Draft, Note, Patch, Plan
 from cotenant.local.controllers.cluster_views import PersistentVolume, PersistentVolumeClaim, StorageClass
+from cotenant.model.cluster.labels import HOSTNAME
 from cotenant.model.errors import InvalidInput
-from cotenant.model.labels import HOSTNAME
 from cotenant.model.quantities import whole
 
 PROVISIONER = "cotenant.io/local"

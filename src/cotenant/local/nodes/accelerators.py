@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from cotenant.drivers.kube.device_objects import written_devices
+from cotenant.drivers.kube.kinds.device import written_devices
 from cotenant.local.apiserver.contract import Manifest
-from cotenant.model.device import Device, DeviceType, FunctionGroup, VirtualFunction
-from cotenant.model.device_node import NodeDevices
+from cotenant.model.devices.device import Device, DeviceType, FunctionGroup, VirtualFunction
+from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, RDMA, Amounts
 
 MEMORY_BYTES = 80 << 30

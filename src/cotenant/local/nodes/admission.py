@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from cotenant.local.controllers.scheduling import affinity_matches
 from cotenant.local.controllers.views import Node, Pod
-from cotenant.model.node import KUBELET_MAX_PODS
-from cotenant.model.pod import HostPort
+from cotenant.model.cluster.node import KUBELET_MAX_PODS
+from cotenant.model.cluster.pod import HostPort
 from cotenant.model.resources import PODS_NAME, Amounts
 
 

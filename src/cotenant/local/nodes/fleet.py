@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from cotenant.local.apiserver.contract import Manifest
 from cotenant.local.controllers.views import micro_stamp, stamp
+from cotenant.model.cluster.labels import HOSTNAME, REGION, ZONE
 from cotenant.model.errors import InvalidInput
-from cotenant.model.labels import HOSTNAME, REGION, ZONE
 from cotenant.model.resources import NVIDIA_GPU
 
 RACK = "topology.cotenant.io/rack"

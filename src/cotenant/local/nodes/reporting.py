@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from cotenant.model.report import NodeReport
+from cotenant.model.cluster.report import NodeReport
 
 
 class Reporter(Protocol):

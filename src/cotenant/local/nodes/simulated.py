@@ -19,8 +19,8 @@ from dataclasses import replace
 
 import msgspec
 
-from cotenant.drivers.kube.device_objects import DEVICES
-from cotenant.drivers.kube.node_topologies import NODE_TOPOLOGIES
+from cotenant.drivers.kube.kinds.device import DEVICES
+from cotenant.drivers.kube.kinds.node_resource_topology import NODE_TOPOLOGIES
 from cotenant.lab.world.config import WorldConfig
 from cotenant.local.apiserver.contract import MERGE, ApiError, Manifest, Resource, Target, WriteOptions
 from cotenant.local.controllers.actions import LEASES, NODES, PODS
@@ -34,9 +34,9 @@ from cotenant.local.nodes.reporting import Reporter
 from cotenant.local.nodes.seen import Snapshot
 from cotenant.local.nodes.topologies import CpuShape, topology_manifest
 from cotenant.local.nodes.world import World
-from cotenant.model.annotations import CPU_USED, FAIL, MEMORY_USED, VIOLATION
+from cotenant.model.cluster.annotations import CPU_USED, FAIL, MEMORY_USED, VIOLATION
+from cotenant.model.cluster.report import REPORT_TTL_S, NodeReport
 from cotenant.model.errors import CotenantError
-from cotenant.model.report import REPORT_TTL_S, NodeReport
 
 SLICE_S = 0.25
 ABREAST = 64

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from cotenant.drivers.kube.node_topologies import NODE_TOPOLOGIES, ZONE_TYPE, topology_text
+from cotenant.drivers.kube.kinds.node_resource_topology import NODE_TOPOLOGIES, ZONE_TYPE, topology_text
 from cotenant.local.apiserver.contract import Manifest
-from cotenant.model.counters import LogicalCpu
-from cotenant.model.cpu_topology_told import CPU_TOPOLOGY
+from cotenant.model.cpus.reported import CPU_TOPOLOGY
 from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.counters import LogicalCpu
 
 _TEXT = re.compile(r"([1-9][0-9]{0,2})x([1-9][0-9]{0,3})x([1-9])")
 

@@ -20,8 +20,8 @@ from cotenant.local.nodes.behaviour import NO_OBJECTIVE, Behaviour, Simulated
 from cotenant.local.nodes.seen import Ended, PodUsage, ServiceView, Snapshot
 from cotenant.local.nodes.world_state import FIRST, empty, more_nodes, more_pods, more_services, more_tenants
 from cotenant.model.arrays import Report
+from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import InvalidInput
-from cotenant.model.report import NodeReport
 
 _ENDLESS_S = 1e12  # work of a pod that never ends
 

@@ -22,10 +22,18 @@ from cotenant.local.apiserver.contract import Manifest
 from cotenant.local.controllers.views import stamp
 from cotenant.local.nodes.behaviour import Simulated
 from cotenant.local.nodes.fleet import Shape
-from cotenant.model.annotations import DEADLINE, ESTIMATE, GROUP, GROUP_LIMIT, OBJECTIVE_P99_MS, SIMULATED, TENANT
+from cotenant.model.cluster.annotations import (
+    DEADLINE,
+    ESTIMATE,
+    GROUP,
+    GROUP_LIMIT,
+    OBJECTIVE_P99_MS,
+    SIMULATED,
+    TENANT,
+)
+from cotenant.model.cluster.labels import PRIORITY_CLASS, QOS_CLASS
+from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.labels import PRIORITY_CLASS, QOS_CLASS
-from cotenant.model.qos import PriorityClass, QoSClass
 from cotenant.model.quantities import format_bytes, format_milli
 
 LOADS = {"founding": 0.77, "colocation": 0.85}  # of the cluster's CPU, as the lab's scenarios of these names

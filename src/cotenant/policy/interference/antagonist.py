@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from cotenant.model.node_decision import Reason, Term
-from cotenant.model.node_state import PPM, NodeState, PodUse
-from cotenant.model.verdict import Verdict
+from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_state import PPM, NodeState, PodUse
+from cotenant.model.machine.verdict import Verdict
 from cotenant.policy.interference import capping
 from cotenant.policy.interference.capping import RULE, Cap, Caps
 from cotenant.policy.interference.ranking import Place, by_blame, by_correlation

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from cotenant.model.knob import Knob, SetKnob, Target
-from cotenant.model.knob_values import USUAL_PERIOD_US, CpuMax
-from cotenant.model.node_decision import EvictPod, Reason, Term
-from cotenant.model.node_pod import NodePod, Phase
-from cotenant.model.node_state import PPM, NodeState, PodUse
-from cotenant.model.qos import PriorityClass
+from cotenant.model.cluster.qos import PriorityClass
+from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.knob_values import USUAL_PERIOD_US, CpuMax
+from cotenant.model.machine.node_decision import EvictPod, Reason, Term
+from cotenant.model.machine.node_pod import NodePod, Phase
+from cotenant.model.machine.node_state import PPM, NodeState, PodUse
 from cotenant.policy.interference.series import Slice
 from cotenant.policy.interference.settings import Settings
 

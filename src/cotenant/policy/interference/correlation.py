@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cotenant.model.node_state import PPM
+from cotenant.model.machine.node_state import PPM
 
 
 def score_ppm(pairs: Sequence[tuple[int, int]], threshold_ppm: int) -> int | None:

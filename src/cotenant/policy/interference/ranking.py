@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cotenant.model.node_state import PPM
+from cotenant.model.machine.node_state import PPM
 from cotenant.policy.interference.correlation import score_ppm
 from cotenant.policy.interference.series import Slice, tells
 from cotenant.policy.interference.settings import Settings

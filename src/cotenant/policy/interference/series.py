@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotenant.model.node_state import NodeState, PodUse
-from cotenant.model.run_queue import Nobody
+from cotenant.model.machine.node_state import NodeState, PodUse
+from cotenant.model.machine.run_queue import Nobody
 from cotenant.policy.interference.settings import Settings
 from cotenant.policy.interference.signals import activity, suffering_ppm
 

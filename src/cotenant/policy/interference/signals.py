@@ -5,7 +5,7 @@ Limits: None where the signal is not known on this node; then nothing is conclud
 
 from __future__ import annotations
 
-from cotenant.model.node_state import PPM, PodUse
+from cotenant.model.machine.node_state import PPM, PodUse
 from cotenant.policy.interference.settings import SuspectSignal, VictimSignal
 
 LEAST_REQUESTS = 20  # fewer say nothing of a p99

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isqrt
 
-from cotenant.model.node_state import PPM
+from cotenant.model.machine.node_state import PPM
 from cotenant.policy.interference.series import Slice, tells
 from cotenant.policy.interference.settings import Settings
 

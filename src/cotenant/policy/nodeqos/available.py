@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cotenant.model.knob import SetKnob
-from cotenant.model.node_decision import Reason
-from cotenant.model.node_state import NodeState
+from cotenant.model.machine.knob import SetKnob
+from cotenant.model.machine.node_decision import Reason
+from cotenant.model.machine.node_state import NodeState
 
 
 def available(state: NodeState, rule: str, wishes: Iterable[SetKnob]) -> tuple[tuple[SetKnob, ...], tuple[Reason, ...]]:

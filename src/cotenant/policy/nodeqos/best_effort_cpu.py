@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from cotenant.model.cpulist import format_cpus, parse_cpus
-from cotenant.model.knob import Knob, SetKnob, Target
-from cotenant.model.knob_values import CpuMax, parse_cpu_max
-from cotenant.model.node_decision import Reason, Term
-from cotenant.model.node_pod import NodePod, Phase
-from cotenant.model.node_state import Alarm, NodeState
-from cotenant.model.verdict import Verdict
+from cotenant.model.cpus.cpulist import format_cpus, parse_cpus
+from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.knob_values import CpuMax, parse_cpu_max
+from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_pod import NodePod, Phase
+from cotenant.model.machine.node_state import Alarm, NodeState
+from cotenant.model.machine.verdict import Verdict
 from cotenant.policy.nodeqos.allowance import UNLIMITED_US
 from cotenant.policy.nodeqos.amounts import cpu_text
 from cotenant.policy.nodeqos.division import Share, divide

@@ -14,15 +14,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from cotenant.model.cluster.labels import QOS_CLASS
+from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.knob import Knob, SetKnob, Target
-from cotenant.model.knob_values import CpuMax, parse_cpu_max
-from cotenant.model.labels import QOS_CLASS
-from cotenant.model.node_decision import Reason, Term
-from cotenant.model.node_pod import NodeContainer, NodePod, Phase
-from cotenant.model.node_state import GroupUse, NodeState, PodUse
-from cotenant.model.qos import QoSClass
-from cotenant.model.verdict import Verdict
+from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.knob_values import CpuMax, parse_cpu_max
+from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_pod import NodeContainer, NodePod, Phase
+from cotenant.model.machine.node_state import GroupUse, NodeState, PodUse
+from cotenant.model.machine.verdict import Verdict
 from cotenant.policy.nodeqos.allowance import UNLIMITED_US
 from cotenant.policy.nodeqos.amounts import cpu_text
 from cotenant.policy.nodeqos.burst_config import ANNOTATION, BurstConfig, BurstPolicy, merged, read_annotation

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotenant.model.cache_partition import Bandwidth, CacheHardware
+from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.knob import Knob, SetKnob, Target
-from cotenant.model.node_decision import Reason, Term
-from cotenant.model.node_state import NodeState
-from cotenant.model.qos import QoSClass
-from cotenant.model.verdict import Verdict
+from cotenant.model.machine.cache_partition import Bandwidth, CacheHardware
+from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_state import NodeState
+from cotenant.model.machine.verdict import Verdict
 from cotenant.policy.nodeqos.available import available
 from cotenant.policy.nodeqos.percentages import check_percent
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 
-from cotenant.model.counters import LogicalCpu
+from cotenant.model.machine.counters import LogicalCpu
 
 
 def pick(count: int, cpus: Sequence[LogicalCpu]) -> tuple[int, ...]:

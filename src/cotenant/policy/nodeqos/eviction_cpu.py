@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotenant.model.cpulist import parse_cpus
+from cotenant.model.cpus.cpulist import parse_cpus
 from cotenant.model.errors import InvalidInput
-from cotenant.model.knob import Knob, Target
-from cotenant.model.knob_values import parse_cpu_max
-from cotenant.model.node_decision import EvictPod, Reason, Term
-from cotenant.model.node_pod import Phase
-from cotenant.model.node_state import NodeState
-from cotenant.model.verdict import Verdict
+from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob_values import parse_cpu_max
+from cotenant.model.machine.node_decision import EvictPod, Reason, Term
+from cotenant.model.machine.node_pod import Phase
+from cotenant.model.machine.node_state import NodeState
+from cotenant.model.machine.verdict import Verdict
 from cotenant.policy.nodeqos import satisfaction
 from cotenant.policy.nodeqos.eviction_goals import (
     PRIORITY_MAX,

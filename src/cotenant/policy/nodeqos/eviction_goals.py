@@ -15,10 +15,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from cotenant.model.cluster.qos import BANDS, PriorityClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.node_decision import Reason, Term
-from cotenant.model.node_state import NodeState
-from cotenant.model.qos import BANDS, PriorityClass
+from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_state import NodeState
 from cotenant.policy.nodeqos.percentages import check_percent
 from cotenant.policy.nodeqos.wording import cpu, size
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.node_decision import EvictPod, Reason
-from cotenant.model.node_state import GroupUse, NodeState
-from cotenant.model.verdict import Verdict
+from cotenant.model.machine.node_decision import EvictPod, Reason
+from cotenant.model.machine.node_state import GroupUse, NodeState
+from cotenant.model.machine.verdict import Verdict
 from cotenant.policy.nodeqos.eviction_goals import (
     AllocatableTrigger,
     BestEffortMemoryTrigger,

@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from cotenant.model.node_decision import Reason, Term
-from cotenant.model.node_state import PPM, NodeState, PodUse
+from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_state import PPM, NodeState, PodUse
 from cotenant.policy.nodeqos import guard_step
 from cotenant.policy.nodeqos.amounts import cpu_text, percent_text
 from cotenant.policy.nodeqos.guard_config import GuardConfig

@@ -19,11 +19,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cotenant.model.node_decision import Term
-from cotenant.model.node_pod import Phase
-from cotenant.model.node_state import PPM, NodeState, PodUse, ServiceHealth
-from cotenant.model.qos import QoSClass
-from cotenant.model.run_queue import Nobody
+from cotenant.model.cluster.qos import QoSClass
+from cotenant.model.machine.node_decision import Term
+from cotenant.model.machine.node_pod import Phase
+from cotenant.model.machine.node_state import PPM, NodeState, PodUse, ServiceHealth
+from cotenant.model.machine.run_queue import Nobody
 from cotenant.policy.nodeqos.amounts import percent_text
 from cotenant.policy.nodeqos.guard_config import GuardConfig
 from cotenant.policy.nodeqos.guard_step import CALM, CLOSE, PRESSED, severity_of_slack, slack_ppm

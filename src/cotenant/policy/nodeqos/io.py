@@ -14,11 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.knob import Knob, SetKnob, Target
-from cotenant.model.node_decision import Reason, Term
-from cotenant.model.node_pod import Phase
-from cotenant.model.node_state import PPM, NodeState
-from cotenant.model.verdict import Verdict
+from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_pod import Phase
+from cotenant.model.machine.node_state import PPM, NodeState
+from cotenant.model.machine.verdict import Verdict
 from cotenant.policy.nodeqos.available import available
 from cotenant.policy.nodeqos.io_limits import (
     BLKIO_QOS,

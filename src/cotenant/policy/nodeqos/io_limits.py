@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import msgspec
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.knob_values import DeviceLimits
+from cotenant.model.machine.knob_values import DeviceLimits
 
 BLKIO_QOS = "koordinator.sh/blkioQOS"  # annotation on pods: JSON
 

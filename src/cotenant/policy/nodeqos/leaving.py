@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotenant.model.node_pod import Phase
-from cotenant.model.node_state import NodeState
+from cotenant.model.machine.node_pod import Phase
+from cotenant.model.machine.node_state import NodeState
 
 PATIENCE_US = 60_000_000  # twice Kubernetes' usual grace period
 

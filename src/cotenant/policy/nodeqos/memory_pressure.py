@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.knob import Knob, Target
-from cotenant.model.node_decision import EvictPod, Reason, Term
-from cotenant.model.node_pod import Phase
-from cotenant.model.node_state import PPM, NodeState, PodUse
-from cotenant.model.verdict import Verdict
+from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.node_decision import EvictPod, Reason, Term
+from cotenant.model.machine.node_pod import Phase
+from cotenant.model.machine.node_state import PPM, NodeState, PodUse
+from cotenant.model.machine.verdict import Verdict
 from cotenant.policy.nodeqos.eviction_goals import Currency, Trigger
 from cotenant.policy.nodeqos.eviction_memory import used_bytes
 from cotenant.policy.nodeqos.victims import candidate

@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cotenant.model.cpulist import format_cpus, parse_cpus
+from cotenant.model.cluster.qos import QoSClass
+from cotenant.model.cpus.cpulist import format_cpus, parse_cpus
 from cotenant.model.errors import InvalidInput
-from cotenant.model.knob import Knob, SetKnob, Target
-from cotenant.model.node_decision import Reason, Term
-from cotenant.model.node_pod import NodePod, Phase
-from cotenant.model.node_state import NodeState
-from cotenant.model.qos import QoSClass
-from cotenant.model.verdict import Verdict
+from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_pod import NodePod, Phase
+from cotenant.model.machine.node_state import NodeState
+from cotenant.model.machine.verdict import Verdict
 
 _RULE = "own-cpus"
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.knob import UNLIMITED, Knob, SetKnob, Target
-from cotenant.model.node_decision import Reason, Term
-from cotenant.model.node_pod import Phase
-from cotenant.model.node_state import PPM, GroupUse, NodeState
-from cotenant.model.verdict import Verdict
+from cotenant.model.machine.knob import UNLIMITED, Knob, SetKnob, Target
+from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_pod import Phase
+from cotenant.model.machine.node_state import PPM, GroupUse, NodeState
+from cotenant.model.machine.verdict import Verdict
 from cotenant.policy.nodeqos.memory import PAGE_BYTES
 from cotenant.policy.nodeqos.wording import size
 

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cotenant.model.counters import LogicalCpu
+from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.node_decision import Reason, Term
-from cotenant.model.node_state import NodeState
-from cotenant.model.qos import QoSClass
+from cotenant.model.machine.counters import LogicalCpu
+from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_state import NodeState
 from cotenant.policy.nodeqos import cpu_choice
 from cotenant.policy.nodeqos.allowance import allowance_m, next_cpu_count, next_quota_us, system_m
 from cotenant.policy.nodeqos.amounts import cpu_text

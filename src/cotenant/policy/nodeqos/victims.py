@@ -20,10 +20,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from cotenant.model.labels import SUB_PRIORITY
-from cotenant.model.node_decision import Reason, Term
-from cotenant.model.node_pod import NodePod, Phase
-from cotenant.model.qos import effective_class
+from cotenant.model.cluster.labels import SUB_PRIORITY
+from cotenant.model.cluster.qos import effective_class
+from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_pod import NodePod, Phase
 from cotenant.policy.nodeqos.eviction_goals import POOL, Currency, Goal, Trigger
 from cotenant.policy.nodeqos.wording import cpu, size
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cotenant.model.arrays import Float, Int, Mask
-from cotenant.model.topology import Domains
+from cotenant.model.cluster.topology import Domains
 
 REASON = "node(s) didn't match pod affinity rules"
 HARD_WEIGHT = 1  # a resident's required affinity term that selects the newcomer likes it this much

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cotenant.model.arrays import Float, Int, Mask
-from cotenant.model.topology import Domains
+from cotenant.model.cluster.topology import Domains
 
 REASON = "node(s) didn't match pod anti-affinity rules"
 REASON_RESIDENTS = "node(s) didn't satisfy existing pods anti-affinity rules"

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cotenant.model.cpu_topology import numbers_in
-from cotenant.model.cpu_topology_spec import TopologyPolicy
+from cotenant.model.cpus.spec import TopologyPolicy
+from cotenant.model.cpus.topology import numbers_in
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.refusal import Refusal
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.compiled import njit
-from cotenant.model.reasons import Rejection, no_node_line
+from cotenant.model.decisions.reasons import Rejection, no_node_line
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 NO_VICTIMS = "No preemption victims found for incoming pod"

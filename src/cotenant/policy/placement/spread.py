@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotenant.model.affinity import NodePolicy, SpreadConstraint
 from cotenant.model.arrays import Float, Int, Mask
-from cotenant.model.topology import Domains
+from cotenant.model.cluster.affinity import NodePolicy, SpreadConstraint
+from cotenant.model.cluster.topology import Domains
 
 REASON = "node(s) didn't match pod topology spread constraints"
 REASON_NO_KEY = "node(s) didn't match pod topology spread constraints (missing required label)"

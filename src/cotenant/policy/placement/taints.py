@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from cotenant.model.arrays import Float, Int, Mask, NodeArrays, ShapeArrays
-from cotenant.model.taints import Taint
+from cotenant.model.cluster.taints import Taint
 from cotenant.policy.placement.node_affinity import weight_of_bits
 
 REASON = "node(s) had untolerated taint(s)"

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from cotenant.model.quota import BUILT_IN, DEFAULT_QUOTA, ROOT_QUOTA, SYSTEM_QUOTA, Levels, Quota
+from cotenant.model.groups.quota import BUILT_IN, DEFAULT_QUOTA, ROOT_QUOTA, SYSTEM_QUOTA, Levels, Quota
 from cotenant.model.resources import format_amount
 
 

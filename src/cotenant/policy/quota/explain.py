@@ -7,7 +7,7 @@ name; theirs are the same question.
 
 from __future__ import annotations
 
-from cotenant.model.node_decision import Reason, Term
+from cotenant.model.machine.node_decision import Reason, Term
 from cotenant.model.resources import format_amount, unit_of
 from cotenant.policy.quota.nodes import Standing
 from cotenant.policy.quota.tree import QuotaTree

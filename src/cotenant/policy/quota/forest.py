@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.quota import DEFAULT_QUOTA, NO_LIMIT, SYSTEM_QUOTA, Levels, Quota
+from cotenant.model.groups.quota import DEFAULT_QUOTA, NO_LIMIT, SYSTEM_QUOTA, Levels, Quota
 from cotenant.model.resources import NOTHING, Amounts
 from cotenant.policy.quota.headroom import DEFAULT_RULES, HeadroomRules, Limit, Shortage, compare, shortages
 from cotenant.policy.quota.tree import QuotaTree

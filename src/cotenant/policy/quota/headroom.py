@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cotenant.model.node_decision import Reason, Term
-from cotenant.model.quota import Levels
+from cotenant.model.groups.quota import Levels
+from cotenant.model.machine.node_decision import Reason, Term
 from cotenant.model.resources import Amounts, format_amount, unit_of
 from cotenant.policy.quota.tree import QuotaTree
 

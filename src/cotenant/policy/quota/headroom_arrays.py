@@ -15,7 +15,7 @@ import numpy as np
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.compiled import inlined, njit
 from cotenant.model.errors import InvalidInput
-from cotenant.model.quota import Levels
+from cotenant.model.groups.quota import Levels
 from cotenant.model.resources import Amounts
 from cotenant.policy.quota.headroom import DEFAULT_RULES, HeadroomRules
 from cotenant.policy.quota.nodes import UNLIMITED

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cotenant.model.quota import Quota
+from cotenant.model.groups.quota import Quota
 
 UNLIMITED = 1 << 62
 

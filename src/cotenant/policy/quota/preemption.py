@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cotenant.model.quota import QuotaPod
+from cotenant.model.groups.quota import QuotaPod
 from cotenant.policy.quota.headroom import DEFAULT_RULES, HeadroomRules, Limit, Shortage, shortages
 from cotenant.policy.quota.tree import QuotaTree
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cotenant.model.quota import Levels, QuotaPod
+from cotenant.model.groups.quota import Levels, QuotaPod
 
 DELAY_US = 120_000_000
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.quota import ROOT_QUOTA, Levels, Quota
+from cotenant.model.groups.quota import ROOT_QUOTA, Levels, Quota
 from cotenant.model.resources import Amounts
 from cotenant.policy.quota.nodes import Column, Node, Standing
 from cotenant.policy.quota.runtime import Member, apportion, scaled_minima, share, start

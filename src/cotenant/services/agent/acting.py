@@ -14,13 +14,13 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from cotenant.engine.agent import Agent
-from cotenant.engine.backoff import Backoff
-from cotenant.engine.node_instructions import Instructions
-from cotenant.engine.node_ports import Keeper
+from cotenant.engine.framework.backoff import Backoff
+from cotenant.engine.node.agent import Agent
+from cotenant.engine.node.instructions import Instructions
+from cotenant.engine.node.ports import Keeper
 from cotenant.model.errors import CotenantError
-from cotenant.model.knob import Lease, LeaseAnswer, LeaseState, Target
-from cotenant.model.node_decision import EvictPod
+from cotenant.model.machine.knob import Lease, LeaseAnswer, LeaseState, Target
+from cotenant.model.machine.node_decision import EvictPod
 
 WITHIN_S = 2.0
 MOST_EVICTIONS = 16  # under way at once; the engine's own limits are lower

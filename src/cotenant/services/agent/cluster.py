@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cotenant.drivers.kube.cache import Happening
-from cotenant.drivers.kube.client import Client
-from cotenant.drivers.kube.node_allocatable import allocatable_of
-from cotenant.drivers.kube.node_pods import NODE_PODS, NodePodObject, declared
-from cotenant.drivers.kube.objects import NODES
-from cotenant.drivers.kube.reflector import Reflector
+from cotenant.drivers.kube.cache.cache import Happening
+from cotenant.drivers.kube.cache.reflector import Reflector
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.kinds.node_allocatable import allocatable_of
+from cotenant.drivers.kube.kinds.node_pods import NODE_PODS, NodePodObject, declared
+from cotenant.drivers.kube.kinds.objects import NODES
 from cotenant.drivers.kubelet.declared import join
-from cotenant.engine.node_ports import Discovery
-from cotenant.model.node_pod import NodePod
-from cotenant.model.node_state import Allocatable
+from cotenant.engine.node.ports import Discovery
+from cotenant.model.machine.node_pod import NodePod
+from cotenant.model.machine.node_state import Allocatable
 
 
 class ClusterPods:

@@ -18,14 +18,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from cotenant.drivers.resctrl.tree import ROOT as RESCTRL_ROOT
-from cotenant.engine.node_policies import DEFAULT_POLICIES, PolicySettings
-from cotenant.engine.node_settings import AgentSettings, EvictionLimits, Mode
+from cotenant.engine.node.policies import DEFAULT_POLICIES, PolicySettings
+from cotenant.engine.node.settings import AgentSettings, EvictionLimits, Mode
+from cotenant.model.cluster.qos import QoSClass
+from cotenant.model.cluster.report import LONGEST_NAME
 from cotenant.model.errors import InvalidInput
-from cotenant.model.knob import Knob, Target
-from cotenant.model.node_pod import NodeContainer, NodePod
-from cotenant.model.qos import QoSClass
+from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.node_pod import NodeContainer, NodePod
 from cotenant.model.quantities import milli, whole
-from cotenant.model.report import LONGEST_NAME
 from cotenant.services.agent.document import build, load
 
 _log = logging.getLogger(__name__)

@@ -15,15 +15,15 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from cotenant.drivers.gpu.places import place_of
-from cotenant.drivers.kube.client import MERGE_PATCH, Client
-from cotenant.drivers.kube.device_objects import DEVICES, DeviceObject, read_devices, written_devices
-from cotenant.drivers.kube.errors import AlreadyExists, NotFound
-from cotenant.model.counters import GpuCounters
-from cotenant.model.device import Device, DeviceType
-from cotenant.model.device_node import NodeDevices
-from cotenant.model.device_partition import GPU_MODEL, table_of_model
+from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
+from cotenant.drivers.kube.client.errors import AlreadyExists, NotFound
+from cotenant.drivers.kube.kinds.device import DEVICES, DeviceObject, read_devices, written_devices
+from cotenant.model.cluster.labels import Labels
+from cotenant.model.devices.device import Device, DeviceType
+from cotenant.model.devices.inventory import NodeDevices
+from cotenant.model.devices.partition import GPU_MODEL, table_of_model
 from cotenant.model.errors import CotenantError
-from cotenant.model.labels import Labels
+from cotenant.model.machine.counters import GpuCounters
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, Amounts
 
 PERIOD_S = 15.0

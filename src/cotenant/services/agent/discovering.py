@@ -13,9 +13,9 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from cotenant.engine.node_ports import Discovery
+from cotenant.engine.node.ports import Discovery
 from cotenant.model.errors import CotenantError
-from cotenant.model.node_pod import NodePod
+from cotenant.model.machine.node_pod import NodePod
 
 WITHIN_S = 20.0
 _log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from cotenant.model.errors import CotenantError, Transient
-from cotenant.model.node_decision import EvictPod
+from cotenant.model.machine.node_decision import EvictPod
 
 PLAIN = "group:"  # how the UID of a plain group begins
 

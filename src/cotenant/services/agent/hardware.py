@@ -22,12 +22,12 @@ from cotenant.drivers.resctrl.monitoring import CacheUse, cache_use
 from cotenant.drivers.resctrl.tree import ResctrlTree
 from cotenant.drivers.tc.knobs import TcKnobs, priority_of
 from cotenant.drivers.tc.priority import PriorityMarks
-from cotenant.engine.node_policies import PolicySettings
-from cotenant.model.cache_partition import CacheHardware
-from cotenant.model.counters import Gap
+from cotenant.engine.node.policies import PolicySettings
 from cotenant.model.errors import CotenantError, Unsupported
-from cotenant.model.knob import Knob, Target, Vanished
-from cotenant.model.node_pod import NodePod
+from cotenant.model.machine.cache_partition import CacheHardware
+from cotenant.model.machine.counters import Gap
+from cotenant.model.machine.knob import Knob, Target, Vanished
+from cotenant.model.machine.node_pod import NodePod
 from cotenant.policy.nodeqos.cache import group_of
 from cotenant.policy.nodeqos.network import BEST_EFFORT
 from cotenant.services.agent.config import AgentConfig

@@ -21,12 +21,12 @@ from urllib.parse import parse_qs
 import msgspec
 
 from cotenant.drivers.resctrl.monitoring import CacheUse
-from cotenant.engine.agent import Agent
-from cotenant.engine.node_records import Decision, Hold, Story
-from cotenant.model.counters import Gap, GpuCounters
+from cotenant.engine.node.agent import Agent
+from cotenant.engine.node.records import Decision, Hold, Story
 from cotenant.model.errors import CotenantError, InvalidInput
-from cotenant.model.knob import Lease
-from cotenant.model.node_state import GroupUse, HostUse, NodeState, ServiceHealth
+from cotenant.model.machine.counters import Gap, GpuCounters
+from cotenant.model.machine.knob import Lease
+from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, ServiceHealth
 from cotenant.services.agent import latency
 from cotenant.services.agent.latency import Outcome
 from cotenant.services.reporting.asgi import (

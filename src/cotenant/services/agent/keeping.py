@@ -15,9 +15,9 @@ from contextlib import asynccontextmanager
 
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import NAME, LeaseFile
-from cotenant.engine.node_ports import Keeper
-from cotenant.engine.node_settings import Mode
-from cotenant.model.knob import GiveBack, KnobChange, Lease, LeaseAnswer, LeaseState, SetKnob
+from cotenant.engine.node.ports import Keeper
+from cotenant.engine.node.settings import Mode
+from cotenant.model.machine.knob import GiveBack, KnobChange, Lease, LeaseAnswer, LeaseState, SetKnob
 from cotenant.services.agent.config import LONGEST_TTL_MS, AgentConfig
 from cotenant.services.keeper.allowed import Rules
 from cotenant.services.keeper.carrying import Carrier

@@ -20,7 +20,7 @@ from dataclasses import replace
 
 import msgspec
 
-from cotenant.engine.node_policies import DEFAULT_POLICIES, PolicySettings
+from cotenant.engine.node.policies import DEFAULT_POLICIES, PolicySettings
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.nodeqos.best_effort_cpu import BestEffortCpuConfig
 from cotenant.policy.nodeqos.burst_config import BurstConfig, BurstPolicy

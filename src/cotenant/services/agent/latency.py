@@ -24,8 +24,8 @@ from typing import Annotated
 import msgspec
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.node_pod import NodePod, Phase
-from cotenant.model.node_state import ServiceHealth
+from cotenant.model.machine.node_pod import NodePod, Phase
+from cotenant.model.machine.node_state import ServiceHealth
 
 MOST_BYTES = 16 * 1024
 MOST_BUCKETS = 256

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from cotenant.engine.node_records import Happened, Hold
-from cotenant.engine.node_settings import Mode
+from cotenant.engine.node.records import Happened, Hold
+from cotenant.engine.node.settings import Mode
 from cotenant.model.errors import InvalidInput
 from cotenant.services.agent.config import AgentConfig, read_config
 from cotenant.services.agent.http import HoldsPage, StatePage

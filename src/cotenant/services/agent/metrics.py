@@ -19,16 +19,16 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.process_collector import ProcessCollector
 
 from cotenant.drivers.resctrl.monitoring import CacheUse
-from cotenant.engine.agent import Agent
-from cotenant.engine.node_instructions import AgentCounts
-from cotenant.engine.node_records import Hold
-from cotenant.model.counters import Gap
-from cotenant.model.cpulist import parse_cpus
+from cotenant.engine.node.agent import Agent
+from cotenant.engine.node.instructions import AgentCounts
+from cotenant.engine.node.records import Hold
+from cotenant.model.cpus.cpulist import parse_cpus
 from cotenant.model.errors import CotenantError
-from cotenant.model.knob import UNLIMITED, Knob
-from cotenant.model.knob_values import parse_cpu_max
-from cotenant.model.node_pod import NodePod
-from cotenant.model.node_state import PPM, GroupUse, HostUse, PodUse
+from cotenant.model.machine.counters import Gap
+from cotenant.model.machine.knob import UNLIMITED, Knob
+from cotenant.model.machine.knob_values import parse_cpu_max
+from cotenant.model.machine.node_pod import NodePod
+from cotenant.model.machine.node_state import PPM, GroupUse, HostUse, PodUse
 from cotenant.services.agent.acting import Actor
 from cotenant.services.agent.discovering import Sources
 from cotenant.services.agent.latency import Outcome as LatencyOutcome

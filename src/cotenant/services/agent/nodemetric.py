@@ -14,10 +14,9 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from cotenant.drivers.kube.client import MERGE_PATCH, Client
-from cotenant.drivers.kube.errors import AlreadyExists, NotFound
-from cotenant.drivers.kube.objects import ObjectMeta
-from cotenant.drivers.kube.slo import (
+from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
+from cotenant.drivers.kube.client.errors import AlreadyExists, NotFound
+from cotenant.drivers.kube.kinds.node_metric_status import (
     NODE_METRICS,
     AggregatedUsage,
     CollectPolicy,
@@ -28,7 +27,8 @@ from cotenant.drivers.kube.slo import (
     PodMetricInfo,
     Resources,
 )
-from cotenant.engine.node_report import Aggregate, NodeUsage, PodUsage
+from cotenant.drivers.kube.kinds.objects import ObjectMeta
+from cotenant.engine.node.report import Aggregate, NodeUsage, PodUsage
 from cotenant.model.errors import CotenantError
 from cotenant.model.quantities import format_bytes, format_milli
 

@@ -10,9 +10,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
-from cotenant.engine.node_policies import PolicySettings
+from cotenant.engine.node.policies import PolicySettings
 from cotenant.model.errors import CotenantError
-from cotenant.model.node_pod import NodePod
+from cotenant.model.machine.node_pod import NodePod
 from cotenant.services.agent.ports import Placer
 
 EVERY_S = 2.0

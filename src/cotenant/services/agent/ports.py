@@ -12,19 +12,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from cotenant.drivers.resctrl.monitoring import CacheUse
-from cotenant.engine.node_policies import PolicySettings
-from cotenant.engine.node_ports import Discovery, Keeper, KnobPort, Sensor
-from cotenant.engine.node_settings import Mode
-from cotenant.model.cache_partition import CacheHardware
-from cotenant.model.counters import Gap, LogicalCpu
-from cotenant.model.knob import Knob, Lease
-from cotenant.model.node_pod import NodePod
-from cotenant.model.node_state import Allocatable
+from cotenant.engine.node.policies import PolicySettings
+from cotenant.engine.node.ports import Discovery, Keeper, KnobPort, Sensor
+from cotenant.engine.node.settings import Mode
+from cotenant.model.machine.cache_partition import CacheHardware
+from cotenant.model.machine.counters import Gap, LogicalCpu
+from cotenant.model.machine.knob import Knob, Lease
+from cotenant.model.machine.node_pod import NodePod
+from cotenant.model.machine.node_state import Allocatable
 from cotenant.services.agent.acting import Evictor
 from cotenant.services.agent.pressure import Bell
 
 if TYPE_CHECKING:  # an HTTP client comes with it: only where there is a cluster
-    from cotenant.drivers.kube.client import Client
+    from cotenant.drivers.kube.client.client import Client
 
 
 @dataclass(frozen=True, slots=True)

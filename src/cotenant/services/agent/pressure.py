@@ -15,9 +15,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Protocol
 
 from cotenant.model.errors import CotenantError, Transient, Unsupported
-from cotenant.model.knob import Vanished
-from cotenant.model.node_state import PPM
-from cotenant.model.run_queue import LateWait, Nobody
+from cotenant.model.machine.knob import Vanished
+from cotenant.model.machine.node_state import PPM
+from cotenant.model.machine.run_queue import LateWait, Nobody
 
 MOST = 256
 RESOURCES = ("cpu", "memory")

@@ -28,15 +28,15 @@ from typing import TYPE_CHECKING
 
 from cotenant import __version__
 from cotenant.drivers.resctrl.monitoring import CacheUse
-from cotenant.engine.agent import Agent
-from cotenant.engine.node_policies import PolicySettings
-from cotenant.engine.node_records import Hold
-from cotenant.engine.node_settings import Mode
-from cotenant.model.counters import Gap
+from cotenant.engine.node.agent import Agent
+from cotenant.engine.node.policies import PolicySettings
+from cotenant.engine.node.records import Hold
+from cotenant.engine.node.settings import Mode
 from cotenant.model.errors import CotenantError
-from cotenant.model.knob import Lease
-from cotenant.model.node_pod import NodePod
-from cotenant.model.node_state import NodeState
+from cotenant.model.machine.counters import Gap
+from cotenant.model.machine.knob import Lease
+from cotenant.model.machine.node_pod import NodePod
+from cotenant.model.machine.node_state import NodeState
 from cotenant.services.agent import latency
 from cotenant.services.agent.acting import Actor
 from cotenant.services.agent.config import AgentConfig

@@ -13,9 +13,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from cotenant.engine.backoff import Backoff
+from cotenant.engine.framework.backoff import Backoff
+from cotenant.model.cluster.report import REPORT_TTL_S, NodeReport
 from cotenant.model.errors import CotenantError, Transient
-from cotenant.model.report import REPORT_TTL_S, NodeReport
 from cotenant.services.reporting import payload
 
 Post = Callable[[str, bytes], Awaitable[None]]

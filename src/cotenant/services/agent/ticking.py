@@ -13,12 +13,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-from cotenant.engine.agent import Agent
-from cotenant.engine.node_instructions import Instructions
-from cotenant.engine.node_ports import KnobPort, Sensor
-from cotenant.model.counters import LogicalCpu, NodeSample
+from cotenant.engine.node.agent import Agent
+from cotenant.engine.node.instructions import Instructions
+from cotenant.engine.node.ports import KnobPort, Sensor
 from cotenant.model.errors import CotenantError
-from cotenant.model.knob import Target
+from cotenant.model.machine.counters import LogicalCpu, NodeSample
+from cotenant.model.machine.knob import Target
 from cotenant.services.agent.acting import Actor
 from cotenant.services.agent.pacing import Pace
 

@@ -13,9 +13,9 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from cotenant.drivers.kube.client import MERGE_PATCH, Client
-from cotenant.drivers.kube.errors import AlreadyExists, NotFound
-from cotenant.drivers.kube.node_topologies import (
+from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
+from cotenant.drivers.kube.client.errors import AlreadyExists, NotFound
+from cotenant.drivers.kube.kinds.node_resource_topology import (
     NODE_TOPOLOGIES,
     ZONE_TYPE,
     KubeletPolicy,
@@ -29,17 +29,17 @@ from cotenant.drivers.kube.node_topologies import (
 )
 from cotenant.drivers.kubelet.cpu_manager import CpuManager, read_cpu_manager
 from cotenant.drivers.proc.topology import read_memory_bytes, read_topology
-from cotenant.model.counters import LogicalCpu
-from cotenant.model.cpu_topology_told import (
+from cotenant.model.cpus.cpulist import format_cpus
+from cotenant.model.cpus.reported import (
     CPU_SHARED_POOLS,
     CPU_TOPOLOGY,
     KUBELET_CPU_MANAGER_POLICY,
     NODE_RESERVATION,
     POD_CPU_ALLOCS,
 )
-from cotenant.model.cpulist import format_cpus
 from cotenant.model.errors import CotenantError
-from cotenant.model.node_pod import NodePod
+from cotenant.model.machine.counters import LogicalCpu
+from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.quantities import format_bytes
 
 PERIOD_S = 60.0

@@ -27,12 +27,12 @@ from cotenant.drivers.proc.network import container_network
 from cotenant.drivers.proc.schedstat import RunDelayReader
 from cotenant.drivers.proc.topology import read_topology
 from cotenant.drivers.psi.triggers import PressureFiles, PressureTrigger, Resource
-from cotenant.engine.node_ports import Discovery, Keeper
-from cotenant.engine.node_settings import Mode
-from cotenant.model.counters import Gap
+from cotenant.engine.node.ports import Discovery, Keeper
+from cotenant.engine.node.settings import Mode
 from cotenant.model.errors import CotenantError, Unsupported
-from cotenant.model.knob import Knob, Scope
-from cotenant.model.node_pod import NodePod
+from cotenant.model.machine.counters import Gap
+from cotenant.model.machine.knob import Knob, Scope
+from cotenant.model.machine.node_pod import NodePod
 from cotenant.services.agent.config import AgentConfig, PlainEviction
 from cotenant.services.agent.evicting import Evictions
 from cotenant.services.agent.hardware import open_classes, quietly
@@ -42,7 +42,7 @@ from cotenant.services.agent.pressure import Bell, LateBell, PressureBell
 from cotenant.services.agent.reporting import Post
 
 if TYPE_CHECKING:
-    from cotenant.drivers.kube.client import Client
+    from cotenant.drivers.kube.client.client import Client
     from cotenant.drivers.kubelet.tree import KubepodsTree
     from cotenant.services.agent.cluster import ClusterNode
 
@@ -250,8 +250,8 @@ async def _client(config: AgentConfig, stack: AsyncExitStack) -> Client | None:
     """Of the cluster's API server. Raises `InvalidInput` where the access makes no sense; the server may be away."""
     if config.cluster is None:
         return None
-    from cotenant.drivers.kube.access import load_access
-    from cotenant.drivers.kube.client import Client
+    from cotenant.drivers.kube.client.access import load_access
+    from cotenant.drivers.kube.client.client import Client
 
     access = load_access(config.cluster.kubeconfig, config.cluster.context)
     client = Client(access, qps=10.0, burst=50, in_flight=8, timeout_s=10.0, user_agent="cotenant-agent")

@@ -21,8 +21,8 @@ from typing import Any
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import detect
 from cotenant.model.errors import Unsupported
-from cotenant.model.knob import Knob, SetKnob, Target
-from cotenant.model.node_state import GroupUse
+from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.node_state import GroupUse
 from cotenant.services.experiments.figures import middle, quantile
 from cotenant.services.experiments.harness import Judgement, Record, Round
 from cotenant.services.experiments.outcome import Check, Curve, Picture

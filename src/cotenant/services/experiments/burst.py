@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cotenant.model.errors import Unsupported
-from cotenant.model.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, Target
 from cotenant.services.experiments import agent_process
 from cotenant.services.experiments.figures import Estimate, middle, quantile, ratio
 from cotenant.services.experiments.harness import Judgement, Record, Round

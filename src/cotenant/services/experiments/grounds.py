@@ -20,9 +20,9 @@ from cotenant.drivers.cgroup.counters import CgroupReader
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import Layout, detect
 from cotenant.drivers.cgroup.tree import Groups
-from cotenant.model.counters import GroupCounters
 from cotenant.model.errors import CotenantError, Permanent, Unsupported
-from cotenant.model.knob import Knob, Target, Vanished
+from cotenant.model.machine.counters import GroupCounters
+from cotenant.model.machine.knob import Knob, Target, Vanished
 
 PREFIX = "cotenant-experiment-"
 # Above what else runs here, for all arms alike, so that a neighbour's build disturbs them less.

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from time import sleep
 
 from cotenant.model.errors import CotenantError
-from cotenant.model.knob import UNLIMITED, Knob, Target
+from cotenant.model.machine.knob import UNLIMITED, Knob, Target
 from cotenant.services.experiments import agent_process
 from cotenant.services.experiments.figures import bootstrap, quantile
 from cotenant.services.experiments.harness import Judgement, Record, Round

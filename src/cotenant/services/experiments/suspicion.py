@@ -18,12 +18,12 @@ from cotenant.drivers.cgroup.sensor import NodeSensor
 from cotenant.drivers.ebpf.runqueue import RunQueue
 from cotenant.drivers.proc.host import HostReader
 from cotenant.drivers.proc.schedstat import RunDelayReader
-from cotenant.engine.rates import Rates
+from cotenant.engine.node.rates import Rates
+from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.errors import Unsupported
-from cotenant.model.knob import SetKnob
-from cotenant.model.node_pod import NodePod
-from cotenant.model.node_state import GroupUse, NodeState, PodUse
-from cotenant.model.qos import PriorityClass, QoSClass
+from cotenant.model.machine.knob import SetKnob
+from cotenant.model.machine.node_pod import NodePod
+from cotenant.model.machine.node_state import GroupUse, NodeState, PodUse
 from cotenant.policy.interference.antagonist import Memory, decide, suspects
 from cotenant.policy.interference.settings import Settings, SuspectSignal, VictimSignal
 from cotenant.services.experiments.site import now_us

@@ -2,15 +2,15 @@
 
 Problem: filter and prioritize each carry the whole pod, some kilobytes of which a few dozen bytes matter, and the same one twice in a row.
 Choice: only the fields used are decoded, and the last pods are remembered by their bytes, which cannot be confused. Limits: what
-cannot be read of a pod counts as absent, as it does where pods are listed (drivers/kube/reading.py): kube-scheduler has judged it already.
+cannot be read of a pod counts as absent, as it does where pods are listed (drivers/kube/kinds/reading.py): kube-scheduler has judged it already.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from cotenant.drivers.kube import objects
-from cotenant.drivers.kube.reading import ObjectReader
+from cotenant.drivers.kube.kinds import objects
+from cotenant.drivers.kube.kinds.reading import ObjectReader
 from cotenant.model.errors import InvalidInput
 from cotenant.services.extender.judge import Ask, ask_of
 

@@ -11,12 +11,12 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from cotenant.drivers.kube import objects
-from cotenant.drivers.kube.cache import Changed, Happening, Malformed
-from cotenant.drivers.kube.client import Client
-from cotenant.drivers.kube.objects import NODES, PODS
-from cotenant.drivers.kube.reading import ObjectReader, read_node
-from cotenant.drivers.kube.reflector import Reflector
+from cotenant.drivers.kube.cache.cache import Changed, Happening, Malformed
+from cotenant.drivers.kube.cache.reflector import Reflector
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.kinds import objects
+from cotenant.drivers.kube.kinds.objects import NODES, PODS
+from cotenant.drivers.kube.kinds.reading import ObjectReader, read_node
 from cotenant.model.errors import InvalidInput
 from cotenant.services.extender.judge import ask_of
 from cotenant.services.extender.mirror import Mirror

@@ -19,7 +19,7 @@ from collections.abc import Callable
 import numpy as np
 
 from cotenant.model.arrays import CPU, MEMORY, Float, Int, Mask, Param, Report, ShapeArrays, Sum
-from cotenant.model.report import REPORT_TTL_S
+from cotenant.model.cluster.report import REPORT_TTL_S
 from cotenant.policy.placement.scores.founding import founding
 from cotenant.services.extender.judge import BASES, Ask, Room, cores, size
 from cotenant.services.extender.mirror import Mirror

@@ -16,8 +16,8 @@ from itertools import repeat
 import msgspec
 import numpy as np
 
-from cotenant.drivers.kube import objects
-from cotenant.drivers.kube.reading import read_node
+from cotenant.drivers.kube.kinds import objects
+from cotenant.drivers.kube.kinds.reading import read_node
 from cotenant.model.arrays import Int
 from cotenant.model.errors import InvalidInput
 from cotenant.services.extender.mirror import NOBODY, Mirror

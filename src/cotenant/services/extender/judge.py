@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import Protocol
 
-from cotenant.engine.encoding import PRIORITY_BASE
+from cotenant.engine.encoding.encoder import PRIORITY_BASE
 from cotenant.model.arrays import Int, Mask
-from cotenant.model.pod import Pod, Shape
+from cotenant.model.cluster.pod import Pod, Shape
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
 
 # The founding bases, as columns of the table of scores.

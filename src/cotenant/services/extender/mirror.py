@@ -15,12 +15,12 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from cotenant.engine.encoding import Encoder
-from cotenant.engine.ledger import Ledger
+from cotenant.engine.encoding.encoder import Encoder
+from cotenant.engine.state.ledger import Ledger
 from cotenant.model.arrays import CPU, MEMORY, Float, Mask, NodeArrays, ShapeArrays
-from cotenant.model.node import Node
-from cotenant.model.pod import Shape
-from cotenant.model.report import NodeReport
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.pod import Shape
+from cotenant.model.cluster.report import NodeReport
 from cotenant.model.resources import CPU_NAME, MAX_AMOUNT, MEMORY_NAME, Amounts
 
 NOBODY = 0

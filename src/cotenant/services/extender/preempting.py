@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from cotenant.drivers.kube import objects
+from cotenant.drivers.kube.kinds import objects
+from cotenant.model.cluster.pod import Shape
 from cotenant.model.errors import InvalidInput
-from cotenant.model.pod import Shape
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
 from cotenant.services.extender.asks import PodReader
 from cotenant.services.extender.judge import Ask, Judge, Room

@@ -17,9 +17,9 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from cotenant.drivers.kube.access import Access, load_access
-from cotenant.drivers.kube.client import Client
-from cotenant.engine.reports import Reports
+from cotenant.drivers.kube.client.access import Access, load_access
+from cotenant.drivers.kube.client.client import Client
+from cotenant.engine.state.reports import Reports
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.profiles import PROFILES, Profile
 from cotenant.services.extender.app import Application, Pages

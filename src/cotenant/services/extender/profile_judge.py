@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from cotenant.model.arrays import CPU, MEMORY, Int, Mask
-from cotenant.model.pod import Pod
+from cotenant.model.cluster.pod import Pod
 from cotenant.policy.placement.compiled import REASONS, Reject, reject_rows, score_rows
 from cotenant.policy.placement.profiles import Profile
 from cotenant.services.extender.judge import Ask, Room, ask_of, cores, size

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.knob import Knob, Scope, SetKnob, Target
-from cotenant.model.knob_values import canonical, parse_cpu_max
+from cotenant.model.machine.knob import Knob, Scope, SetKnob, Target
+from cotenant.model.machine.knob_values import canonical, parse_cpu_max
 
 _SCHEMATA = re.compile(r"[A-Z0-9]{1,8}:[0-9]{1,4}=[0-9a-f]{1,16}(;[0-9]{1,4}=[0-9a-f]{1,16}){0,63}")
 _RATE = re.compile(r"[0-9]{1,13} [0-9]{1,13}")

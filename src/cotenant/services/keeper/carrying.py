@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from cotenant.engine.leases import Leases
-from cotenant.engine.leases_steps import (
+from cotenant.engine.leases.leases import Leases
+from cotenant.engine.leases.steps import (
     Audit,
     Drop,
     Failure,
@@ -26,10 +26,20 @@ from cotenant.engine.leases_steps import (
     Trouble,
     Write,
 )
-from cotenant.engine.node_ports import KnobIdentity, KnobPort
+from cotenant.engine.node.ports import KnobIdentity, KnobPort
 from cotenant.model.errors import CotenantError, InvalidInput, Transient
-from cotenant.model.knob import GiveBack, KnobChange, Lease, LeaseAnswer, LeaseState, Scope, SetKnob, Target, Vanished
-from cotenant.model.node_decision import Reason, in_unicode
+from cotenant.model.machine.knob import (
+    GiveBack,
+    KnobChange,
+    Lease,
+    LeaseAnswer,
+    LeaseState,
+    Scope,
+    SetKnob,
+    Target,
+    Vanished,
+)
+from cotenant.model.machine.node_decision import Reason, in_unicode
 from cotenant.services.keeper.allowed import SELF, Asker, Rules
 
 _log = logging.getLogger(__name__)

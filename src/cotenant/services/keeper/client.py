@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Never
 
 from cotenant.model.errors import Permanent, Transient
-from cotenant.model.knob import GiveBack, Lease, LeaseAnswer, LeaseState, SetKnob, Target
-from cotenant.model.node_decision import in_unicode
+from cotenant.model.machine.knob import GiveBack, Lease, LeaseAnswer, LeaseState, SetKnob, Target
+from cotenant.model.machine.node_decision import in_unicode
 from cotenant.services.keeper import wire
 
 PATIENCE_S = 10.0

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from cotenant.engine.node_ports import KnobIdentity, KnobPort
-from cotenant.model.counters import Gap
-from cotenant.model.knob import Knob, Lease, Target, Vanished
+from cotenant.engine.node.ports import KnobIdentity, KnobPort
+from cotenant.model.machine.counters import Gap
+from cotenant.model.machine.knob import Knob, Lease, Target, Vanished
 
 
 class DryKnobs:

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from cotenant.model.knob import GiveBack, Lease, LeaseAnswer, LeaseState, SetKnob, Target
-from cotenant.model.node_decision import Reason
+from cotenant.model.machine.knob import GiveBack, Lease, LeaseAnswer, LeaseState, SetKnob, Target
+from cotenant.model.machine.node_decision import Reason
 from cotenant.services.keeper.allowed import SELF, Asker
 from cotenant.services.keeper.carrying import Carrier
 

@@ -21,9 +21,9 @@ from pathlib import Path
 
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import Found, LeaseFile
-from cotenant.engine.node_ports import KnobPort
+from cotenant.engine.node.ports import KnobPort
 from cotenant.model.errors import InvalidInput
-from cotenant.model.knob import Knob, Scope
+from cotenant.model.machine.knob import Knob, Scope
 from cotenant.services.keeper.allowed import Rules
 from cotenant.services.keeper.carrying import Carrier
 from cotenant.services.keeper.dry import DryKnobs, NoMemory

@@ -22,9 +22,9 @@ from cotenant.drivers.leasefile.file import Found, LeaseFile
 from cotenant.drivers.resctrl.knobs import ResctrlKnobs
 from cotenant.drivers.resctrl.tree import ResctrlTree
 from cotenant.drivers.tc.knobs import TcKnobs
-from cotenant.engine.node_ports import KnobPort
+from cotenant.engine.node.ports import KnobPort
 from cotenant.model.errors import InvalidInput
-from cotenant.model.knob import Lease, LeaseAnswer, LeaseState, Scope
+from cotenant.model.machine.knob import Lease, LeaseAnswer, LeaseState, Scope
 from cotenant.services.keeper.allowed import Rules, own_groups
 from cotenant.services.keeper.carrying import Carrier, Clock
 from cotenant.services.keeper.here import KeptHere

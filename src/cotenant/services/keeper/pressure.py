@@ -15,7 +15,7 @@ from pathlib import Path
 from cotenant.drivers.cgroup.layout import detect
 from cotenant.drivers.psi.triggers import PressureFiles, Resource
 from cotenant.model.errors import InvalidInput
-from cotenant.model.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, Target
 from cotenant.services.keeper import wire
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Protocol
 
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Unsupported
-from cotenant.model.knob import GiveBack, Lease, LeaseAnswer, SetKnob, Target
+from cotenant.model.machine.knob import GiveBack, Lease, LeaseAnswer, SetKnob, Target
 from cotenant.services.keeper import wire
 from cotenant.services.keeper.allowed import Asker
 from cotenant.services.keeper.opening import groups_of

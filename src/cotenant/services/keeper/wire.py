@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient, Unsupported
-from cotenant.model.knob import GiveBack, Lease, LeaseAnswer, SetKnob, Target, Vanished
+from cotenant.model.machine.knob import GiveBack, Lease, LeaseAnswer, SetKnob, Target, Vanished
 
 LENGTH = struct.Struct(">I")
 MOST_REQUEST_BYTES = 1 << 20

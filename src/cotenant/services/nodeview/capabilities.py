@@ -16,7 +16,7 @@ from cotenant.drivers.cgroup.layout import Layout
 from cotenant.drivers.ebpf.runqueue import RunQueue
 from cotenant.drivers.proc.schedstat import RunDelayReader
 from cotenant.model.errors import Unsupported
-from cotenant.model.knob import Knob, Scope
+from cotenant.model.machine.knob import Knob, Scope
 
 MEASURE, TURN = "measure", "turn"
 

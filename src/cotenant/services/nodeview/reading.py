@@ -17,10 +17,10 @@ from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.gpu.nvml import working_reader
 from cotenant.drivers.proc.host import HostReader
 from cotenant.drivers.proc.schedstat import RunDelayReader
-from cotenant.engine.rates import Rates
-from cotenant.model.counters import Gap, GpuCounters
+from cotenant.engine.node.rates import Rates
 from cotenant.model.errors import CotenantError, Unsupported
-from cotenant.model.node_state import GroupUse, HostUse
+from cotenant.model.machine.counters import Gap, GpuCounters
+from cotenant.model.machine.node_state import GroupUse, HostUse
 
 MOST_GROUPS = 2000
 

@@ -19,9 +19,9 @@ from enum import StrEnum
 
 import msgspec
 
-from cotenant.engine.reports import Reports
+from cotenant.engine.state.reports import Reports
+from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import InvalidInput, Transient
-from cotenant.model.report import NodeReport
 from cotenant.services.reporting import payload
 from cotenant.services.reporting.asgi import (
     Answer,

@@ -12,8 +12,8 @@ from datetime import datetime
 
 import msgspec
 
+from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import InvalidInput
-from cotenant.model.report import NodeReport
 
 MOST_BYTES = 64 * 1024
 WHOLE = "report"  # the field that errors name where no single one is to blame

@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from cotenant.drivers.kube.access import load_access
-from cotenant.drivers.kube.client import Client
-from cotenant.drivers.kube.errors import NotFound
-from cotenant.drivers.kube.objects import EVENTS, PODS
-from cotenant.model.annotations import DECISION
+from cotenant.drivers.kube.client.access import load_access
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.client.errors import NotFound
+from cotenant.drivers.kube.kinds.objects import EVENTS, PODS
+from cotenant.model.cluster.annotations import DECISION
 from cotenant.model.errors import CotenantError
 from cotenant.services.scheduler.asking import Gone
 from cotenant.services.scheduler.explaining import Written, read

@@ -13,14 +13,14 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from cotenant.drivers.kube.client import Client
-from cotenant.drivers.kube.demands import written_holdings
-from cotenant.drivers.kube.errors import Conflict, NotFound, Throttled, Unavailable
-from cotenant.drivers.kube.objects import PODS
-from cotenant.drivers.kube.reading import ObjectReader
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.client.errors import Conflict, NotFound, Throttled, Unavailable
+from cotenant.drivers.kube.kinds.objects import PODS
+from cotenant.drivers.kube.kinds.pod_demands import written_holdings
+from cotenant.drivers.kube.kinds.reading import ObjectReader
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.instructions import Bind
-from cotenant.model.annotations import DECISION
+from cotenant.engine.framework.instructions import Bind
+from cotenant.model.cluster.annotations import DECISION
 from cotenant.model.errors import CotenantError, Transient
 from cotenant.services.scheduler.claiming import Claiming
 from cotenant.services.scheduler.explaining import written

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import asyncio
 
-from cotenant.drivers.kube.client import Client
-from cotenant.drivers.kube.objects import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
-from cotenant.drivers.kube.volumes import VolumeIndex
-from cotenant.engine.instructions import Bind, ClaimChoice
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.kinds.objects import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from cotenant.drivers.kube.kinds.volumes import VolumeIndex
+from cotenant.engine.framework.instructions import Bind, ClaimChoice
 from cotenant.model.errors import Permanent, Transient
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.engine.rejections import Checked
-from cotenant.engine.why_scores import Seen, Witness, table
-from cotenant.model.decision import Candidate
+from cotenant.engine.cycle.rejections import Checked
+from cotenant.engine.cycle.score_parts import Seen, Witness, table
+from cotenant.model.decisions.record import Candidate
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import format_amount
 from cotenant.policy.placement.profiles import Profile

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from cotenant.engine.device_rules_asks import DeviceSettings
+from cotenant.engine.rules.devices.requests import DeviceSettings
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.devices.strategy import Strategy, UsualPod
 

@@ -14,11 +14,11 @@ import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from cotenant.drivers.kube.client import Client
-from cotenant.drivers.kube.errors import Conflict, NotFound
-from cotenant.drivers.kube.objects import PODS
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.client.errors import Conflict, NotFound
+from cotenant.drivers.kube.kinds.objects import PODS
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.instructions import Evict, Preempt, Victim
+from cotenant.engine.framework.instructions import Evict, Preempt, Victim
 from cotenant.model.errors import CotenantError
 from cotenant.services.scheduler.metrics import Metrics
 from cotenant.services.scheduler.notices import Notices

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from cotenant.model.decision import DecisionRecord
+from cotenant.model.decisions.record import DecisionRecord
 
 MOST_BYTES = 2048
 

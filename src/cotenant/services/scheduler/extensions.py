@@ -13,15 +13,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from cotenant.drivers.kube.cache import Changed, Happening, HasMeta, Malformed
-from cotenant.drivers.kube.device_objects import DEVICES, read_devices
-from cotenant.drivers.kube.elastic_quotas import ELASTIC_QUOTAS, read_quota
-from cotenant.drivers.kube.node_metrics import READ_NODE_METRICS, read_node_metric
-from cotenant.drivers.kube.node_topologies import NODE_TOPOLOGIES, read_node_topology
-from cotenant.drivers.kube.objects import Kind
-from cotenant.drivers.kube.pod_groups import POD_GROUPS, read_pod_group
-from cotenant.drivers.kube.reservations import RESERVATIONS, ReservationReader
-from cotenant.engine.roster import Roster
+from cotenant.drivers.kube.cache.cache import Changed, Happening, HasMeta, Malformed
+from cotenant.drivers.kube.kinds.device import DEVICES, read_devices
+from cotenant.drivers.kube.kinds.elastic_quota import ELASTIC_QUOTAS, read_quota
+from cotenant.drivers.kube.kinds.node_metric import READ_NODE_METRICS, read_node_metric
+from cotenant.drivers.kube.kinds.node_resource_topology import NODE_TOPOLOGIES, read_node_topology
+from cotenant.drivers.kube.kinds.objects import Kind
+from cotenant.drivers.kube.kinds.pod_group import POD_GROUPS, read_pod_group
+from cotenant.drivers.kube.kinds.reservation import RESERVATIONS, ReservationReader
+from cotenant.engine.registry import Roster
 from cotenant.model.errors import InvalidInput
 
 T = TypeVar("T", bound=HasMeta)

@@ -13,13 +13,13 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cotenant.drivers.kube import objects
-from cotenant.drivers.kube.cache import Changed, Happening, Malformed
-from cotenant.drivers.kube.client import Client
-from cotenant.drivers.kube.reading import ObjectReader, read_budget, read_namespace, read_node
-from cotenant.drivers.kube.reflector import Reflector
+from cotenant.drivers.kube.cache.cache import Changed, Happening, Malformed
+from cotenant.drivers.kube.cache.reflector import Reflector
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.kinds import objects
+from cotenant.drivers.kube.kinds.reading import ObjectReader, read_budget, read_namespace, read_node
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.reports import Reports
+from cotenant.engine.state.reports import Reports
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.services.scheduler.claiming import Claiming
 from cotenant.services.scheduler.extensions import Extension, extensions

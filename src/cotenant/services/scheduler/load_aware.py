@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.node_metric import Use
+from cotenant.model.machine.node_metric import Use
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, parse_amount
 from cotenant.policy.placement.load_aware.custom import percentiles, shares
 from cotenant.policy.placement.load_aware.forecast import Forecast

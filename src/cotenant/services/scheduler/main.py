@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
-from cotenant.drivers.kube.access import load_access
-from cotenant.drivers.kube.client import Client
-from cotenant.drivers.kube.leases import LeaderElector
-from cotenant.engine.quota_settings import DEFAULTS as QUOTAS_AS_USUAL
-from cotenant.engine.quota_settings import QuotaSettings
+from cotenant.drivers.kube.client.access import load_access
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.leaderelection.lease import LeaderElector
+from cotenant.engine.plugins.quotas.settings import DEFAULTS as QUOTAS_AS_USUAL
+from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.rehearsal import rehearse
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.compiled import Fit

@@ -13,12 +13,12 @@ import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from cotenant.drivers.kube.client import Client
-from cotenant.drivers.kube.errors import NotFound
-from cotenant.drivers.kube.events import EventWriter
-from cotenant.drivers.kube.limits import TokenBucket
-from cotenant.drivers.kube.objects import PODS, ObjectReference
-from cotenant.engine.instructions import Bind, ClearNomination, Evict, Preempt, Unschedulable, Victim
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.client.errors import NotFound
+from cotenant.drivers.kube.client.limits import TokenBucket
+from cotenant.drivers.kube.kinds.objects import PODS, ObjectReference
+from cotenant.drivers.kube.record.writer import EventWriter
+from cotenant.engine.framework.instructions import Bind, ClearNomination, Evict, Preempt, Unschedulable, Victim
 from cotenant.model.errors import CotenantError, Transient
 
 _MESSAGE_BYTES = 1000  # an Event's message may have 1,024

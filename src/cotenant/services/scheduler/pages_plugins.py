@@ -1,7 +1,7 @@
 """Pages of the plugins: gangs, quotas, devices, CPUs, reservations and load, each where the roster has it; and two answers for `cotenant explain`.
 
 Problem: users of the founding API write `/apis/v1/plugins/<plugin>/<endpoint>`, and which plugins there are is the roster's. Choice: a route a page of
-engine/describing.py; a name that nobody knows is a sentence. CPUs are told in the founding form, whose field names tools know. Limits: other values are as the members
+engine/explain/pages.py; a name that nobody knows is a sentence. CPUs are told in the founding form, whose field names tools know. Limits: other values are as the members
 have them, in camelCase.
 Source: founding document, v0.7, section 3 (cpuTopologyOptions, availableCPUs).
 """
@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.cpu_described import CpusOfNode
-from cotenant.engine.describing import NODE, MemberPage, pages
-from cotenant.model.answers import Concern
-from cotenant.model.cpulist import format_cpus
+from cotenant.engine.explain.pages import NODE, MemberPage, pages
+from cotenant.engine.rules.cpus.views import CpusOfNode
+from cotenant.model.cpus.cpulist import format_cpus
+from cotenant.model.decisions.answers import Concern
 from cotenant.services.reporting.asgi import Answer
 from cotenant.services.scheduler.pages import Asked, Route, Unknown
 from cotenant.services.scheduler.pages_json import page

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from cotenant.engine.cluster import Cluster
-from cotenant.model.answers import PodAnswer, Supposed
+from cotenant.model.decisions.answers import PodAnswer, Supposed
 from cotenant.services.reporting.asgi import TEXT, Answer
 from cotenant.services.scheduler.debugging import Debugging
 from cotenant.services.scheduler.pages import Asked, Route, Unknown

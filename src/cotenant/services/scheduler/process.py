@@ -22,23 +22,23 @@ from typing import Protocol
 import numpy as np
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from cotenant.drivers.kube.access import Access
-from cotenant.drivers.kube.client import Client
-from cotenant.drivers.kube.reading import ObjectReader
+from cotenant.drivers.kube.client.access import Access
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.kinds.reading import ObjectReader
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.cluster_settings import Settings
-from cotenant.engine.device_rules import SETTINGS as DEVICES_AS_USUAL
-from cotenant.engine.device_rules import DeviceRules
-from cotenant.engine.device_rules_asks import DeviceSettings
-from cotenant.engine.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Unschedulable
-from cotenant.engine.load_aware import LoadAware
-from cotenant.engine.quota_settings import DEFAULTS as QUOTAS_AS_USUAL
-from cotenant.engine.quota_settings import QuotaSettings
-from cotenant.engine.quotas import Quotas
-from cotenant.engine.reports import Reports
-from cotenant.engine.reservation_words import Reserve
-from cotenant.engine.roster import Roster
-from cotenant.model.report import NodeReport
+from cotenant.engine.framework.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Unschedulable
+from cotenant.engine.framework.settings import Settings
+from cotenant.engine.plugins.quotas.plugin import Quotas
+from cotenant.engine.plugins.quotas.settings import DEFAULTS as QUOTAS_AS_USUAL
+from cotenant.engine.plugins.quotas.settings import QuotaSettings
+from cotenant.engine.plugins.reservations.instructions import Reserve
+from cotenant.engine.registry import Roster
+from cotenant.engine.rules.devices.requests import DeviceSettings
+from cotenant.engine.rules.devices.rules import SETTINGS as DEVICES_AS_USUAL
+from cotenant.engine.rules.devices.rules import DeviceRules
+from cotenant.engine.rules.load.rules import LoadAware
+from cotenant.engine.state.reports import Reports
+from cotenant.model.cluster.report import NodeReport
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.policy.placement.profiles import Profile
 from cotenant.services.reporting.endpoint import ReportEndpoint
@@ -88,7 +88,7 @@ class Options:
 
 
 class Leadership(Protocol):
-    """The right to bind, shared with other replicas (drivers/kube/leases.py)."""
+    """The right to bind, shared with other replicas (drivers/kube/leaderelection/lease.py)."""
 
     @property
     def leading(self) -> bool:

@@ -12,15 +12,15 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from cotenant.drivers.kube.client import Client
-from cotenant.drivers.kube.errors import Conflict, NotFound
-from cotenant.drivers.kube.limits import TokenBucket
-from cotenant.drivers.kube.pod_groups import write_pod_group
-from cotenant.engine.instructions import Status
-from cotenant.engine.quota_telling import QuotaStatus
-from cotenant.engine.reservation_words import DeleteReservation, ReservationStatus
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.client.errors import Conflict, NotFound
+from cotenant.drivers.kube.client.limits import TokenBucket
+from cotenant.drivers.kube.kinds.pod_group import write_pod_group
+from cotenant.engine.framework.instructions import Status
+from cotenant.engine.plugins.quotas.status import QuotaStatus
+from cotenant.engine.plugins.reservations.instructions import DeleteReservation, ReservationStatus
 from cotenant.model.errors import CotenantError, Transient
-from cotenant.model.gang import PodGroupStatus
+from cotenant.model.groups.gang import PodGroupStatus
 from cotenant.services.scheduler import reserving
 from cotenant.services.scheduler.quota_statuses import write_quota_status
 

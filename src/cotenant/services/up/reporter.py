@@ -9,8 +9,8 @@ import asyncio
 import logging
 from collections.abc import Iterator, Sequence
 
+from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import Permanent, Transient
-from cotenant.model.report import NodeReport
 from cotenant.services.reporting import payload
 from cotenant.services.reporting.sender import ReportSender
 

@@ -13,9 +13,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from cotenant.drivers.kube.access import Access
-from cotenant.drivers.kube.client import Client
-from cotenant.drivers.kube.credentials import Credential, FixedCredential
+from cotenant.drivers.kube.client.access import Access
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 
 
 @dataclass

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from cotenant.drivers.kube import errors
-from cotenant.drivers.kube.client import Client
-from cotenant.drivers.kube.credentials import Credential
-from cotenant.drivers.kube.lanes import IDLE_S
-from cotenant.drivers.kube.objects import NODES, PODS, ObjectReference
+from cotenant.drivers.kube.client import errors
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.client.connections import IDLE_S
+from cotenant.drivers.kube.client.credentials import Credential
+from cotenant.drivers.kube.kinds.objects import NODES, PODS, ObjectReference
 from cotenant.model.errors import InvalidInput
 
 
@@ -294,7 +294,7 @@ def test_silence_in_a_stream(talking: Any) -> None:
 
 
 def test_references_are_written_without_what_is_absent(talking: Any) -> None:
-    from cotenant.drivers.kube.objects import Event, EventSource, ObjectMeta
+    from cotenant.drivers.kube.kinds.objects import Event, EventSource, ObjectMeta
 
     event = Event(
         metadata=ObjectMeta(name="e", namespace="d"),

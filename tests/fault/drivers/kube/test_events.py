@@ -6,8 +6,8 @@ import asyncio
 import json
 from typing import Any
 
-from cotenant.drivers.kube.events import TRIES, EventWriter
-from cotenant.drivers.kube.objects import ObjectReference
+from cotenant.drivers.kube.kinds.objects import ObjectReference
+from cotenant.drivers.kube.record.writer import TRIES, EventWriter
 
 
 def pod(name: str = "p") -> ObjectReference:

@@ -6,8 +6,8 @@ import asyncio
 import json
 from typing import Any
 
-from cotenant.drivers.kube.election import Timing
-from cotenant.drivers.kube.leases import LeaderElector
+from cotenant.drivers.kube.leaderelection.election import Timing
+from cotenant.drivers.kube.leaderelection.lease import LeaderElector
 
 QUICK = Timing(lease_s=60.0, renew_deadline_s=30.0, retry_s=0.02)  # looks often, expires never
 SHORT = Timing(lease_s=60.0, renew_deadline_s=0.15, retry_s=0.02)

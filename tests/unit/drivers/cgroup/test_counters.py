@@ -7,7 +7,7 @@ import pytest
 from tests.fakes.cgroup_trees import KINDS, CgroupTrees
 
 from cotenant.drivers.cgroup.counters import IDLE, RETRY, SELDOM, CgroupReader
-from cotenant.model.counters import GroupCounters, Pressure, Stall
+from cotenant.model.machine.counters import GroupCounters, Pressure, Stall
 
 PRESSURE = Pressure(Stall(1500, 0), Stall(20, 10), Stall(40, 30))
 

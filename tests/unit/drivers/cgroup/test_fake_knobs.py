@@ -5,7 +5,7 @@ from tests.fakes.fake_knobs import FakeKnobs
 from tests.fakes.knob_contract import KnobContract
 
 from cotenant.model.errors import Transient
-from cotenant.model.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, Target
 
 
 class TestFakeKnobs(KnobContract):

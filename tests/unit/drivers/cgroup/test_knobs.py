@@ -12,7 +12,7 @@ from cotenant.drivers.cgroup.files import Tree
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import Hierarchy, arrange
 from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupported
-from cotenant.model.knob import Knob, Target, Vanished
+from cotenant.model.machine.knob import Knob, Target, Vanished
 
 POD = "kubepods/besteffort/pod1"
 

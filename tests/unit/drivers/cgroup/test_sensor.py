@@ -7,9 +7,9 @@ from tests.fakes.cgroup_trees import CgroupTrees
 from cotenant.drivers.cgroup.counters import CgroupReader
 from cotenant.drivers.cgroup.sensor import NodeSensor
 from cotenant.drivers.proc.host import HostReader
-from cotenant.model.counters import Gap, GpuCounters, Stall
 from cotenant.model.errors import Permanent, Transient
-from cotenant.model.run_queue import RunQueueReading
+from cotenant.model.machine.counters import Gap, GpuCounters, Stall
+from cotenant.model.machine.run_queue import RunQueueReading
 
 GPU = GpuCounters(0, "GPU-1", "T4", True, 10, 16, 8)
 

@@ -1,7 +1,7 @@
 import pytest
 
 from cotenant.drivers.cgroup import translation as t
-from cotenant.model.knob_values import DeviceLimits
+from cotenant.model.machine.knob_values import DeviceLimits
 
 
 @pytest.mark.parametrize(("weight", "shares"), [(1, 2), (2, 20), (39, 399), (100, 1024), (10_000, 102_400)])

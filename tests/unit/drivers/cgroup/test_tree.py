@@ -5,7 +5,7 @@ from tests.fakes.cgroup_trees import KINDS, CgroupTrees
 
 from cotenant.drivers.cgroup.tree import DEEPEST, Groups
 from cotenant.model.errors import InvalidInput
-from cotenant.model.knob import Vanished
+from cotenant.model.machine.knob import Vanished
 
 
 def test_listing_and_walking(tmp_path: Path) -> None:

@@ -16,12 +16,12 @@ from tests.fakes.kubepods import UIDS, container_group, container_id, layout, ma
 from cotenant.drivers.cri.client import CriClient
 from cotenant.drivers.cri.discovery import CriPods, group_of_process
 from cotenant.drivers.kubelet.tree import KubepodsTree
-from cotenant.model.annotations import OBJECTIVE_P99_MS, TENANT
+from cotenant.model.cluster.annotations import OBJECTIVE_P99_MS, TENANT
+from cotenant.model.cluster.labels import QOS_CLASS
+from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import Permanent, Transient, Unsupported
-from cotenant.model.knob import Vanished
-from cotenant.model.labels import QOS_CLASS
-from cotenant.model.node_pod import Phase
-from cotenant.model.qos import QoSClass
+from cotenant.model.machine.knob import Vanished
+from cotenant.model.machine.node_pod import Phase
 
 WEB, SIDE, PAUSE = (container_id(number) for number in (1, 2, 3))
 V2 = {"cpu.weight": "20", "cpu.max": "150000 100000", "memory.max": "max"}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cotenant.drivers.ebpf.groups import GroupIndex
-from cotenant.model.knob import Vanished
+from cotenant.model.machine.knob import Vanished
 
 
 @pytest.fixture

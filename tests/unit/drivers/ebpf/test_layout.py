@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from cotenant.drivers.ebpf import layout
-from cotenant.model.run_queue import BUCKETS
+from cotenant.model.machine.run_queue import BUCKETS
 
 SOURCE = (Path(__file__).parents[4] / "bpf" / "runqueue.bpf.c").read_text()
 

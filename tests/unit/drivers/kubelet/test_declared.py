@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cotenant.drivers.kubelet.declared import RESOURCE_STATUS, DeclaredContainer, DeclaredPod, join, objective_us
-from cotenant.model.annotations import OBJECTIVE_P99_MS, TENANT
-from cotenant.model.labels import PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY, Labels
-from cotenant.model.node_pod import NodeContainer, NodePod, Phase
-from cotenant.model.qos import KubernetesQoS, PriorityClass, QoSClass
+from cotenant.model.cluster.annotations import OBJECTIVE_P99_MS, TENANT
+from cotenant.model.cluster.labels import PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY, Labels
+from cotenant.model.cluster.qos import KubernetesQoS, PriorityClass, QoSClass
+from cotenant.model.machine.node_pod import NodeContainer, NodePod, Phase
 
 FOUND = NodePod(
     "u",

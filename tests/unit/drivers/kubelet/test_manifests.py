@@ -9,10 +9,10 @@ import pytest
 
 from cotenant.drivers.kubelet.declared import DeclaredContainer, join
 from cotenant.drivers.kubelet.manifests import MIRROR, read_pods
+from cotenant.model.cluster.labels import QOS_CLASS
+from cotenant.model.cluster.qos import KubernetesQoS, QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.labels import QOS_CLASS
-from cotenant.model.node_pod import NodeContainer, NodePod, Phase
-from cotenant.model.qos import KubernetesQoS, QoSClass
+from cotenant.model.machine.node_pod import NodeContainer, NodePod, Phase
 
 
 def listed(*pods: dict[str, Any]) -> bytes:

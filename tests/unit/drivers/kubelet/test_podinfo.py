@@ -10,8 +10,8 @@ from tests.fakes.kubepods import UIDS, layout, make, pod_group
 
 from cotenant.drivers.kubelet.podinfo import PodInfo, parse_pod_info
 from cotenant.drivers.kubelet.tree import KubepodsTree
+from cotenant.model.cluster.qos import KubernetesQoS, QoSClass
 from cotenant.model.errors import InvalidInput, Unsupported
-from cotenant.model.qos import KubernetesQoS, QoSClass
 
 JSON = '{"namespace": "shop", "name": "cart", "uid": "u", "qosClass": "BestEffort", "tenantId": "red", "restarts": 3}'
 LINES = "# written by the node\nnamespace=shop\nname = cart\nuid: u\nqos_class=besteffort\ntenant_id='red'\n\nother\n"

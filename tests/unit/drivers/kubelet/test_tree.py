@@ -10,10 +10,10 @@ import pytest
 from tests.fakes.kubepods import UIDS, container_group, layout, make, pod_group
 
 from cotenant.drivers.kubelet.tree import KubepodsTree
+from cotenant.model.cluster.qos import KubernetesQoS, PriorityClass, QoSClass
 from cotenant.model.errors import Unsupported
-from cotenant.model.knob import Knob, Lease, LeaseState, Target
-from cotenant.model.node_decision import Reason
-from cotenant.model.qos import KubernetesQoS, PriorityClass, QoSClass
+from cotenant.model.machine.knob import Knob, Lease, LeaseState, Target
+from cotenant.model.machine.node_decision import Reason
 
 V1 = {
     "cpu.shares": "512",

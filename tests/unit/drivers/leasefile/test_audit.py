@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from cotenant.drivers.leasefile.audit import NAME, OLDER, AuditTrail, changes
-from cotenant.model.knob import Knob, KnobChange, LeaseState, Target
-from cotenant.model.node_decision import Reason, Term
+from cotenant.model.machine.knob import Knob, KnobChange, LeaseState, Target
+from cotenant.model.machine.node_decision import Reason, Term
 
 
 def change(number: int, group: str = "be/a") -> KnobChange:

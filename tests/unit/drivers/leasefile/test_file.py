@@ -11,8 +11,8 @@ import pytest
 from cotenant.drivers.leasefile.file import LOCK, NAME, LeaseFile, asides, held_by, read_only
 from cotenant.drivers.leasefile.lines import Keep, encode
 from cotenant.model.errors import InvalidInput, Permanent, Transient
-from cotenant.model.knob import Knob, Lease, LeaseState, Target
-from cotenant.model.node_decision import Reason, Term
+from cotenant.model.machine.knob import Knob, Lease, LeaseState, Target
+from cotenant.model.machine.node_decision import Reason, Term
 
 BOOT = "a boot"
 

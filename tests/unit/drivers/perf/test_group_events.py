@@ -7,7 +7,7 @@ import pytest
 from cotenant.drivers.perf.group_events import GroupCycles, GroupEvents, scaled
 from cotenant.drivers.perf.opening import Event, Reading
 from cotenant.model.errors import Unsupported
-from cotenant.model.knob import Vanished
+from cotenant.model.machine.knob import Vanished
 
 
 def test_counters_that_ran_all_the_time_are_taken_as_they_are() -> None:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.drivers.perf.recorded import RecordedCycles, parse
-from cotenant.model.counters import Gap
 from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.counters import Gap
 
 CSV = """\
 # started on Sat Nov 21 21:48:10 2026

@@ -4,8 +4,8 @@ import pytest
 from tests.fakes.cgroup_trees import PRESSURE
 
 from cotenant.drivers.proc.host import HostReader, disk_bytes, network_bytes
-from cotenant.model.counters import Pressure, Stall
 from cotenant.model.errors import Permanent
+from cotenant.model.machine.counters import Pressure, Stall
 
 STAT = """\
 cpu  100 10 50 1000 200 5 5 30 7 0

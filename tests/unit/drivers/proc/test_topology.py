@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from cotenant.drivers.proc.topology import read_topology
-from cotenant.model.counters import LogicalCpu
+from cotenant.model.machine.counters import LogicalCpu
 
 
 def cpu(root: Path, number: int, **said: int) -> None:

@@ -1,7 +1,7 @@
 import pytest
 
 from cotenant.drivers.psi.parsing import parse_pressure
-from cotenant.model.counters import Stall
+from cotenant.model.machine.counters import Stall
 
 
 @pytest.mark.parametrize(

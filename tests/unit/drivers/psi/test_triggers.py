@@ -8,7 +8,7 @@ from tests.fakes.cgroup_trees import CgroupTrees
 from cotenant.drivers.psi import triggers
 from cotenant.drivers.psi.triggers import HOST, PressureFiles, Resource
 from cotenant.model.errors import InvalidInput, Unsupported
-from cotenant.model.knob import Vanished
+from cotenant.model.machine.knob import Vanished
 
 
 @pytest.mark.parametrize(

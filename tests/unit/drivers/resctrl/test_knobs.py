@@ -13,9 +13,9 @@ from cotenant.drivers.resctrl.knobs import ResctrlKnobs
 from cotenant.drivers.resctrl.members import assign, members
 from cotenant.drivers.resctrl.monitoring import cache_use
 from cotenant.drivers.resctrl.tree import ResctrlTree
-from cotenant.model.cache_partition import Bandwidth, CacheHardware
 from cotenant.model.errors import InvalidInput, Permanent, Unsupported
-from cotenant.model.knob import Knob, Target, Vanished
+from cotenant.model.machine.cache_partition import Bandwidth, CacheHardware
+from cotenant.model.machine.knob import Knob, Target, Vanished
 from cotenant.policy.nodeqos import cache
 
 BE = Target("BE", Knob.SCHEMATA)

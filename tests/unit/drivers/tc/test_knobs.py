@@ -11,7 +11,7 @@ from tests.fakes.traffic_contract import TrafficContract
 from cotenant.drivers.tc.knobs import TcKnobs, priority_of
 from cotenant.drivers.tc.netlink import RootQdisc
 from cotenant.model.errors import InvalidInput, Permanent, Unsupported
-from cotenant.model.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, Target
 
 BE = Target("eth0/be", Knob.RATE)
 

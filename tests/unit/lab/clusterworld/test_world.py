@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.cluster_settings import Settings
+from cotenant.engine.framework.settings import Settings
 from cotenant.lab.clusterworld.books import Books
 from cotenant.lab.clusterworld.config import ClusterConfig
 from cotenant.lab.clusterworld.facts import RackedNode, gpus
@@ -17,13 +17,13 @@ from cotenant.lab.clusterworld.job import Job
 from cotenant.lab.clusterworld.truth import Truth
 from cotenant.lab.clusterworld.world import ClusterWorld, Watch, Worn
 from cotenant.lab.workloads.training import URGENT, USUAL, JobPlan
-from cotenant.model.demands import NO_HOLDINGS, Holdings
-from cotenant.model.device import DeviceType
-from cotenant.model.device_allocation import DeviceAllocation
+from cotenant.model.cluster.demands import NO_HOLDINGS, Holdings
+from cotenant.model.cluster.labels import HOSTNAME, Labels
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.devices.allocation import DeviceAllocation
+from cotenant.model.devices.device import DeviceType
 from cotenant.model.errors import Permanent
-from cotenant.model.labels import HOSTNAME, Labels
-from cotenant.model.node import Node
-from cotenant.model.pod import Pod
 from cotenant.model.resources import GPU_CORE, Amounts
 from cotenant.policy.placement.profiles import profile
 

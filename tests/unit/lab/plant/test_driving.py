@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from cotenant.engine.node_settings import AgentSettings
+from cotenant.engine.node.settings import AgentSettings
 from cotenant.lab.plant.driving import Drive, Trigger
 from cotenant.lab.plant.loads import Hog, Sine
 from cotenant.lab.plant.machine import Plant
 from cotenant.lab.plant.scenarios import GUESTS, ROOT, SERVICE, hog_pods, policies, service_pod
-from cotenant.model.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, Target
 
 SECOND = 1_000_000
 

@@ -7,7 +7,7 @@ from tests.fakes.knob_contract import KnobContract
 
 from cotenant.lab.plant.knobs import PlantKnobs
 from cotenant.model.errors import InvalidInput
-from cotenant.model.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, Target
 
 
 class TestPlantKnobs(KnobContract):

@@ -6,7 +6,7 @@ import pytest
 from cotenant.lab.plant.loads import Hog, Service, Sine, percentile
 from cotenant.lab.plant.machine import Plant
 from cotenant.lab.plant.sharing import fill
-from cotenant.model.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, Target
 
 SECOND = 1_000_000
 

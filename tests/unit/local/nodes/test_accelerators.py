@@ -3,9 +3,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from cotenant.drivers.kube.device_objects import DeviceObject, read_devices
+from cotenant.drivers.kube.kinds.device import DeviceObject, read_devices
 from cotenant.local.nodes.accelerators import device_manifest, devices_of
-from cotenant.model.device import DeviceType
+from cotenant.model.devices.device import DeviceType
 
 
 @pytest.mark.parametrize("gpus", [1, 2, 3, 8, 16])

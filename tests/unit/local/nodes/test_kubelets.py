@@ -8,7 +8,7 @@ from cotenant.local.controllers.actions import Delete, Patch
 from cotenant.local.controllers.views import Node, Pod, stamp
 from cotenant.local.nodes.kubelets import RESTART_S, START_S, STOP_S, Kubelets
 from cotenant.local.nodes.world import World
-from cotenant.model.annotations import EXIT_CODE, RUN_SECONDS
+from cotenant.model.cluster.annotations import EXIT_CODE, RUN_SECONDS
 
 NOW = 1_800_000_000.0
 SPEED = 10.0

@@ -7,9 +7,9 @@ from cotenant.local.apiserver.schema.builtin import builtin_schema
 from cotenant.local.nodes.behaviour import Simulated
 from cotenant.local.nodes.fleet import Shape
 from cotenant.local.workloads.script import job_manifest, names, script
-from cotenant.model.annotations import ESTIMATE, OBJECTIVE_P99_MS, SIMULATED
+from cotenant.model.cluster.annotations import ESTIMATE, OBJECTIVE_P99_MS, SIMULATED
+from cotenant.model.cluster.pod import Estimate
 from cotenant.model.errors import InvalidInput
-from cotenant.model.pod import Estimate
 
 
 def notes(manifest: dict[str, Any]) -> dict[str, str]:

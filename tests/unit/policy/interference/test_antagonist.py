@@ -3,12 +3,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from cotenant.model.knob import Knob, SetKnob
-from cotenant.model.node_pod import NodePod
-from cotenant.model.node_state import PPM, Alarm, GroupUse, HostUse, NodeState, PodUse
-from cotenant.model.qos import PriorityClass, QoSClass
-from cotenant.model.run_queue import Blame
-from cotenant.model.verdict import Verdict
+from cotenant.model.cluster.qos import PriorityClass, QoSClass
+from cotenant.model.machine.knob import Knob, SetKnob
+from cotenant.model.machine.node_pod import NodePod
+from cotenant.model.machine.node_state import PPM, Alarm, GroupUse, HostUse, NodeState, PodUse
+from cotenant.model.machine.run_queue import Blame
+from cotenant.model.machine.verdict import Verdict
 from cotenant.policy.interference.antagonist import Memory, decide, suspects
 from cotenant.policy.interference.settings import Settings, SuspectSignal, VictimSignal
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from cotenant.model.node_state import PPM
+from cotenant.model.machine.node_state import PPM
 from cotenant.policy.interference.correlation import score_ppm
 
 THRESHOLD = 2 * PPM

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from cotenant.model.node_pod import NodePod
-from cotenant.model.node_state import GroupUse, HostUse, NodeState, PodUse
-from cotenant.model.qos import QoSClass
-from cotenant.model.run_queue import Blame, Nobody
+from cotenant.model.cluster.qos import QoSClass
+from cotenant.model.machine.node_pod import NodePod
+from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, PodUse
+from cotenant.model.machine.run_queue import Blame, Nobody
 from cotenant.policy.interference.series import BlameSample, Series, Slice, VictimSample, extend, job_of
 from cotenant.policy.interference.settings import Settings, VictimSignal
 

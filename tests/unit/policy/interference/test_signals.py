@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from cotenant.model.node_pod import NodePod
-from cotenant.model.node_state import PPM, GroupUse, PodUse, ServiceHealth
+from cotenant.model.machine.node_pod import NodePod
+from cotenant.model.machine.node_state import PPM, GroupUse, PodUse, ServiceHealth
 from cotenant.policy.interference.settings import SuspectSignal, VictimSignal
 from cotenant.policy.interference.signals import activity, suffering_ppm
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from cotenant.model.node_state import PPM
+from cotenant.model.machine.node_state import PPM
 from cotenant.policy.interference.series import Slice, VictimSample
 from cotenant.policy.interference.settings import Settings, VictimSignal
 from cotenant.policy.interference.usual import MOST_JOBS, Usual, UsualBook, learn

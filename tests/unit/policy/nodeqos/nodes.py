@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cotenant.model.counters import LogicalCpu
-from cotenant.model.node_pod import NodeContainer, NodePod
-from cotenant.model.node_state import GroupUse, HostUse, NodeState, PodUse, ServiceHealth
-from cotenant.model.qos import QoSClass
+from cotenant.model.cluster.qos import QoSClass
+from cotenant.model.machine.counters import LogicalCpu
+from cotenant.model.machine.node_pod import NodeContainer, NodePod
+from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, PodUse, ServiceHealth
 
 SECOND_US = 1_000_000
 GIB = 1 << 30

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from tests.unit.policy.nodeqos.nodes import health, in_use, node
 
-from cotenant.model.cpulist import parse_cpus
-from cotenant.model.knob import Knob, Target
-from cotenant.model.node_pod import NodeContainer, Phase
-from cotenant.model.node_state import Alarm, GroupUse, NodeState
-from cotenant.model.qos import QoSClass
-from cotenant.model.verdict import Verdict
+from cotenant.model.cluster.qos import QoSClass
+from cotenant.model.cpus.cpulist import parse_cpus
+from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.node_pod import NodeContainer, Phase
+from cotenant.model.machine.node_state import Alarm, GroupUse, NodeState
+from cotenant.model.machine.verdict import Verdict
 from cotenant.policy.nodeqos.best_effort_cpu import (
     BestEffortCpuConfig,
     BestEffortCpuMemory,

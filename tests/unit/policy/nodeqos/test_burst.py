@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from tests.unit.policy.nodeqos.nodes import container, in_use, node, pod
 
+from cotenant.model.cluster.labels import QOS_CLASS, Labels
+from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.knob import Knob, Target
-from cotenant.model.labels import QOS_CLASS, Labels
-from cotenant.model.node_state import GroupUse, NodeState, PodUse
-from cotenant.model.qos import QoSClass
-from cotenant.model.verdict import Verdict
+from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.node_state import GroupUse, NodeState, PodUse
+from cotenant.model.machine.verdict import Verdict
 from cotenant.policy.nodeqos import throttle_tokens
 from cotenant.policy.nodeqos.burst import BurstMemory, PoolState, decide, reads, shared_use
 from cotenant.policy.nodeqos.burst_config import ANNOTATION, BurstConfig, BurstPolicy, PodBurst, merged, read_annotation

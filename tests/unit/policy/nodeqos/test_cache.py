@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.fakes.node_pods import node
 
-from cotenant.model.cache_partition import Bandwidth, CacheHardware
+from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.qos import QoSClass
+from cotenant.model.machine.cache_partition import Bandwidth, CacheHardware
 from cotenant.policy.nodeqos.cache import (
     CacheConfig,
     CacheMemory,

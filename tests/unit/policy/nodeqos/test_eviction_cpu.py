@@ -8,9 +8,9 @@ import pytest
 from tests.fakes.node_pods import SECOND, node, pod, using
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.knob import Knob, Target
-from cotenant.model.node_pod import Phase
-from cotenant.model.node_state import Alarm, GroupUse, NodeState
+from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.node_pod import Phase
+from cotenant.model.machine.node_state import Alarm, GroupUse, NodeState
 from cotenant.policy.nodeqos.eviction_cpu import CpuEvictionConfig, CpuEvictionMemory, best_effort_limit, decide, reads
 from cotenant.policy.nodeqos.eviction_goals import AllocatableTrigger, Currency, UsedTrigger
 from cotenant.policy.nodeqos.satisfaction import Satisfaction, SatisfactionOf, SatisfactionTrigger, release, trusted

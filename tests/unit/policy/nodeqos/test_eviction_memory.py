@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from tests.fakes.node_pods import GB, SECOND, node, pod, using
 
+from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.node_state import Allocatable
-from cotenant.model.qos import QoSClass
+from cotenant.model.machine.node_state import Allocatable
 from cotenant.policy.nodeqos.eviction_goals import AllocatableTrigger, BestEffortMemoryTrigger, Currency, UsedTrigger
 from cotenant.policy.nodeqos.eviction_memory import MemoryEvictionConfig, MemoryEvictionMemory, decide
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from tests.unit.policy.nodeqos.nodes import SECOND_US, health, in_use, node
 
+from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.node_pod import Phase
-from cotenant.model.node_state import Alarm, NodeState, ServiceHealth
-from cotenant.model.qos import QoSClass
-from cotenant.model.run_queue import Blame, Nobody
+from cotenant.model.machine.node_pod import Phase
+from cotenant.model.machine.node_state import Alarm, NodeState, ServiceHealth
+from cotenant.model.machine.run_queue import Blame, Nobody
 from cotenant.policy.nodeqos.guard import Ceiling, GuardMemory, GuardMode, judge
 from cotenant.policy.nodeqos.guard_config import GuardConfig
 

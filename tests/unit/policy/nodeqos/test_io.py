@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.fakes.node_pods import SECOND, node, pod, using
 
+from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.knob import Knob, Target
-from cotenant.model.knob_values import canonical
-from cotenant.model.node_state import GroupUse, NodeState
-from cotenant.model.qos import QoSClass
+from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob_values import canonical
+from cotenant.model.machine.node_state import GroupUse, NodeState
 from cotenant.policy.nodeqos.io import IoConfig, IoMemory, decide
 from cotenant.policy.nodeqos.io_limits import BLKIO_QOS, BlockDevice, IoLimits
 

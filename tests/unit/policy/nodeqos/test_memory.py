@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.fakes.node_pods import GB, node, pod, using
 
+from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.knob import Knob, Target
-from cotenant.model.node_pod import NodeContainer, Phase
-from cotenant.model.node_state import NodeState
-from cotenant.model.qos import QoSClass
+from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.node_pod import NodeContainer, Phase
+from cotenant.model.machine.node_state import NodeState
 from cotenant.policy.nodeqos.memory import (
     MEMORY_QOS,
     ClassMemory,

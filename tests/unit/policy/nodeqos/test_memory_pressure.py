@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from tests.fakes.node_pods import GB, SECOND, node, pod, using
 
+from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.knob import Knob, Target
-from cotenant.model.node_state import GroupUse, NodeState, PodUse
-from cotenant.model.qos import QoSClass
+from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.node_state import GroupUse, NodeState, PodUse
 from cotenant.policy.nodeqos.memory_pressure import MemoryPressureConfig, MemoryPressureMemory, decide
 from cotenant.policy.nodeqos.victims import EVICTION_POLICY
 

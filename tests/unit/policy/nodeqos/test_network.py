@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.fakes.node_pods import node
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.node_state import GroupUse, NodeState
+from cotenant.model.machine.node_state import GroupUse, NodeState
 from cotenant.policy.nodeqos.network import NetworkConfig, NetworkMemory, decide, share
 
 GBIT = 10**9

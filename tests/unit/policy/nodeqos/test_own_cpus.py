@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from tests.unit.policy.nodeqos.nodes import container, in_use, node
 
-from cotenant.model.knob import Knob, Target
-from cotenant.model.node_state import NodeState, PodUse
-from cotenant.model.qos import QoSClass
-from cotenant.model.verdict import Verdict
+from cotenant.model.cluster.qos import QoSClass
+from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.node_state import NodeState, PodUse
+from cotenant.model.machine.verdict import Verdict
 from cotenant.policy.nodeqos.own_cpus import OwnCpusConfig, OwnCpusMemory, decide, reads
 
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.fakes.node_pods import SECOND, node, pod, using
 
+from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.knob import Knob, Target
-from cotenant.model.node_state import Alarm, GroupUse, NodeState
-from cotenant.model.qos import QoSClass
+from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.node_state import Alarm, GroupUse, NodeState
 from cotenant.policy.nodeqos.reclaim import GroupReclaim, Means, ReclaimConfig, ReclaimMemory, decide, step
 
 MIB = 1 << 20

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 from tests.unit.policy.nodeqos.nodes import in_use, node, topology
 
+from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.node_state import GroupUse
-from cotenant.model.qos import QoSClass
+from cotenant.model.machine.node_state import GroupUse
 from cotenant.policy.nodeqos import cpu_choice
 from cotenant.policy.nodeqos.allowance import UNLIMITED_US
 from cotenant.policy.nodeqos.amounts import cpu_text, percent_text

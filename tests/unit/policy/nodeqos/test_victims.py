@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.fakes.node_pods import pod
 
-from cotenant.model.labels import SUB_PRIORITY
-from cotenant.model.node_decision import Reason
-from cotenant.model.node_pod import NodePod, Phase
-from cotenant.model.qos import PriorityClass, QoSClass
+from cotenant.model.cluster.labels import SUB_PRIORITY
+from cotenant.model.cluster.qos import PriorityClass, QoSClass
+from cotenant.model.machine.node_decision import Reason
+from cotenant.model.machine.node_pod import NodePod, Phase
 from cotenant.policy.nodeqos.eviction_goals import Currency, Goal, Trigger
 from cotenant.policy.nodeqos.victims import (
     EVICTION_ENABLED,

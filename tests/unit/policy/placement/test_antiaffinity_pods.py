@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 
 from cotenant.model.arrays import Int
-from cotenant.model.labels import ZONE, Labels
-from cotenant.model.node import Node
+from cotenant.model.cluster.labels import ZONE, Labels
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.topology import Domains
 from cotenant.model.resources import Amounts
-from cotenant.model.topology import Domains
 from cotenant.policy.placement import antiaffinity_pods
 
 SIZE = Amounts.of({"cpu": 1000, "memory": 100})

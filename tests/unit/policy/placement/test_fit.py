@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotenant.engine.encoding import Encoder
-from cotenant.model.node import Node
-from cotenant.model.pod import Pod
+from cotenant.engine.encoding.encoder import Encoder
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.pod import Pod
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement import fit
 

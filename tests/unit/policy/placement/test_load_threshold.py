@@ -4,10 +4,10 @@ from math import inf
 
 import numpy as np
 
-from cotenant.engine.encoding import Encoder
+from cotenant.engine.encoding.encoder import Encoder
 from cotenant.model.arrays import Sum
-from cotenant.model.node import Node
-from cotenant.model.pod import Estimate, Pod
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.pod import Estimate, Pod
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement import load_threshold
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cotenant.model.cpu_topology_spec import TopologyPolicy
+from cotenant.model.cpus.spec import TopologyPolicy
 from cotenant.policy.placement.numa import Alignment, Hint, NumaRoom, align, hints
 from cotenant.policy.placement.refusal import Refusal
 

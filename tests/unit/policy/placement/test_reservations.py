@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.model.demands import Demands
-from cotenant.model.gang import POD_GROUP, GangNotes
-from cotenant.model.labels import Labels, LabelSelector, Operator, Requirement
-from cotenant.model.observed import ObservedPod, OwnedBy
-from cotenant.model.pod import Pod
-from cotenant.model.reservation import (
+from cotenant.model.cluster.demands import Demands
+from cotenant.model.cluster.labels import Labels, LabelSelector, Operator, Requirement
+from cotenant.model.cluster.observed import ObservedPod, OwnedBy
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.groups.gang import POD_GROUP, GangNotes
+from cotenant.model.groups.reservation import (
     AllocatePolicy,
     Condition,
     ControllerOwner,
@@ -23,7 +23,7 @@ from cotenant.model.reservation import (
     Phase,
     Reservation,
 )
-from cotenant.model.reservation_notes import IGNORED
+from cotenant.model.groups.reservation_notes import IGNORED
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.reservations.drawing import allocated, covers, rank, remainder, shortage
 from cotenant.policy.placement.reservations.lifecycle import LEGAL, cannot_keep, collect_at_s, conditions, ending

@@ -3,12 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cotenant.model.affinity import NodePolicy, SpreadConstraint, WhenUnsatisfiable
 from cotenant.model.arrays import Mask
-from cotenant.model.labels import HOSTNAME, ZONE, Labels, LabelSelector
-from cotenant.model.node import Node
+from cotenant.model.cluster.affinity import NodePolicy, SpreadConstraint, WhenUnsatisfiable
+from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, LabelSelector
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.topology import Domains
 from cotenant.model.resources import Amounts
-from cotenant.model.topology import Domains
 from cotenant.policy.placement import spread
 
 SIZE = Amounts.of({"cpu": 1000, "memory": 100})

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotenant.engine.encoding import Encoder
-from cotenant.model.node import Node
-from cotenant.model.pod import Pod
+from cotenant.engine.encoding.encoder import Encoder
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.cluster.taints import Effect, Match, Taint, Toleration
 from cotenant.model.resources import Amounts
-from cotenant.model.taints import Effect, Match, Taint, Toleration
 from cotenant.policy.placement import taints
 
 SIZE = Amounts.of({"cpu": 1000, "memory": 100})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cotenant.model.quota import ROOT_QUOTA, Quota, QuotaPod
+from cotenant.model.groups.quota import ROOT_QUOTA, Quota, QuotaPod
 from cotenant.model.resources import Amounts
 
 

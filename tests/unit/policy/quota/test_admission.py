@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.unit.policy.quota.shapes import cpu, quota
 
-from cotenant.model.quota import DEFAULT_QUOTA, ROOT_QUOTA, Quota
+from cotenant.model.groups.quota import DEFAULT_QUOTA, ROOT_QUOTA, Quota
 from cotenant.model.resources import Amounts
 from cotenant.policy.quota.admission import Rules, check, check_delete, sort_out
 

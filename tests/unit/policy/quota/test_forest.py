@@ -4,7 +4,7 @@ import pytest
 from tests.unit.policy.quota.shapes import cpu, quota
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.quota import DEFAULT_QUOTA, SYSTEM_QUOTA
+from cotenant.model.groups.quota import DEFAULT_QUOTA, SYSTEM_QUOTA
 from cotenant.policy.quota.forest import Forest
 
 

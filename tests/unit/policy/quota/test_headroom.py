@@ -6,7 +6,7 @@ from tests.unit.policy.quota.shapes import cpu, quota
 from cotenant.model.arrays import Int
 from cotenant.model.compiled import njit
 from cotenant.model.errors import InvalidInput
-from cotenant.model.node_decision import Term
+from cotenant.model.machine.node_decision import Term
 from cotenant.model.resources import Amounts
 from cotenant.policy.quota.headroom import HeadroomRules, Limit, shortages, told
 from cotenant.policy.quota.headroom_arrays import HeadroomTable, QuotaArrays, quota_book, quota_fits

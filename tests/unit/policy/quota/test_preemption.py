@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from tests.unit.policy.quota.shapes import cpu, pod, quota
 
-from cotenant.model.quota import QuotaPod
+from cotenant.model.groups.quota import QuotaPod
 from cotenant.policy.quota.headroom import HeadroomRules, Limit
 from cotenant.policy.quota.preemption import Preempted, preempt
 from cotenant.policy.quota.tree import QuotaTree

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from tests.unit.policy.quota.shapes import cpu, pod, quota
 
-from cotenant.model.quota import QuotaPod
+from cotenant.model.groups.quota import QuotaPod
 from cotenant.model.resources import Amounts
 from cotenant.policy.quota.revocation import DELAY_US, NO_OVERUSE, Overuse, over, revoke, watch
 from cotenant.policy.quota.tree import QuotaTree

@@ -4,7 +4,7 @@ import pytest
 from tests.unit.policy.quota.shapes import cpu, quota
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.quota import ROOT_QUOTA, Quota
+from cotenant.model.groups.quota import ROOT_QUOTA, Quota
 from cotenant.model.resources import NOTHING, Amounts
 from cotenant.policy.quota.tree import QuotaTree
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from tests.fakes.cgroup_trees import CgroupTrees
 from tests.fakes.fake_resctrl import FakeResctrl
 
-from cotenant.engine.node_policies import PolicySettings
-from cotenant.model.counters import Gap
-from cotenant.model.knob import Knob
+from cotenant.engine.node.policies import PolicySettings
+from cotenant.model.machine.counters import Gap
+from cotenant.model.machine.knob import Knob
 from cotenant.policy.nodeqos.cache import CacheConfig
 from cotenant.policy.nodeqos.network import NetworkConfig
 from cotenant.services.agent.config import AgentConfig

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.engine.node_settings import Mode
+from cotenant.engine.node.settings import Mode
+from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.qos import QoSClass
 from cotenant.policy.nodeqos.eviction_goals import Currency
 from cotenant.services.agent.config import AgentConfig, PlainEviction, read_config
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cotenant.engine.node_policies import PolicySettings
+from cotenant.engine.node.policies import PolicySettings
 from cotenant.model.errors import InvalidInput
 from cotenant.services.agent.config import AgentConfig
 from cotenant.services.agent.document import build, load

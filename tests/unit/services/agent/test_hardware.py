@@ -16,11 +16,11 @@ from cotenant.drivers.resctrl.hardware import read_hardware
 from cotenant.drivers.resctrl.members import members
 from cotenant.drivers.tc.knobs import HANDLE, MINORS, TcKnobs, priority_of
 from cotenant.drivers.tc.netlink import TrafficClass
-from cotenant.engine.node_policies import PolicySettings
+from cotenant.engine.node.policies import PolicySettings
+from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import Unsupported
-from cotenant.model.knob import Knob, Target, Vanished
-from cotenant.model.node_pod import NodePod
-from cotenant.model.qos import QoSClass
+from cotenant.model.machine.knob import Knob, Target, Vanished
+from cotenant.model.machine.node_pod import NodePod
 from cotenant.policy.nodeqos.cache import CacheConfig
 from cotenant.policy.nodeqos.network import NetworkConfig
 from cotenant.services.agent.hardware import CacheClasses, Uplink

@@ -13,10 +13,10 @@ from tests.fakes.kept_knobs import KeptKnobs
 
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import LeaseFile
-from cotenant.engine.node_ports import KnobPort
-from cotenant.engine.node_settings import Mode
-from cotenant.model.knob import Knob, LeaseState, Scope, SetKnob, Target
-from cotenant.model.node_decision import Reason
+from cotenant.engine.node.ports import KnobPort
+from cotenant.engine.node.settings import Mode
+from cotenant.model.machine.knob import Knob, LeaseState, Scope, SetKnob, Target
+from cotenant.model.machine.node_decision import Reason
 from cotenant.services.agent import keeping
 from cotenant.services.agent.config import LONGEST_TTL_MS, AgentConfig
 from cotenant.services.keeper.allowed import Rules

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cotenant.engine.node_policies import DEFAULT_POLICIES
+from cotenant.engine.node.policies import DEFAULT_POLICIES
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.nodeqos.burst_config import BurstPolicy
 from cotenant.policy.nodeqos.satisfaction import SatisfactionOf

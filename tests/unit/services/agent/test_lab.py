@@ -8,16 +8,16 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from cotenant.engine.agent import Agent
-from cotenant.engine.node_settings import AgentSettings
+from cotenant.engine.node.agent import Agent
+from cotenant.engine.node.settings import AgentSettings
 from cotenant.lab.plant.driving import Drive
 from cotenant.lab.plant.keeping import PlantKeeper
 from cotenant.lab.plant.loads import Hog, Service, Sine
 from cotenant.lab.plant.machine import Plant
 from cotenant.lab.plant.recording import Recorder
 from cotenant.lab.plant.scenarios import GUESTS, ROOT, SERVICE, hog_pods, policies, service_pod
-from cotenant.model.knob import GiveBack, Knob, Lease, LeaseAnswer, SetKnob
-from cotenant.model.node_decision import EvictPod
+from cotenant.model.machine.knob import GiveBack, Knob, Lease, LeaseAnswer, SetKnob
+from cotenant.model.machine.node_decision import EvictPod
 from cotenant.services.agent.acting import Actor
 from cotenant.services.agent.ticking import Ticker
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.node_pod import NodePod, Phase
-from cotenant.model.node_state import ServiceHealth
+from cotenant.model.machine.node_pod import NodePod, Phase
+from cotenant.model.machine.node_state import ServiceHealth
 from cotenant.services.agent.latency import find, quantile_us, read, requests_within
 
 PLAIN = {"workload": "shop/web", "window_s": 10, "requests": 1200, "p99_us": 8300, "over_objective": 3}

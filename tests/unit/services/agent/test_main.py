@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from tests.fakes.agent_world import CONFIG, World
 
-from cotenant.engine.node_policies import PolicySettings
-from cotenant.engine.node_settings import Mode
+from cotenant.engine.node.policies import PolicySettings
+from cotenant.engine.node.settings import Mode
 from cotenant.model.errors import InvalidInput
 from cotenant.services.agent.config import AgentConfig
 from cotenant.services.agent.main import Request, configure, raise_descriptors, run, summary

@@ -10,7 +10,7 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 from tests.fakes.agent_world import CONFIG, world
 
-from cotenant.engine.node_settings import Mode
+from cotenant.engine.node.settings import Mode
 from cotenant.services.agent.config import Reports
 from cotenant.services.agent.latency import Outcome
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 from tests.fakes.agent_world import CONFIG, AwaySource, World
 
 from cotenant.drivers.kubelet.declared import DeclaredPod, join
-from cotenant.model.cpulist import parse_cpus
-from cotenant.model.knob import Knob, Target
-from cotenant.model.labels import QOS_CLASS, Labels
-from cotenant.model.node_pod import NodeContainer, NodePod
-from cotenant.model.qos import QoSClass
+from cotenant.model.cluster.labels import QOS_CLASS, Labels
+from cotenant.model.cluster.qos import QoSClass
+from cotenant.model.cpus.cpulist import parse_cpus
+from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.node_pod import NodeContainer, NodePod
 
 
 def found(name: str, cpuset: str) -> NodePod:

@@ -7,8 +7,8 @@ import os
 from collections.abc import Awaitable, Callable
 
 from cotenant.model.errors import CotenantError, Transient, Unsupported
-from cotenant.model.knob import Vanished
-from cotenant.model.run_queue import LateWait, Nobody
+from cotenant.model.machine.knob import Vanished
+from cotenant.model.machine.run_queue import LateWait, Nobody
 from cotenant.services.agent.pressure import LateBell, PressureBell
 
 

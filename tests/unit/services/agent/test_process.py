@@ -11,15 +11,15 @@ import pytest
 from tests.fakes.agent_world import CONFIG, GIB, AwaySource, World, asked, live, world
 
 from cotenant.drivers.resctrl.monitoring import CacheUse
-from cotenant.engine.node_policies import DEFAULT_POLICIES, PolicySettings
-from cotenant.engine.node_settings import Mode
-from cotenant.model.cache_partition import CacheHardware
-from cotenant.model.counters import Gap, GpuCounters
+from cotenant.engine.node.policies import DEFAULT_POLICIES, PolicySettings
+from cotenant.engine.node.settings import Mode
+from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import CotenantError, Transient
-from cotenant.model.knob import Knob, Target
-from cotenant.model.node_pod import NodePod
-from cotenant.model.node_state import Allocatable
-from cotenant.model.qos import QoSClass
+from cotenant.model.machine.cache_partition import CacheHardware
+from cotenant.model.machine.counters import Gap, GpuCounters
+from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.node_pod import NodePod
+from cotenant.model.machine.node_state import Allocatable
 from cotenant.policy.nodeqos.best_effort_cpu import BestEffortCpuConfig
 from cotenant.policy.nodeqos.cache import CacheConfig, ClassCache
 from cotenant.policy.nodeqos.suppress import Form, SuppressConfig
@@ -207,8 +207,8 @@ def test_evictions_go_out_and_their_answers_come_back() -> None:
     async def scenario(process: AgentProcess) -> None:
         await w.tick(process, 2)
         w.evictions.answer = (False, "a budget")
-        from cotenant.engine.node_instructions import Instructions
-        from cotenant.model.node_decision import EvictPod, Reason
+        from cotenant.engine.node.instructions import Instructions
+        from cotenant.model.machine.node_decision import EvictPod, Reason
 
         pod = EvictPod("group:top/job", "jobs/one", Reason("r", "too much"))
         await process.actor.turn(lambda: Instructions(evict=(pod,)))

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from tests.fakes.agent_world import CONFIG, AwaySource, asked, live, world
 
-from cotenant.engine.node_policies import DEFAULT_POLICIES
-from cotenant.engine.node_settings import Mode
+from cotenant.engine.node.policies import DEFAULT_POLICIES
+from cotenant.engine.node.settings import Mode
+from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.qos import QoSClass
 from cotenant.policy.nodeqos.best_effort_cpu import BestEffortCpuConfig
 from cotenant.policy.nodeqos.suppress import Form, SuppressConfig
 from cotenant.services.agent.config import AgentConfig, PlainGroup

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import Permanent, Transient
-from cotenant.model.report import NodeReport
 from cotenant.services.agent.reporting import Outbox
 from cotenant.services.reporting import payload
 

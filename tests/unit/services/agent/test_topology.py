@@ -9,14 +9,14 @@ from tests.fakes.cpu_cluster import cpus
 
 from cotenant.drivers.kubelet.cpu_manager import CpuManager, read_cpu_manager
 from cotenant.drivers.proc.topology import read_memory_bytes
-from cotenant.model.cpu_topology_told import (
+from cotenant.model.cpus.reported import (
     CPU_SHARED_POOLS,
     CPU_TOPOLOGY,
     KUBELET_CPU_MANAGER_POLICY,
     NODE_RESERVATION,
     POD_CPU_ALLOCS,
 )
-from cotenant.model.node_pod import NodePod
+from cotenant.model.machine.node_pod import NodePod
 from cotenant.services.agent.topology import told_of, zones
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.fakes.extender_forms import NOW, Known, by_name, report, written
 
-from cotenant.drivers.kube.errors import Conflict
-from cotenant.engine.reports import Reports
+from cotenant.drivers.kube.client.errors import Conflict
+from cotenant.engine.state.reports import Reports
 from cotenant.model.errors import Transient
 from cotenant.services.extender import app as app_module
 from cotenant.services.extender.app import Application, Binder, Pages

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 from tests.fakes import extender_forms as forms
 
-from cotenant.drivers.kube import objects
-from cotenant.drivers.kube.access import Access
-from cotenant.drivers.kube.cache import Changed, Malformed
-from cotenant.drivers.kube.client import Client
-from cotenant.drivers.kube.credentials import Credential, FixedCredential
+from cotenant.drivers.kube.cache.cache import Changed, Malformed
+from cotenant.drivers.kube.client.access import Access
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
+from cotenant.drivers.kube.kinds import objects
 from cotenant.model.arrays import CPU
 from cotenant.services.extender.feed import Feed
 from cotenant.services.extender.mirror import Mirror

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from tests.fakes.extender_forms import GIB, NOW, report
 
-from cotenant.engine.encoding import PRIORITY_BASE
-from cotenant.model.node import Node
-from cotenant.model.pod import Pod
-from cotenant.model.qos import PriorityClass
+from cotenant.engine.encoding.encoder import PRIORITY_BASE
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.extender.founding_judge import FoundingJudge

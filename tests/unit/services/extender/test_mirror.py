@@ -5,8 +5,8 @@ import pytest
 from tests.fakes.extender_forms import GIB, NOW, report
 
 from cotenant.model.arrays import CPU, MEMORY
-from cotenant.model.node import Node
-from cotenant.model.pod import Pod, Shape
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.pod import Pod, Shape
 from cotenant.model.resources import Amounts
 from cotenant.services.extender.judge import ask_of
 from cotenant.services.extender.mirror import NOBODY, Mirror

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from tests.fakes.extender_forms import GIB, NOW, Known, pod, report, written
 
+from cotenant.model.cluster.pod import Pod
 from cotenant.model.errors import InvalidInput
-from cotenant.model.pod import Pod
 from cotenant.model.resources import Amounts
 from cotenant.services.extender.judge import ask_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.knob import Knob, SetKnob, Target
-from cotenant.model.node_decision import Reason
+from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.node_decision import Reason
 from cotenant.services.keeper.allowed import Rules, own_groups
 
 REASON = Reason("test", "because")

@@ -13,8 +13,8 @@ from tests.fakes.kept_knobs import KeptKnobs
 from cotenant.drivers.leasefile.audit import AuditTrail, changes
 from cotenant.drivers.leasefile.file import LeaseFile
 from cotenant.model.errors import Transient
-from cotenant.model.knob import GiveBack, Knob, LeaseState, Scope, SetKnob, Target
-from cotenant.model.node_decision import Reason
+from cotenant.model.machine.knob import GiveBack, Knob, LeaseState, Scope, SetKnob, Target
+from cotenant.model.machine.node_decision import Reason
 from cotenant.services.keeper.allowed import Asker, Rules
 from cotenant.services.keeper.carrying import Carrier, Clock
 from cotenant.services.keeper.dry import DryKnobs, NoMemory

@@ -14,8 +14,8 @@ import pytest
 from tests.fakes.kept_knobs import KeptKnobs
 
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient, Unsupported
-from cotenant.model.knob import GiveBack, Knob, KnobChange, LeaseState, Scope, SetKnob, Target, Vanished
-from cotenant.model.node_decision import Reason, Term
+from cotenant.model.machine.knob import GiveBack, Knob, KnobChange, LeaseState, Scope, SetKnob, Target, Vanished
+from cotenant.model.machine.node_decision import Reason, Term
 from cotenant.services.keeper import server as serving
 from cotenant.services.keeper import wire
 from cotenant.services.keeper.allowed import Rules

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cotenant.engine.reports import Reports
+from cotenant.engine.state.reports import Reports
 from cotenant.services.reporting.endpoint import Outcome, ReportEndpoint
 from cotenant.services.reporting.tokens import ReportToken
 

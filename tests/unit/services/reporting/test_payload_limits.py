@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cotenant.engine.reports import Reports
+from cotenant.engine.state.reports import Reports
 from cotenant.model.errors import InvalidInput
 from cotenant.services.reporting.payload import read
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import InvalidInput, Permanent, Transient
-from cotenant.model.report import NodeReport
 from cotenant.services.reporting import payload
 from cotenant.services.reporting.sender import ReportSender
 

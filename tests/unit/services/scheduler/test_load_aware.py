@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.node_metric import Statistic, Use
+from cotenant.model.machine.node_metric import Statistic, Use
 from cotenant.policy.placement.load_aware.forecast import Forecast
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings, Percentile, Percentiles, Shares
 from cotenant.services.scheduler.load_aware import parse_settings, read_settings

@@ -14,8 +14,8 @@ import pytest
 from tests.fakes.questions import carry_out, cluster, node, pod
 from tests.fakes.serving import HERE, SECRET, server
 
-from cotenant.model.answers import PodAnswer
-from cotenant.model.taints import Taint
+from cotenant.model.cluster.taints import Taint
+from cotenant.model.decisions.answers import PodAnswer
 from cotenant.services.scheduler.debugging import MOST_FAILURES
 from cotenant.services.scheduler.pages import SERVICES, Route
 from cotenant.services.scheduler.pages_json import encode

@@ -12,17 +12,17 @@ from tests.fakes.reservation_world import pod as stranger
 from tests.fakes.serving import server
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.describing import PAGES, pages
-from cotenant.engine.load_aware import LoadAware
-from cotenant.engine.roster import Roster
-from cotenant.model.answers import PodAnswer, Supposed
-from cotenant.model.demands import NO_HOLDINGS, Demands
-from cotenant.model.device import Device, DeviceType
-from cotenant.model.device_node import NodeDevices
-from cotenant.model.gang import GangNotes
-from cotenant.model.labels import Labels
-from cotenant.model.observed import ObservedPod
-from cotenant.model.quota import NAME, ROOT_QUOTA, Quota, QuotaObject
+from cotenant.engine.explain.pages import PAGES, pages
+from cotenant.engine.registry import Roster
+from cotenant.engine.rules.load.rules import LoadAware
+from cotenant.model.cluster.demands import NO_HOLDINGS, Demands
+from cotenant.model.cluster.labels import Labels
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.decisions.answers import PodAnswer, Supposed
+from cotenant.model.devices.device import Device, DeviceType
+from cotenant.model.devices.inventory import NodeDevices
+from cotenant.model.groups.gang import GangNotes
+from cotenant.model.groups.quota import NAME, ROOT_QUOTA, Quota, QuotaObject
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, Amounts
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.services.scheduler.pages import SERVICES

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cotenant.model.decision import Candidate, DecisionRecord
+from cotenant.model.decisions.reasons import Rejection
+from cotenant.model.decisions.record import Candidate, DecisionRecord
 from cotenant.model.errors import InvalidInput
-from cotenant.model.reasons import Rejection
 from cotenant.services.scheduler import explaining, main
 from cotenant.services.scheduler.clock import SteadyClock
 from cotenant.services.scheduler.metrics import Metrics

@@ -12,10 +12,10 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from cotenant.drivers.kube.access import Access
-from cotenant.drivers.kube.client import Client
-from cotenant.drivers.kube.credentials import Credential, FixedCredential
-from cotenant.drivers.kube.leases import LeaderElector
+from cotenant.drivers.kube.client.access import Access
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
+from cotenant.drivers.kube.leaderelection.lease import LeaderElector
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.scheduler.process import Alone, Leadership, Options, SchedulerProcess
 

@@ -9,14 +9,14 @@ import msgspec
 import pytest
 from tests.fakes.reservation_world import World, node, reservation
 
-from cotenant.drivers.kube.client import Client
-from cotenant.drivers.kube.errors import Conflict, Forbidden, NotFound, Unavailable
-from cotenant.drivers.kube.objects import Kind
-from cotenant.drivers.kube.reservations import ReservationObject
-from cotenant.engine.podstate import State
-from cotenant.engine.reservation_words import DeleteReservation, Reserve
-from cotenant.model.device import Device, DeviceType
-from cotenant.model.device_node import NodeDevices
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.client.errors import Conflict, Forbidden, NotFound, Unavailable
+from cotenant.drivers.kube.kinds.objects import Kind
+from cotenant.drivers.kube.kinds.reservation import ReservationObject
+from cotenant.engine.framework.pod_state import State
+from cotenant.engine.plugins.reservations.instructions import DeleteReservation, Reserve
+from cotenant.model.devices.device import Device, DeviceType
+from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, Amounts
 from cotenant.services.scheduler.reserving import Reserver, delete, write_status
 

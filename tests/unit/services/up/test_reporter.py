@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from cotenant.engine.reports import Reports
-from cotenant.model.report import NodeReport
+from cotenant.engine.state.reports import Reports
+from cotenant.model.cluster.report import NodeReport
 from cotenant.services.reporting.endpoint import ReportEndpoint
 from cotenant.services.scheduler.http import Server, serve
 from cotenant.services.up.reporter import HttpReporter

@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from cotenant.model.cpu_topology import Core, CpuGroup, CpuTopology, lowest
-from cotenant.model.cpu_topology_spec import BindPolicy, ExclusivePolicy, NumaStrategy
+from cotenant.model.cpus.spec import BindPolicy, ExclusivePolicy, NumaStrategy
+from cotenant.model.cpus.topology import Core, CpuGroup, CpuTopology, lowest
 from cotenant.policy.placement.cpus.ledger import CpuLedger
 from cotenant.policy.placement.refusal import Refusal
 

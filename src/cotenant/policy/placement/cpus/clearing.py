@@ -8,7 +8,7 @@ asked to go than would be needed, never fewer.
 
 from __future__ import annotations
 
-from cotenant.model.cpu_topology_spec import BindPolicy
+from cotenant.model.cpus.spec import BindPolicy
 from cotenant.policy.placement.cpus.accumulator import CpuAsk
 from cotenant.policy.placement.cpus.ledger import CpuLedger
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import combinations
 
-from cotenant.model.cpu_topology import CpuGroup
-from cotenant.model.cpu_topology_spec import BindPolicy, NumaStrategy
+from cotenant.model.cpus.spec import BindPolicy, NumaStrategy
+from cotenant.model.cpus.topology import CpuGroup
 from cotenant.policy.placement.cpus.accumulator import CpuAsk, CpuChoice, take
 from cotenant.policy.placement.cpus.ledger import CpuHolding, CpuLedger
 from cotenant.policy.placement.refusal import Refusal

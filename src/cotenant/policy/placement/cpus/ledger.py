@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cotenant.model.cpu_topology import CpuTopology, numbers_in
-from cotenant.model.cpu_topology_spec import ExclusivePolicy
-from cotenant.model.cpulist import format_cpus
+from cotenant.model.cpus.cpulist import format_cpus
+from cotenant.model.cpus.spec import ExclusivePolicy
+from cotenant.model.cpus.topology import CpuTopology, numbers_in
 from cotenant.model.errors import InvalidInput
 
 

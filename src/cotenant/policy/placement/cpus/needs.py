@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotenant.model.cpu_topology_spec import BindPolicy, NumaTopologySpec, ResourceSpec, TopologyPolicy
-from cotenant.model.demands import Demands
-from cotenant.model.pod import Pod
-from cotenant.model.qos import PriorityClass, QoSClass, effective_class
+from cotenant.model.cluster.demands import Demands
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.cluster.qos import PriorityClass, QoSClass, effective_class
+from cotenant.model.cpus.spec import BindPolicy, NumaTopologySpec, ResourceSpec, TopologyPolicy
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
 
 _OWNERS = frozenset({QoSClass.LSE, QoSClass.LSR})

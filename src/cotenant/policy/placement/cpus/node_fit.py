@@ -14,8 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from cotenant.model.cpu_topology_spec import CPU_BIND_POLICY as BIND_LABEL
-from cotenant.model.cpu_topology_spec import (
+from cotenant.model.cluster.labels import Labels
+from cotenant.model.cpus.reported import NodeTopology
+from cotenant.model.cpus.spec import CPU_BIND_POLICY as BIND_LABEL
+from cotenant.model.cpus.spec import (
     NUMA_ALLOCATE_STRATEGY,
     NUMA_TOPOLOGY_POLICY,
     BindPolicy,
@@ -25,8 +27,6 @@ from cotenant.model.cpu_topology_spec import (
     NumaStrategy,
     TopologyPolicy,
 )
-from cotenant.model.cpu_topology_told import NodeTopology
-from cotenant.model.labels import Labels
 from cotenant.policy.placement.cpus.accumulator import CpuAsk, CpuChoice, shortage
 from cotenant.policy.placement.cpus.evenly import take_by_strategy
 from cotenant.policy.placement.cpus.ledger import CpuLedger

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 
-from cotenant.model.cpu_topology_spec import NumaAmount
-from cotenant.model.cpu_topology_told import NodeTopology
+from cotenant.model.cpus.reported import NodeTopology
+from cotenant.model.cpus.spec import NumaAmount
 from cotenant.policy.placement.cpus.ledger import CpuLedger
 from cotenant.policy.placement.numa import NumaRoom
 

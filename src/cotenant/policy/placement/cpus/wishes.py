@@ -9,7 +9,7 @@ Source: Koordinator, NodeNUMAResource (PreFilter, Filter); the kubelet's names o
 
 from __future__ import annotations
 
-from cotenant.model.cpu_topology_spec import BindPolicy, NodeBindPolicy, NumaStrategy, ResourceSpec, TopologyPolicy
+from cotenant.model.cpus.spec import BindPolicy, NodeBindPolicy, NumaStrategy, ResourceSpec, TopologyPolicy
 from cotenant.policy.placement.cpus.accumulator import CpuAsk
 from cotenant.policy.placement.refusal import Refusal
 

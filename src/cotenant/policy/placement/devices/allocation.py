@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from cotenant.model.cpu_topology import mask_of, numbers_in
-from cotenant.model.device import DeviceType
-from cotenant.model.device_allocation import DeviceAllocation
-from cotenant.model.device_hints import CountBy, DeviceHint, JointAllocation, PartitionWish, Scope
-from cotenant.model.device_partition import Partition
-from cotenant.model.device_request import WHOLE, DeviceRequest
+from cotenant.model.cpus.topology import mask_of, numbers_in
+from cotenant.model.devices.allocation import DeviceAllocation
+from cotenant.model.devices.device import DeviceType
+from cotenant.model.devices.hints import CountBy, DeviceHint, JointAllocation, PartitionWish, Scope
+from cotenant.model.devices.partition import Partition
+from cotenant.model.devices.request import WHOLE, DeviceRequest
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.devices.fitting import Fitting, fitting, missing_to, shortage
 from cotenant.policy.placement.devices.functions import free_function, with_free_function

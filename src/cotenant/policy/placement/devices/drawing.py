@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from operator import sub
 
-from cotenant.model.device import DeviceType
-from cotenant.model.device_allocation import DeviceAllocation
+from cotenant.model.devices.allocation import DeviceAllocation
+from cotenant.model.devices.device import DeviceType
 from cotenant.policy.placement.devices.allocation import DeviceAsk, DeviceChoice, TypedMinors, allocate
 from cotenant.policy.placement.devices.inventory import Row
 from cotenant.policy.placement.devices.ledger import DeviceLedger, Pool

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from operator import le, sub
 
-from cotenant.model.cpu_topology import numbers_in
+from cotenant.model.cpus.topology import numbers_in
 from cotenant.model.resources import Amounts, format_amount
 from cotenant.policy.placement.devices.inventory import Row, part_of
 from cotenant.policy.placement.devices.ledger import Pool

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cotenant.model.cpu_topology import numbers_in
-from cotenant.model.device import VirtualFunction
-from cotenant.model.labels import LabelSelector
+from cotenant.model.cluster.labels import LabelSelector
+from cotenant.model.cpus.topology import numbers_in
+from cotenant.model.devices.device import VirtualFunction
 from cotenant.policy.placement.devices.ledger import Pool
 
 

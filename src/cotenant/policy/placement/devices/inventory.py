@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeVar
 
-from cotenant.model.device import Device, DeviceType
-from cotenant.model.device_hints import Scope
-from cotenant.model.device_request import filled
+from cotenant.model.devices.device import Device, DeviceType
+from cotenant.model.devices.hints import Scope
+from cotenant.model.devices.request import filled
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import Amounts
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from operator import add, le
 
-from cotenant.model.device import Device, DeviceType
-from cotenant.model.device_allocation import DeviceAllocation
-from cotenant.model.device_partition import PartitionTable
+from cotenant.model.devices.allocation import DeviceAllocation
+from cotenant.model.devices.device import Device, DeviceType
+from cotenant.model.devices.partition import PartitionTable
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.devices.inventory import Inventory, Row, part_of
 

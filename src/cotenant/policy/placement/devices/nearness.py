@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cotenant.model.cpu_topology import lowest, numbers_in
-from cotenant.model.device_hints import SCOPE_WORDS, Scope
+from cotenant.model.cpus.topology import lowest, numbers_in
+from cotenant.model.devices.hints import SCOPE_WORDS, Scope
 from cotenant.policy.placement.devices.inventory import Group
 from cotenant.policy.placement.devices.ledger import Pool
 from cotenant.policy.placement.refusal import Refusal

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cotenant.model.cpu_topology import numbers_in
-from cotenant.model.device_hints import PartitionWish
-from cotenant.model.device_partition import Partition, PartitionTable
+from cotenant.model.cpus.topology import numbers_in
+from cotenant.model.devices.hints import PartitionWish
+from cotenant.model.devices.partition import Partition, PartitionTable
 from cotenant.policy.placement.refusal import Refusal
 
 ANY = PartitionWish()

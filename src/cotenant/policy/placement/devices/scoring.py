@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cotenant.model.device_allocation import DeviceAllocation
+from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY_RATIO
 from cotenant.policy.placement.devices.ledger import DeviceLedger, Pool
 from cotenant.policy.placement.devices.strategy import Strategy, UsualPod, fragments

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cotenant.model.gang import WAIT_S, GangSpec, MatchPolicy
+from cotenant.model.groups.gang import WAIT_S, GangSpec, MatchPolicy
 
 
 class Gate(StrEnum):

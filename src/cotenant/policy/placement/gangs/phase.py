@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotenant.model.gang import GangPhase
+from cotenant.model.groups.gang import GangPhase
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import re
 
-from cotenant.model import gang
-from cotenant.model.gang import NO_NOTES, GangNotes, GangSpec, MatchPolicy, Mode, PodGroup
-from cotenant.model.labels import Labels
-from cotenant.model.pod import Pod
+from cotenant.model.cluster.labels import Labels
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.groups import gang
+from cotenant.model.groups.gang import NO_NOTES, GangNotes, GangSpec, MatchPolicy, Mode, PodGroup
 
 _COUNT = re.compile(r"[0-9]{1,9}")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from cotenant.model.arrays import Int, Mask
-from cotenant.model.topology import Domains
+from cotenant.model.cluster.topology import Domains
 
 
 def with_room(domains: Domains, ready: Mask, free: Int, requests: Int, counts: Int) -> tuple[int, ...]:

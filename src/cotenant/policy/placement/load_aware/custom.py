@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from cotenant.model.annotations import RAW_ALLOCATABLE, USAGE_THRESHOLDS
+from cotenant.model.cluster.annotations import RAW_ALLOCATABLE, USAGE_THRESHOLDS
 from cotenant.model.errors import InvalidInput
 from cotenant.model.json_object import json_object
-from cotenant.model.node_metric import Statistic, Use
+from cotenant.model.machine.node_metric import Statistic, Use
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, parse_amount
 from cotenant.policy.placement.load_aware.settings import NodeThresholds, Percentile, Percentiles, Shares
 

@@ -7,8 +7,8 @@ Source: Koordinator, the load-aware plugin's default estimator and its classes.
 
 from __future__ import annotations
 
-from cotenant.model.node_metric import Use
-from cotenant.model.qos import PriorityClass, QoSClass, effective_class
+from cotenant.model.cluster.qos import PriorityClass, QoSClass, effective_class
+from cotenant.model.machine.node_metric import Use
 from cotenant.model.resources import (
     BATCH_CPU,
     BATCH_MEMORY,

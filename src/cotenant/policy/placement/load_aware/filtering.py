@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotenant.model.node_metric import Use
+from cotenant.model.machine.node_metric import Use
 from cotenant.policy.placement.load_aware.settings import (
     NO_THRESHOLDS,
     LoadAwareSettings,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import ceil, inf, isfinite, log, log1p
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.node_metric import Use
+from cotenant.model.machine.node_metric import Use
 
 RATIO = 1.05
 _LOG_RATIO = log1p(RATIO - 1.0)

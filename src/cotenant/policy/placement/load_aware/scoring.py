@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from cotenant.model.arrays import Int
-from cotenant.model.node_metric import Use
+from cotenant.model.machine.node_metric import Use
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.policy.placement.load_aware.usage import Look
 

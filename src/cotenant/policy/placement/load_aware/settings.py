@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.node_metric import Statistic, Use
+from cotenant.model.machine.node_metric import Statistic, Use
 from cotenant.policy.placement.load_aware.forecast import Forecast
 
 UNASKED = Use(250, 200 << 20)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import inf, nan
 
-from cotenant.model.node_metric import NO_USE, NodeMetric, Use
+from cotenant.model.machine.node_metric import NO_USE, NodeMetric, Use
 from cotenant.policy.placement.load_aware.filtering import UNLIMITED, Rule, is_expired, room, rule_for
 from cotenant.policy.placement.load_aware.forecast import NO_HISTORY, NodeHistory
 from cotenant.policy.placement.load_aware.scoring import look_for

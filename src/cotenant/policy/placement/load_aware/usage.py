@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from cotenant.model.node_metric import NO_USE, NodeMetric, Statistic, Use, Window
-from cotenant.model.qos import PriorityClass
+from cotenant.model.cluster.qos import PriorityClass
+from cotenant.model.machine.node_metric import NO_USE, NodeMetric, Statistic, Use, Window
 from cotenant.policy.placement.load_aware.forecast import NodeHistory
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings, Percentile
 

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Sequence
 from math import inf
 from typing import NamedTuple
 
-from cotenant.model.device_allocation import DeviceAllocation
-from cotenant.model.device_request import type_of
-from cotenant.model.reservation import AllocatePolicy, Reservation
+from cotenant.model.devices.allocation import DeviceAllocation
+from cotenant.model.devices.request import type_of
+from cotenant.model.groups.reservation import AllocatePolicy, Reservation
 from cotenant.model.resources import Amounts, format_amount
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from cotenant.model.cpu_topology_spec import NumaAmount, ResourceStatus
-from cotenant.model.demands import NO_HOLDINGS, Holdings
-from cotenant.model.device import DeviceType
-from cotenant.model.device_allocation import DeviceAllocation
-from cotenant.model.device_request import CARDS, type_of
+from cotenant.model.cluster.demands import NO_HOLDINGS, Holdings
+from cotenant.model.cpus.spec import NumaAmount, ResourceStatus
+from cotenant.model.devices.allocation import DeviceAllocation
+from cotenant.model.devices.device import DeviceType
+from cotenant.model.devices.request import CARDS, type_of
 from cotenant.model.resources import GPU, GPU_CORE, GPU_SHARED, NOTHING, Amounts
 from cotenant.policy.placement.reservations.drawing import remainder
 

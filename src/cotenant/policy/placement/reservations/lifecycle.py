@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotenant.model.pod import Pod
-from cotenant.model.reservation import KEPT_S, READY, SCHEDULED, Condition, Phase, Reservation
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.groups.reservation import KEPT_S, READY, SCHEDULED, Condition, Phase, Reservation
 
 LEGAL: dict[tuple[Phase, Phase], str] = {
     (Phase.PENDING, Phase.AVAILABLE): "a node was found",

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cotenant.model import quota
-from cotenant.model.affinity import NAME_FIELD, NodeAffinity, NodeSelector, NodeSelectorTerm
-from cotenant.model.demands import NO_DEMANDS
-from cotenant.model.gang import LIGHT_MATCH_POLICY, LIGHT_MIN_AVAILABLE, LIGHT_NAME, POD_GROUP
-from cotenant.model.labels import Labels, Operator, Requirement
-from cotenant.model.observed import ObservedPod
-from cotenant.model.pod import Pod
-from cotenant.model.reservation import ControllerOwner, ObjectOwner, Owner, Reservation
+from cotenant.model.cluster.affinity import NAME_FIELD, NodeAffinity, NodeSelector, NodeSelectorTerm
+from cotenant.model.cluster.demands import NO_DEMANDS
+from cotenant.model.cluster.labels import Labels, Operator, Requirement
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.groups import quota
+from cotenant.model.groups.gang import LIGHT_MATCH_POLICY, LIGHT_MIN_AVAILABLE, LIGHT_NAME, POD_GROUP
+from cotenant.model.groups.reservation import ControllerOwner, ObjectOwner, Owner, Reservation
 
 MIGRATION_TTL_S = 300.0  # upstream's lifetime of a migration
 GANG_LABELS = frozenset({POD_GROUP, LIGHT_NAME, LIGHT_MIN_AVAILABLE, LIGHT_MATCH_POLICY})

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 
-from cotenant.model.labels import Operator
-from cotenant.model.observed import ObservedPod, OwnedBy
-from cotenant.model.reservation import ControllerOwner, ObjectOwner, Owner, Reservation
-from cotenant.model.reservation_notes import IGNORED, ReservationAffinity
-from cotenant.model.taints import tolerated
+from cotenant.model.cluster.labels import Operator
+from cotenant.model.cluster.observed import ObservedPod, OwnedBy
+from cotenant.model.cluster.taints import tolerated
+from cotenant.model.groups.reservation import ControllerOwner, ObjectOwner, Owner, Reservation
+from cotenant.model.groups.reservation_notes import IGNORED, ReservationAffinity
 
 ANYBODY: Hashable = ("anybody",)
 

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from cotenant.model.counters import LogicalCpu
-from cotenant.model.cpu_topology import CpuTopology, mask_of, numbers_in
-from cotenant.model.cpu_topology_spec import BindPolicy, ExclusivePolicy, NumaStrategy
+from cotenant.model.cpus.spec import BindPolicy, ExclusivePolicy, NumaStrategy
+from cotenant.model.cpus.topology import CpuTopology, mask_of, numbers_in
 from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.counters import LogicalCpu
 from cotenant.policy.placement.cpus.accumulator import CpuAsk, CpuChoice, take
 from cotenant.policy.placement.cpus.ledger import CpuHolding, CpuLedger
 from cotenant.policy.placement.refusal import Refusal

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from cotenant.model.counters import LogicalCpu
-from cotenant.model.cpu_topology import CpuTopology
-from cotenant.model.cpu_topology_spec import BindPolicy, ExclusivePolicy, NodeBindPolicy, ResourceSpec, TopologyPolicy
+from cotenant.model.cpus.spec import BindPolicy, ExclusivePolicy, NodeBindPolicy, ResourceSpec, TopologyPolicy
+from cotenant.model.cpus.topology import CpuTopology
+from cotenant.model.machine.counters import LogicalCpu
 from cotenant.policy.placement.cpus.accumulator import CpuAsk
 from cotenant.policy.placement.cpus.amplification import amplified_fit, amplified_m
 from cotenant.policy.placement.cpus.ledger import CpuHolding, CpuLedger

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cotenant.model.device import Device, DeviceType, FunctionGroup, VirtualFunction
-from cotenant.model.device_request import device_requests
-from cotenant.model.labels import Labels
+from cotenant.model.cluster.labels import Labels
+from cotenant.model.devices.device import Device, DeviceType, FunctionGroup, VirtualFunction
+from cotenant.model.devices.request import device_requests
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, RDMA, Amounts
 from cotenant.policy.placement.devices.allocation import DeviceAsk, DeviceChoice, allocate
 from cotenant.policy.placement.devices.ledger import DeviceHolding, DeviceLedger

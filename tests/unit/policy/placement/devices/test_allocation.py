@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 from tests.unit.policy.placement.devices.machines import GIB, WHOLE, ask, cards, gpus, minors, placed, refused
 
-from cotenant.model.device import Device, DeviceType
-from cotenant.model.device_allocation import DeviceAllocation
-from cotenant.model.device_hints import CountBy, DeviceHint, JointAllocation, PartitionWish, Scope
-from cotenant.model.device_partition import Partition, PartitionTable, halves
+from cotenant.model.cluster.labels import LabelSelector
+from cotenant.model.devices.allocation import DeviceAllocation
+from cotenant.model.devices.device import Device, DeviceType
+from cotenant.model.devices.hints import CountBy, DeviceHint, JointAllocation, PartitionWish, Scope
+from cotenant.model.devices.partition import Partition, PartitionTable, halves
 from cotenant.model.errors import InvalidInput
-from cotenant.model.labels import LabelSelector
 from cotenant.model.resources import GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, RDMA, Amounts
 from cotenant.policy.placement.devices.allocation import DeviceChoice, allocate
 from cotenant.policy.placement.devices.ledger import DeviceHolding, DeviceLedger

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cotenant.model.device import Device, DeviceType, VirtualFunction
-from cotenant.model.device_allocation import DeviceAllocation
+from cotenant.model.devices.allocation import DeviceAllocation
+from cotenant.model.devices.device import Device, DeviceType, VirtualFunction
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY_RATIO, RDMA, Amounts
 from cotenant.policy.placement.devices.ledger import DeviceHolding, DeviceLedger
 from cotenant.policy.placement.devices.overlap import overlaps

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cotenant.engine.ledger import empty_nodes
+from cotenant.engine.state.ledger import empty_nodes
 from cotenant.model.arrays import Param, Report, ShapeArrays, Sum
 from cotenant.policy.placement.scores.founding import founding
 from cotenant.policy.placement.scores.kube import kube_default

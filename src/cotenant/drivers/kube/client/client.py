@@ -1,0 +1,450 @@
+"""An HTTP client for the Kubernetes API: CRUD on any kind, the few calls a scheduler makes, and streams for watches.
+
+Problem: a scheduler's speed is bounded by the cost of a bind, and clients in general use spend more on models than on the wire. Choice:
+requests go over keep-alive connections of our own (lanes.py), streams and whatever needs a proxy over aiohttp; bodies are encoded and answers
+decoded by msgspec; the rate and the number of requests under way are limited by what the
+constructor states (limits.py). Every failure is one of errors.py. Nothing is retried behind the caller's back, except once after a 401 with a
+renewed credential, and a GET whose kept-alive connection turned out to be closed.
+Limits: HTTP/1.1; no compression (it costs more CPU than a local network saves); watches do not count as under way.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from math import inf
+from ssl import SSLContext
+from types import TracebackType
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from cotenant.drivers.kube.client.access import Access
+from cotenant.drivers.kube.client.connections import Lanes
+from cotenant.drivers.kube.client.credentials import Credential
+from cotenant.drivers.kube.client.errors import (
+    UNREADABLE,
+    Conflict,
+    Invalid,
+    Silent,
+    Unauthorized,
+    Unavailable,
+    failure,
+)
+from cotenant.drivers.kube.client.limits import Gate
+from cotenant.drivers.kube.kinds.objects import EVENTS, PODS, Event, Kind
+from cotenant.model.errors import InvalidInput
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+
+T = TypeVar("T")
+Body = bytes | msgspec.Struct | Mapping[str, object]
+
+_log = logging.getLogger(__name__)
+_SKIP = frozenset({"Accept-Encoding", "Accept", "User-Agent", "Content-Type"})
+_BUFFER = 2**20  # bytes read ahead of a slow consumer of a stream
+_CONNECT_S = 10.0
+
+
+class _BindingMeta(msgspec.Struct, omit_defaults=True):
+    name: str
+    namespace: str
+    uid: str = ""
+    annotations: Mapping[str, str] | None = None
+    labels: Mapping[str, str] | None = None
+
+
+class _Target(msgspec.Struct):
+    kind: str
+    name: str
+
+
+class _Binding(msgspec.Struct, rename="camel"):
+    """v1 Binding. Its annotations and labels are merged into the pod in the same write as the node's name."""
+
+    api_version: str
+    kind: str
+    metadata: _BindingMeta
+    target: _Target
+
+
+class Client:
+    """Talks to one API server. Use as an async context manager, or `close` it.
+
+    `qps` and `burst` are the client-side rate in requests a second (inf = none), `in_flight` the requests under way at once, `timeout_s`
+    what one request may take from the first to the last byte.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        *,
+        qps: float,
+        burst: int,
+        in_flight: int,
+        timeout_s: float = 30.0,
+        user_agent: str = "cotenant",
+        now: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.access = access
+        self.gate = Gate(qps, burst, in_flight, monotonic)
+        self.requests = 0
+        self.failures = 0
+        self._timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S)
+        self._now = now
+        self._encoder = msgspec.json.Encoder()
+        self._headers = [("Accept", JSON), ("User-Agent", user_agent), *access.headers]  # a name may come twice
+        self._secure = access.server.startswith("https:")
+        self._credential: Credential | None = None
+        self._sent: dict[str, list[tuple[str, str]]] = {}  # by content type: headers of the present credential
+        self._heads: dict[str, bytes] = {}  # the same as they go over a lane
+        self._lanes: Lanes | None = None
+        parts = urlsplit(access.server)
+        self._host, self._port = parts.hostname or "", parts.port or (443 if self._secure else 80)
+        self._base, self._netloc = parts.path, parts.netloc.rpartition("@")[2]
+        self._ssl: SSLContext | bool = True
+        self._session: aiohttp.ClientSession | None = None
+        _log.info("client of %s: at most %g requests/s (burst %d), %d under way", access.server, qps, burst, in_flight)
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection; requests and streams under way fail."""
+        if self._lanes is not None:
+            self._lanes.close()
+            self._lanes = None
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: Body | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        content_type: str = JSON,
+    ) -> bytes:
+        """One request; returns the answer's body. Raises one of errors.py."""
+        data = None if body is None else body if isinstance(body, bytes) else self._encoder.encode(body)
+        target = f"{path}?{urlencode(query)}" if query else path
+        exchange = self._by_proxy if self.access.proxy else self._exchange
+        await self.gate.enter()
+        try:
+            credential = await self._authenticate()
+            try:
+                return await exchange(method, target, data, content_type)
+            except Unauthorized:
+                if not await self._reauthenticate(credential):
+                    raise
+                return await exchange(method, target, data, content_type)
+        finally:
+            self.gate.leave()
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, query: Mapping[str, str] | None = None, *, silence_s: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """A GET whose answer goes on: yields its chunks, cut anywhere. `Silent` where nothing comes for `silence_s`."""
+        await self.gate.pace()
+        credential = await self._authenticate()
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=silence_s)
+        url = self._url(path, query)
+        response = await self._open(url, path, timeout)
+        if response.status == 401 and await self._reauthenticate(credential):
+            response.release()
+            response = await self._open(url, path, timeout)
+        async with response:
+            if response.status >= 300:
+                body = b"".join([chunk async for chunk in self._chunks(response, path, silence_s)])
+                raise self._failed(response.status, body, response.headers, "GET", path)
+            _keep_alive(response)
+            yield self._chunks(response, path, silence_s)
+
+    async def get(self, kind: Kind[T], namespace: str, name: str) -> T:
+        """One object."""
+        return self._decode(kind.form, await self.request("GET", kind.path(namespace, name)))
+
+    async def create(self, kind: Kind[T], namespace: str, obj: Body, *, subresource: str = "", name: str = "") -> T:
+        """Create an object; returns it as stored."""
+        answer = await self.request("POST", kind.path(namespace, name, subresource), obj)
+        return self._decode(kind.form, answer)
+
+    async def update(self, kind: Kind[T], namespace: str, name: str, obj: Body, *, subresource: str = "") -> T:
+        """Replace an object whole: only for kinds whose struct has all their fields (Lease)."""
+        answer = await self.request("PUT", kind.path(namespace, name, subresource), obj)
+        return self._decode(kind.form, answer)
+
+    async def patch(
+        self,
+        kind: Kind[T],
+        namespace: str,
+        name: str,
+        patch: Body,
+        *,
+        content_type: str = MERGE_PATCH,
+        subresource: str = "",
+    ) -> T:
+        """Change parts of an object."""
+        path = kind.path(namespace, name, subresource)
+        return self._decode(kind.form, await self.request("PATCH", path, patch, content_type=content_type))
+
+    async def patch_status(
+        self, kind: Kind[T], namespace: str, name: str, patch: Body, *, content_type: str = STRATEGIC_PATCH
+    ) -> T:
+        """Change parts of an object's status. The strategic form merges conditions by their type."""
+        return await self.patch(kind, namespace, name, patch, content_type=content_type, subresource="status")
+
+    async def set_status(
+        self, kind: Kind[Any], namespace: str, name: str, uid: str, status: Mapping[str, object], *, keeps: bool = False
+    ) -> None:
+        """Write a custom object's status, only if it still is the one of `uid`: `Conflict` otherwise. `keeps`: what is not named stays.
+
+        A merge patch that names the UID will not do: servers take a custom object's metadata from the stored one before they compare.
+        """
+        path, own = kind.path(namespace, name, "status"), {"op": "test", "path": "/metadata/uid", "value": uid}
+        if keeps:
+            parts = [{"op": "add", "path": f"/status/{field}", "value": value} for field, value in status.items()]
+            try:
+                await self._change([own, *parts], path)
+                return
+            except Conflict:
+                pass  # or it has no status yet
+        await self._change([own, {"op": "add", "path": "/status", "value": status}], path)
+
+    async def _change(self, operations: Sequence[Mapping[str, object]], path: str) -> None:
+        try:
+            await self.request("PATCH", path, self._encoder.encode(operations), content_type=JSON_PATCH)
+        except Invalid as error:
+            if error.code != 422 or any(cause.field for cause in error.causes):
+                raise  # the object that would come of it is wrong
+            raise Conflict(str(error), error.code, error.reason) from None
+
+    async def delete(
+        self,
+        kind: Kind[Any],
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        grace_s: int | None = None,
+    ) -> None:
+        """Delete an object, only if it still is the one of `uid` (and of `resource_version`): `Conflict` otherwise."""
+        options: dict[str, object] = {"kind": "DeleteOptions", "apiVersion": "v1"}
+        only = {"uid": uid, "resourceVersion": resource_version}
+        if any(only.values()):
+            options["preconditions"] = {key: value for key, value in only.items() if value}
+        if grace_s is not None:
+            options["gracePeriodSeconds"] = grace_s
+        await self.request("DELETE", kind.path(namespace, name), options)
+
+    async def bind(
+        self,
+        namespace: str,
+        pod: str,
+        uid: str,
+        node: str,
+        annotations: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        """Give a pod its node. Annotations and labels are merged into the pod atomically with it.
+
+        `Conflict`: bound already, gated, or another pod of that name. The server does not check that the node exists.
+        """
+        meta = _BindingMeta(pod, namespace, uid, annotations, labels)
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}/binding"
+        await self.request("POST", path, _Binding("v1", "Binding", meta, _Target("Node", node)))
+
+    async def evict(self, namespace: str, pod: str, uid: str = "", *, grace_s: int | None = None) -> None:
+        """Delete a pod if its disruption budgets allow: `Throttled` where they do not now."""
+        options: dict[str, object] = {"kind": "DeleteOptions", "apiVersion": "v1"}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        if grace_s is not None:
+            options["gracePeriodSeconds"] = grace_s
+        eviction = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod, "namespace": namespace},
+            "deleteOptions": options,
+        }
+        await self.request("POST", PODS.path(namespace, pod, "eviction"), eviction)
+
+    async def create_event(self, namespace: str, event: Event) -> None:
+        """Write an Event."""
+        await self.request("POST", EVENTS.path(namespace), event)
+
+    def _url(self, path: str, query: Mapping[str, str] | None) -> URL:
+        text = f"{self.access.server}{path}"
+        return URL(f"{text}?{urlencode(query)}" if query else text, encoded=True)
+
+    def _decode(self, form: type[T], body: bytes) -> T:
+        try:
+            return msgspec.json.decode(body, type=form)
+        except UNREADABLE as error:
+            raise Unavailable(f"the answer is no {form.__name__}: {error}", maybe_done=True) from error
+
+    async def _authenticate(self) -> Credential:
+        """The credential to use now, with headers and TLS settings made for it."""
+        source, now_s = self.access.credentials, self._now()
+        credential = source.current(now_s) or await source.renew(now_s)
+        if credential is not self._credential and credential != self._credential:
+            self._sent.clear()
+            self._heads.clear()
+            if self._secure and (self._credential is None or credential.certificate != self._credential.certificate):
+                self._ssl = self.access.ssl_context(credential.certificate) or True
+                if self._lanes is not None:
+                    self._lanes.retire()
+                    self._lanes = None
+            self._credential = credential
+        return credential
+
+    async def _reauthenticate(self, refused: Credential) -> bool:
+        """Whether there is another credential than the one refused."""
+        self.access.credentials.reject(refused)
+        return await self._authenticate() != refused
+
+    def _headers_for(self, content_type: str) -> list[tuple[str, str]]:
+        headers = self._sent.get(content_type)
+        if headers is None:
+            headers = list(self._headers)
+            if self._credential is not None and self._credential.authorization:
+                headers.append(("Authorization", self._credential.authorization))
+            if content_type:
+                headers.append(("Content-Type", content_type))
+            self._sent[content_type] = headers
+        return headers
+
+    def _connected(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            # The gate limits what is under way; a limit of the connector's own would also count watches.
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60.0, ttl_dns_cache=60)
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                skip_auto_headers=_SKIP,
+                auto_decompress=False,
+                read_bufsize=_BUFFER,
+            )
+        return self._session
+
+    async def _exchange(self, method: str, target: str, data: bytes | None, content_type: str) -> bytes:
+        self.requests += 1
+        if self._lanes is None:
+            tls = self._ssl if isinstance(self._ssl, SSLContext) else None
+            self._lanes = Lanes(self._host, self._port, tls, self.access.server_name, self._timeout.total or inf)
+        head = self._head_for(content_type if data is not None else "")
+        try:
+            answer = await self._lanes.exchange(method, self._base + target, head, data)
+        except Unavailable:
+            self.failures += 1
+            raise
+        if answer.status < 300:
+            return answer.body
+        headers = {"Retry-After": answer.retry_after} if answer.retry_after else {}
+        raise self._failed(answer.status, answer.body, headers, method, target)
+
+    async def _by_proxy(self, method: str, target: str, data: bytes | None, content_type: str) -> bytes:
+        self.requests += 1
+        try:
+            async with self._connected().request(
+                method,
+                self._url(target, None),
+                data=data,
+                headers=self._headers_for(content_type if data is not None else ""),
+                ssl=self._ssl,
+                server_hostname=self.access.server_name or None,
+                proxy=self.access.proxy,
+                timeout=self._timeout,
+                allow_redirects=False,
+            ) as response:
+                body = await response.read()
+                if response.status < 300:
+                    return body
+                raise self._failed(response.status, body, response.headers, method, target)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self.failures += 1
+            unsent = isinstance(error, aiohttp.ClientConnectorError)
+            raise _cut(f"{method} {target}", error, maybe_done=method != "GET" and not unsent) from error
+
+    def _head_for(self, content_type: str) -> bytes:
+        """The headers as they are written, made once for each credential and content type."""
+        head = self._heads.get(content_type)
+        if head is None:
+            headers = [("Host", self._netloc), *self._headers_for(content_type)]
+            for name, value in headers:
+                if not (name + value).isprintable():
+                    raise InvalidInput(f"header {name}", "(not shown)", "one line of printable characters")
+            head = "".join(f"{name}: {value}\r\n" for name, value in headers).encode()
+            self._heads[content_type] = head
+        return head
+
+    async def _open(self, url: URL, path: str, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        self.requests += 1
+        try:
+            return await self._connected().get(
+                url,
+                headers=self._headers_for(""),
+                ssl=self._ssl,
+                server_hostname=self.access.server_name or None,
+                proxy=self.access.proxy or None,
+                timeout=timeout,
+                allow_redirects=False,
+            )
+        except aiohttp.SocketTimeoutError as error:
+            raise Silent(f"GET {path}: no answer within {timeout.sock_read:g} s") from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self.failures += 1
+            raise _cut(f"GET {path}", error, maybe_done=False) from error
+
+    async def _chunks(self, response: aiohttp.ClientResponse, path: str, silence_s: float) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in response.content.iter_any():
+                yield chunk
+        except aiohttp.SocketTimeoutError as error:
+            raise Silent(f"GET {path}: nothing for {silence_s:g} s") from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self.failures += 1
+            raise _cut(f"GET {path}", error, maybe_done=False) from error
+
+    def _failed(self, code: int, body: bytes, headers: Mapping[str, str], method: str, path: str) -> Exception:
+        self.failures += 1
+        if code < 400:
+            raise InvalidInput("server", f"{self.access.server} ({code})", "an API server that does not redirect")
+        return failure(code, body, headers, f"{method} {path}")
+
+
+def _keep_alive(response: aiohttp.ClientResponse) -> None:
+    """Have the kernel notice within about a minute that the other end has vanished: a watch itself may rightly be silent."""
+    transport = response.connection.transport if response.connection is not None else None
+    sock = transport.get_extra_info("socket") if transport is not None else None
+    if sock is None:
+        return
+    with suppress(OSError):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+            if hasattr(socket, name):
+                sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _cut(doing: str, error: Exception, maybe_done: bool) -> Unavailable:
+    said = str(error) or type(error).__name__
+    return Unavailable(f"{doing}: {said}", maybe_done=maybe_done)

@@ -1,0 +1,143 @@
+"""What an API server's refusals mean, in the house's family of errors.
+
+Problem: a caller must know whether to try again, to read again, or to give up, and HTTP codes mix these. Choice: one class for each different
+thing to do; `retry_helps` says whether the same request may succeed later. Limits: `Unavailable.maybe_done` is all that can be known of a
+request whose answer was lost: it may have taken effect.
+Source: Kubernetes API conventions, HTTP status codes and `Status` reasons.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import msgspec
+
+from cotenant.drivers.kube.kinds.objects import Cause, Status
+from cotenant.model.errors import Permanent, Transient
+
+# What msgspec raises for bytes that are not what they should be; the last for JSON nested deeper than anything real.
+UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
+
+_STATUS = msgspec.json.Decoder(Status)
+_SHOWN = 300  # characters of an answer that is no Status
+
+
+class Refused(Permanent):
+    """The server answered no, and would again. `reason` is the machine-readable word of its Status."""
+
+    retry_helps = False
+
+    def __init__(self, message: str, code: int = 0, reason: str = "", causes: tuple[Cause, ...] = ()) -> None:
+        self.code = code
+        self.reason = reason
+        self.causes = causes
+        super().__init__(message)
+
+
+class Conflict(Refused):
+    """The object is not as the writer believed (409), or another one has its name (422 about its UID): read it again before deciding again."""
+
+
+class AlreadyExists(Refused):
+    """There is one of this name (409)."""
+
+
+class NotFound(Refused):
+    """There is no such object, or no such resource on this server (404)."""
+
+
+class Gone(Refused):
+    """The resource version is too old (410): list again."""
+
+
+class Unauthorized(Refused):
+    """The server does not know us (401), even after the credential was renewed."""
+
+
+class Forbidden(Refused):
+    """The server knows us and does not let us (403)."""
+
+
+class Invalid(Refused):
+    """The request or the object is wrong (400, 413, 415, 422): `causes` name the fields."""
+
+
+class Throttled(Transient):
+    """The server, or a disruption budget, asks to come back later (429)."""
+
+    retry_helps = True
+
+
+class Unavailable(Transient):
+    """No answer, or one that promises none (5xx, refused, cut, timed out). `maybe_done`: it may have taken effect all the same."""
+
+    retry_helps = True
+
+    def __init__(self, message: str, retry_after_s: float = 1.0, maybe_done: bool = False, code: int = 0) -> None:
+        self.maybe_done = maybe_done
+        self.code = code
+        super().__init__(message, retry_after_s)
+
+
+class Silent(Unavailable):
+    """A stream said nothing for longer than a live server would."""
+
+
+_BY_CODE: dict[int, type[Refused]] = {
+    400: Invalid,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    405: Invalid,
+    406: Invalid,
+    409: Conflict,
+    410: Gone,
+    413: Invalid,
+    415: Invalid,
+    422: Invalid,
+}
+
+
+def failure(code: int, body: bytes, headers: Mapping[str, str] | None = None, doing: str = "") -> Refused | Transient:
+    """The error that an HTTP answer of 400 or more stands for. `doing` says what was asked, e.g. "POST /api/v1/pods"."""
+    status = _status_of(body)
+    shown = status.message or body[:_SHOWN].decode("utf-8", "replace").strip()
+    message = f"{doing}: {code} {shown}" if doing else f"{code} {shown}"
+    return _error(code, status, message, headers)
+
+
+def failure_of_status(status: Status) -> Refused | Transient:
+    """The error that a Status in an ERROR event stands for."""
+    code = status.code or (410 if status.reason in ("Expired", "Gone") else 500)
+    return _error(code, status, f"{code} {status.message or status.reason or 'error'}", None)
+
+
+def _error(code: int, status: Status, message: str, headers: Mapping[str, str] | None) -> Refused | Transient:
+    if code == 429 or code >= 500 or code < 400 or code == 408:
+        after = _retry_after(status, headers)
+        return Throttled(message, after) if code == 429 else Unavailable(message, after, code >= 500, code)
+    reason = status.reason or ""
+    causes = (status.details.causes or ()) if status.details is not None else ()
+    form = AlreadyExists if reason == "AlreadyExists" else Gone if reason == "Expired" else _BY_CODE.get(code, Refused)
+    if code == 422 and any(cause.field == "metadata.uid" for cause in causes):
+        form = Conflict  # a patch that was meant for the object of another UID
+    return form(message, code, reason, causes)
+
+
+def _status_of(body: bytes) -> Status:
+    try:
+        return _STATUS.decode(body)
+    except UNREADABLE:
+        return Status()
+
+
+def _retry_after(status: Status, headers: Mapping[str, str] | None) -> float:
+    """Seconds, from the Status or the Retry-After header (its date form is not used by Kubernetes); 1 where neither says."""
+    if status.details is not None and status.details.retry_after_seconds:
+        return float(status.details.retry_after_seconds)
+    try:
+        after = float((headers or {}).get("Retry-After", ""))
+    except ValueError:
+        return 1.0
+    return after if math.isfinite(after) and after >= 0 else 1.0

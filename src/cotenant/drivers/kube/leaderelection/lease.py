@@ -1,0 +1,167 @@
+"""Leading while a Lease is held: the I/O of an election, and a clean hand-over.
+
+Problem: work must start only once the lease is ours, stop before it can be another's, and be stopped before it is given up. Choice: `run`
+campaigns, runs the work as a task, and renews beside it; election.py decides every step. A request that hangs is given up when the
+leadership it should prolong runs out. On cancellation the work is stopped first, then the lease is emptied.
+Limits: work that does not let itself be cancelled delays the hand-over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.client.errors import Conflict, NotFound
+from cotenant.drivers.kube.kinds.objects import LEASES, Lease
+from cotenant.drivers.kube.leaderelection.election import Election, Instruction, Look, Timing, Wait
+from cotenant.model.errors import CotenantError
+
+RELEASE_S = 5.0  # what a clean stop waits for the server
+
+_log = logging.getLogger(__name__)
+
+
+def awake_or_asleep_s() -> float:
+    """Seconds of a clock that never goes back and that also runs while the machine is suspended, where the system has one."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
+
+
+class LeaderElector:
+    """Competes for one Lease. `identity` must be unique among all candidates, also after a restart (host name and a random part)."""
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        name: str,
+        identity: str,
+        timing: Timing | None = None,
+        *,
+        now: Callable[[], float] = awake_or_asleep_s,
+        wall: Callable[[], float] = time.time,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._now = now
+        self._wall = wall
+        self._sleep = sleep
+        self._election = Election(namespace, name, identity, timing)
+
+    @property
+    def leading(self) -> bool:
+        """Whether the lease is ours right now."""
+        return self._election.left_s(self._now()) > 0
+
+    @property
+    def holder(self) -> str:
+        """Who holds it as far as is known."""
+        return self._election.holder
+
+    async def run(self, work: Callable[[], Awaitable[None]]) -> bool:
+        """Campaign, then do the work while leading. True when the work ended by itself, False when the lease was lost (the work is stopped).
+
+        What the work raises is raised again, after the lease has been given up.
+        """
+        await self._campaign()
+        _log.info("leading: %s holds the lease %s/%s", self._election.identity, self._namespace, self._name)
+        working: asyncio.Future[None] = asyncio.ensure_future(_run(work))
+        renewing = asyncio.ensure_future(self._renew())
+        try:
+            await asyncio.wait((working, renewing), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ended, lost = working.done(), renewing.done()
+            await _stop(renewing)
+            await _stop(working)
+            if not lost:
+                await self._release()
+        if ended:
+            working.result()
+            return True
+        if not renewing.cancelled():
+            renewing.result()
+        _log.warning("no longer leading: %s/%s is held by %r", self._namespace, self._name, self.holder)
+        return False
+
+    async def _campaign(self) -> None:
+        shown = None
+        while not self._election.leading:
+            await self._follow(self._election.step(self._now(), self._wall()))
+            if self.holder != shown and not self._election.leading:
+                shown = self.holder
+                _log.info("waiting for the lease %s/%s, held by %r", self._namespace, self._name, shown)
+
+    async def _renew(self) -> None:
+        """Until the lease is lost."""
+        election = self._election
+        while True:
+            instruction = election.step(self._now(), self._wall())
+            left_s = election.left_s(self._now())
+            if left_s <= 0:
+                return
+            try:
+                async with asyncio.timeout(left_s):
+                    await self._follow(instruction)
+            except TimeoutError:
+                election.failed(self._now())
+
+    async def _follow(self, instruction: Instruction) -> None:
+        election = self._election
+        if isinstance(instruction, Wait):
+            await self._sleep(instruction.seconds)
+            return
+        began_s = self._now()
+        try:
+            if isinstance(instruction, Look):
+                found = await self._read()
+                election.observe(found, self._now())
+            else:
+                stored = await self._write(instruction.lease, instruction.creates)
+                election.wrote(stored, began_s, self._now())
+        except CotenantError as error:
+            _log.warning("lease %s/%s: %s", self._namespace, self._name, error)
+            election.failed(self._now())
+
+    async def _read(self) -> Lease | None:
+        try:
+            return await self._client.get(LEASES, self._namespace, self._name)
+        except NotFound:
+            return None
+
+    async def _write(self, lease: Lease, creates: bool) -> Lease:
+        if creates:
+            return await self._client.create(LEASES, self._namespace, lease)
+        return await self._client.update(LEASES, self._namespace, self._name, lease)
+
+    async def _release(self) -> None:
+        shown = f"the lease {self._namespace}/{self._name}"
+        try:
+            async with asyncio.timeout(RELEASE_S):
+                while (write := self._election.release(self._wall())) is not None:
+                    try:
+                        await self._write(write.lease, write.creates)
+                    except Conflict:
+                        # A renewal that was under way when we stopped has been written after all.
+                        self._election.observe(await self._read(), self._now())
+                        continue
+                    _log.info("gave up %s", shown)
+                    return
+        except (CotenantError, TimeoutError) as error:
+            _log.warning("could not give up %s, it will run out: %s", shown, error)
+
+
+async def _run(work: Callable[[], Awaitable[None]]) -> None:
+    await work()
+
+
+async def _stop(task: asyncio.Future[Any]) -> None:
+    """Cancel it and wait until it has ended."""
+    if not task.done():
+        task.cancel()
+        await asyncio.wait((task,))

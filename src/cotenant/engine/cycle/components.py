@@ -1,0 +1,76 @@
+"""What a cluster's engine derives from its facts: seats, queue, nominations, and who judges over them.
+
+Problem: everything derived must be able to be built anew from the facts while others go on pointing to it. Choice: one holder; whoever needs a
+part asks the holder each time, and `start_empty` replaces them all together. Limits: the parts themselves do not know the holder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from cotenant.engine.cycle.nominations import Nominations
+from cotenant.engine.cycle.placing import Placing
+from cotenant.engine.cycle.preempting import Preempting
+from cotenant.engine.cycle.preemption import Budgets
+from cotenant.engine.cycle.queue import ClusterQueue
+from cotenant.engine.cycle.score_parts import Witness
+from cotenant.engine.framework.node_rules import NodeRules
+from cotenant.engine.framework.plugin import Plugin
+from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.framework.settings import Settings
+from cotenant.engine.plugins.gangs.losses import GangLosses
+from cotenant.engine.plugins.gangs.plugin import Gangs
+from cotenant.engine.state.assignments import Seating, half_of_a_node
+from cotenant.engine.state.verdict_cache import Memory
+from cotenant.model.cluster.node import Node
+from cotenant.policy.placement.profiles import Profile
+
+
+class Parts:
+    """The derived parts of one cluster."""
+
+    seating: Seating
+    queue: ClusterQueue
+    nominations: Nominations
+    placing: Placing
+    preempting: Preempting
+
+    def __init__(
+        self,
+        profile: Profile,
+        rng: np.random.Generator,
+        settings: Settings,
+        budgets: Budgets,
+        node_rules: tuple[NodeRules, ...],
+        plugins: tuple[Plugin, ...],
+        gangs: Gangs,
+        is_leaving: Callable[[str], bool],
+    ) -> None:
+        """`is_leaving(uid)`: whether a quota has told the pod to go."""
+        self.plugins = plugins
+        self.losses = GangLosses(gangs, self._is_going)
+        self.witness: Witness | None = None
+        self._node_rules = node_rules
+        self._profile = profile
+        self._rng = rng
+        self._settings = settings
+        self._budgets = budgets
+        self._is_leaving = is_leaving
+        self.start_empty({})
+
+    def start_empty(self, nodes: Mapping[str, Node]) -> None:
+        """Forget everything derived. These nodes only say how large half a node is."""
+        profile = self._profile
+        self.seating = Seating(
+            half_of_a_node(nodes), profile.knobs.pressure_factor, Memory(profile.score), self._node_rules, self.plugins
+        )
+        self.queue = ClusterQueue(self._settings.backoff, self._settings.flush_s)
+        self.nominations = Nominations(self.seating)
+        self.placing = Placing(self.seating, profile, self._rng)
+        self.placing.witness = self.witness
+        self.preempting = Preempting(self.seating, self.nominations, self._budgets, profile, self.placing, self.losses)
+
+    def _is_going(self, entry: Entry) -> bool:
+        return self.preempting.is_going(entry) or self._is_leaving(entry.seen.uid)

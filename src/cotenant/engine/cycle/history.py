@@ -1,0 +1,66 @@
+"""What was decided lately, for questions after the fact: placements by pod, and who was evicted for whom.
+
+Problem: "why is it there" and "who took my pod's node" are asked after the event, and a scheduler that remembers everything grows for ever. Choice:
+the records that went out with the binds, and what was said of preemptions and evictions, the newest so many of each. Limits: what
+was decided longer ago is in the pod's annotation; a restart forgets.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator
+
+from cotenant.engine.framework.instructions import Bind, Evict, Instruction, Preempt
+from cotenant.model.decisions.answers import Preempted
+from cotenant.model.decisions.record import DecisionRecord
+
+MOST_RECORDS = 4096
+MOST_PREEMPTIONS = 1024
+_MOST_VICTIMS = 64  # named of one preemption
+
+
+class Past:
+    """The newest decisions."""
+
+    def __init__(self, most_records: int = MOST_RECORDS, most_preemptions: int = MOST_PREEMPTIONS) -> None:
+        self._most = most_records
+        self._records: OrderedDict[str, DecisionRecord] = OrderedDict()  # by uid, the oldest first
+        self._preemptions: deque[Preempted] = deque(maxlen=most_preemptions)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def note(self, instructions: Iterable[Instruction], now_s: float) -> None:
+        """What was decided just now."""
+        for each in instructions:
+            if isinstance(each, Bind):
+                self._records.pop(each.uid, None)
+                self._records[each.uid] = each.record
+                if len(self._records) > self._most:
+                    self._records.popitem(last=False)
+            elif isinstance(each, Preempt):
+                self._preemptions.append(_preempted(each, now_s))
+            elif isinstance(each, Evict):
+                self._preemptions.append(
+                    Preempted(now_s, each.reason, (each.victim.key,), words=each.message)
+                )  # revoked: nobody in particular
+
+    def record(self, uid: str) -> DecisionRecord | None:
+        """The placement that was decided last for a pod, if that was lately."""
+        return self._records.get(uid)
+
+    def about(self, key: str) -> tuple[Preempted, ...]:
+        """Preemptions for a pod or of it, oldest first."""
+        return tuple(each for each in self._preemptions if key == each.preemptor or key in each.victims)
+
+    def preemptions(self) -> Iterator[Preempted]:
+        """All that are remembered, oldest first."""
+        return iter(self._preemptions)
+
+
+def _preempted(said: Preempt, now_s: float) -> Preempted:
+    victims = tuple(victim.key for victim in said.victims)
+    words = f"{len(victims)} evicted for it" if victims else "those who were going already made the room"
+    if said.breaks_budgets:
+        words += f", {said.breaks_budgets} beyond what their disruption budgets allow"
+    return Preempted(now_s, said.rule, victims[:_MOST_VICTIMS], said.key, said.node, words)

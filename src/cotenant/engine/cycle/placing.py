@@ -1,0 +1,301 @@
+"""Judging pods of a real cluster: the profile's placement over the seats, with an account of every choice.
+
+Problem: the lab and the cluster must place alike, and a cluster's pods carry more (claims, nominations) and must be explained. Choice: the
+same profile, filters, scores and narrowing as engine/scheduler.py, through the form of the compiled loop that keeps accounts; what only some
+pods carry narrows the rows of those pods alone. Limits: an account names filters in general; only a pod that waits gets the full list with
+names of resources and taints, because that is when somebody reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from cotenant.engine.cycle.queue import Verdict
+from cotenant.engine.cycle.rejections import Rejector
+from cotenant.engine.cycle.runs import place_in_runs
+from cotenant.engine.cycle.score_parts import Seen, Witness
+from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.state.assignments import Seating
+from cotenant.engine.state.narrowing import EVERYWHERE
+from cotenant.engine.state.verdict_cache import (
+    AS_OFTEN_AS_FITS,
+    Account,
+    account_best,
+    blank,
+    helped,
+    judged,
+    place_told,
+)
+from cotenant.model.arrays import Float, Int, Mask
+from cotenant.model.decisions.reasons import Rejection
+from cotenant.model.decisions.record import Candidate, DecisionRecord
+from cotenant.model.errors import Permanent
+from cotenant.policy.placement.compiled import REASONS, Reject, commit, reject_rows, sample_size
+from cotenant.policy.placement.preference import sampled, scaled
+from cotenant.policy.placement.profiles import Profile
+
+ROW_LOCAL = frozenset({"NodeReady", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodeResourcesFit", "GroupLimit", "LoadThreshold", "DeviceShare"})  # fmt: skip
+
+# Filters by the names that Kubernetes' users know, where one of the compiled verdicts is one of them.
+_PLUGINS = {
+    Reject.NOT_READY: "NodeReady",
+    Reject.TAINT: "TaintToleration",
+    Reject.SELECTOR: "NodeAffinity",
+    Reject.CPU: "NodeResourcesFit",
+    Reject.MEMORY: "NodeResourcesFit",
+    Reject.RESOURCE: "NodeResourcesFit",
+    Reject.GROUP: "GroupLimit",
+    Reject.LOAD: "LoadThreshold",
+}
+_TOLD = tuple((_PLUGINS[verdict], REASONS[verdict]) for verdict in Reject)  # in the order of an account's counts
+
+
+class Judgement(NamedTuple):
+    """Of one pod: its row, -1 = none, and where in which account that stands."""
+
+    row: int
+    account: Account
+    at: int
+    allowed: int  # rows that the rules between pods and the pod's claims left, -1 = all
+
+
+class Mark(NamedTuple):
+    """Where the choices stood before pods were placed that may be taken back."""
+
+    cursor: int
+    dice: Mapping[str, object] | None  # None where no profile throws them
+
+
+CLOSED = Judgement(-1, blank(1), 0, 0)  # of a pod to which its rules leave no row: filters were not asked
+
+
+class Placing:
+    """One profile over one cluster's seats."""
+
+    def __init__(self, seating: Seating, profile: Profile, rng: np.random.Generator) -> None:
+        self.profile = profile
+        self._seating = seating
+        self._rng = rng
+        self._knobs = profile.knobs.array()
+        self._cursor = np.zeros(1, dtype=np.int64)  # where node sampling goes on
+        self._rejector = Rejector(seating.encoder, seating.narrowing, profile)
+        self.witness: Witness | None = None  # told of every pod, which are then judged one by one
+        self._calls = 0  # of `place`; nothing is seen between one and the verdicts that follow it
+
+    def place(self, pods: Sequence[Entry], now_s: float, only: Mask = EVERYWHERE) -> list[Judgement]:
+        """Place these pods in this order, the arrays being up to date; those placed are in the ledger and the narrowing.
+
+        `only` narrows the rows of all of them.
+        """
+        seating = self._seating
+        self._calls += 1
+        numbers = np.fromiter((entry.number for entry in pods), dtype=np.int64, count=len(pods))
+        shapes = np.fromiter((entry.shape for entry in pods), dtype=np.int64, count=len(pods))
+        found: list[Judgement] = [CLOSED] * len(pods)
+
+        def run(positions: Int, allowed: Mask) -> Int:
+            left = _both(allowed, only)
+            if self.witness is not None and len(positions) > 1:
+                return np.concatenate([run(positions[i : i + 1], allowed) for i in range(len(positions))])
+            self._witnessed(pods[int(positions[0])], left, now_s)
+            account = self._judge(shapes[positions], left, now_s)
+            count = int(left.sum()) if len(left) else -1
+            for at, (position, row) in enumerate(zip(positions.tolist(), account.rows.tolist(), strict=True)):
+                found[position] = Judgement(row, account, at, count)
+            return account.rows
+
+        def preferring(position: int, allowed: Mask, wishes: Callable[[Int], Float]) -> int:
+            left = _both(allowed, only)
+            self._witnessed(pods[position], left, now_s)
+            account = self._judge_with_wishes(int(shapes[position]), left, wishes, now_s)
+            found[position] = Judgement(int(account.rows[0]), account, 0, int(left.sum()) if len(left) else -1)
+            return int(account.rows[0])
+
+        def repeating(positions: Int, times: Int) -> Int:
+            left = _both(times > 0, only)
+            account = self._judge(shapes[positions], left, now_s, times.copy())
+            count = int(left.sum())
+            for at, (position, row) in enumerate(zip(positions.tolist(), account.rows.tolist(), strict=True)):
+                found[position] = Judgement(row, account, at, count)
+            return account.rows
+
+        rows = place_in_runs(seating.narrowing, numbers, run, preferring, repeating if self.witness is None else None)
+        if self.witness is not None:
+            nowhere = np.zeros(len(seating.names), dtype=np.bool_)
+            for entry, judgement in zip(pods, found, strict=True):
+                if judgement is CLOSED:
+                    self._witnessed(entry, nowhere, now_s)
+        placed = rows >= 0
+        seating.ledger.note_placed(numbers[placed], rows[placed], shapes[placed])
+        return found
+
+    def _witnessed(self, entry: Entry, allowed: Mask, now_s: float) -> None:
+        if self.witness is None:
+            return
+        seating, number = self._seating, entry.number
+        narrowing = seating.narrowing
+        self.witness.judging(
+            Seen(
+                pod=entry.seen.pod.key,
+                shape=entry.shape,
+                number=number,
+                nodes=seating.ledger.nodes,
+                shapes=seating.ledger.shapes,
+                names=seating.names,
+                allowed=allowed,
+                at_s=now_s,
+                wishes=lambda rows: narrowing.wishes(number, rows) if narrowing.prefers(number) else (),
+                check=lambda: self._rejector.check(entry.shape, number),
+            )
+        )
+
+    def mark(self) -> Mark:
+        """To be handed to `undo`, together with the pods placed since."""
+        return Mark(int(self._cursor[0]), self._rng.bit_generator.state if self.profile.random_ties else None)
+
+    def undo(self, pods: Sequence[Entry], mark: Mark) -> None:
+        """Take back the last pods that `place` has placed, all of those since the mark: nothing shows that they were there."""
+        seating = self._seating
+        numbers = np.fromiter((entry.number for entry in pods), dtype=np.int64, count=len(pods))
+        seating.memory.changed(seating.ledger.row[numbers])
+        seating.ledger.remove(numbers)
+        seating.narrowing.leave_all(numbers.tolist())
+        self._cursor[0] = mark.cursor
+        if mark.dice is not None:
+            self._rng.bit_generator.state = mark.dice
+
+    def _judge_with_wishes(self, k: int, allowed: Mask, wishes: Callable[[Int], Float], now_s: float) -> Account:
+        """As `preference.choose_preferring`, committed, with the account."""
+        nodes, shapes, profile = self._seating.ledger.nodes, self._seating.ledger.shapes, self.profile
+        size = nodes.capacity.shape[0]
+        account = blank(1)
+        verdicts, own = judged(
+            k, nodes, shapes, int(profile.fit), int(profile.score), now_s, self._knobs, self._seating.memory
+        )
+        if len(allowed):
+            verdicts = np.where(allowed, verdicts, Reject.NOT_READY)
+        account.counts[0] = np.bincount(verdicts, minlength=account.counts.shape[1])
+        rows = sampled(verdicts == 0, sample_size(size) if profile.samples_nodes else 0, self._cursor)
+        if len(rows) == 0:
+            return account
+        total = scaled(int(profile.score), own[rows]) + wishes(rows)
+        highest = total.max()
+        ties = rows[total == highest]
+        row = int(ties[self._rng.integers(len(ties))]) if profile.random_ties and len(ties) > 1 else int(ties.min())
+        account_best(account, 0, rows, total)
+        account.score[0] = highest
+        account.rows[0] = row
+        commit(nodes, row, shapes, k)
+        self._seating.memory.changed(row)
+        return account
+
+    def _judge(self, shapes: Int, allowed: Mask, now_s: float, times: Int = AS_OFTEN_AS_FITS) -> Account:
+        seating, profile = self._seating, self.profile
+        nodes = seating.ledger.nodes
+        return place_told(
+            shapes,
+            nodes,
+            seating.ledger.shapes,
+            allowed,
+            int(profile.fit),
+            int(profile.score),
+            profile.random_ties,
+            sample_size(nodes.capacity.shape[0]) if profile.samples_nodes else 0,
+            self._cursor,
+            now_s,
+            self._knobs,
+            self._rng,
+            seating.memory,
+            times,
+        )
+
+    def helped(self, shapes: Sequence[int], rows: Sequence[int]) -> Mask:
+        """Which of these shapes pass every row-local filter on any of these rows."""
+        seating = self._seating
+        return helped(
+            np.array(shapes, dtype=np.int64),
+            np.array(rows, dtype=np.int64),
+            seating.ledger.nodes,
+            seating.ledger.shapes,
+            int(self.profile.fit),
+            self._knobs,
+        )
+
+    def validate(self) -> None:
+        """What is remembered of shapes is what a judgement would say now. Raises `Permanent`."""
+        nodes, shapes, memory = self._seating.ledger.nodes, self._seating.ledger.shapes, self._seating.memory
+        for k, slot in memory.remembered():
+            verdicts = np.empty(nodes.capacity.shape[0], dtype=np.int64)
+            reject_rows(nodes, shapes, k, int(self.profile.fit), self._knobs, verdicts)
+            current = memory.stamps[slot] == memory.version
+            wrong = np.flatnonzero(current & (memory.verdicts[slot] != verdicts))
+            if len(wrong):
+                raise Permanent(f"shape {k} is remembered as {memory.verdicts[slot, wrong[0]]} on row {wrong[0]}")
+
+    # ---- accounts
+
+    def told(self, entry: Entry, judgement: Judgement, now_s: float) -> DecisionRecord:
+        """The record of a pod that was placed."""
+        account, at, names = judgement.account, judgement.at, self._seating.names
+        there = len(self._seating.encoder.node_rows)
+        counts = account.counts[at].tolist()
+        counts[Reject.NOT_READY] -= len(names) - there  # rows whose nodes are gone
+        found: list[Rejection] = []
+        if judgement.allowed >= 0:
+            narrowed = min(max(0, there - judgement.allowed), max(0, counts[Reject.NOT_READY]))
+            counts[Reject.NOT_READY] -= narrowed
+            if narrowed:
+                found.append(
+                    Rejection(
+                        "Narrowing",
+                        "node(s) did not suit the pod's rules on other pods, its claims, or what it needs of a node",
+                        narrowed,
+                    )
+                )
+        for count, (plugin, reason) in zip(counts[1:], _TOLD, strict=True):
+            if count > 0:
+                found.append(Rejection(plugin, reason, count))
+        rows = account.best[at].tolist()
+        best = [
+            Candidate(names[row], score)
+            for row, score in zip(rows, account.scores[at].tolist(), strict=True)
+            if row >= 0
+        ]
+        if judgement.row not in rows:  # a tie or a sample may choose beyond the best few
+            best[-1:] = [Candidate(names[judgement.row], float(account.score[at]))]
+        return DecisionRecord(
+            pod=entry.seen.pod.key,
+            at_s=now_s,
+            nodes=there,
+            node=names[judgement.row],
+            rejections=tuple(found),
+            candidates=tuple(best),
+            policy=self.profile.name,
+        )
+
+    def verdict(self, entry: Entry, now_s: float) -> Verdict:
+        """Why a pod that was not placed waits, as the arrays stand. Pods that are refused alike share the work until `place` or a changed row."""
+        explanation = self._rejector.explain(entry.number, (self._calls, int(self._seating.memory.version.sum())))
+        nearest = explanation.nearest
+        record = DecisionRecord(
+            pod=entry.seen.pod.key,
+            at_s=now_s,
+            nodes=explanation.nodes,
+            node=None,
+            rejections=explanation.rejections,
+            policy=self.profile.name,
+            nearest=str(nearest or ""),
+        )
+        filters = frozenset(rejection.filter for rejection in explanation.rejections)
+        # a reason without an amount is in the headline already
+        missing = record.nearest if nearest is not None and (nearest.resource or nearest.figures) else ""
+        return Verdict(record, record.headline(), filters, missing)
+
+
+def _both(left: Mask, right: Mask) -> Mask:
+    if len(left) == 0:
+        return right
+    return left if len(right) == 0 else left & right

@@ -1,0 +1,359 @@
+"""Pods' lives in a real cluster: what the API server tells of each, and where that puts it.
+
+Problem: a pod is told of late, twice, out of order, renamed, bound by others, and while our own bind is on its way. Choice: one entry a UID that
+moves along podstate's table; every event corrects the facts and puts the pod behind its gates, into the queue, on rest, or on its node.
+Nothing is judged here. Limits: events about pods must come from one ordered watch per pod (a UID that was seen on a node is never
+believed to be off it again, except by its deletion).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from math import inf
+
+from cotenant.engine.cycle.components import Parts
+from cotenant.engine.cycle.ordering import obstacle, rank
+from cotenant.engine.cycle.queue import Standing, Whole
+from cotenant.engine.framework.events import Event
+from cotenant.engine.framework.instructions import ClearNomination
+from cotenant.engine.framework.outbox import Telling
+from cotenant.engine.framework.pod_state import DECIDED, SEATED, Entry, State
+from cotenant.engine.framework.settings import Settings
+from cotenant.model.cluster.demands import NO_HOLDINGS
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.decisions.record import DecisionRecord
+from cotenant.policy.placement.profiles import Profile
+
+_REMEMBERED = 20_000
+
+
+class PodLives:
+    """Every pod that this scheduler acts on or counts."""
+
+    def __init__(self, parts: Parts, profile: Profile, settings: Settings, telling: Telling) -> None:
+        self.pods: dict[str, Entry] = {}
+        self.by_key: dict[str, str] = {}  # namespace/name -> uid
+        self.held: list[Entry] = []
+        self.answers: dict[str, Entry] = {}  # decided, not answered
+        self.happened: set[Event] = set()  # since the last look for whom it may help
+        self._sat: dict[str, None] = {}  # UIDs once seen on a node and gone since: never again without one
+        self._parts = parts
+        self._profile = profile
+        self._settings = settings
+        self._telling = telling
+
+    # ---- what was seen
+
+    def pod_seen(self, seen: ObservedPod, now_s: float) -> None:
+        """A pod as the API server has it now; the same event twice changes nothing."""
+        entry = self.pods.get(seen.uid)
+        if entry is not None:
+            if seen != entry.seen:
+                self._changed(entry, seen, now_s)
+            return
+        counts = bool(seen.node)
+        if seen.phase.is_final:
+            for each in self._parts.plugins:
+                each.pod_ended(seen)
+        if (
+            seen.phase.is_final
+            or not (counts or seen.scheduler == self._settings.scheduler)
+            or (seen.terminating and not counts)
+        ):
+            return
+        if not counts and seen.uid in self._sat:
+            self._telling.count("stale event: a pod that was on a node")
+            return
+        other = self.pods.get(self.by_key.get(seen.pod.key, ""))
+        if other is not None:
+            if other.seen.created_s > seen.created_s:
+                self._telling.count("stale event: a pod whose name was used again")
+                return
+            self._end(other, now_s)  # its deletion was not seen
+        entry = Entry(seen)
+        self.pods[seen.uid] = entry
+        self.by_key[seen.pod.key] = seen.uid
+        self._parts.seating.open(entry)
+        if counts:
+            self._settle(entry, now_s)
+        else:
+            entry.queued_s = now_s
+            if seen.nominated_node:
+                self._renominate(entry)
+            self.enter(entry, now_s, "PodAdd")
+
+    def pod_gone(self, uid: str, now_s: float) -> None:
+        """A pod was deleted, wherever it was."""
+        entry = self.pods.get(uid)
+        if entry is not None:
+            self._end(entry, now_s)
+        for each in self._parts.plugins:
+            each.pod_deleted(uid)
+
+    def _changed(self, entry: Entry, seen: ObservedPod, now_s: float) -> None:
+        before = entry.seen
+        if before.node and not seen.node:
+            self._telling.count("stale event: a pod that was on a node")
+            return
+        if seen.phase.is_final:
+            self._end(entry, now_s)
+            for each in self._parts.plugins:
+                each.pod_ended(seen)
+            return
+        moved = bool(seen.node) and (entry.state not in DECIDED or entry.node != seen.node)
+        if not seen.node and entry.state not in DECIDED:
+            if seen.terminating:
+                self._end(entry, now_s)
+                return
+            judged_alike = (
+                seen.pod,
+                seen.gates,
+                seen.volumes,
+                seen.unsupported,
+                seen.preempts,
+                seen.demands,
+                seen.owned_by,
+            ) == (
+                before.pod,
+                before.gates,
+                before.volumes,
+                before.unsupported,
+                before.preempts,
+                before.demands,
+                before.owned_by,
+            )
+            if judged_alike:
+                entry.seen = seen
+                return
+            self._leave_queue(entry)
+            self.drop_nomination(entry)
+            if entry.state is State.WAITING:
+                self.take_back(entry)
+        reshaped = (seen.pod, seen.demands, seen.owned_by) != (before.pod, before.demands, before.owned_by)
+        if seen.reservation and seen.node and seen.holds != entry.holds:
+            entry.holds, reshaped = seen.holds, True  # what it keeps shrinks and grows, also to nothing
+        if moved and entry.state in SEATED:
+            self._telling.count("bound elsewhere than decided")
+            self.take_back(entry)
+        elif moved:
+            self._leave_queue(entry)
+            self.drop_nomination(entry)
+        entry.seen = seen
+        if seen.pod.key != before.pod.key:  # a reservation's template was moved to another namespace
+            del self.by_key[before.pod.key]
+            self.by_key[seen.pod.key] = seen.uid
+        if reshaped:
+            self._parts.seating.reopen(entry, before.pod.key)
+            self.happened.add(Event.POD_CHANGED)
+        else:
+            self._parts.seating.retold(entry, before)
+        if moved:
+            self._settle(entry, now_s)
+        elif seen.node:
+            if entry.state is not State.BOUND:
+                self._confirm(entry, now_s)
+        elif entry.state not in DECIDED:
+            self.enter(entry, now_s, "PodUpdate")
+
+    def _settle(self, entry: Entry, now_s: float) -> None:
+        """The API server says that it sits on a node."""
+        self._parts.seating.sit(entry, entry.seen.node)
+        if entry.state is not State.BOUND:
+            entry.move(State.BOUND, now_s)
+        self.happened.add(Event.POD_SEATED)
+
+    def _confirm(self, entry: Entry, now_s: float) -> None:
+        self.answers.pop(entry.seen.uid, None)
+        entry.move(State.BOUND, now_s)
+        entry.failures = 0
+
+    def _end(self, entry: Entry, now_s: float) -> None:
+        """It is deleted, or has run to its end: it holds nothing."""
+        uid = entry.seen.uid
+        self._leave_queue(entry)
+        self.drop_nomination(entry, tell=False)
+        self.answers.pop(uid, None)
+        if entry.node:
+            self.happened.add(Event.POD_GONE)
+        if entry.state in SEATED:
+            self._sat[uid] = None
+            if len(self._sat) > _REMEMBERED:
+                del self._sat[next(iter(self._sat))]
+        self._parts.seating.close(entry)
+        entry.move(State.GONE, now_s)
+        del self.pods[uid]
+        if self.by_key.get(entry.seen.pod.key) == uid:
+            del self.by_key[entry.seen.pod.key]
+        for preemptor in self._parts.nominations.victim_gone(uid):
+            group = self._parts.queue.group_of(preemptor)
+            if group is not None:
+                self._parts.queue.wake(group, now_s, "AssignedPodDelete", at_once=True)
+
+    # ---- the way into the queue and out of it
+
+    def enter(self, entry: Entry, now_s: float, event: str) -> None:
+        """It waits: behind its gates, for what blocks it, or in the queue."""
+        seen = entry.seen
+        if seen.gates:
+            entry.move(State.GATED, now_s)
+            return
+        why, later = obstacle(seen), False
+        for each in self._parts.plugins:
+            if why:
+                break
+            why, later = each.gate(entry), each.gathers and event == "PodAdd"
+        if why:
+            entry.move(State.BLOCKED, now_s)
+            if event != "PodAdd":
+                self.drop_nomination(entry)  # room is not kept for a pod that cannot come
+            if not later:
+                self._telling.waits(entry, why, self.record(entry, why, now_s))
+            return
+        entry.move(State.QUEUED, now_s)
+        group = self._parts.queue.add(
+            seen.uid, self.kind_of(entry), seen.pod.priority, entry.shape, rank(entry.seen, self._profile), event
+        )
+        if group.whole:
+            self._parts.queue.wake(group, now_s, event)  # it may be the one that was missing
+        if group.verdict is not None and group.standing is not Standing.ACTIVE:
+            self._telling.waits(
+                entry, group.verdict.message, group.verdict.record, group.verdict.missing
+            )  # one judgement speaks for all
+
+    def kind_of(self, entry: Entry) -> Hashable:
+        """What makes pods in the queue interchangeable."""
+        seen = entry.seen
+        more = tuple(each.kind_of(entry) for each in self._parts.plugins)
+        for each in more:
+            if type(each) is Whole:
+                return each
+        if seen.uid in self._parts.nominations:
+            return seen.uid
+        kind = self._parts.seating.narrowing.kind_of(entry.number)
+        return (entry.shape, seen.pod.priority, seen.preempts, kind, seen.volumes, seen.demands, more)
+
+    def reconsider(self, uid: str, now_s: float) -> None:
+        """A plugin's gate may be open now for a pod that is held back, or closed for one that waits, or it waits with others; nothing otherwise."""
+        entry = self.pods.get(uid)
+        if entry is not None and entry.state is State.BLOCKED:
+            self.enter(entry, now_s, "PodUpdate")
+        elif entry is not None and entry.state is State.QUEUED:
+            self.requeue(entry, now_s)
+
+    def give_back(self, entry: Entry, now_s: float, event: str, rests: bool = False) -> None:
+        """A pod that holds a node without being bound leaves it and waits again; `rests`: not at once, so that others may have the node."""
+        self.take_back(entry)
+        if rests:
+            self._rest(entry, now_s)
+        else:
+            self.enter(entry, now_s, event)
+
+    def _rest(self, entry: Entry, now_s: float) -> None:
+        entry.failures += 1
+        entry.move(State.HELD, now_s)
+        self.held.append(entry)
+
+    def _leave_queue(self, entry: Entry) -> None:
+        self._parts.queue.remove(entry.seen.uid)
+        if entry.state is State.HELD:
+            self.held.remove(entry)
+
+    def take_back(self, entry: Entry) -> None:
+        """Undo a decision, or a seat that proved wrong."""
+        self.answers.pop(entry.seen.uid, None)
+        self._parts.seating.stand(entry)
+        entry.holds = NO_HOLDINGS
+        self.happened.add(Event.POD_GONE)
+
+    def expire(self, now_s: float) -> None:
+        """Rests that are over end; decisions that nobody answered are taken back."""
+        for entry in [e for e in self.held if e.since_s + self._settings.backoff.rest_s(e.failures) <= now_s]:
+            self.held.remove(entry)
+            self.enter(entry, now_s, "BackoffComplete")
+        for entry in list(self.answers.values()):
+            if entry.since_s + self._settings.unanswered_s > now_s:
+                break
+            self.bind_failed(entry.seen.uid, "no answer", now_s)
+
+    def next_s(self) -> float:
+        """When `expire` will next have something to do, inf for never."""
+        soonest = inf
+        for entry in self.held:
+            soonest = min(soonest, entry.since_s + self._settings.backoff.rest_s(entry.failures))
+        if self.answers:
+            soonest = min(soonest, next(iter(self.answers.values())).since_s + self._settings.unanswered_s)
+        return soonest
+
+    # ---- how instructions went
+
+    def sending(self, uid: str, now_s: float) -> bool:
+        """The bind is about to be sent. False = do not: it was taken back meanwhile (its node or the pod is gone)."""
+        entry = self.pods.get(uid)
+        if entry is None or entry.state is not State.ASSUMED:
+            return False
+        entry.move(State.BINDING, now_s)
+        return True
+
+    def bound(self, uid: str, now_s: float) -> None:
+        """The API server has accepted the bind. It counts for good from here on; the watch will say the same."""
+        entry = self.pods.get(uid)
+        if entry is not None and entry.state is State.BINDING:
+            self._confirm(entry, now_s)
+
+    def bind_failed(self, uid: str, why: str, now_s: float, retry: bool = True) -> None:
+        """The bind was not carried out. `retry` False = the pod no longer exists."""
+        entry = self.pods.get(uid)
+        if entry is None or entry.state not in (State.ASSUMED, State.BINDING):
+            return
+        self._telling.count(f"bind failed: {why}")
+        self.take_back(entry)
+        if not retry or entry.seen.terminating:
+            self._end(entry, now_s)
+            return
+        self._rest(entry, now_s)
+
+    def preempt_failed(self, uid: str, now_s: float) -> None:
+        """The nomination or an eviction could not be carried out: the pod waits as before."""
+        entry = self.pods.get(uid)
+        if entry is None or uid not in self._parts.nominations:
+            return
+        self._telling.count("preemption failed")
+        group = self._parts.queue.group_of(uid)
+        for other in group.pods if group is not None and group.whole else (uid,):  # victims go for a whole gang at once
+            self.drop_nomination(self.pods[other])
+        if entry.state is State.QUEUED:  # it rests, or the next try would follow at once
+            self._parts.queue.remove(uid)
+            self._rest(entry, now_s)
+
+    # ---- nominations
+
+    def _renominate(self, entry: Entry) -> None:
+        """A pod that came nominated (we were restarted): keep the room, wait for victims that are still going."""
+        node = entry.seen.nominated_node
+        victims = {
+            other
+            for other, resident in self._parts.seating.residents.get(node, {}).items()
+            if resident.seen.terminating and resident.seen.pod.priority < entry.seen.pod.priority
+        }
+        self._parts.nominations.add(entry, node, victims)
+
+    def drop_nomination(self, entry: Entry, tell: bool = True) -> None:
+        """The pod is promised its node no longer; its owner is told, unless it is gone itself."""
+        if self._parts.nominations.drop(entry.seen.uid) and tell:
+            self._telling.say(ClearNomination(entry.seen.uid, entry.seen.pod.key))
+
+    def requeue(self, entry: Entry, now_s: float) -> None:
+        """It waits by what makes it interchangeable now."""
+        if self._parts.queue.remove(entry.seen.uid):
+            self.enter(entry, now_s, "PodUpdate")
+
+    def record(self, entry: Entry, why: str, now_s: float) -> DecisionRecord:
+        """Of a pod that waits without a look at any node."""
+        return DecisionRecord(
+            pod=entry.seen.pod.key,
+            at_s=now_s,
+            nodes=len(self._parts.seating.encoder.node_rows),
+            node=None,
+            waiting_because=why,
+            policy=self._profile.name,
+        )

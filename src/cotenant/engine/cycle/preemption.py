@@ -1,0 +1,261 @@
+"""From the cluster as it stands to the question of preemption: what stands in a pod's way on each node, and who could give way.
+
+Problem: the choice of victims (policy/placement/preemption.py) is a pure judgement over columns of numbers, while what forbids a node is requests,
+predicted use, ports, claims, anti-affinity in both directions and spread. Choice: each of them becomes a column here. For a rule over a
+domain the rest of the domain is taken off the limit, so the column is about the node alone. Required affinity only ever loses by
+removals, so it is asked once, with every candidate gone. Gangs that evictions would break are told of by engine/plugins/gangs/losses.py; what their members elsewhere
+leave behind is not seen here. Limits: as in kube-scheduler, a node on which a required neighbour has lower
+priority is not cleared; nominated pods are told of by the caller (`Narrowing.beside` and the ledger).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from cotenant.engine.cycle.required_room import demands
+from cotenant.engine.encoding.encoder import Encoder
+from cotenant.engine.framework.node_rules import Clearing
+from cotenant.engine.plugins.gangs.losses import NOTHING_AT_STAKE, AtStake
+from cotenant.engine.state.ledger import Ledger
+from cotenant.engine.state.narrowing import EVERYWHERE, REASON_PORTS, Narrowing
+from cotenant.engine.state.pod_counts import Count, Kind, Owns, Role
+from cotenant.engine.state.volumes import REASON_EXCLUSIVE
+from cotenant.model.arrays import Float, Int, Mask
+from cotenant.model.cluster.labels import LabelSelector
+from cotenant.model.cluster.observed import DisruptionBudget
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.cluster.topology import Domains
+from cotenant.policy.placement import (
+    affinity_pods,
+    antiaffinity_pods,
+    node_affinity,
+    spread,
+    taints,
+)
+from cotenant.policy.placement.preemption import UNLIMITED, Candidates, Column, Preemption, find_victims
+from cotenant.policy.placement.profiles import Profile
+
+
+class Budgets:
+    """The disruption budgets of a cluster, and which kinds of pods each covers."""
+
+    def __init__(self, budgets: Iterable[DisruptionBudget] = ()) -> None:
+        self._budgets: dict[tuple[str, str], DisruptionBudget] = {}
+        self._covered: dict[tuple[str, LabelSelector], dict[Kind, bool]] = {}
+        for budget in budgets:
+            self.set(budget)
+
+    def set(self, budget: DisruptionBudget) -> None:
+        """A budget as it is now."""
+        self._budgets[budget.namespace, budget.name] = budget
+
+    def remove(self, namespace: str, name: str) -> None:
+        """A budget is gone."""
+        self._budgets.pop((namespace, name), None)
+
+    def is_spent(self, pod: Pod) -> bool:
+        """Whether a budget that covers the pod allows no disruption now."""
+        return any(budget.allowed <= 0 and budget.covers(pod) for budget in self._budgets.values())
+
+    def bears_all(self, pods: Sequence[Pod]) -> bool:
+        """Whether all of these may be disrupted at once."""
+        return all(sum(map(budget.covers, pods)) <= budget.allowed for budget in self._budgets.values())
+
+    def covering(self, encoder: Encoder, narrowing: Narrowing, pods: Int) -> tuple[Int, Mask, Int]:
+        """`Candidates.group`, `covered` and `bears` for these pods."""
+        kinds, group = _grouped(narrowing, pods)
+        if len(self._covered) > 2 * len(self._budgets) + 16:
+            self._covered.clear()
+        columns: list[Mask] = []
+        bears: list[int] = []
+        exempt: dict[int, list[int]] = {}  # pod -> budgets that have counted it already
+        for budget in self._budgets.values():
+            covers = self._covers(budget, kinds)
+            if not covers.any():
+                continue
+            for name in budget.disrupted:
+                number = encoder.pod_numbers.get(f"{budget.namespace}/{name}")
+                if number is not None:
+                    exempt.setdefault(number, []).append(len(columns))
+            columns.append(covers)
+            bears.append(budget.allowed)
+        covered = np.array(columns, dtype=np.bool_).reshape(len(columns), len(kinds)).T
+        for number, budgets in exempt.items():
+            for position in np.flatnonzero(pods == number).tolist():
+                alone = covered[group[position]].copy()
+                alone[budgets] = False
+                group[position] = len(covered)
+                covered = np.concatenate([covered, alone[None]])
+        return group, np.ascontiguousarray(covered), np.array(bears, dtype=np.int64)
+
+    def _covers(self, budget: DisruptionBudget, kinds: list[Kind]) -> Mask:
+        covers = np.zeros(len(kinds), dtype=np.bool_)
+        if budget.selector is None:
+            return covers
+        known = self._covered.setdefault((budget.namespace, budget.selector), {})
+        if len(known) > 4 * len(kinds) + 1024:
+            known.clear()  # kinds that are gone
+        for i, kind in enumerate(kinds):
+            if kind.pod.namespace == budget.namespace:
+                answer = known.get(kind)
+                if answer is None:
+                    answer = known[kind] = budget.selector.matches(kind.pod.labels)
+                covers[i] = answer
+        return covers
+
+
+def _grouped(narrowing: Narrowing, pods: Int) -> tuple[list[Kind], Int]:
+    """The kinds of these pods, and which of them each pod is."""
+    index = narrowing.kinds_of(pods)
+    place = np.zeros(int(index.max(initial=-1)) + 1, dtype=np.int64)
+    place[index] = 1
+    found = np.flatnonzero(place)
+    place[found] = np.arange(len(found))
+    return [narrowing.census.at(int(i)) for i in found], place[index]
+
+
+def preempt(
+    encoder: Encoder,
+    ledger: Ledger,
+    narrowing: Narrowing,
+    profile: Profile,
+    number: int,
+    priority: int,
+    priorities: Int,
+    started_s: Float,
+    budgets: Budgets,
+    guest: int = -1,
+    stake: AtStake = NOTHING_AT_STAKE,
+    only: Mask = EVERYWHERE,
+) -> Preemption:
+    """Whom to evict for the pod `number` of this priority, and where.
+
+    `priorities[P]` and `started_s[P]` (Unix seconds, NaN = not started) are by pod number and cover every resident.
+    `stake` is what gangs would lose by it, `only` the rows that are looked at.
+    With a `guest` (engine/explain/what_if.py) the encoder and ledger are asked about that one, and the narrowing about `number`.
+    """
+    shape = encoder.shape_of(number if guest < 0 else guest)
+    seated = np.flatnonzero(ledger.row >= 0)
+    lower = seated[priorities[seated] < priority]
+    if len(stake.spared):
+        lower = lower[~np.isin(lower, stake.spared)]
+    group, covered, bears = budgets.covering(encoder, narrowing, lower)
+    job = stake.of[lower] if len(stake.of) else np.full(len(lower), -1, dtype=np.int64)
+    candidates = Candidates(
+        lower, ledger.row[lower], priorities[lower], started_s[lower], group, covered, bears, job, stake.jobs
+    )
+    helpable = row_masks(encoder, shape)
+    if len(only):
+        helpable &= only
+    for rule in narrowing.rules(number):
+        if not rule.yields:
+            helpable &= rule.left
+    columns = (
+        *_resource_columns(encoder, ledger, profile, shape, lower),
+        *_rule_columns(narrowing, number, narrowing.shape_of(number), lower, candidates.row),
+    )
+    return find_victims(narrowing.regions.here(), helpable, columns, candidates)
+
+
+def row_masks(encoder: Encoder, k: int) -> Mask:
+    """`bool[N]`: nodes that are ready, and that no eviction is needed for as far as taints and labels go."""
+    nodes, shapes = encoder.nodes(), encoder.shapes()
+    every = np.arange(len(nodes.ready))
+    return nodes.ready & taints.mask(nodes, shapes, k, every) & node_affinity.mask(nodes, shapes, k, every)
+
+
+def _resource_columns(encoder: Encoder, ledger: Ledger, profile: Profile, k: int, pods: Int) -> Iterator[Column]:
+    """The profile's fit, resource by resource, then the group limit and the load limit."""
+    shapes, of_pod = ledger.shapes, ledger.shape[pods]
+    for demand in demands(encoder.axis.names, ledger.nodes, shapes, k, profile):
+        if demand.resource >= 0:
+            weight = shapes.request[:, demand.resource][of_pod]
+        elif demand.estimate is not None:
+            weight = ledger.added(pods, demand.estimate)
+        else:
+            weight = (shapes.group[of_pod] == demand.group).astype(np.int64)
+        yield Column(demand.reason, demand.held, demand.limit, weight)
+
+
+def _rule_columns(narrowing: Narrowing, number: int, k: int, pods: Int, rows: Int) -> Iterator[Column]:
+    """Ports, exclusive claims, spread and affinity between pods, and what keepers of nodes' things count."""
+    kind = narrowing.kind_of(number)
+    rules = narrowing.rules_of(kind)
+    size = narrowing.regions.size()
+    weights = _Weights(narrowing, pods)
+    for count in rules.ports:
+        yield Column(REASON_PORTS, count.rows(size), np.zeros(size, dtype=np.int64), weights.of(count))
+    for users in narrowing.volumes.users_elsewhere(number):
+        seats = np.array([narrowing.row_of(user) for user in users], dtype=np.int64)
+        held = np.bincount(seats, minlength=size)
+        yield Column(REASON_EXCLUSIVE, held, held - len(users), np.isin(pods, users).astype(np.int64))
+    constraints = narrowing.spread_rules(k, kind, rules.spread)
+    for (rule, eligible), (_, count) in zip(constraints, rules.spread, strict=True):
+        weight = np.where(narrowing.is_stopping(pods), 0, weights.of(count))
+        yield _spread_column(rule, eligible, count.rows(size), weight, rows)
+    if rules.affinity is not None:
+        domains = [narrowing.regions.domains(key) for key in rules.affinity_keys]
+        yield _affinity_column(
+            domains, rules.affinity, narrowing.selects_itself(kind), weights.of(rules.affinity), rows
+        )
+    for key, count in rules.anti:
+        yield _anti_column(antiaffinity_pods.REASON, narrowing.regions.domains(key), count, weights.of(count))
+    for count in narrowing.census.owners_about(kind):
+        if isinstance(count.question, Owns) and count.question.role is Role.FORBIDS:
+            domains_of_term = narrowing.regions.domains(count.question.term.topology_key)
+            yield _anti_column(antiaffinity_pods.REASON_RESIDENTS, domains_of_term, count, weights.of(count))
+    for each in narrowing.needed_by(number):
+        if isinstance(each, Clearing):
+            yield from each.columns(number, pods, rows)
+
+
+class _Weights:
+    """How often each candidate is counted in a count, kind by kind."""
+
+    def __init__(self, narrowing: Narrowing, pods: Int) -> None:
+        self._kinds, self._where = _grouped(narrowing, pods)
+
+    def of(self, count: Count) -> Int:
+        """`int64[V]`."""
+        return np.array([kind.counted.get(count, 0) for kind in self._kinds], dtype=np.int64)[self._where]
+
+
+def _anti_column(reason: str, domains: Domains, count: Count, weight: Int) -> Column:
+    """No such pod in the domain: on the node none may stay, and elsewhere in the domain none may be."""
+    held = count.rows(len(domains.of_node))
+    elsewhere = domains.spread_out(domains.total(held)) - held
+    return Column(reason, held, np.where(domains.of_node >= 0, -elsewhere, UNLIMITED), weight)
+
+
+def _spread_column(rule: spread.SpreadRule, eligible: Mask, held: Int, weight: Int, rows: Int) -> Column:
+    """At most so many on the node that its domain stays within the skew over the smallest domain as it is now.
+
+    Removals could only lower the smallest if it is the node's own domain, and there they are not needed for this rule.
+    """
+    known = rule.pods[rule.eligible]
+    smallest = 0 if len(known) < max(1, rule.min_domains) else int(known.min())
+    elsewhere = rule.domains.spread_out(rule.pods) - np.where(eligible, held, 0)
+    most = smallest + rule.max_skew - int(rule.counts_itself)
+    limit = np.where(rule.domains.of_node >= 0, most - elsewhere, -UNLIMITED)
+    return Column(spread.REASON, np.where(eligible, held, 0), limit, np.where(eligible[rows], weight, 0))
+
+
+def _affinity_column(domains: list[Domains], count: Count, itself: bool, weight: Int, rows: Int) -> Column:
+    """0 or 1: whether the required company is missing on a row once every candidate there is gone."""
+    size = len(domains[0].of_node)
+    held = count.rows(size)
+    gone = np.bincount(rows, weights=weight, minlength=size).astype(np.int64)
+    company = np.ones(size, dtype=np.bool_)
+    with_keys = company.copy()
+    somebody = np.zeros(size, dtype=np.bool_)
+    for over in domains:
+        has_key = over.of_node >= 0
+        totals = over.total(held)
+        company &= has_key & (over.spread_out(totals) - gone > 0)
+        with_keys &= has_key
+        somebody |= int(totals.sum()) - np.where(has_key, gone, 0) > 0
+    fails = ~np.where(somebody | (not itself), company, with_keys)
+    nobody = np.zeros(len(rows), dtype=np.int64)
+    return Column(affinity_pods.REASON, fails.astype(np.int64), np.zeros(size, dtype=np.int64), nobody)

@@ -1,0 +1,289 @@
+"""The queue of a cluster: who is judged next, who rests, and who waits for something to change.
+
+Problem: ten thousand pods that fit nowhere must cost nothing, and yet be tried when something happens that can help them. Choice: pods that
+placement cannot tell apart stand in one *group*, in order of arrival; a verdict is the group's, so one judgement speaks for all of it. A group
+is active, backing off (it was refused a moment ago, and something has happened since), or unschedulable (nothing has happened). Source of the
+three queues, the times and their names: kube-scheduler's scheduling queue. Limits: a refusal rests the whole group, so pods that join
+it meanwhile share the rest; order is exact between groups by their first pod, and inside a group by arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from heapq import heapify, heappop, heappush
+from itertools import count
+
+from cotenant.engine.framework.backoff import Backoff
+from cotenant.model.decisions.record import DecisionRecord
+from cotenant.model.errors import Permanent
+
+_SLACK = 1024
+
+FLUSH_S = 300.0  # an unschedulable group is tried again after this long, whatever happened
+
+Rank = tuple[float, ...]  # ascending: who goes first
+
+
+class Standing(StrEnum):
+    """Where a group stands; the values are kube-scheduler's names of its queues."""
+
+    ACTIVE = "active"
+    BACKOFF = "backoff"
+    UNSCHEDULABLE = "unschedulable"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why no pod of a group found a node."""
+
+    record: DecisionRecord
+    message: str
+    filters: frozenset[str]  # plugins that turned nodes down
+    missing: str = ""  # how much of a resource the nodes lack that came nearest
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """The key of a group whose pods are judged as one, all together or not at all."""
+
+    of: Hashable
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Pods that placement cannot tell apart, or that are judged as one (`Whole`)."""
+
+    key: Hashable
+    priority: int
+    shape: int
+    pods: dict[str, Rank] = field(default_factory=dict)  # uid -> rank inside equal priority, in order of arrival
+    standing: Standing = Standing.ACTIVE
+    refusals: int = 0  # in a row
+    until_s: float = 0.0  # rests at least until
+    since_s: float = 0.0  # unschedulable since
+    verdict: Verdict | None = None
+    stamp: int = -1  # of its live entry in a heap
+    shapes: tuple[int, ...] = ()  # of a whole group that was refused: room for any of them may help
+
+    def rank(self) -> tuple[float, ...]:
+        """Of its first pod: lower goes first."""
+        return (-self.priority, *next(iter(self.pods.values())))
+
+    @property
+    def whole(self) -> bool:
+        """Whether its pods are judged as one."""
+        return isinstance(self.key, Whole)
+
+
+class ClusterQueue:
+    """Groups of waiting pods."""
+
+    def __init__(self, backoff: Backoff | None = None, flush_s: float = FLUSH_S) -> None:
+        self._backoff = backoff or Backoff()
+        self._flush_s = flush_s
+        self._groups: dict[Hashable, Group] = {}
+        self._of: dict[str, Group] = {}  # uid -> its group
+        self._active: list[tuple[tuple[float, ...], int, Group]] = []
+        self._resting: list[tuple[float, int, Group]] = []
+        self._waiting: dict[Hashable, Group] = {}  # unschedulable groups, the longest first
+        self._stamps = count()
+        self._judging = False  # between `take` and `settle`
+        self.incoming: dict[tuple[str, str], int] = {}  # (event, queue) -> pods, for the metrics
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._of
+
+    def group_of(self, uid: str) -> Group | None:
+        """The group in which the pod waits."""
+        return self._of.get(uid)
+
+    def add(self, uid: str, key: Hashable, priority: int, shape: int, rank: Rank, event: str) -> Group:
+        """A pod begins to wait. Raises `Permanent` where it waits already. The group may have a verdict that speaks for it too."""
+        if uid in self._of:
+            raise Permanent(f"pod {uid} waits already")
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = Group(key, priority, shape)
+        self._of[uid] = group
+        group.pods[uid] = rank
+        lower = priority < group.priority
+        if lower:  # a whole group is as important as its least important pod
+            group.priority = priority
+        if group.standing is Standing.ACTIVE and (len(group.pods) == 1 or (lower and not self._judging)):
+            self._push(group)
+        self._count(event, group.standing, 1)
+        return group
+
+    def remove(self, uid: str) -> bool:
+        """The pod waits no more (placed, deleted, changed); whether it did."""
+        group = self._of.pop(uid, None)
+        if group is None:
+            return False
+        first = next(iter(group.pods)) == uid
+        del group.pods[uid]
+        if not group.pods:
+            del self._groups[group.key]
+            self._waiting.pop(group.key, None)
+            group.stamp = -1
+        elif first and group.standing is Standing.ACTIVE and not self._judging:
+            self._push(group)
+        return True
+
+    def take(self, most: int) -> list[tuple[str, Group]]:
+        """The next pods to be judged, in order; they stay in the queue until `remove`, and their groups active until `refuse`.
+
+        `settle` must follow before the next `take`.
+        """
+        self._judging = True
+        taken: list[tuple[str, Group]] = []
+        running: dict[int, Iterator[tuple[str, Rank]]] = {}
+        while self._active and len(taken) < most:
+            _, stamp, group = heappop(self._active)
+            if stamp != group.stamp:
+                continue
+            if group.whole:  # never split, even beyond `most`
+                taken.extend((uid, group) for uid in group.pods)
+                continue
+            pods = running.get(id(group))
+            if pods is None:
+                pods = running[id(group)] = iter(group.pods.items())
+            following = self._active[0][0] if self._active else None
+            for uid, rank in pods:
+                key = (-group.priority, *rank)
+                if following is not None and key > following and taken and taken[-1][1] is group:
+                    # another group goes first; come back to this pod later
+                    running[id(group)] = _again((uid, rank), pods)
+                    heappush(self._active, (key, stamp, group))
+                    break
+                taken.append((uid, group))
+                if len(taken) >= most:
+                    break
+        return taken
+
+    def settle(self, taken: list[tuple[str, Group]]) -> None:
+        """After the judgement of what `take` gave: groups that are still active and still have pods stand in line again."""
+        self._judging = False
+        for group in {id(group): group for _, group in taken}.values():
+            if group.pods and group.standing is Standing.ACTIVE:
+                self._push(group)
+
+    def placed(self, group: Group) -> None:
+        """A pod of the group found a node: its refusals are history."""
+        group.refusals = 0
+        group.verdict = None
+
+    def refuse(self, group: Group, verdict: Verdict, now_s: float) -> None:
+        """No node for the group: it waits until something wakes it."""
+        group.refusals += 1
+        group.until_s = now_s + self._backoff.rest_s(group.refusals)
+        group.verdict = verdict
+        group.since_s = now_s
+        group.standing = Standing.UNSCHEDULABLE
+        group.stamp = -1
+        self._waiting.pop(group.key, None)
+        if group.pods:
+            self._waiting[group.key] = group
+            self._count("ScheduleAttemptFailure", group.standing, len(group.pods))
+
+    def wake(self, group: Group, now_s: float, event: str, at_once: bool = False) -> bool:
+        """Something happened that may help an unschedulable group: it is tried once its rest is over. Whether it was waiting."""
+        if group.standing is not Standing.UNSCHEDULABLE or not group.pods:
+            return False
+        del self._waiting[group.key]
+        if at_once or group.until_s <= now_s:
+            group.standing = Standing.ACTIVE
+            self._push(group)
+        else:
+            group.standing = Standing.BACKOFF
+            group.stamp = next(self._stamps)
+            heappush(self._resting, (group.until_s, group.stamp, group))
+            if len(self._resting) > 2 * len(self._groups) + _SLACK:
+                self._resting = [each for each in self._resting if each[1] == each[2].stamp]
+                heapify(self._resting)
+        self._count(event, group.standing, len(group.pods))
+        return True
+
+    def unschedulable(self) -> tuple[Group, ...]:
+        """Groups that wait for something to happen."""
+        return tuple(self._waiting.values())
+
+    def unschedulable_groups(self) -> int:
+        """How many groups wait for something to happen."""
+        return len(self._waiting)
+
+    def release(self, now_s: float) -> None:
+        """Groups whose rest is over are active; those that have waited for long are tried whatever happened."""
+        while self._resting and self._resting[0][0] <= now_s:
+            _, stamp, group = heappop(self._resting)
+            if stamp == group.stamp and group.pods:
+                group.standing = Standing.ACTIVE
+                self._push(group)
+                self._count("BackoffComplete", group.standing, len(group.pods))
+        while self._waiting:
+            group = next(iter(self._waiting.values()))
+            if group.since_s + self._flush_s > now_s:
+                break
+            self.wake(group, now_s, "UnschedulableTimeout")
+
+    def next_s(self) -> float:
+        """When `release` will next have something to do, inf for never; -inf where a group is active."""
+        while self._active and self._active[0][1] != self._active[0][2].stamp:
+            heappop(self._active)
+        if self._active:
+            return float("-inf")
+        while self._resting and self._resting[0][1] != self._resting[0][2].stamp:
+            heappop(self._resting)
+        soonest = self._resting[0][0] if self._resting else float("inf")
+        if self._waiting:
+            soonest = min(soonest, next(iter(self._waiting.values())).since_s + self._flush_s)
+        return soonest
+
+    def sizes(self) -> dict[Standing, int]:
+        """Pods by queue."""
+        sizes = dict.fromkeys(Standing, 0)
+        for group in self._groups.values():
+            sizes[group.standing] += len(group.pods)
+        return sizes
+
+    def groups(self) -> tuple[Group, ...]:
+        """All groups."""
+        return tuple(self._groups.values())
+
+    def validate(self) -> None:
+        """Every pod waits in one group, and every group stands where its standing says. Raises `Permanent`."""
+        members = [uid for group in self._groups.values() for uid in group.pods]
+        if sorted(members) != sorted(self._of):
+            raise Permanent("the queue's groups and its pods disagree")
+        live = {stamp for _, stamp, group in self._active if stamp == group.stamp and group.standing is Standing.ACTIVE}
+        resting = {stamp for _, stamp, group in self._resting if stamp == group.stamp}
+        for group in self._groups.values():
+            here = {
+                Standing.ACTIVE: group.stamp in live,
+                Standing.BACKOFF: group.stamp in resting,
+                Standing.UNSCHEDULABLE: group.key in self._waiting,
+            }
+            if not group.pods or not here[group.standing]:
+                raise Permanent(
+                    f"a group of {len(group.pods)} pods is lost: it is {group.standing} and not in that queue"
+                )
+
+    def _push(self, group: Group) -> None:
+        group.stamp = next(self._stamps)
+        heappush(self._active, (group.rank(), group.stamp, group))
+        if len(self._active) > 2 * len(self._groups) + _SLACK:  # most are of groups that have left or moved
+            self._active = [each for each in self._active if each[1] == each[2].stamp]
+            heapify(self._active)
+
+    def _count(self, event: str, standing: Standing, pods: int) -> None:
+        key = (event, standing.value)
+        self.incoming[key] = self.incoming.get(key, 0) + pods
+
+
+def _again(first: tuple[str, Rank], rest: Iterator[tuple[str, Rank]]) -> Iterator[tuple[str, Rank]]:
+    yield first
+    yield from rest

@@ -1,0 +1,224 @@
+"""Which filter turned each node down, in Kubernetes' words, and which nodes came nearest.
+
+Problem: "Insufficient other resource" or "untolerated taint" does not tell a person what to change, and thousands of pods may ask. Choice: every
+filter and rule is asked for all nodes at once, in kube-scheduler's order of plugins; a node counts under the first that refuses it, and
+within resource fit once for every resource it lacks, as there. Taints and resources are named by the encoder. Nodes that only one filter
+refuses are near misses. Answers are kept per sort of pod as long as the owner says that nothing changed. Limits: a pod with
+claims is judged anew each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from cotenant.engine.cycle.required_room import demands
+from cotenant.engine.encoding.encoder import Encoder
+from cotenant.engine.state.narrowing import Narrowing
+from cotenant.engine.state.pod_counts import Kind
+from cotenant.model.arrays import Int, Mask
+from cotenant.model.cluster.labels import UNSCHEDULABLE_TAINT
+from cotenant.model.cluster.taints import first_repelling
+from cotenant.model.decisions.reasons import NOT_READY, Rejection, no_node_line
+from cotenant.model.resources import format_amount
+from cotenant.policy.placement import node_affinity, taints
+from cotenant.policy.placement.profiles import Profile
+
+UNSCHEDULABLE = "node(s) were unschedulable"
+FIT = "NodeResourcesFit"
+
+# kube-scheduler's order; ours that it does not have stand where they cost it nothing
+_ORDER = ("NodeReady", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", FIT)
+
+
+@dataclass(frozen=True, slots=True)
+class NearestMiss:
+    """So many nodes fit but for one thing: `amount` more of a resource (in its unit), or else a reason, with figures where there are any."""
+
+    nodes: int
+    reason: str
+    resource: str = ""
+    amount: int = 0
+    figures: str = ""
+
+    def __str__(self) -> str:
+        nodes = "1 node fits" if self.nodes == 1 else f"{self.nodes} nodes fit"
+        missing = f"{format_amount(self.resource, self.amount)} {self.resource}" if self.resource else self.reason
+        if self.figures:
+            missing = f"{missing} ({self.figures})"
+        return f"{nodes} but for {missing}"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why no node is left, or how many are not: `rejections` over `nodes`, and what came nearest."""
+
+    nodes: int
+    rejections: tuple[Rejection, ...]
+    nearest: NearestMiss | None
+
+    def headline(self) -> str:
+        """One line, as kube-scheduler's FitError."""
+        return no_node_line(self.nodes, self.rejections)
+
+
+class Check(NamedTuple):
+    """One filter's answer."""
+
+    plugin: str
+    reason: str
+    fails: Mask  # [N]
+    resource: str = ""
+    missing: Int | None = None  # [N] how much of the resource, where it fails
+    figures: Callable[[Mask], str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Every filter's answer for one pod: rows with a node, the answers in kube-scheduler's order, and how many refuse each row."""
+
+    here: Mask  # [N]
+    checks: tuple[Check, ...]
+    misses: Int  # [N]
+
+    def explanation(self) -> Explanation:
+        """The counts, a node under the first filter that refuses it, and the nearest miss."""
+        found: dict[tuple[str, str], int] = {}
+        for check, refused in self.counted():
+            times = int(refused.sum())
+            if times:
+                found[check.plugin, check.reason] = found.get((check.plugin, check.reason), 0) + times
+        rejections = tuple(Rejection(name, reason, times) for (name, reason), times in found.items())
+        nearest = self.nearest()
+        return Explanation(int(self.here.sum()), rejections, nearest[0] if nearest else None)
+
+    def counted(self) -> Iterator[tuple[Check, Mask]]:
+        """Each answer with the rows that count under it."""
+        left, i = self.here, 0
+        while i < len(self.checks):
+            end = i + 1
+            while end < len(self.checks) and self.checks[end].plugin == self.checks[i].plugin == FIT:
+                end += 1  # a node that lacks two resources is counted under both
+            passing = left
+            for check in self.checks[i:end]:
+                yield check, left & check.fails
+                passing = passing & ~check.fails
+            left, i = passing, end
+
+    def nearest(self) -> tuple[NearestMiss, ...]:
+        """What alone keeps nodes from fitting."""
+        near = self.here & (self.misses == 1)
+        return near_misses(self.checks, near) if near.any() else ()
+
+
+class Rejector:
+    """Explains pods of one cluster."""
+
+    def __init__(self, encoder: Encoder, narrowing: Narrowing | None, profile: Profile) -> None:
+        """Without `narrowing`, shapes are explained by what is row-local."""
+        self._encoder = encoder
+        self._narrowing = narrowing
+        self._profile = profile
+        self._state: Hashable = None
+        self._known: dict[tuple[Kind | None, int, Hashable], Explanation] = {}
+
+    def explain(self, number: int, state: Hashable = None) -> Explanation:
+        """Why nodes refuse a watched pod. `state` changes whenever the cluster does; None = do not keep the answer."""
+        narrowing = self._narrowing
+        if narrowing is None:
+            return self.explain_shape(self._encoder.shape_of(number))
+        k = self._encoder.shape_of(number)
+        if state is None or number in narrowing.volumes or not narrowing.is_remembered(number):
+            return self.check(k, number).explanation()
+        kind = narrowing.kind_of(number) if narrowing.is_narrowed(number) else None  # else its labels do not matter
+        if state != self._state:
+            self._known.clear()
+            self._state = state
+        asks = narrowing.asks_of(number)
+        known = self._known.get((kind, k, asks))
+        if known is None:
+            known = self._known[kind, k, asks] = self.check(k, number).explanation()
+        return known
+
+    def explain_shape(self, k: int, rows: Int | None = None) -> Explanation:
+        """Why nodes (those of `rows`, or all) refuse pods of a shape, by what is row-local."""
+        return self.check(k, -1, rows).explanation()
+
+    def check(self, k: int, number: int, rows: Int | None = None) -> Checked:
+        """Every filter's answer on every node (those of `rows`, or all) for a watched pod as one of shape k; number -1 = by what is row-local."""
+        here = np.zeros(len(self._encoder.nodes().ready), dtype=np.bool_)
+        here[list(self._encoder.node_rows.values()) if rows is None else rows] = True
+        checks = tuple(self._checks(k, number))
+        misses = np.zeros(len(here), dtype=np.int64)
+        for each in checks:
+            misses += each.fails
+        return Checked(here, checks, misses)
+
+    def _checks(self, k: int, number: int) -> Iterator[Check]:
+        encoder = self._encoder
+        nodes, shapes = encoder.nodes(), encoder.shapes()
+        every = np.arange(len(nodes.ready))
+        rules = list(self._narrowing.rules(number)) if self._narrowing is not None and number >= 0 else []
+        yield Check("NodeReady", NOT_READY, ~nodes.ready)
+        repelled = np.zeros(len(every), dtype=np.bool_)
+        for plugin, reason, where in self._repelled(k):
+            repelled |= where
+            yield Check(plugin, reason, where)
+        # past 64 taints their bits stand among the selector's: a node that repels the shape is not counted against its selector
+        unwanted = ~node_affinity.mask(nodes, shapes, k, every)
+        if encoder.taints_overflow:
+            unwanted &= ~repelled
+        yield Check("NodeAffinity", node_affinity.REASON, unwanted)
+        for rule in rules:
+            if rule.plugin in _ORDER:
+                yield Check(rule.plugin, rule.reason, ~rule.left, figures=rule.figures)
+        for demand in demands(encoder.axis.names, nodes, shapes, k, self._profile):
+            missing = demand.held - demand.limit
+            yield Check(demand.plugin, demand.reason, missing > 0, demand.name, missing)
+        for rule in rules:
+            if rule.plugin not in _ORDER:
+                yield Check(rule.plugin, rule.reason, ~rule.left, figures=rule.figures)
+
+    def _repelled(self, k: int) -> Iterator[tuple[str, str, Mask]]:
+        """Nodes by the first of their taints that keeps the shape away; nodes with equal taints are judged once."""
+        encoder = self._encoder
+        numbers, tolerations = encoder.taint_lists(), encoder.shape(k).tolerations
+        tainted = np.flatnonzero(numbers)
+        found, first = np.unique(numbers[tainted], return_index=True)
+        for number, index in zip(found.tolist(), first.tolist(), strict=True):
+            taint = first_repelling(encoder.node(int(tainted[index])).effective_taints, tolerations)
+            if taint is None:
+                continue
+            if taint.key == UNSCHEDULABLE_TAINT:
+                yield "NodeUnschedulable", UNSCHEDULABLE, numbers == number
+            else:
+                yield "TaintToleration", taints.reason(taint), numbers == number
+
+
+def near_misses(checks: tuple[Check, ...], near: Mask) -> tuple[NearestMiss, ...]:
+    """Of the nodes that one check alone refuses: the least that each resource lacks, most nodes first, then the other reasons likewise."""
+    by_resource: list[tuple[int, NearestMiss]] = []
+    by_reason: dict[str, int] = {}
+    told: dict[str, str] = {}  # figures by reason
+    for check in checks:
+        only = near & check.fails
+        times = int(only.sum())
+        if not times:
+            continue
+        if check.missing is None or not check.resource:
+            by_reason[check.reason] = by_reason.get(check.reason, 0) + times
+            if check.figures is not None:
+                told[check.reason] = check.figures(only)
+            continue
+        least = int(check.missing[only].min())
+        nodes = int((check.missing[only] == least).sum())
+        by_resource.append((times, NearestMiss(nodes, check.reason, check.resource, least)))
+    by_resource.sort(key=lambda pair: -pair[0])
+    others = sorted(by_reason.items(), key=lambda pair: -pair[1])
+    return (
+        *(miss for _, miss in by_resource),
+        *(NearestMiss(times, reason, figures=told.get(reason, "")) for reason, times in others),
+    )

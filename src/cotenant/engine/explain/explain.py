@@ -1,0 +1,309 @@
+"""Questions asked of a cluster's engine: why a pod waits, why it sits where it sits, and what if it were otherwise.
+
+Problem: an answer pieced together from logs is out of date and leaves out half, and an answer that judges on its own disagrees with the one that
+counts. Choice: the questions go to the parts that decide (filters, rules, keepers, scores, the search for victims, the queue, the newest decisions), over
+a view of their state that may be changed without changing theirs (engine/explain/what_if.py). Nothing is computed before somebody asks. Limits: an answer is
+about the moment of the question; placements longer ago than engine/cycle/history.py remembers are on the pod's annotation only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cotenant.engine.cycle.components import Parts
+from cotenant.engine.cycle.history import Past
+from cotenant.engine.cycle.ordering import obstacle
+from cotenant.engine.cycle.pods import PodLives
+from cotenant.engine.cycle.preemption import Budgets, preempt
+from cotenant.engine.cycle.score_parts import Ranking, ranking
+from cotenant.engine.explain.concerns import concerns, gang_concern, quota_concern
+from cotenant.engine.explain.nodes import node_answer
+from cotenant.engine.explain.remedies import helps, least_priority
+from cotenant.engine.explain.retry import retry
+from cotenant.engine.explain.what_if import View, viewed
+from cotenant.engine.framework.pod_state import LEGAL, SEATED, Entry, State
+from cotenant.engine.framework.settings import Settings
+from cotenant.engine.registry import Roster
+from cotenant.engine.state.ledger import Ledger
+from cotenant.model.decisions.answers import (
+    NOTHING_SUPPOSED,
+    Concern,
+    Help,
+    NodeAnswer,
+    NodeVerdict,
+    PodAnswer,
+    Refusal,
+    Supposed,
+    Waiting,
+)
+from cotenant.model.decisions.reasons import Rejection
+from cotenant.model.decisions.record import Candidate
+from cotenant.model.errors import InvalidInput
+from cotenant.model.resources import format_amount
+from cotenant.policy.placement.preemption import Preemption
+from cotenant.policy.placement.profiles import Profile
+
+BEST = 5
+_NEAREST = 4
+_NAMED = 8
+_KEPT = "node(s) keep their room for pods that were promised it"
+
+
+class Why:
+    """Answers about one cluster."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        lives: PodLives,
+        past: Past,
+        budgets: Budgets,
+        roster: Roster,
+        profile: Profile,
+        settings: Settings,
+    ) -> None:
+        self.past = past
+        self._parts = parts
+        self._lives = lives
+        self._budgets = budgets
+        self._roster = roster
+        self._profile = profile
+        self._settings = settings
+
+    def pod(self, key: str, now_s: float, supposed: Supposed = NOTHING_SUPPOSED) -> PodAnswer | None:
+        """Of one pod by namespace/name, None where it is not known. Raises `InvalidInput` for a node that is not known, or amounts that cannot be."""
+        entry = self._lives.pods.get(self._lives.by_key.get(key, ""))
+        if entry is None:
+            return None
+        seating = self._parts.seating
+        if supposed.node and supposed.node not in seating.encoder.node_rows:
+            raise InvalidInput("--if node", supposed.node, "a node that this scheduler knows", "see kubectl get nodes")
+        waits = entry.state not in SEATED
+        with viewed(seating, entry, supposed, self._profile, self._roster.reservations) as view:
+            ranks = self._ranking(view, now_s)
+            about = _about(view, supposed.node, ranks) if supposed.node else None
+            held = concerns(self._roster, entry, view.pod, now_s)
+            waiting = self._waiting(entry, view, supposed, ranks, held, now_s) if waits or supposed.changes else None
+            shown = _shown(entry, ranks)
+        return PodAnswer(
+            pod=key,
+            uid=entry.seen.uid,
+            at_s=now_s,
+            state=entry.state.name.lower(),
+            headline=_headline(entry, supposed, waiting, ranks, self._settings.scheduler),
+            priority=view.pod.priority,
+            requests=tuple((name, format_amount(name, amount)) for name, amount in view.pod.requests),
+            node=entry.node,
+            promised=self._parts.nominations.node_of(entry.seen.uid),
+            supposed=supposed.words(),
+            waiting=waiting,
+            record=None if waits else self.past.record(entry.seen.uid),
+            candidates=shown,
+            asked_about=about,
+            concerns=held,
+            preemptions=self.past.about(key),
+            story=_story(entry),
+        )
+
+    def node(self, name: str, now_s: float) -> NodeAnswer | None:
+        """What is believed of a node, None where it is not known."""
+        return node_answer(self._parts, name, now_s)
+
+    def knows_node(self, name: str) -> bool:
+        """Whether there is such a node."""
+        return name in self._parts.seating.encoder.node_rows
+
+    def quota(self, name: str) -> Concern | None:
+        """A quota with every term of its runtime, None where there is none."""
+        return quota_concern(self._roster, name)
+
+    def gang(self, key: str, now_s: float) -> Concern | None:
+        """A gang by namespace/name, None where there is none."""
+        return gang_concern(self._roster, key, now_s)
+
+    def _ranking(self, view: View, now_s: float) -> Ranking:
+        rows = np.flatnonzero(view.passing)
+        wishes = view.narrowing.wishes(view.number, rows) if len(rows) else ()
+        nodes, shapes = view.encoder.nodes(), view.encoder.shapes()
+        return ranking(self._profile, nodes, shapes, view.shape, rows, now_s, wishes, self._parts.seating.names)
+
+    # ---- why it waits
+
+    def _waiting(
+        self,
+        entry: Entry,
+        view: View,
+        supposed: Supposed,
+        ranks: Ranking,
+        held: tuple[Concern, ...],
+        now_s: float,
+    ) -> Waiting:
+        explanation = view.checked.explanation()
+        rejections = explanation.rejections
+        if len(view.allowed):
+            kept = int((view.checked.here & (view.checked.misses == 0) & ~view.allowed).sum())
+            rejections = (*rejections, Rejection("Nominated", _KEPT, kept)) if kept else rejections
+        preemption, found = "", tuple[Help, ...]()
+        if len(ranks) == 0:
+            preemption, found = self._instead(entry, view)
+        group = self._parts.queue.group_of(entry.seen.uid)
+        refused = group.verdict.record.waiting_because if group is not None and group.verdict is not None else ""
+        holding = next((each.words for each in held if each.holds), "")
+        if entry.state is State.GATED:
+            because = f"its scheduling gates are closed: {', '.join(entry.seen.gates)}"
+        elif entry.state is State.BLOCKED:
+            because = obstacle(entry.seen) or entry.told or holding
+        elif supposed.changes:
+            because = holding
+        else:
+            because = refused or holding
+        held_back = bool(because)
+        if not because:
+            because = (
+                explanation.headline()
+                if len(ranks) == 0
+                else f"{len(ranks)} of {explanation.nodes} nodes would take it"
+            )
+        return Waiting(
+            because=because,
+            held=held_back,
+            nodes=explanation.nodes,
+            rejections=rejections,
+            nearest=tuple(str(each) for each in view.checked.nearest()[:_NEAREST]) if len(ranks) == 0 else (),
+            passing=len(ranks),
+            helps=(*helps(view, self._parts.seating.names), *found) if len(ranks) == 0 else (),
+            preemption=preemption,
+            retry=retry(entry, group, bool(self._promised_to(entry)), self._settings, now_s),
+        )
+
+    def _promised_to(self, entry: Entry) -> str:
+        return self._parts.nominations.node_of(entry.seen.uid)
+
+    def _instead(self, entry: Entry, view: View) -> tuple[str, tuple[Help, ...]]:
+        """Whether evicting others makes room, at its priority or at a higher one: in words, and what would help."""
+        node = self._promised_to(entry)
+        if node:
+            leaving = self._names(self._parts.nominations.victims_of(entry.seen.uid))
+            return f"it is promised {node}" + (f" and waits for {leaving} to go" if leaving else ""), ()
+        if not entry.seen.preempts:
+            return "its preemptionPolicy is Never: nobody is evicted for it", ()
+        priorities = self._parts.seating.priorities
+        seated = np.flatnonzero(view.ledger.row >= 0)  # and those who are promised a node: they give way too
+        if (priorities[seated] < view.pod.priority).any():
+            attempt = self._attempt(entry, view, view.pod.priority)
+            if attempt.row >= 0:
+                return self._evicting(attempt), ()
+            words = attempt.headline(int(view.checked.here.sum()))
+        else:
+            words = f"nobody of a priority below {view.pod.priority} is placed"
+        wanted = least_priority(
+            view.pod.priority, priorities[seated], lambda priority: self._attempt(entry, view, priority).row >= 0
+        )
+        if wanted is None:
+            return words, ()
+        attempt = self._attempt(entry, view, wanted)
+        would = f"priority {wanted} or more (it has {view.pod.priority}): {self._evicting(attempt)}"
+        return words, (Help("priority", would, attempt.possible),)
+
+    def _attempt(self, entry: Entry, view: View, priority: int) -> Preemption:
+        seating, preempting = self._parts.seating, self._parts.preempting
+        return preempt(
+            view.encoder,
+            self._seats_beside(view, priority),
+            view.narrowing,
+            self._profile,
+            view.number,
+            priority,
+            seating.priorities,
+            seating.started_s,
+            self._budgets,
+            view.guest,
+            preempting.at_stake(preempting.losses.jobs(), entry, priority),
+        )
+
+    def _seats_beside(self, view: View, priority: int) -> Ledger:
+        """The ledger as a pod of this priority sees it: promises to less important pods are no seats."""
+        row = view.ledger.row
+        promised = [
+            other.number
+            for other in self._parts.seating.reserved.values()
+            if other.seen.pod.priority < priority and row[other.number] >= 0
+        ]
+        if not promised:
+            return view.ledger
+        nodes = view.ledger.nodes
+        nodes = nodes._replace(
+            requested=nodes.requested.copy(), sums=nodes.sums.copy(), group_count=nodes.group_count.copy()
+        )
+        ledger = view.ledger.copy(nodes, view.ledger.shapes)
+        ledger.remove(np.array(promised, dtype=np.int64))
+        return ledger
+
+    def _evicting(self, found: Preemption) -> str:
+        seating = self._parts.seating
+        keys = [seating.by_number[number].seen.pod.key for number in found.victims]
+        broken = f", {found.violations} of them beyond their disruption budgets" if found.violations else ""
+        going = _listed(keys) if keys else "nobody"
+        with_them = f", with {len(found.rest)} more of their gangs, which go whole" if found.rest else ""
+        return f"{going} would be evicted on {seating.names[found.row]}{with_them}{broken}"
+
+    def _names(self, uids: frozenset[str]) -> str:
+        pods = self._lives.pods
+        return _listed(sorted(pods[uid].seen.pod.key for uid in uids if uid in pods))
+
+
+# ---- values
+
+
+def _shown(entry: Entry, ranks: Ranking) -> tuple[Candidate, ...]:
+    """The best few, and the pod's own node where that is not among them."""
+    best = ranks.best(BEST)
+    if entry.state not in SEATED or any(each.node == entry.node for each in best):
+        return best
+    own, _ = ranks.of(entry.row)
+    return best if own is None else (*best, own)
+
+
+def _about(view: View, node: str, ranks: Ranking) -> NodeVerdict:
+    row = view.encoder.node_rows[node]
+    refusals = []
+    for check in view.checked.checks:
+        if check.fails[row]:
+            missing = ""
+            if check.missing is not None and check.resource:
+                missing = f"{format_amount(check.resource, int(check.missing[row]))} {check.resource}"
+            elif check.figures is not None:
+                missing = check.figures(np.arange(len(check.fails)) == row)
+            refusals.append(Refusal(check.plugin, check.reason, missing))
+    if not refusals and not view.passing[row]:
+        refusals.append(Refusal("Nominated", _KEPT))
+    candidate, place = ranks.of(row)
+    return NodeVerdict(node, tuple(refusals), candidate, place, len(ranks))
+
+
+def _headline(entry: Entry, supposed: Supposed, waiting: Waiting | None, ranks: Ranking, scheduler: str) -> str:
+    if supposed.changes and waiting is not None:
+        if waiting.passing == 0 or waiting.held:
+            return f"with {supposed.words()} it would wait: {waiting.because}"
+        return f"with {supposed.words()}, {waiting.passing} of {waiting.nodes} nodes would take it, {ranks.best(1)[0].node} first"
+    if entry.state is State.BOUND:
+        by = "" if entry.seen.scheduler == scheduler else f", placed by {entry.seen.scheduler}"
+        return f"it is on {entry.node}{by}"
+    if entry.state is State.WAITING:
+        return f"it holds {entry.node} and waits for the rest of its gang"
+    if entry.state in SEATED:
+        return f"it was given {entry.node}; its bind is on the way"
+    return f"it waits: {waiting.because}" if waiting is not None else "it waits"
+
+
+def _story(entry: Entry) -> tuple[tuple[float, str], ...]:
+    told, before = [], State.NEW
+    for at_s, after in entry.story:
+        told.append((at_s, LEGAL.get((before, after), after.name.lower())))
+        before = after
+    return tuple(told)
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

@@ -1,0 +1,90 @@
+"""What the engine believes of a node, for a person who compares it with the node itself.
+
+Problem: a pod is refused where `kubectl describe node` shows room, or the other way round, and the difference is what somebody has not been told. Choice: the
+columns that decide, by name, and every pod that counts there with its state. Limits: what was reported is told with its age; whether a profile reads it is its own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cotenant.engine.cycle.components import Parts
+from cotenant.engine.framework.pod_state import Entry
+from cotenant.model.arrays import Float, Report
+from cotenant.model.cluster.demands import NO_HOLDINGS
+from cotenant.model.cluster.taints import Taint
+from cotenant.model.cpus.cpulist import format_cpus
+from cotenant.model.decisions.answers import NodeAmount, NodeAnswer, NodePod, NodeReported
+from cotenant.model.resources import format_amount
+
+
+def node_answer(parts: Parts, name: str, now_s: float) -> NodeAnswer | None:
+    """None for a node that is not known."""
+    seating = parts.seating
+    seating.write()
+    row = seating.encoder.node_rows.get(name)
+    if row is None:
+        return None
+    node, nodes = seating.encoder.node(row), seating.encoder.nodes()
+    requested = seating.ledger.nodes.requested[row]
+    amounts = []
+    for column, resource in enumerate(seating.encoder.axis.names):
+        there, taken = int(nodes.capacity[row, column]), int(requested[column])
+        if there or taken:
+            texts = [format_amount(resource, amount) for amount in (there, taken, max(0, there - taken))]
+            amounts.append(NodeAmount(resource, *texts))
+    here = seating.residents.get(name, {}).values()
+    return NodeAnswer(
+        node=name,
+        ready=node.ready,
+        unschedulable=node.unschedulable,
+        labels=node.labels.items,
+        taints=tuple(_taint(each) for each in node.taints),
+        amounts=tuple(amounts),
+        pods=tuple(sorted((_pod(entry) for entry in here), key=lambda pod: pod.pod)),
+        promised=tuple(sorted(_key(parts, uid) for uid in parts.nominations.on(name))),
+        report=_reported(nodes.report[row], now_s),
+        tried_again=row in seating.changed,
+    )
+
+
+def _pod(entry: Entry) -> NodePod:
+    pod = entry.seen.pod
+    holds = entry.seen.holds if entry.seen.holds != NO_HOLDINGS else entry.holds
+    return NodePod(
+        pod=pod.key,
+        uid=entry.seen.uid,
+        state=entry.state.name.lower(),
+        priority=pod.priority,
+        requests=tuple((name, format_amount(name, amount)) for name, amount in pod.requests),
+        scheduler=entry.seen.scheduler,
+        terminating=entry.seen.terminating,
+        cpus=format_cpus(holds.cpus.cpus) if holds.cpus is not None else "",
+        devices=tuple(f"{each.type.value} {each.minor}: {each.amounts}" for each in holds.devices),
+    )
+
+
+def _key(parts: Parts, uid: str) -> str:
+    entry = parts.seating.reserved.get(uid)
+    return entry.seen.pod.key if entry is not None else uid
+
+
+def _taint(taint: Taint) -> str:
+    return f"{taint.key}={taint.value}:{taint.effect.value}" if taint.value else f"{taint.key}:{taint.effect.value}"
+
+
+def _reported(values: Float, now_s: float) -> NodeReported | None:
+    if np.isnan(values[Report.REPORTED_AT]):
+        return None
+
+    def told(column: Report) -> float | None:
+        value = float(values[column])
+        return value if np.isfinite(value) else None
+
+    return NodeReported(
+        age_s=round(max(0.0, now_s - float(values[Report.REPORTED_AT])), 3),
+        cpu_used=told(Report.CPU_USED),
+        memory_used=told(Report.MEMORY_USED),
+        latency_p99_ms=told(Report.LATENCY_P99_MS),
+        violation=told(Report.VIOLATION),
+    )

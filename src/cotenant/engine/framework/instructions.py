@@ -1,0 +1,107 @@
+"""What the cluster engine asks its process to do. Values only: carrying them out, and saying how it went, is the process's.
+
+Every instruction names the pod by UID, so that a pod of the same name that came later is never touched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from cotenant.model.cluster.demands import NO_HOLDINGS, Holdings
+from cotenant.model.cluster.observed import Binding
+from cotenant.model.decisions.record import DecisionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimChoice:
+    """How one claim of the pod is to be satisfied: bind `volume` to it, or have it made on the pod's node (`volume` empty)."""
+
+    claim: str  # namespace/name
+    binding: Binding
+    volume: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Put the pod on the node. Answer with `Cluster.sending`, then `bound` or `bind_failed`."""
+
+    uid: str
+    key: str  # namespace/name
+    node: str
+    record: DecisionRecord
+    claims: tuple[ClaimChoice, ...] = ()  # WaitForFirstConsumer claims, to be settled before the pod is bound
+    waited_s: float = 0.0  # since the pod could first be judged
+    attempts: int = 1
+    holds: Holdings = NO_HOLDINGS  # what was chosen for it on the node, to be written with the bind
+    has: Holdings = NO_HOLDINGS  # what its annotations say already, rightly or not
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A pod to be evicted with the grace it asks for."""
+
+    uid: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Preempt:
+    """Nominate the pod for the node and evict the victims. Answer with `preempt_failed` where any of it cannot be done."""
+
+    uid: str
+    key: str
+    node: str
+    victims: tuple[Victim, ...]
+    breaks_budgets: int = 0  # victims beyond what their disruption budgets allow
+    rule: str = "lower priority"  # by which these are the ones to go
+
+
+@dataclass(frozen=True, slots=True)
+class ClearNomination:
+    """The pod's `status.nominatedNodeName` no longer holds."""
+
+    uid: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unschedulable:
+    """Tell the pod's owner why it waits: the PodScheduled condition and an event. Given only when the words have changed."""
+
+    uid: str
+    key: str
+    reason: str  # of the condition: Unschedulable
+    message: str
+    record: DecisionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Evict a pod, with the grace it asks for, within its disruption budgets. Nothing answers: a pod that stays is named again later."""
+
+    victim: Victim
+    reason: str  # of the event, such as QuotaOverused
+    message: str
+
+
+class Status(Protocol):
+    """What an object of a custom kind is to be told; a later one of the same kind and key replaces one that is not written yet."""
+
+    @property
+    def kind(self) -> str:
+        """Such as PodGroup."""
+        ...
+
+    @property
+    def key(self) -> str:
+        """namespace/name, or the name."""
+        ...
+
+    @property
+    def uid(self) -> str:
+        """Of the object."""
+        ...
+
+
+Instruction = Bind | Preempt | ClearNomination | Unschedulable | Evict | Status

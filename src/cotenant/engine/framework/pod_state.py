@@ -1,0 +1,119 @@
+"""A cluster pod's way through the scheduler, as a table of legal transitions, and what is kept of it.
+
+Problem: a pod that waits and sits at the same time is bound twice, and nobody notices. Choice: one state a pod, changed along `LEGAL`
+only, each edge with its reason; an illegal change raises with the pod's story. Limits: the story keeps the last `REMEMBERED` changes.
+The lab's pods have a table of their own (engine/lifecycle.py): there nobody else binds, and no answer is ever outstanding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from cotenant.model.cluster.demands import NO_HOLDINGS, Holdings
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.errors import Permanent
+
+REMEMBERED = 12
+
+
+class State(IntEnum):
+    """Where a pod is."""
+
+    NEW = 0
+    GATED = 1  # its scheduling gates hold it
+    BLOCKED = 2  # cannot be judged: something unsupported, or a claim that is not ready
+    QUEUED = 3  # waits in the queue: active, backing off, or unschedulable
+    HELD = 4  # its bind or its preemption failed, or it gave a node back; rests before it is queued again
+    ASSUMED = 5  # decided and counted; its bind has not been sent
+    BINDING = 6  # its bind is on the way
+    BOUND = 7  # the API server has said that it sits on its node
+    GONE = 8
+    WAITING = 9  # has a node and is counted there; its bind waits for the rest of its gang
+
+
+LEGAL: dict[tuple[State, State], str] = {
+    (State.NEW, State.GATED): "seen, gated",
+    (State.NEW, State.BLOCKED): "seen, cannot be judged",
+    (State.NEW, State.QUEUED): "seen",
+    (State.NEW, State.BOUND): "found on a node",
+    (State.GATED, State.BLOCKED): "gates opened, cannot be judged",
+    (State.GATED, State.QUEUED): "gates opened",
+    (State.GATED, State.GATED): "changed",
+    (State.BLOCKED, State.BLOCKED): "changed, still cannot be judged",
+    (State.BLOCKED, State.QUEUED): "can be judged now",
+    (State.BLOCKED, State.GATED): "changed",
+    (State.QUEUED, State.QUEUED): "changed",
+    (State.QUEUED, State.BLOCKED): "changed, cannot be judged",
+    (State.QUEUED, State.GATED): "changed",
+    (State.QUEUED, State.ASSUMED): "decided",
+    (State.QUEUED, State.HELD): "its preemption failed",
+    (State.HELD, State.QUEUED): "rested",
+    (State.HELD, State.BLOCKED): "rested, cannot be judged",
+    (State.HELD, State.GATED): "changed",
+    (State.ASSUMED, State.BINDING): "bind sent",
+    (State.ASSUMED, State.HELD): "bind withheld",
+    (State.ASSUMED, State.QUEUED): "its node is gone, bind withheld",
+    (State.ASSUMED, State.BLOCKED): "its node is gone, cannot be judged",
+    (State.ASSUMED, State.GATED): "its node is gone, gated",
+    (State.ASSUMED, State.BOUND): "found on a node",
+    (State.BINDING, State.BOUND): "bound",
+    (State.BINDING, State.HELD): "bind failed",
+    (State.QUEUED, State.WAITING): "found a node, waits for its gang",
+    (State.WAITING, State.ASSUMED): "its gang is there",
+    (State.WAITING, State.QUEUED): "gave its node back",
+    (State.WAITING, State.HELD): "gave its node back, rests",
+    (State.WAITING, State.BLOCKED): "gave its node back, cannot be judged",
+    (State.WAITING, State.GATED): "gave its node back, gated",
+    (State.WAITING, State.BOUND): "found on a node",
+    (State.GATED, State.BOUND): "bound by another",
+    (State.BLOCKED, State.BOUND): "bound by another",
+    (State.QUEUED, State.BOUND): "bound by another, or by a bind whose answer was lost",
+    (State.HELD, State.BOUND): "bound by another, or by a bind whose answer was lost",
+} | {(state, State.GONE): "deleted or ended" for state in State if state is not State.GONE}
+
+DECIDED = frozenset({State.ASSUMED, State.BINDING, State.BOUND})
+SEATED = DECIDED | {State.WAITING}
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """One pod that this scheduler acts on or counts."""
+
+    seen: ObservedPod
+    state: State = State.NEW
+    number: int = -1  # in the ledger
+    shape: int = -1
+    node: str = ""  # where it is counted
+    row: int = -1  # of the ledger, as last written
+    wanted: int = -1  # row that it should have at the next write
+    failures: int = 0  # binds in a row that failed
+    attempts: int = 0
+    queued_s: float = 0.0  # when it could first be judged
+    since_s: float = 0.0  # of its state
+    told: str = ""  # what its owner was last told
+    holds: Holdings = NO_HOLDINGS  # what was chosen for it with its node, until the API server says the same
+    story: list[tuple[float, State]] = field(default_factory=list)
+
+    def move(self, after: State, now_s: float) -> None:
+        """Change the state. Raises `Permanent` with the story where `LEGAL` has no such edge."""
+        if (self.state, after) not in LEGAL:
+            raise Permanent(
+                f"pod {self.seen.pod.key} ({self.seen.uid}) cannot go from {self.state.name.lower()} to {after.name.lower()}; "
+                f"its story: {'; '.join(self.lines()) or 'none'}"
+            )
+        self.state = after
+        self.since_s = now_s
+        self.story.append((now_s, after))
+        if len(self.story) > REMEMBERED:
+            del self.story[0]
+
+    def lines(self) -> tuple[str, ...]:
+        """What happened to it, oldest first."""
+        told, before = [], State.NEW
+        for at_s, after in self.story:
+            told.append(
+                f"{at_s:.3f} s: {after.name.lower()} ({LEGAL.get((before, after), 'earlier changes forgotten')})"
+            )
+            before = after
+        return tuple(told)

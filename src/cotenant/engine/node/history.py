@@ -1,0 +1,172 @@
+"""What the agent keeps of the last minutes, and what it makes of it for others: the founding report and a NodeMetric's aggregates.
+
+Problem: the cluster asks every half minute for figures over minutes, from a process that may not grow. Choice: rings (`series.py`) of the node's, the
+system's and each pod's CPU and memory, and of how long each pod waited for a CPU; services' reports in one bounded queue. Limits: what was
+before the agent's start is not known; a pod's rings go with it.
+
+System = node - pods - host applications, per tick, never below 0; what is not known of a pod counts to the system.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from cotenant.engine.node.evictions import tenant_of
+from cotenant.engine.node.report import (
+    Aggregate,
+    NodeUsage,
+    PodUsage,
+    TenantUse,
+    demand_capped_fairness,
+    dominant_share,
+    latency_p99_us,
+)
+from cotenant.engine.node.series import Key, SeriesStore
+from cotenant.engine.node.settings import AgentSettings
+from cotenant.model.cluster.report import NodeReport
+from cotenant.model.errors import Permanent
+from cotenant.model.machine.node_state import GroupUse, NodeState, ServiceHealth
+
+_NODE, _SYSTEM = "", "/"  # no group has these paths
+_CPU, _MEMORY, _WAIT = "cpu", "memory", "wait"
+_GROUP_SHARE = 6  # a group's ring is so much shorter than the node's
+_MOST_REPORTS = 4096
+
+
+class NodeHistory:
+    """The last minutes of one node."""
+
+    def __init__(self, settings: AgentSettings, node: str) -> None:
+        self._settings = settings
+        self._node = node
+        self._series = SeriesStore(settings.series_points, settings.most_series)
+        self._reports: deque[tuple[int, ServiceHealth]] = deque(maxlen=_MOST_REPORTS)
+        self._state: NodeState | None = None
+
+    @property
+    def series(self) -> SeriesStore:
+        """The rings."""
+        return self._series
+
+    def health_reported(self, health: ServiceHealth, now_us: int) -> None:
+        """A service's report of a pod that is known."""
+        self._reports.append((now_us - max(0, health.age_us), health))
+
+    def record(self, state: NodeState) -> None:
+        """Write a tick down."""
+        self._state = state
+        series, points = self._series, self._settings.series_points
+        short = max(1, points // _GROUP_SHARE)
+        series.tick(state.at_us)
+        pods_cpu = pods_memory = 0
+        for entry in state.pods:
+            use = entry.use
+            memory = _memory(use)
+            if use.cpu_m is not None:
+                series.write((use.group, _CPU), use.cpu_m, short)
+                pods_cpu += use.cpu_m
+            if memory is not None:
+                series.write((use.group, _MEMORY), memory, short)
+                pods_memory += memory
+            if use.run_delay_ppm is not None:
+                series.write((use.group, _WAIT), use.run_delay_ppm // 1000, short)
+        host = state.host
+        if host.cpu_m is not None:
+            series.write((_NODE, _CPU), host.cpu_m, points)
+            series.write((_SYSTEM, _CPU), max(0, host.cpu_m - pods_cpu), points)
+        series.write((_NODE, _MEMORY), host.memory_used_bytes, points)
+        series.write((_SYSTEM, _MEMORY), max(0, host.memory_used_bytes - pods_memory), points)
+
+    def keep(self, groups: Sequence[str]) -> None:
+        """Drop what is of other groups."""
+        self._series.keep((*groups, _NODE, _SYSTEM))
+
+    def report(self, at_s: float) -> NodeReport | None:
+        """The founding report over the last `report_window_us`; None where CPU use is not known yet."""
+        state = self._state
+        if state is None:
+            return None
+        since = state.at_us - self._settings.report_window_us
+        cpu_m = self._series.average((_NODE, _CPU), since)
+        memory = self._series.average((_NODE, _MEMORY), since)
+        cpu_room_m = state.host.capacity_cpu_m - self._settings.reserved_cpu_m
+        memory_room = state.host.memory_total_bytes - self._settings.reserved_memory_bytes
+        if cpu_m is None or memory is None or cpu_room_m <= 0 or memory_room <= 0:
+            return None
+        windows = [health for at, health in self._reports if at > since]
+        requests = sum(health.requests for health in windows)
+        missed = sum(min(health.over_objective, health.requests) for health in windows)
+        return NodeReport(
+            node=self._node,
+            cpu_allocatable=cpu_room_m / 1000,
+            cpu_used=cpu_m / 1000,
+            memory_allocatable=float(memory_room),
+            memory_used=float(memory),
+            latency_p99_ms=(latency_p99_us(windows) or 0) / 1000,
+            violation=missed / requests if requests else 0.0,
+            dominant_share=dominant_share(cpu_m, cpu_room_m, memory, memory_room),
+            fairness=demand_capped_fairness(self._tenants(state, since), cpu_room_m, memory_room),
+            at_s=at_s,
+        )
+
+    def _tenants(self, state: NodeState, since_us: int) -> list[TenantUse]:
+        found: dict[str, TenantUse] = {}
+        for entry in state.pods:
+            group, tenant = entry.pod.group, tenant_of(entry.pod)
+            cpu = self._series.average((group, _CPU), since_us) or 0
+            wait = self._series.average((group, _WAIT), since_us) or 0
+            memory = self._series.average((group, _MEMORY), since_us) or 0
+            before = found.get(tenant, TenantUse(0, 0, 0))
+            found[tenant] = TenantUse(before.cpu_m + cpu, before.waiting_m + wait, before.memory_bytes + memory)
+        return [found[tenant] for tenant in sorted(found)]
+
+    def usage(self, windows_us: Sequence[int]) -> NodeUsage | None:
+        """A NodeMetric's figures; the first window is the one of the averages."""
+        state = self._state
+        if state is None or not windows_us:
+            return None
+        since = state.at_us - windows_us[0]
+        pods = [
+            PodUsage(
+                entry.pod,
+                self._series.average((entry.pod.group, _CPU), since),
+                self._series.average((entry.pod.group, _MEMORY), since),
+            )
+            for entry in state.pods
+        ]
+        return NodeUsage(
+            at_us=state.at_us,
+            cpu_m=self._series.average((_NODE, _CPU), since),
+            memory_bytes=self._series.average((_NODE, _MEMORY), since),
+            system_cpu_m=self._series.average((_SYSTEM, _CPU), since),
+            system_memory_bytes=self._series.average((_SYSTEM, _MEMORY), since),
+            node=self._aggregates(_NODE, windows_us, state.at_us),
+            system=self._aggregates(_SYSTEM, windows_us, state.at_us),
+            pods=tuple(usage for usage in pods if not usage.pod.host_application),
+            applications=tuple(usage for usage in pods if usage.pod.host_application),
+        )
+
+    def _aggregates(self, group: str, windows_us: Sequence[int], now_us: int) -> tuple[Aggregate, ...]:
+        return tuple(
+            Aggregate(
+                window,
+                self._series.summary(_key(group, _CPU), now_us - window),
+                self._series.summary(_key(group, _MEMORY), now_us - window),
+            )
+            for window in windows_us
+        )
+
+    def validate(self) -> None:
+        """Bounds hold. Raises `Permanent`."""
+        if len(self._series) > self._settings.most_series:
+            raise Permanent(f"{len(self._series)} series, at most {self._settings.most_series} are allowed")
+
+
+def _key(group: str, metric: str) -> Key:
+    return group, metric
+
+
+def _memory(use: GroupUse) -> int | None:
+    """Without page cache that could be dropped, where that is known."""
+    return use.working_set_bytes if use.working_set_bytes is not None else use.memory_bytes

@@ -1,0 +1,185 @@
+"""The roster: which policies a node's engine asks, with what settings, and what each needs to read.
+
+Problem: policies are written apart, and the agent, the lab and the command line must run the same ones in the same order. Choice: a table of
+entries; a policy is a pure `decide` with its settings and its first memory; None as its settings switches it off. Limits: the order here is
+the order in which ties are named and evictions are taken up.
+
+Source of what is on: Koordinator's gates (suppress and burst on, evictions off); what its defaults leave alone is off here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.node_state import NodeState
+from cotenant.model.machine.verdict import Verdict
+from cotenant.policy.interference import antagonist
+from cotenant.policy.interference import settings as interference
+from cotenant.policy.nodeqos import (
+    best_effort_cpu,
+    burst,
+    burst_config,
+    cache,
+    eviction_cpu,
+    eviction_memory,
+    io,
+    memory,
+    memory_pressure,
+    network,
+    own_cpus,
+    reclaim,
+)
+
+SECOND_US = 1_000_000
+_BURST = burst_config.BurstConfig()  # of which pods may ask for more by annotation
+_SUPPRESS_AND_GUARD = best_effort_cpu.BestEffortCpuConfig()
+_OWN_CPUS = own_cpus.OwnCpusConfig()
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySettings:
+    """Each policy's settings; None = off."""
+
+    best_effort_cpu: best_effort_cpu.BestEffortCpuConfig | None = _SUPPRESS_AND_GUARD
+    own_cpus: own_cpus.OwnCpusConfig | None = _OWN_CPUS  # of which nothing is done where no pod was given any
+    burst: burst_config.BurstConfig | None = _BURST
+    interference: interference.Settings | None = None
+    antagonists_leave: bool = False  # those who offend again and again
+    memory: memory.MemoryQosConfig | None = None
+    reclaim: reclaim.ReclaimConfig | None = None
+    io: io.IoConfig | None = None
+    network: network.NetworkConfig | None = None
+    cache: cache.CacheConfig | None = None
+    cpu_eviction: eviction_cpu.CpuEvictionConfig | None = None
+    memory_eviction: eviction_memory.MemoryEvictionConfig | None = None
+    memory_pressure: memory_pressure.MemoryPressureConfig | None = None
+
+
+DEFAULT_POLICIES = PolicySettings()
+
+
+def _nothing(state: NodeState) -> tuple[Target, ...]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodePolicy:
+    """One policy. `memory` is its own frozen value; nobody else looks into it."""
+
+    name: str
+    decide: Callable[[NodeState, Any, Any], tuple[Verdict, Any]]
+    config: Any
+    memory: Any  # before its first decision
+    lifts: str = ""  # what would lift a knob that it holds, as an end of "it is lifted when ..."
+    reads: Callable[[NodeState], tuple[Target, ...]] = _nothing  # knobs whose values it looks at, of who is here
+    every_us: int = 0  # decides at most so often; in between its last verdict stands. 0 = at every sample
+    urgent: bool = False  # decides at once when a group is pressed
+    may_evict: bool = True  # else its wishes to evict become reasons
+    every_word: bool = (
+        False  # its reasons are few: each new wording of one is a line in the log, not only each new rule
+    )
+
+
+def _best_effort_knob(knob: Knob) -> Callable[[NodeState], tuple[Target, ...]]:
+    def reads(state: NodeState) -> tuple[Target, ...]:
+        return tuple(Target(entry.pod.group, knob) for entry in state.best_effort_pods() if entry.pod.group)
+
+    return reads
+
+
+def roster(settings: PolicySettings) -> tuple[NodePolicy, ...]:
+    """The policies that are switched on, in order."""
+    entries = (
+        NodePolicy(
+            "best-effort-cpu",
+            best_effort_cpu.decide,
+            settings.best_effort_cpu,
+            best_effort_cpu.BestEffortCpuMemory(),
+            "services use less CPU, or have been well within their objectives for a while",
+            best_effort_cpu.reads,
+            urgent=True,
+        ),
+        NodePolicy(
+            "own-cpus",
+            own_cpus.decide,
+            settings.own_cpus,
+            own_cpus.OwnCpusMemory(),
+            "the pod leaves, or is given other CPUs; the shared pool when nobody has CPUs of its own",
+            own_cpus.reads,
+        ),
+        NodePolicy(
+            "interference",
+            antagonist.decide,
+            settings.interference,
+            antagonist.Memory(),
+            "the cap's time is over, or its victim leaves",
+            may_evict=settings.antagonists_leave,
+            every_word=True,
+        ),
+        NodePolicy(
+            "cpu-burst",
+            burst.decide,
+            settings.burst,
+            burst.BurstMemory(),
+            "the container is no longer throttled, its tokens are spent, or the shared CPUs are busy",
+            burst.reads,
+        ),
+        NodePolicy(
+            "memory-qos",
+            memory.decide,
+            settings.memory,
+            memory.MemoryQosMemory(),
+            "the pod's request or its class's percentages change",
+            every_us=10 * SECOND_US,
+        ),
+        NodePolicy(
+            "memory-reclaim",
+            reclaim.decide,
+            settings.reclaim,
+            reclaim.ReclaimMemory(),
+            "the group's tasks wait for memory more than is borne",
+            _best_effort_knob(Knob.MEMORY_HIGH),
+        ),
+        NodePolicy(
+            "io-qos", io.decide, settings.io, io.IoMemory(), "services have not waited for the disk for a while"
+        ),
+        NodePolicy(
+            "network-qos",
+            network.decide,
+            settings.network,
+            network.NetworkMemory(),
+            "services send less",
+        ),
+        NodePolicy(
+            "cache-qos",
+            cache.decide,
+            settings.cache,
+            cache.CacheMemory(),
+            "its class's share of the cache is set anew",
+            every_us=10 * SECOND_US,
+        ),
+        NodePolicy(
+            "memory-pressure",
+            memory_pressure.decide,
+            settings.memory_pressure,
+            memory_pressure.MemoryPressureMemory(),
+            reads=_best_effort_knob(Knob.MEMORY_LOW),
+        ),
+        NodePolicy(
+            "memory-eviction",
+            eviction_memory.decide,
+            settings.memory_eviction,
+            eviction_memory.MemoryEvictionMemory(),
+        ),
+        NodePolicy(
+            "cpu-eviction",
+            eviction_cpu.decide,
+            settings.cpu_eviction,
+            eviction_cpu.CpuEvictionMemory(),
+            reads=eviction_cpu.reads,
+        ),
+    )
+    return tuple(entry for entry in entries if entry.config is not None)

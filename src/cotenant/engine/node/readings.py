@@ -1,0 +1,87 @@
+"""How the knobs stand that policies look at: what to read next, and what was read or told last.
+
+Problem: policies compare what stands with what they want, for some knobs of every group, and reading them all each second would cost more than
+the policies. Choice: a value is believed for a while, ours from the keeper's answer; what is unknown is read at once, what is old is read a
+few at a time, oldest first. Limits: a foreign write is seen when its turn comes, or when the keeper finds it at the next renewal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from cotenant.model.machine.knob import Target
+
+_LEAST_A_TICK = 8
+
+
+class Readings:
+    """Values of the knobs that are looked at."""
+
+    def __init__(self, age_us: int, period_us: int) -> None:
+        self._age_us = age_us
+        self._period_us = period_us
+        self._targets: dict[Target, int | None] = {}  # when it was last read or told; None = never
+        self._values: dict[Target, str] = {}
+        self._view: Mapping[Target, str] | None = None
+
+    def __len__(self) -> int:
+        return len(self._targets)
+
+    def look_at(self, targets: set[Target]) -> None:
+        """From now on these, and only these."""
+        self._targets = {target: self._targets.get(target) for target in sorted(targets, key=_place)}
+        self._values = {target: value for target, value in self._values.items() if target in self._targets}
+        self._view = None
+
+    def due(self, now_us: int) -> tuple[Target, ...]:
+        """What to read before the next sample, sorted."""
+        unknown = [target for target, at in self._targets.items() if at is None]
+        old = [(at, target) for target, at in self._targets.items() if at is not None and now_us - at >= self._age_us]
+        few = max(_LEAST_A_TICK, -(-2 * len(self._targets) * self._period_us // self._age_us))
+        old.sort(key=lambda entry: (entry[0], _place(entry[1])))
+        return tuple(sorted((*unknown, *(target for _, target in old[:few])), key=_place))
+
+    def read(self, asked: tuple[Target, ...], knobs: Mapping[Target, str], now_us: int) -> None:
+        """What came of reading `asked`; what is not in `knobs` could not be read and is not known. Others in `knobs` are taken in too."""
+        for target in asked:
+            if target in self._targets:
+                self._targets[target] = now_us
+                if target not in knobs and self._values.pop(target, None) is not None:
+                    self._view = None
+        for target, value in knobs.items():
+            self._set(target, value, now_us)
+
+    def told(self, target: Target, value: str, now_us: int) -> None:
+        """The keeper holds it at this value."""
+        self._set(target, value, now_us)
+
+    def forget(self, target: Target) -> None:
+        """It changed, and we do not know to what: read it again."""
+        if target in self._targets:
+            self._targets[target] = None
+            if self._values.pop(target, None) is not None:
+                self._view = None
+
+    def forget_groups(self, groups: frozenset[str], now_us: int) -> None:
+        """These are new: what could be read just now is theirs, all else is read again."""
+        for target, at in self._targets.items():
+            if target.group in groups and (at != now_us or target not in self._values):
+                self.forget(target)
+
+    def _set(self, target: Target, value: str, now_us: int) -> None:
+        if target in self._targets:
+            self._targets[target] = now_us
+            if self._values.get(target) != value:
+                self._values[target] = value
+                self._view = None
+
+    def values(self) -> Mapping[Target, str]:
+        """What is known; a view that does not change any more."""
+        if self._view is None:
+            self._view = MappingProxyType({target: self._values[target] for target in sorted(self._values, key=_place)})
+        return self._view
+
+
+def _place(target: Target) -> tuple[str, str]:
+    return target.group, target.knob

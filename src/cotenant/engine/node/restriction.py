@@ -1,0 +1,139 @@
+"""How restrictive a knob's value is, so that of two wishes the more restrictive one can win.
+
+Problem: two policies want different values of one knob, and which of them protects more must not depend on who was asked first. Choice: each
+knob's canonical text becomes a rank; the smaller rank wins. Limits: a rank is one line, so a wish wins whole; parts of two wishes are never
+mixed, since nobody would have wanted the mixture.
+
+    quota, burst, weights, memory.high, memory.max       less is more restrictive; "max" is least
+    io.max                                               more limits over all devices, then smaller ones
+    cpu.idle                                             idle is more restrictive
+    cpuset.cpus                                          fewer CPUs; "" (the parent's) is least
+    memory.min, memory.low                               more protection wins: it restricts everybody else
+    memory.reclaim                                       more is reclaimed
+    schemata, tc.rate                                    fewer ways and less bandwidth; a smaller ceiling, then a smaller floor
+
+Source of the canonical forms: `model/machine/knob_values.py`; of the others `model/machine/knob.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from cotenant.model.cpus.cpulist import parse_cpus
+from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.knob import UNLIMITED, Knob, Scope
+from cotenant.model.machine.knob_values import (
+    MOST_PERIOD_US,
+    canonical,
+    parse_bytes,
+    parse_cpu_max,
+    parse_io_max,
+    parse_io_weight,
+)
+
+Rank = tuple[int, ...]  # the smaller, the more restrictive
+
+_ENDLESS = 2**63
+
+
+@lru_cache(maxsize=4096)
+def restriction(knob: Knob, value: str) -> Rank | None:
+    """The rank of a value; None where it is not of the knob's canonical form."""
+    try:
+        if knob.scope is Scope.CGROUP and canonical(knob, value) != value:
+            return None
+        return _RANKS[knob](value)
+    except (InvalidInput, ValueError):
+        return None
+
+
+def _quota(value: str) -> Rank:
+    limit = parse_cpu_max(value)
+    if limit.quota_us is None:
+        return (_ENDLESS,)
+    # Rates compare across periods; of equal rates the shorter period waits less at a time.
+    return (limit.quota_us * MOST_PERIOD_US // limit.period_us, -limit.period_us)
+
+
+def _less(value: str) -> Rank:
+    return (int(value),)
+
+
+def _more(value: str) -> Rank:
+    return (-int(value),)
+
+
+def _cpus(value: str) -> Rank:
+    return (len(parse_cpus(value)) or _ENDLESS,)
+
+
+def _bytes_of(knob: Knob) -> Callable[[str], Rank]:
+    def rank(value: str) -> Rank:
+        amount = parse_bytes(knob, value)
+        return (_ENDLESS if amount is None else amount,)
+
+    return rank
+
+
+def _more_bytes_of(knob: Knob) -> Callable[[str], Rank]:
+    def rank(value: str) -> Rank:
+        amount = parse_bytes(knob, value)
+        return (-(_ENDLESS if amount is None else amount),)
+
+    return rank
+
+
+def _io_weight(value: str) -> Rank:
+    return (parse_io_weight(value),)
+
+
+def _io_max(value: str) -> Rank:
+    limits = [
+        limit
+        for device in parse_io_max(value)
+        for limit in (device.rbps, device.wbps, device.riops, device.wiops)
+        if limit is not None
+    ]
+    return (-len(limits), sum(limits))
+
+
+def _schemata(value: str) -> Rank:
+    ways, bandwidth = 0, 0
+    for line in value.split("\n"):
+        resource, colon, domains = line.partition(":")
+        if not colon:
+            raise ValueError(value)
+        for domain in domains.split(";"):
+            number, equals, setting = domain.partition("=")
+            if not equals:
+                raise ValueError(value)
+            int(number)
+            if resource.strip().startswith("MB"):
+                bandwidth += int(setting)
+            else:
+                ways += int(setting, 16).bit_count()
+    return (ways, bandwidth)
+
+
+def _rate(value: str) -> Rank:
+    least, most = value.split(" ")
+    return (_ENDLESS if most == UNLIMITED else int(most), int(least))
+
+
+_RANKS: dict[Knob, Callable[[str], Rank]] = {
+    Knob.CPU_MAX: _quota,
+    Knob.CPU_BURST: _less,
+    Knob.CPU_WEIGHT: _less,
+    Knob.CPU_IDLE: _more,
+    Knob.CPUSET_CPUS: _cpus,
+    Knob.MEMORY_MIN: _more_bytes_of(Knob.MEMORY_MIN),
+    Knob.MEMORY_LOW: _more_bytes_of(Knob.MEMORY_LOW),
+    Knob.MEMORY_HIGH: _bytes_of(Knob.MEMORY_HIGH),
+    Knob.MEMORY_MAX: _bytes_of(Knob.MEMORY_MAX),
+    Knob.MEMORY_RECLAIM: _more,
+    Knob.IO_WEIGHT: _io_weight,
+    Knob.IO_MAX: _io_max,
+    Knob.SCHEMATA: _schemata,
+    Knob.RATE: _rate,
+}

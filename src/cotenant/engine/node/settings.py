@@ -1,0 +1,107 @@
+"""What the person who runs a node says about its agent: how often, how far it may go, and within which bounds.
+
+Problem: an agent that acts on a machine by default, or anywhere, is a danger. Choice: one frozen value, checked when built; without roots it
+holds nothing, evictions are off until a policy that evicts is switched on, and the mode says whether it acts at all. Limits: the settings of
+each policy are its own (`node_policies.PolicySettings`).
+
+Source of the defaults: Koordinator's koordlet (period 1 s; evictions off).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cotenant.engine.node.policies import DEFAULT_POLICIES, PolicySettings
+from cotenant.model.errors import InvalidInput
+
+SECOND_US = 1_000_000
+
+
+class Mode(StrEnum):
+    """How far the agent goes."""
+
+    ACT = "act"
+    DRY_RUN = "dry-run"  # decides and emits everything, for a keeper that only writes down; `Instructions.dry` says so
+    OBSERVE = "observe"  # decides and records, emits nothing
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionLimits:
+    """How many pods may be asked to leave, whatever the policies want. A tenant is `NodePod.tenant`, else the namespace."""
+
+    per_minute: int = 2
+    per_hour: int = 20
+    per_tenant_per_hour: int = 5
+    outstanding: int = 2  # asked to leave and still there
+    answer_us: int = 60 * SECOND_US  # no answer for so long: may be asked again
+    leave_us: int = 600 * SECOND_US  # accepted and still there after so long: may be asked again
+    retry_us: int = 20 * SECOND_US  # after a refusal; doubles up to `leave_us`
+
+    def __post_init__(self) -> None:
+        for name in ("per_minute", "per_hour", "per_tenant_per_hour", "outstanding"):
+            if getattr(self, name) < 0:
+                raise InvalidInput(f"evictions.{name}", getattr(self, name), "0 or more")
+        for name in ("answer_us", "leave_us", "retry_us"):
+            if getattr(self, name) <= 0:
+                raise InvalidInput(f"evictions.{name}", getattr(self, name), "a time above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """One node's agent. Times in microseconds."""
+
+    mode: Mode = Mode.ACT
+    policies: PolicySettings = DEFAULT_POLICIES
+    roots: tuple[str, ...] = ()  # groups at or below which knobs of cgroups may be held; none = nothing is held
+    best_effort_group: str | None = None  # None: found from where the best-effort pods stand, if they stand alone
+    watch_groups: tuple[str, ...] = ()  # read beside those of the pods
+    period_us: int = SECOND_US  # how often a sample is meant to come
+    lease_us: int = 30 * SECOND_US  # longest time to live of what is held
+    knob_age_us: int = 20 * SECOND_US  # a knob that was read longer ago is read again
+    answer_us: int = 5 * SECOND_US  # a keeper's answer that did not come by then is taken for lost
+    refused_us: int = 5 * SECOND_US  # rest after a refused knob; doubles up to `refused_most_us`
+    refused_most_us: int = 300 * SECOND_US
+    stand_off_us: int = 60 * SECOND_US  # rest after somebody else wrote a knob of ours
+    pressed_gap_us: int = 100_000  # least time between two reactions to pressure
+    health_us: int = 30 * SECOND_US  # a service's report is believed for so long
+    report_window_us: int = 60 * SECOND_US  # what a node report covers
+    reserved_cpu_m: int = 0  # kept for the system and kubelet
+    reserved_memory_bytes: int = 0
+    reserved_cpus: tuple[int, ...] = ()
+    evictions: EvictionLimits = EvictionLimits()
+    decisions_kept: int = 2048
+    series_points: int = 1800  # of the node's series; a group's has a sixth
+    most_series: int = 8192  # each of at most a sixth of the points, 8 bytes a point
+
+    def __post_init__(self) -> None:
+        for name in (
+            "period_us",
+            "lease_us",
+            "knob_age_us",
+            "answer_us",
+            "refused_us",
+            "stand_off_us",
+            "health_us",
+            "report_window_us",
+            "decisions_kept",
+            "series_points",
+            "most_series",
+        ):
+            if getattr(self, name) <= 0:
+                raise InvalidInput(name, getattr(self, name), "a number above 0")
+        if self.lease_us < 3 * self.period_us:
+            raise InvalidInput(
+                "lease_us",
+                self.lease_us,
+                f"three periods or more, {3 * self.period_us}",
+                "a lease is renewed when a third of it is over",
+            )
+        if self.refused_most_us < self.refused_us:
+            raise InvalidInput("refused_most_us", self.refused_most_us, f"{self.refused_us} or more")
+        for root in (*self.roots, *self.watch_groups, *filter(None, (self.best_effort_group,))):
+            if root.startswith("/") or root.endswith("/") or any(part in (".", "..") for part in root.split("/")):
+                raise InvalidInput("roots", root, "a path below the tree's root, without slashes at its ends")
+        for name in ("reserved_cpu_m", "reserved_memory_bytes", "pressed_gap_us"):
+            if getattr(self, name) < 0:
+                raise InvalidInput(name, getattr(self, name), "0 or more")

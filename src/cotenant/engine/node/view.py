@@ -1,0 +1,199 @@
+"""Who runs here and how they fare: from discovery's answers, services' reports and rates to the one snapshot that policies decide on.
+
+Problem: pods come and go between samples, a group may be gone before discovery says so, a service may report for a pod that nobody knows, and
+policies must see one consistent value. Choice: discovery says who is here, samples say what they do; a pod whose group was not read has unknown
+use, not none. What belongs to a pod goes with it. Limits: one answer of discovery is believed until the next.
+
+The group of all best-effort pods, where settings do not name it: the deepest group that holds every best-effort pod and no other pod, strictly
+below one of the agent's roots. A single best-effort pod beside services is its own group. There may be none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from cotenant.engine.node.instructions import AgentCounts
+from cotenant.engine.node.plan import within
+from cotenant.engine.node.rates import NodeRates
+from cotenant.engine.node.settings import AgentSettings
+from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.counters import LogicalCpu
+from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.node_pod import NodePod, Phase
+from cotenant.model.machine.node_state import Allocatable, GroupUse, HostUse, NodeState, PodUse, ServiceHealth
+
+LONGEST_LATENCY_US = 3600 * 1_000_000
+NOBODYS: Mapping[Target, str] = MappingProxyType({})
+
+
+class NodeView:
+    """The pods of one node and their services' health."""
+
+    def __init__(self, settings: AgentSettings, counts: AgentCounts) -> None:
+        self._settings = settings
+        self._counts = counts
+        self._pods: dict[str, NodePod] = {}  # by UID, in order of namespace, name, UID
+        self._by_key: dict[str, str] = {}
+        self._by_group: dict[str, str] = {}  # a pod's and its containers' groups -> UID
+        self._health: dict[str, tuple[int, ServiceHealth]] = {}  # by UID: when it came
+        self._groups: tuple[str, ...] = tuple(sorted({*settings.watch_groups, *self._named()}))
+        self._best_effort_group = settings.best_effort_group
+        self._cpus: tuple[LogicalCpu, ...] = ()
+        self.allocatable: Allocatable | None = None  # as its cluster says
+
+    def _named(self) -> tuple[str, ...]:
+        group = self._settings.best_effort_group
+        return (group,) if group else ()
+
+    @property
+    def pods(self) -> Mapping[str, NodePod]:
+        """By UID; those that are over are not among them."""
+        return self._pods
+
+    @property
+    def best_effort_group(self) -> str | None:
+        """The group that holds all best-effort pods, where there is one."""
+        return self._best_effort_group
+
+    def groups(self) -> tuple[str, ...]:
+        """What to read, sorted."""
+        return self._groups
+
+    def find(self, asked: str) -> NodePod | None:
+        """A pod by UID, namespace/name, or its or a container's group."""
+        uid = asked if asked in self._pods else self._by_key.get(asked) or self._by_group.get(asked)
+        return self._pods.get(uid) if uid else None
+
+    def pods_seen(self, pods: Sequence[NodePod]) -> tuple[frozenset[str], frozenset[str]]:
+        """Discovery's whole answer; the groups that came, and those that went."""
+        alive = [pod for pod in pods if pod.phase is not Phase.OVER]
+        # Of two pods of one name the running one comes last, so that the name means that one.
+        alive.sort(key=lambda pod: (pod.namespace, pod.name, pod.phase is Phase.RUNNING, pod.uid))
+        before = self._groups
+        self._pods = {pod.uid: pod for pod in alive}
+        self._by_key = {pod.key: pod.uid for pod in self._pods.values()}
+        self._by_group = {group: pod.uid for pod in self._pods.values() for group in _groups_of(pod)}
+        self._health = {uid: health for uid, health in self._health.items() if uid in self._pods}
+        if self._settings.best_effort_group is None:
+            self._best_effort_group = common_group(tuple(self._pods.values()), self._settings.roots)
+        groups = {*self._by_group, *self._settings.watch_groups}
+        if self._best_effort_group:
+            groups.add(self._best_effort_group)
+        self._groups = tuple(sorted(groups))
+        return frozenset(groups.difference(before)), frozenset(set(before) - groups)
+
+    def health_reported(self, asked: str, health: ServiceHealth, at_us: int) -> NodePod | None:
+        """Take a service's report; the pod, None where nobody knows it."""
+        uid = asked if asked in self._pods else self._by_key.get(asked)
+        if uid is None:
+            self._counts.health_unknown += 1
+            return None
+        self._health[uid] = (at_us, health)
+        return self._pods[uid]
+
+    def state(
+        self,
+        rates: NodeRates,
+        knobs: Mapping[Target, str],
+        cpus: Sequence[LogicalCpu],
+        supported: frozenset[Knob],
+        now_us: int,
+        owners: Mapping[Target, str] = NOBODYS,
+    ) -> NodeState:
+        """The snapshot."""
+        if cpus:
+            self._cpus = tuple(cpus)
+        uses = rates.groups
+        entries = tuple(
+            PodUse(
+                pod,
+                uses.get(pod.group) or GroupUse(pod.group),
+                tuple(uses.get(container.group) or GroupUse(container.group) for container in pod.containers),
+                self._healthy(uid, now_us),
+            )
+            for uid, pod in self._pods.items()
+        )
+        group = self._best_effort_group
+        return NodeState(
+            at_us=now_us,
+            interval_us=rates.interval_us,
+            host=rates.host,
+            pods=entries,
+            best_effort=_best_effort(uses.get(group) if group is not None else None, rates.best_effort_sent_bps),
+            best_effort_group=group,
+            cpus=self._cpus,
+            reserved_cpu_m=self._settings.reserved_cpu_m,
+            reserved_cpus=self._settings.reserved_cpus,
+            knobs=knobs,
+            owners=owners,
+            supported=supported,
+            blame=rates.blame,
+            allocatable=self.allocatable,
+        )
+
+    def outline(self, supported: frozenset[Knob]) -> NodeState:
+        """A state of which only who is here is known: for policies to say what they will want to read."""
+        nothing = NodeRates(0, HostUse(0, None, 0, 0), {}, None, 0)
+        return self.state(nothing, {}, (), supported, 0)
+
+    def _healthy(self, uid: str, now_us: int) -> ServiceHealth | None:
+        """The last report, with its age now; None where it is too old to be believed."""
+        known = self._health.get(uid)
+        if known is None:
+            return None
+        came_us, health = known
+        age = health.age_us + max(0, now_us - came_us)
+        return replace(health, age_us=age) if age <= self._settings.health_us else None
+
+    def owner(self, group: str) -> NodePod | None:
+        """The pod that a group belongs to: its own, a container's, or one of which it is a part."""
+        while group:
+            uid = self._by_group.get(group)
+            if uid is not None:
+                return self._pods[uid]
+            group = group.rpartition("/")[0]
+        return None
+
+
+def check_health(health: ServiceHealth) -> None:
+    """Raises `InvalidInput` unless the report can be true."""
+    for name in ("window_us", "requests", "over_objective", "age_us"):
+        if getattr(health, name) < 0:
+            raise InvalidInput(name, getattr(health, name), "0 or more")
+    if not 0 <= health.p99_us <= LONGEST_LATENCY_US:
+        raise InvalidInput("p99_us", health.p99_us, f"0 to {LONGEST_LATENCY_US} microseconds")
+    if health.over_objective > health.requests:
+        raise InvalidInput("over_objective", health.over_objective, f"at most the {health.requests} requests")
+
+
+def _groups_of(pod: NodePod) -> list[str]:
+    return [group for group in (pod.group, *(container.group for container in pod.containers)) if group]
+
+
+def _best_effort(use: GroupUse | None, sent_bps: int | None) -> GroupUse | None:
+    return use if use is None or sent_bps is None else replace(use, network_sent_bps=sent_bps)
+
+
+def common_group(pods: Sequence[NodePod], roots: Sequence[str]) -> str | None:
+    """The group of all best-effort pods; None where there is none that holds only them below a root."""
+    guests = [pod.group for pod in pods if pod.best_effort and pod.group]
+    if not guests:
+        return None
+    others = [group for pod in pods if not pod.best_effort for group in _groups_of(pod)]
+    parents = [group.split("/")[:-1] for group in guests]
+    shared: list[str] = []
+    for parts in zip(*parents):
+        if len(set(parts)) > 1:
+            break
+        shared.append(parts[0])
+    group = "/".join(shared)
+    if _alone(group, others, roots):
+        return group
+    return guests[0] if len(guests) == 1 and _alone(guests[0], others, roots) else None
+
+
+def _alone(group: str, others: Sequence[str], roots: Sequence[str]) -> bool:
+    below_a_root = group not in roots and within(group, roots)
+    return below_a_root and not any(within(other, (group,)) for other in others)

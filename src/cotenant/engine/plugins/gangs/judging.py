@@ -1,0 +1,374 @@
+"""A bundle of gangs judged as one: placed back to back, and taken back without a trace where its minima are not reached.
+
+Problem: members placed one by one take room from one another and from others, and a gang that gets half of its nodes helps nobody. Choice: one transaction
+a bundle and round: every member is admitted by the plugins, all are placed in one run, and only then it is counted. Where every gang that must be satisfied is,
+those with a node are bound and the others go on alone; else ledger, narrowing, rules of nodes, admissions and promises are as before, and the bundle gets one
+verdict: which member failed, and why, as the cluster stood with the others on it. It is tried again like every refused group, after what may help a member.
+There is no time-out: nothing is held, so nobody waits for anybody. Members with the largest requests go first. A gang that wants to be together is tried in the
+domains of its keys (engine/plugins/gangs/topology.py).
+
+Limits: one order of members and the profile's own choice of nodes: a gang that would fit in another arrangement may be refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cotenant.engine.cycle.components import Parts
+from cotenant.engine.cycle.placing import Judgement
+from cotenant.engine.cycle.pods import PodLives
+from cotenant.engine.cycle.queue import Group, Verdict
+from cotenant.engine.framework.instructions import Preempt, Victim
+from cotenant.engine.framework.outbox import Telling
+from cotenant.engine.framework.plugin import Refused
+from cotenant.engine.framework.pod_state import Entry, State
+from cotenant.engine.plugins.gangs.plugin import NAME, Gangs
+from cotenant.engine.plugins.gangs.preemption import GangPreempting, Plan, place_each
+from cotenant.engine.plugins.gangs.topology import Place, may_be_together, places, topology_of
+from cotenant.engine.plugins.reservations.gangs import GangDraws
+from cotenant.engine.plugins.reservations.waiting import insists
+from cotenant.engine.state.narrowing import EVERYWHERE
+from cotenant.model.arrays import Mask
+
+Assume = Callable[[Entry, Group, Judgement, float, int], None]  # the last: how many go together
+GiveBack = Callable[[str, float], None]
+_PREEMPTIONS_A_ROUND = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    group: Group
+    verdict: Verdict
+    by_nodes: bool  # nodes were looked at: others' eviction might help
+
+
+class GangJudging:
+    """Judges whole groups."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        lives: PodLives,
+        telling: Telling,
+        gangs: Gangs,
+        draws: GangDraws,
+        assume: Assume,
+        give_back: GiveBack,
+    ) -> None:
+        """`give_back(uid, now_s)`: a victim that only holds its node leaves it."""
+        self._parts = parts
+        self._lives = lives
+        self._telling = telling
+        self._gangs = gangs
+        self._draws = draws
+        self._assume = assume
+        self._give_back = give_back
+        self._preempting = GangPreempting(parts, gangs)
+        self._refused: list[_Refused] = []
+
+    def judge(self, group: Group, now_s: float) -> None:
+        """Place the bundle, or leave everything as it is; `settle` must follow once the round's other pods are judged."""
+        entries = [self._lives.pods[uid] for uid in group.pods]
+        keys = self._keys(entries)
+        lacking = self._gangs.lacking(keys, entries)
+        if lacking:
+            words = "; ".join(self._short(tally.key, tally.lacks()) for tally in lacking)
+            self._refused.append(_Refused(group, self._unlooked(entries[0], Refused(NAME, words), now_s), False))
+            return
+        entries = self._largest_first(entries)
+        admitted, why = self._admitted(entries, now_s)
+        if why is not None and (not admitted or self._gangs.lacking(keys, admitted)):
+            self._cancel(admitted)
+            self._make_room(keys, entries, admitted, why[1], now_s)
+            first, refusal = why
+            words = f"{self._name(keys)}: {len(admitted)} of {len(entries)} members are admitted; {first.seen.pod.key} is not: {refusal.message}"
+            verdict = self._unlooked(first, Refused(refusal.plugin, words, refusal.missing), now_s)
+            self._refused.append(_Refused(group, verdict, False))
+            return
+        with self._promises_lifted(admitted):
+            found = self._try(group, keys, admitted, now_s)
+            if isinstance(found, Verdict):
+                self._cancel(admitted)
+            else:
+                self._accept(group, admitted, found, now_s)
+        if isinstance(found, Verdict):
+            self._refused.append(_Refused(group, found, not any(map(insists, admitted))))
+        else:
+            self._gangs.note(keys, "")
+
+    def settle(self, now_s: float) -> None:
+        """What was refused waits from now on."""
+        refused, self._refused = self._refused, []
+        allowance = _PREEMPTIONS_A_ROUND
+        for group, verdict, by_nodes in ((each.group, each.verdict, each.by_nodes) for each in refused):
+            if not group.pods:
+                continue
+            entries = [self._lives.pods[uid] for uid in group.pods]
+            self._reconsider_promises(entries)
+            plan: Plan | None = None
+            if by_nodes and allowance and not any(entry.seen.uid in self._parts.nominations for entry in entries):
+                allowance -= 1
+                plan, words = self._plan(entries, now_s)
+                if words:
+                    verdict = replace(verdict, message=f"{verdict.message} {words.rstrip('.')}.")
+            group.shapes = tuple(sorted({entry.shape for entry in entries}))
+            self._parts.queue.refuse(group, verdict, now_s)
+            self._gangs.note(self._keys(entries), verdict.message)
+            for entry in entries:
+                self._telling.waits(entry, verdict.message, verdict.record, verdict.missing)
+            if plan is not None:
+                self._preempt(plan, now_s)
+
+    # ---- one transaction
+
+    def _try(
+        self, group: Group, keys: tuple[str, ...], entries: list[Entry], now_s: float
+    ) -> list[Judgement] | Verdict:
+        """Where each goes, all of it written; or why not, nothing written."""
+        kept = self._where_promised(keys, entries, now_s)
+        if kept is not None:
+            return kept
+        failure: Verdict | None = None
+        for place in places(self._parts.seating, self._gangs, keys, entries, self._promised(entries)):
+            found = self._attempt(keys, entries, place, now_s)
+            if isinstance(found, Verdict) and self._draws.drew:  # what they drew may stand in others' way
+                without = self._attempt(keys, entries, place, now_s, drawing=False)
+                found = found if isinstance(without, Verdict) else without
+            if not isinstance(found, Verdict):
+                return found
+            failure = found
+        topology = topology_of(self._gangs, keys)
+        if failure is None and topology is not None:
+            words = f"{self._name(keys)}: no domain of {topology.keys[-1]} has room for its {len(entries)} members"
+            failure = self._unlooked(entries[0], Refused("GangTopology", words), now_s)
+        assert failure is not None
+        return failure
+
+    def _where_promised(self, keys: tuple[str, ...], entries: list[Entry], now_s: float) -> list[Judgement] | None:
+        """Each on the very node that it was promised, which the rehearsal found to work; members without one beside them."""
+        placing, seating = self._parts.placing, self._parts.seating
+        promised, topology = self._promised(entries), topology_of(self._gangs, keys)
+        if not len(promised) or any(map(insists, entries)) or not may_be_together(seating, self._gangs, keys, promised):
+            return None
+        others = promised if topology is not None and topology.required else EVERYWHERE
+        mark = placing.mark()
+        nodes, node_of = seating.encoder.node_rows, self._parts.nominations.node_of
+        expected = [(entry, nodes.get(node_of(entry.seen.uid), -1)) for entry in entries]
+        expected.sort(key=lambda pair: pair[1] < 0)
+        found = place_each(self._parts, expected, others, now_s)
+        judged = {entry: judgement for (entry, _), judgement in zip(expected, found, strict=True)}
+        placed = [entry for entry in entries if judged[entry].row >= 0]
+        if placed and not self._gangs.lacking(keys, placed):
+            return [judged[entry] for entry in entries]
+        placing.undo(placed, mark)
+        return None
+
+    def _attempt(
+        self, keys: tuple[str, ...], entries: list[Entry], place: Place, now_s: float, drawing: bool = True
+    ) -> list[Judgement] | Verdict:
+        placing = self._parts.placing
+        mark = placing.mark()
+        judged = self._draws.place(entries, now_s, place.only, drawing)
+        placed = [entry for entry, judgement in zip(entries, judged, strict=True) if judgement.row >= 0]
+        if len(placed) == len(entries):
+            return judged
+        lacking = self._gangs.lacking(keys, placed)
+        if placed and not lacking and not place.all_of_it:
+            return judged
+        first = next(entry for entry, judgement in zip(entries, judged, strict=True) if judgement.row < 0)
+        refusal = self._draws.refusal(first)
+        verdict = (
+            self._unlooked(first, refusal, now_s) if refusal else placing.verdict(first, now_s)
+        )  # beside the others
+        placing.undo(placed, mark)
+        self._draws.undo(now_s)
+        fit = f"{len(placed)} of {len(entries)} members fit"
+        where = f" in {place.name}" if place.name else ""
+        words = f"{self._name(keys)}: {fit}{where}; the {_ordinal(len(placed) + 1)}, {first.seen.pod.key}, does not"
+        if place.name:
+            verdict = replace(verdict, filters=verdict.filters | {"GangTopology"})
+        return of_gang(verdict, words)
+
+    def _accept(self, group: Group, entries: list[Entry], judged: list[Judgement], now_s: float) -> None:
+        left = []
+        together = sum(judgement.row >= 0 for judgement in judged)
+        for entry, judgement in zip(entries, judged, strict=True):
+            entry.attempts += 1
+            if judgement.row >= 0:
+                self._assume(entry, group, judgement, now_s, together)
+            else:
+                left.append(entry)
+        self._cancel(left)
+        for uid in list(group.pods):
+            self._lives.requeue(self._lives.pods[uid], now_s)  # they go alone from here on
+
+    def _admitted(self, entries: list[Entry], now_s: float) -> tuple[list[Entry], tuple[Entry, Refused] | None]:
+        """Those that every plugin admits, and the first that one does not."""
+        why: tuple[Entry, Refused] | None = None
+        for at, plugin in enumerate(self._parts.plugins):
+            turned_down = plugin.admit(entries, now_s) if entries else {}
+            if not turned_down:
+                continue
+            first = min(turned_down)
+            why = why or (entries[first], turned_down[first])
+            for position in turned_down:
+                for before in self._parts.plugins[:at]:
+                    before.cancel(entries[position])
+            entries = [entry for position, entry in enumerate(entries) if position not in turned_down]
+        return entries, why
+
+    def _make_room(
+        self, keys: tuple[str, ...], entries: list[Entry], admitted: list[Entry], why: Refused, now_s: float
+    ) -> None:
+        """Who turned the gang down may find room for as many of it as must be placed together."""
+        missing = {tally.key: tally.lacks() for tally in self._gangs.lacking(keys, ())}
+        through = {entry.seen.uid for entry in admitted}
+        needed: list[Entry] = []
+        for entry in sorted(entries, key=lambda each: each.seen.uid not in through):
+            key = self._gangs.key_of(entry.seen.uid)
+            if missing.get(key, 0) > 0:
+                missing[key] -= 1
+                needed.append(entry)
+        if needed and not self._gangs.lacking(keys, needed):
+            for plugin in self._parts.plugins:
+                if plugin.name == why.plugin:
+                    plugin.make_room(needed, self._name(keys), now_s)
+
+    def _cancel(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            for plugin in self._parts.plugins:
+                plugin.cancel(entry)
+
+    def _largest_first(self, entries: list[Entry]) -> list[Entry]:
+        """By what they request, as a share of all that is requested; equal ones as they came."""
+        shapes = np.array([entry.shape for entry in entries])
+        if (shapes == shapes[0]).all():
+            return entries
+        request = self._parts.seating.ledger.shapes.request[shapes].astype(np.float64)
+        size = (request / np.maximum(1.0, request.sum(axis=0))).max(axis=1)
+        return [entries[i] for i in np.argsort(-size, kind="stable").tolist()]
+
+    # ---- preemption
+
+    def _plan(self, entries: list[Entry], now_s: float) -> tuple[Plan | None, str]:
+        with self._promises_lifted(entries):
+            found = self._preempting.attempt(self._keys(entries), self._largest_first(entries), now_s)
+        return (found, "") if isinstance(found, Plan) else (None, found)
+
+    def _preempt(self, plan: Plan, now_s: float) -> None:
+        """Promise every member its node, and have the victims go; the first member waits for all of them."""
+        parts, going = self._parts, {victim.seen.uid for victim in plan.victims}
+        lost = ", and gangs that cannot do without them" if plan.fallen else ""
+        at: dict[str, list[Victim]] = {}
+        for victim in plan.victims:
+            if victim.state is not State.WAITING and not parts.preempting.is_going(victim):
+                at.setdefault(victim.node, []).append(Victim(victim.seen.uid, victim.seen.pod.key))
+        nodes = [parts.seating.names[row] for _, row in plan.rows]
+        elsewhere = [victim for node in at if node not in nodes for victim in at[node]]
+        for (entry, _), node in zip(plan.rows, nodes, strict=True):
+            for other in parts.nominations.add(entry, node, going):
+                self._lives.drop_nomination(self._lives.pods[other])
+                self._lives.requeue(self._lives.pods[other], now_s)
+            victims = (*at.pop(node, ()), *elsewhere)
+            self._telling.say(
+                Preempt(
+                    entry.seen.uid,
+                    entry.seen.pod.key,
+                    node,
+                    victims,
+                    plan.breaks_budgets,
+                    f"lower priority, for a whole gang{lost}",
+                )
+            )
+            going, elsewhere = set(), []
+        for victim in plan.victims:
+            self._give_back(victim.seen.uid, now_s)
+
+    # ---- promises of nodes
+
+    @contextmanager
+    def _promises_lifted(self, entries: list[Entry]) -> Iterator[None]:
+        """Within, the bundle sees neither its own promises nor those of less important pods; after, those that stand are back."""
+        seating, nominations = self._parts.seating, self._parts.nominations
+        if not seating.reserved:
+            yield
+            return
+        lowest = min(entry.seen.pod.priority for entry in entries)
+        own = [entry for entry in entries if entry.seen.uid in seating.reserved]
+        for entry in own:
+            seating.release(entry, freed=False)
+        lifted = [entry for entry in seating.reserved.values() if entry.seen.pod.priority < lowest]
+        seating.lift(lifted)
+        if any(seating.narrowing.is_narrowed(entry.number) for entry in entries):
+            seating.narrowing.expect(
+                tuple(
+                    (entry.number, entry.row)
+                    for entry in seating.reserved.values()
+                    if entry.seen.pod.priority >= lowest
+                )
+            )
+        try:
+            yield
+        finally:
+            seating.narrowing.expect(())
+            seating.lay(entry for entry in lifted if entry.seen.uid in seating.reserved)
+            for entry in own:
+                node = nominations.node_of(entry.seen.uid)
+                if node and not entry.node:
+                    seating.reserve(entry, node)
+
+    def _promised(self, entries: list[Entry]) -> Mask:
+        """The nodes that members were promised."""
+        nominations, seating = self._parts.nominations, self._parts.seating
+        if not len(nominations):
+            return EVERYWHERE
+        rows = [seating.encoder.node_rows.get(nominations.node_of(entry.seen.uid), -1) for entry in entries]
+        rows = [row for row in rows if row >= 0]
+        if not rows:
+            return EVERYWHERE
+        mask = np.zeros(len(seating.names), dtype=np.bool_)
+        mask[rows] = True
+        return mask
+
+    def _reconsider_promises(self, entries: list[Entry]) -> None:
+        """Promises of a bundle that did not fit stay while somebody is still going for it."""
+        nominations = self._parts.nominations
+        promised = [entry for entry in entries if entry.seen.uid in nominations]
+        if promised and not any(nominations.wait_for(entry.seen.uid, set()) for entry in promised):
+            for entry in promised:
+                self._lives.drop_nomination(entry)
+
+    # ---- words
+
+    def _keys(self, entries: Sequence[Entry]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self._gangs.key_of(entry.seen.uid) for entry in entries))
+
+    @staticmethod
+    def _name(keys: tuple[str, ...]) -> str:
+        return f"gang {keys[0]}" if len(keys) == 1 else f"gangs {', '.join(keys)}"
+
+    def _short(self, key: str, lacks: int) -> str:
+        gang = self._gangs.get(key)
+        least = gang.spec.min_available if gang is not None and gang.spec is not None else 0
+        return f"gang {key}: {lacks} of the {least} members that must be placed together do not wait for a node now"
+
+    def _unlooked(self, entry: Entry, why: Refused, now_s: float) -> Verdict:
+        """No node was looked at."""
+        record = self._lives.record(entry, why.message, now_s)
+        return Verdict(record, why.message, frozenset({why.plugin}), why.missing)
+
+
+def of_gang(verdict: Verdict, words: str) -> Verdict:
+    """The verdict of a member, told as its gang's."""
+    record = replace(verdict.record, waiting_because=words)
+    return replace(verdict, record=record, message=f"{words}: {verdict.message}")
+
+
+def _ordinal(number: int) -> str:
+    if number % 100 in (11, 12, 13):
+        return f"{number}th"
+    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"

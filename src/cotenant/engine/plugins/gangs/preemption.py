@@ -1,0 +1,172 @@
+"""Whom to evict so that a whole Strict gang fits: found by a rehearsal on the real arrays, of which nothing is left but the answer.
+
+Problem: to evict for one member after the other costs others their nodes although the gang may not fit in the end. Choice: the gang is placed as far as it goes;
+for each member that is missing, victims are looked for as for a single pod (less important ones, gangs spared before all others, then those whose budgets do not
+bear it, no more than needed), taken off their nodes for the moment, and the member placed there. A Strict gang that cannot spare a victim leaves whole, and the
+room it leaves elsewhere is the next members'; as it goes anyway, a second rehearsal begins without it, and counts if it costs fewer pods. If the minimum is reached that
+way, also with everybody placed anew once all of them are gone, the victims and the nodes are the answer, and in any case everything is put back. A gang whose topology is required is rehearsed in one domain after the other,
+and the domain counts in which least is lost.
+Limits: victims for at most `MOST_LOOKS` members a rehearsal; budgets are counted node by node; a preferred topology is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cotenant.engine.cycle.components import Parts
+from cotenant.engine.cycle.placing import Judgement
+from cotenant.engine.cycle.simulated_evictions import Trial, trial
+from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.plugins.gangs.members import Job
+from cotenant.engine.plugins.gangs.plugin import Gangs
+from cotenant.engine.plugins.gangs.topology import Place, places_to_clear
+from cotenant.model.arrays import Int, Mask
+
+MOST_LOOKS = 128
+
+
+def place_each(parts: Parts, expected: Sequence[tuple[Entry, int]], others: Mask, now_s: float) -> list[Judgement]:
+    """Place each on the very row it is expected on, those with -1 on rows of `others`, in this order."""
+    every = np.arange(len(parts.seating.names))
+    return [parts.placing.place([entry], now_s, others if row < 0 else every == row)[0] for entry, row in expected]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Who goes, and where the gang's members are expected."""
+
+    rows: tuple[tuple[Entry, int], ...]
+    victims: tuple[Entry, ...]
+    breaks_budgets: int
+    fallen: tuple[Entry, ...] = ()  # of the victims: members of gangs that go whole
+
+    def loss(self) -> tuple[int, int, int, int, int]:
+        """Compared as kube-scheduler compares nodes, after whether a gang is lost."""
+        priorities = [victim.seen.pod.priority for victim in self.victims]
+        return bool(self.fallen), self.breaks_budgets, max(priorities), sum(priorities), len(priorities)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    keys: tuple[str, ...]
+    entries: Sequence[Entry]
+    priority: int
+    jobs: Sequence[Job]
+    place: Place
+    now_s: float
+
+
+@dataclass(slots=True)
+class _Found:
+    placed: list[Entry] = field(default_factory=list)
+    fallen: list[Entry] = field(default_factory=list)
+    breaks_budgets: int = 0
+    of_fallen: int = 0  # of those: for gangs that go whole
+
+
+class GangPreempting:
+    """Looks for victims for whole gangs."""
+
+    def __init__(self, parts: Parts, gangs: Gangs) -> None:
+        self._parts = parts
+        self._gangs = gangs
+
+    def attempt(self, keys: tuple[str, ...], entries: list[Entry], now_s: float) -> Plan | str:
+        """A plan, or why there is none. The bundle's promises and those of less important pods are lifted; nothing is changed."""
+        if any(not entry.seen.preempts for entry in entries):
+            return "not eligible due to preemptionPolicy=Never"
+        priority = min(entry.seen.pod.priority for entry in entries)
+        places = places_to_clear(self._parts.seating, self._gangs, keys, priority, self._asked(keys, entries))
+        jobs = self._parts.losses.jobs() if places else ()
+        best: Plan | None = None
+        why = ""
+        for place in places:
+            found = self._in(_Task(keys, entries, priority, jobs, place, now_s))
+            if isinstance(found, str):
+                why = found
+            elif best is None or found.loss() < best.loss():
+                best = found
+        return best or why
+
+    def _asked(self, keys: tuple[str, ...], entries: list[Entry]) -> Int:
+        """What as many members as are missing ask for at least, by resource."""
+        requests = self._parts.seating.ledger.shapes.request[[entry.shape for entry in entries]]
+        missing = max(1, sum(tally.lacks() for tally in self._gangs.lacking(keys, ())))
+        return np.sort(requests, axis=0)[:missing].sum(axis=0)
+
+    def _in(self, task: _Task) -> Plan | str:
+        """A plan for one place."""
+        found = _Found()
+        first = self._rehearse(task, found)
+        if isinstance(first, str) or len(first.fallen) in (0, len(first.victims)):
+            return first
+        anyway = _Found(fallen=list(first.fallen), breaks_budgets=found.of_fallen, of_fallen=found.of_fallen)
+        second = self._rehearse(task, anyway)
+        return second if isinstance(second, Plan) and second.loss() < first.loss() else first
+
+    def _rehearse(self, task: _Task, found: _Found) -> Plan | str:
+        """Those that are `fallen` already go in any case."""
+        seating, placing = self._parts.seating, self._parts.placing
+        mark = placing.mark()
+        with trial(seating) as off:
+            off.take_off(found.fallen)
+            try:
+                why = self._place_all(task, found, off)
+                rows = tuple((entry, int(seating.ledger.row[entry.number])) for entry in found.placed)
+                victims = off.gone()
+            finally:
+                placing.undo(found.placed, mark)
+            if why or not victims:
+                return why
+            if not self._fits_then(task, dict(rows)):
+                return "preemption: members need the company of those who would go"
+        return Plan(rows, victims, found.breaks_budgets, tuple(found.fallen))
+
+    def _fits_then(self, task: _Task, rows: Mapping[Entry, int]) -> bool:
+        """Whether those that were placed, some of them before the last victims went, are placed again with all of these gone."""
+        placing = self._parts.placing
+        mark = placing.mark()
+        ordered = [(entry, rows[entry]) for entry in task.entries if entry in rows]
+        judged = place_each(self._parts, ordered, task.place.only, task.now_s)
+        placed = [entry for (entry, _), judgement in zip(ordered, judged, strict=True) if judgement.row >= 0]
+        placing.undo(placed, mark)
+        return bool(placed) and not self._gangs.lacking(task.keys, placed)
+
+    def _place_all(self, task: _Task, found: _Found, off: Trial) -> str:
+        """Place members, with evictions where it takes them, until the minimum is there; why not."""
+        seating, placing, preempting = self._parts.seating, self._parts.placing, self._parts.preempting
+        placed, place, now_s = found.placed, task.place, task.now_s
+        judged = placing.place(task.entries, now_s, place.only)
+        missing: list[Entry] = []
+        for entry, judgement in zip(task.entries, judged, strict=True):
+            (placed if judgement.row >= 0 else missing).append(entry)
+        looks = 0
+        for entry in missing:
+            if self._is_enough(task, found):
+                return ""
+            if off.gone() and placing.place([entry], now_s, place.only)[0].row >= 0:
+                placed.append(entry)
+                continue
+            looks += 1
+            if looks > MOST_LOOKS:
+                return f"preemption: victims are looked for on behalf of {MOST_LOOKS} members at most"
+            stake = preempting.at_stake(task.jobs, entry, task.priority, gone=off.numbers())
+            look = preempting.look(entry, task.priority, stake, place.only)
+            if look.row < 0:
+                return look.headline(len(seating.encoder.node_rows))
+            off.take_off(seating.by_number[number] for number in (*look.victims, *look.rest))
+            found.fallen += [seating.by_number[number] for u in look.fallen for number in stake.jobs.members[u]]
+            found.breaks_budgets += look.violations
+            found.of_fallen += sum(int(stake.jobs.violations[u]) for u in look.fallen)
+            only = np.zeros(len(seating.names), dtype=np.bool_)
+            only[look.row] = True
+            if placing.place([entry], now_s, only)[0].row < 0:
+                return "preemption: a member does not fit although everything less important was taken away"
+            placed.append(entry)
+        return "" if self._is_enough(task, found) else "preemption: too few members"
+
+    def _is_enough(self, task: _Task, found: _Found) -> bool:
+        return bool(found.placed) and not self._gangs.lacking(task.keys, found.placed)

@@ -1,0 +1,148 @@
+"""Where a bundle of gangs is tried: in each domain that can hold all of it, from its narrowest key to the widest, then everywhere.
+
+Problem: a job whose members talk to one another all the time runs better, or only, inside one rack. Choice: masks of rows to try in order, made by
+policy/placement/gangs/together.py from what is free now; in a domain of a preferred key only all members together will do, so that a job is not torn for a
+narrower place. Where members are placed already, their domain comes first, and is the only one where the key is required. A preemption looks at the domains of
+a required key only, those that lack least first. Limits: `MOST_TRIES` domains a key; the keys of the first gang of a bundle that has some count for all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.plugins.gangs.plugin import Gangs
+from cotenant.engine.state.assignments import Seating
+from cotenant.engine.state.narrowing import EVERYWHERE
+from cotenant.model.arrays import Int, Mask
+from cotenant.model.cluster.topology import Domains
+from cotenant.model.groups.gang import GangTopology
+from cotenant.policy.placement.gangs.together import rows_of, with_room, within_reach
+
+MOST_TRIES = 16
+
+
+class Place(NamedTuple):
+    """Where one transaction is tried."""
+
+    only: Mask
+    name: str = ""  # for people; empty = everywhere
+    all_of_it: bool = False  # the minimum alone is not enough here
+
+
+def topology_of(gangs: Gangs, keys: Iterable[str]) -> GangTopology | None:
+    """Where these want to be together: the word of the first that has one."""
+    specs = (gang.spec for gang in map(gangs.get, keys) if gang is not None)
+    return next((spec.topology for spec in specs if spec is not None and spec.topology is not None), None)
+
+
+def places(
+    seating: Seating, gangs: Gangs, keys: tuple[str, ...], entries: list[Entry], promised: Mask
+) -> Iterator[Place]:
+    """In order; the first that works counts. `promised` are rows that members were promised, tried before all others."""
+    topology = topology_of(gangs, keys)
+    if len(promised) and may_be_together(seating, gangs, keys, promised):
+        yield Place(promised)
+    if topology is None:
+        yield Place(EVERYWHERE)
+        return
+    yield from _domains(seating, gangs, keys, topology, entries)
+    if not topology.required:
+        yield Place(EVERYWHERE)
+
+
+def _domains(
+    seating: Seating, gangs: Gangs, keys: tuple[str, ...], topology: GangTopology, entries: list[Entry]
+) -> Iterator[Place]:
+    nodes, shapes = seating.ledger.nodes, seating.ledger.shapes
+    found, counts = np.unique(np.array([entry.shape for entry in entries]), return_counts=True)
+    free = nodes.capacity - nodes.requested
+    seated = _seated(seating, gangs, keys)
+    for key in topology.keys:
+        domains = seating.narrowing.regions.domains(key)
+        numbers = with_room(domains, nodes.ready, free, shapes.request[found], counts)
+        own = _own(domains, seated)
+        last = topology.required and key == topology.keys[-1]
+        if own >= 0:
+            numbers = (own,) if last or own in numbers else numbers
+        elif last and seated:
+            continue  # its members sit outside any domain of the key
+        for number in numbers[:MOST_TRIES]:
+            yield Place(rows_of(domains, number), f"{key}={domains.names[number]}", not (last and own >= 0))
+    if topology.required and not seated:
+        yield from _minimum_only(seating, topology, free, found, counts, _least(gangs, keys))
+
+
+def places_to_clear(
+    seating: Seating, gangs: Gangs, keys: tuple[str, ...], priority: int, asked: Int
+) -> tuple[Place, ...]:
+    """Where evictions of pods below the priority might make room for `asked[R]` in all: everywhere, or the domains of the required key."""
+    ledger, topology = seating.ledger, topology_of(gangs, keys)
+    nodes = ledger.nodes
+    yielding = np.zeros_like(nodes.requested)
+    lower = np.flatnonzero(ledger.row >= 0)
+    lower = lower[seating.priorities[lower] < priority]
+    np.add.at(yielding, ledger.row[lower], ledger.shapes.request[ledger.shape[lower]])
+    free = nodes.capacity - nodes.requested
+    if len(lower) == 0:
+        return ()
+    if topology is None or not topology.required:
+        most = np.maximum(0, free + yielding)[nodes.ready].sum(axis=0)
+        return (Place(EVERYWHERE),) if (most >= asked).all() else ()
+    key = topology.keys[-1]
+    domains = seating.narrowing.regions.domains(key)
+    numbers = within_reach(domains, nodes.ready, free, yielding, asked)
+    seated = _seated(seating, gangs, keys)
+    if seated:
+        own = _own(domains, seated)
+        numbers = tuple(number for number in numbers if number == own)
+    return tuple(Place(rows_of(domains, number), f"{key}={domains.names[number]}") for number in numbers[:MOST_TRIES])
+
+
+def may_be_together(seating: Seating, gangs: Gangs, keys: tuple[str, ...], rows: Mask) -> bool:
+    """Whether members may be placed on all of these rows: with a required key they must be in one domain, that of the members that are placed."""
+    topology = topology_of(gangs, keys)
+    if topology is None or not topology.required:
+        return True
+    domains = seating.narrowing.regions.domains(topology.keys[-1])
+    found = np.unique(domains.of_node[[*np.flatnonzero(rows), *_seated(seating, gangs, keys)]])
+    return len(found) == 1 and bool(found[0] >= 0)
+
+
+def _seated(seating: Seating, gangs: Gangs, keys: tuple[str, ...]) -> list[int]:
+    """Rows on which members are placed."""
+    placed = [gang for gang in map(gangs.get, keys) if gang is not None]
+    names = (gang.members[uid].node for gang in placed for uid in gang.placed)
+    rows = (seating.encoder.node_rows.get(name, -1) for name in names)
+    return [row for row in rows if row >= 0]
+
+
+def _least(gangs: Gangs, keys: Iterable[str]) -> int:
+    """How many members of these must be placed together."""
+    specs = (gang.spec for gang in map(gangs.get, keys) if gang is not None)
+    return sum(spec.min_available for spec in specs if spec is not None)
+
+
+def _minimum_only(
+    seating: Seating, topology: GangTopology, free: np.ndarray, found: np.ndarray, counts: np.ndarray, least: int
+) -> Iterator[Place]:
+    """Nowhere is room for all of it, and it may go nowhere else: where at least the minimum may fit."""
+    members = int(counts.sum())
+    if least >= members:
+        return
+    key = topology.keys[-1]
+    domains = seating.narrowing.regions.domains(key)
+    fewer = np.maximum(1, counts * least // members)
+    nodes, shapes = seating.ledger.nodes, seating.ledger.shapes
+    for number in with_room(domains, nodes.ready, free, shapes.request[found], fewer)[:MOST_TRIES]:
+        yield Place(rows_of(domains, number), f"{key}={domains.names[number]}")
+
+
+def _own(domains: Domains, seated: list[int]) -> int:
+    """The domain in which most of the gang sits already, -1 = none."""
+    there = domains.of_node[seated] if seated else np.empty(0, dtype=np.int64)
+    there = there[there >= 0]
+    return int(np.bincount(there).argmax()) if len(there) else -1

@@ -1,0 +1,151 @@
+"""Members of NonStrict gangs that hold a node until the rest of their gang has one: holding, release, give-back, and the way out of a deadlock.
+
+Problem: what is held by gangs that never get complete is lost to everybody, and two of them may each wait for what the other holds. Choice, in this order:
+(1) the moment every gang that must be satisfied is, all of their members that hold nodes are bound; (2) a gang that holds nodes for longer than its waiting time
+gives all of them back, and lets the other gangs that hold nodes go first, or rests where there is none; (3) when every NonStrict gang that holds nodes is stuck (each of its missing members was
+refused, nothing is being preempted for anybody), at least two hold nodes, and none is held back, the least important one (the youngest of equally important ones)
+gives back at once and stands back for the most important one: its members wait before the gate until that one is complete, gone, or has given back itself, or until its own
+waiting time is over once more. One gang a round, so that no more is given back than is needed. (policy/placement/gangs/deadlock.py)
+
+Limits: a gang that is alone in being stuck keeps its nodes until its time is over; a member that is preempted gives its node back, and is not evicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import inf
+
+from cotenant.engine.cycle.components import Parts
+from cotenant.engine.cycle.pods import PodLives
+from cotenant.engine.cycle.queue import Standing
+from cotenant.engine.framework.pod_state import Entry, State
+from cotenant.engine.plugins.gangs.members import Gang
+from cotenant.engine.plugins.gangs.plugin import Gangs
+from cotenant.model.decisions.record import DecisionRecord
+from cotenant.policy.placement.gangs.deadlock import Holder, give_way
+
+Send = Callable[[Entry, DecisionRecord, float], None]
+
+
+class GangWaiting:
+    """Who holds a node without being bound."""
+
+    def __init__(self, parts: Parts, lives: PodLives, gangs: Gangs, send: Send) -> None:
+        self._parts = parts
+        self._lives = lives
+        self._gangs = gangs
+        self._send = send
+        self._records: dict[str, DecisionRecord] = {}  # uid -> why it was given its node
+
+    def hold(self, entry: Entry, record: DecisionRecord) -> None:
+        """The member keeps its node, and is not bound yet."""
+        self._records[entry.seen.uid] = record
+
+    def release_with(self, entry: Entry, now_s: float) -> None:
+        """A pod was placed for good: members that waited for it are bound."""
+        self._release_all(self._gangs.holders_with(entry), 1, now_s)
+
+    def expire(self, now_s: float) -> bool:
+        """Members are bound whose gang needs fewer by now, and give back what was held for too long. Whether anybody left a node."""
+        moved = False
+        gangs = self._gangs.holding()
+        for gang in gangs:
+            if gang.stands_back_for:
+                first = self._gangs.get(gang.stands_back_for)
+                if first is None or first.satisfied or not first.holding or gang.stands_back_until_s <= now_s:
+                    self._gangs.come_forward(gang)
+        for gang in gangs:
+            if not gang.holding:
+                continue
+            if not self._gangs.lacking((gang.key,), ()):
+                self._release_all(tuple(gang.holding.values()), 0, now_s)
+            elif _until_s(gang) <= now_s:
+                others = [other for other in gangs if other is not gang and other.holding]
+                self._give_back(gang, _most_important(others).key if others else "", now_s)
+                moved = True
+        if self._records and not gangs:
+            self._records.clear()
+        return moved
+
+    def next_s(self) -> float:
+        """When `expire` will have something to do."""
+        soonest = inf
+        for gang in self._gangs.holding():
+            if gang.holding and not self._gangs.lacking((gang.key,), ()):
+                return -inf  # it needs fewer by now, or others were bound meanwhile
+            soonest = min(soonest, _until_s(gang) if gang.holding else inf, gang.stands_back_until_s)
+        return soonest
+
+    def give_way(self, now_s: float) -> None:
+        """Where nobody can move, one gang gives back."""
+        holders = [gang for gang in self._gangs.holding() if gang.holding]
+        if len(holders) < 2 or len(self._parts.nominations) or self._lives.answers:
+            return
+        way = give_way([Holder(gang.key, _priority(gang), _created_s(gang), self._is_stuck(gang)) for gang in holders])
+        if way is not None:
+            gives = self._gangs.get(way.gives)
+            assert gives is not None
+            self._give_back(gives, way.to, now_s)
+
+    def preempted(self, uid: str, now_s: float) -> None:
+        """A pod is to make room for a more important one: one that only holds its node gives it back."""
+        entry = self._lives.pods.get(uid)
+        if entry is None or entry.state is not State.WAITING:
+            return
+        self._records.pop(uid, None)
+        self._lives.give_back(entry, now_s, "Preempted")
+        for preemptor in self._parts.nominations.victim_gone(uid):
+            group = self._parts.queue.group_of(preemptor)
+            if group is not None:
+                self._parts.queue.wake(group, now_s, "AssignedPodDelete", at_once=True)
+
+    def _release_all(self, entries: Sequence[Entry], more: int, now_s: float) -> None:
+        """Have these bound; `more` others are bound with them."""
+        for entry in entries:
+            self._release(entry, len(entries) + more, now_s)
+
+    def _release(self, entry: Entry, together: int, now_s: float) -> None:
+        uid = entry.seen.uid
+        entry.move(State.ASSUMED, now_s)
+        self._gangs.released(entry)
+        record = self._records.pop(uid, None) or self._lives.record(entry, "", now_s)
+        self._send(entry, replace(record, gang=self._gangs.key_of(uid), together=together), now_s)
+
+    def _give_back(self, gang: Gang, to: str, now_s: float) -> None:
+        if to and gang.spec is not None:
+            self._gangs.stand_back(gang, to, now_s + gang.spec.wait_s)
+        for uid, entry in tuple(gang.holding.items()):
+            self._records.pop(uid, None)
+            self._lives.give_back(entry, now_s, "GangGivesBack", rests=not to)
+
+    def _is_stuck(self, gang: Gang) -> bool:
+        """Whether every gang that it needs lacks members which were all refused."""
+        for tally in self._gangs.lacking((gang.key,), ()):
+            other = self._gangs.get(tally.key)
+            if other is None:
+                return False
+            missing = [entry for entry in other.members.values() if not entry.node]
+            for entry in missing:
+                group = self._parts.queue.group_of(entry.seen.uid)
+                if group is None or group.standing is not Standing.UNSCHEDULABLE:
+                    return False
+            if not missing:
+                return False
+        return True
+
+
+def _until_s(gang: Gang) -> float:
+    return gang.held_since_s + gang.spec.wait_s if gang.spec is not None else gang.held_since_s
+
+
+def _priority(gang: Gang) -> int:
+    return min(entry.seen.pod.priority for entry in gang.members.values())
+
+
+def _created_s(gang: Gang) -> float:
+    return min(entry.seen.created_s for entry in gang.members.values())
+
+
+def _most_important(gangs: list[Gang]) -> Gang:
+    return min(gangs, key=lambda gang: (-_priority(gang), _created_s(gang), gang.key))

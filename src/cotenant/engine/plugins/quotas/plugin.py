@@ -1,0 +1,357 @@
+"""Elastic quotas in a cluster's engine: who is let through, who waits and why, what is taken back, and what quotas' objects are told.
+
+Problem: a cluster's pods, nodes and quota objects come and change in any order, and at every moment each quota's runtime, use and promises must be those of the
+facts. Choice: facts are kept (objects, nodes, pods); a changed object makes the trees anew from them before the next judgement, and everything else moves sums
+(engine/plugins/quotas/accounts.py). A batch is let through in order by compiled code, each pod booked before the next is asked about. What may help a refused pod
+(a pod of a tree leaves or asks no more, a quota or the total changes) is an event, and whether it does help is asked of the books before the pod is
+tried. Limits: a pod with scheduling gates asks too; quotas are not held to what other schedulers have not bound yet.
+
+Source: Koordinator's elasticquota plugin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from math import inf
+
+from cotenant.engine.framework.events import Event
+from cotenant.engine.framework.plugin import Host, Plugin, Refused
+from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.plugins.quotas.accounts import Account, TreeBooks, gang_of
+from cotenant.engine.plugins.quotas.preemption import QuotaPreempting
+from cotenant.engine.plugins.quotas.revocation import Revoking
+from cotenant.engine.plugins.quotas.settings import DEFAULTS, QuotaSettings
+from cotenant.engine.plugins.quotas.status import QuotaDescription, Told, describe, status_of
+from cotenant.engine.plugins.quotas.totals import Totals
+from cotenant.engine.plugins.quotas.trees import QuotaWorld
+from cotenant.model.cluster.node import Node
+from cotenant.model.errors import Permanent
+from cotenant.model.groups.quota import NAME, PREEMPTIBLE, QuotaObject
+from cotenant.policy.quota.forest import OUTSIDE
+
+
+class Quotas(Plugin):
+    """The quotas of one cluster. Without any quota object it does nothing."""
+
+    name = "ElasticQuota"
+
+    def __init__(self, settings: QuotaSettings = DEFAULTS) -> None:
+        self.settings = settings
+        self._objects: dict[str, QuotaObject] = {}
+        self._totals = Totals()
+        self._entries: dict[str, Entry] = {}
+        self._world: QuotaWorld | None = None
+        self._is_stale = False  # objects have changed: the world is to be made anew
+        self._has_moved = False  # sums have, since overuse and statuses were last looked at
+        self._untold = False
+        self._turned_down: set[tuple[object, ...]] = set()  # sorts of pods, since the last turn
+        self._preempting = QuotaPreempting(settings.rules)
+        self._revoking = Revoking(settings)
+        self._told = Told(settings.status_every_s)
+        self._now_s = 0.0
+
+    # ---- what was seen
+
+    def quota_seen(self, seen: QuotaObject, now_s: float) -> None:
+        """A quota object is there, or has changed; the same one again changes nothing."""
+        if self._objects.get(seen.key) != seen:
+            self._objects[seen.key] = seen
+            self._is_stale = True
+
+    def quota_gone(self, key: str, now_s: float) -> None:
+        """A quota object was deleted, or cannot be read at all."""
+        if self._objects.pop(key, None) is not None:
+            self._is_stale = True
+
+    def node_seen(self, node: Node) -> None:
+        """A node is there, or has changed."""
+        self._totals.node_seen(node)
+
+    def node_gone(self, name: str) -> None:
+        """A node was deleted."""
+        self._totals.node_gone(name)
+
+    # ---- pods
+
+    def attach(self, host: Host) -> None:
+        """Begin anew: no pod is known; quotas and nodes stay."""
+        super().attach(host)
+        self._entries.clear()
+        self._world = None
+        self._is_stale = bool(self._objects)
+        self._preempting.clear()
+        self._revoking.clear()
+
+    def opened(self, entry: Entry) -> None:
+        """A pod is known, or known anew with other demands."""
+        self._entries[entry.seen.uid] = entry
+        world = self._current()
+        if world is not None:
+            account = world.account(entry)
+            world.settle(account)
+            world.accounts[account.uid] = account
+            account.book.open(account)
+            self._has_moved = self._untold = True
+
+    def closed(self, entry: Entry) -> None:
+        """It is gone, or will be opened anew."""
+        del self._entries[entry.seen.uid]
+        world = self._current()
+        if world is not None:
+            account = world.accounts.pop(entry.seen.uid)
+            account.book.close(account)
+            self._preempting.end(account)
+            self._moved()
+
+    def seated(self, entry: Entry) -> None:
+        """It counts on its node."""
+        world = self._current()
+        if world is not None:
+            account = world.accounts[entry.seen.uid]
+            account.node = entry.node
+            account.book.sit(account)
+            self._totals.sit(entry.node, account.uid, account.requests)
+            self._has_moved = self._untold = True
+            if self._preempting.end(account):
+                self.host.happened(Event.QUOTA)
+
+    def stood(self, entry: Entry) -> None:
+        """It counts there no more."""
+        world = self._current()
+        if world is not None:
+            account = world.accounts[entry.seen.uid]
+            account.book.stand(account)
+            self._totals.stand(account.node, account.uid)
+            self._preempting.left(account.quota)
+            account.node = ""
+            self._moved()
+
+    def kind_of(self, entry: Entry) -> Hashable:
+        """Pods of one sort have the same quota whatever quotas there are."""
+        pod = entry.seen.pod
+        if not pod.labels:
+            return pod.namespace
+        return (pod.namespace, pod.labels.get(NAME), pod.labels.get(PREEMPTIBLE))
+
+    def admit(self, pods: Sequence[Entry], now_s: float) -> Mapping[int, Refused]:
+        """Those that their quota lets run count against it from here on."""
+        if not self._objects:
+            return {}
+        world = self._settled()
+        if world is None:
+            return {}
+        refused: dict[int, Refused] = {}
+        lots: dict[int, list[tuple[int, Account]]] = {}
+        for position, entry in enumerate(pods):
+            account = world.accounts[entry.seen.uid]
+            why = account.held or self._preempting.obstacle(account)
+            if why:
+                refused[position] = Refused(self.name, why if why.endswith(".") else f"{why}.")
+            else:
+                lots.setdefault(id(account.book), []).append((position, account))
+        for lot in lots.values():
+            book = lot[0][1].book
+            let_through = book.admit([account for _, account in lot])
+            words: dict[tuple[object, ...], Refused] = {}
+            if self._preempting.let_through([a for (_, a), fits in zip(lot, let_through, strict=True) if fits]):
+                self.host.happened(Event.QUOTA)
+            for (position, account), fits in zip(lot, let_through, strict=True):
+                if fits:
+                    continue
+                sort = _sort_of(account)
+                if sort not in words:
+                    words[sort] = Refused(self.name, *book.refusal(account))
+                    self._turned_down.add(sort)
+                    self._preempt(account)
+                refused[position] = words[sort]
+            for position, account in lot:
+                # let through before somebody more important was found to need the room
+                if account.admitted and (why := self._preempting.obstacle(account)):
+                    book.cancel(account)
+                    refused[position] = Refused(self.name, why)
+        return refused
+
+    def cancel(self, entry: Entry) -> None:
+        """An admitted pod found no node."""
+        account = self._world.accounts.get(entry.seen.uid) if self._world is not None else None
+        if account is None or not account.admitted:
+            return
+        account.book.cancel(account)
+        if self._turned_down - {_sort_of(account)}:
+            self.host.happened(Event.QUOTA)  # others were refused for this one's sake
+
+    def make_room(self, pods: Sequence[Entry], name: str, now_s: float) -> None:
+        """Pods of lower priority of their quotas are evicted, if that lets all of these in."""
+        world = self._settled()
+        if world is None or not self.settings.preempt:
+            return
+        by_quota: dict[str, list[Account]] = {}
+        for entry in pods:
+            account = world.accounts[entry.seen.uid]
+            if account.held or self._preempting.obstacle(account):
+                return
+            by_quota.setdefault(account.quota, []).append(account)
+        lots: list[tuple[TreeBooks, list[Account]]] = []
+        for accounts in by_quota.values():
+            book = accounts[0].book
+            if isinstance(book, TreeBooks):
+                lots.append((book, accounts))
+                continue
+            fit = all(book.admit(accounts))
+            for account in accounts:
+                book.cancel(account)
+            if not fit:
+                return  # outside of trees nobody is preempted
+        for evict in self._preempting.attempt(lots, name, now_s, self.host):
+            self.host.say(evict)
+
+    def may_help(self, entry: Entry) -> bool:
+        """Whether a pod that was refused would be let through now."""
+        world = self._settled()
+        if world is None:
+            return True
+        account = world.accounts[entry.seen.uid]
+        if account.held or self._preempting.obstacle(account):
+            return False
+        return self._preempting.may_try(account) or account.book.has_room(account)
+
+    # ---- time
+
+    def turn(self, now_s: float) -> None:
+        """Before every judgement: what is due."""
+        self._now_s = now_s
+        self._turned_down.clear()
+        if not self._objects and self._world is None:
+            self._is_stale = False
+            return
+        world = self._settled()
+        if self._preempting.expire(now_s):
+            self._moved()
+        if world is None:
+            return
+        if self.settings.revoke and self.settings.by_runtime and self._revoking.due_s <= now_s and self._is_watching():
+            self._has_moved = False
+            for evict in self._revoking.turn(now_s, world.trees.values(), self.host):
+                self.host.say(evict)
+        if self._untold and self._told.due_s <= now_s:
+            self._untold = False
+            self._tell(world, now_s)
+
+    def next_s(self) -> float:
+        """When `turn` will next have something to do; -inf at once, inf never."""
+        if self._is_stale or (self._world is not None and self._totals.has_changed):
+            return -inf
+        if self._world is None:
+            return inf
+        soonest = self._preempting.next_s()
+        if self.settings.revoke and self.settings.by_runtime and self._is_watching():
+            soonest = min(soonest, self._revoking.due_s)
+        return min(soonest, self._told.due_s) if self._untold else soonest
+
+    # ---- questions
+
+    def is_leaving(self, uid: str) -> bool:
+        """Whether the pod was told to go lately."""
+        return self._revoking.is_leaving(uid) or self._preempting.is_leaving(uid)
+
+    def names(self) -> tuple[str, ...]:
+        """Every quota that there is, used or not, and the built-in ones outside of trees."""
+        return tuple(sorted({each.quota.name for each in self._objects.values()} | set(OUTSIDE)))
+
+    def is_kept_for(self, uid: str) -> bool:
+        """Whether what comes free in the pod's quota is for it."""
+        promise = self._preempting.promise_of(self.quota_of(uid)[0])
+        return promise is not None and uid in promise.uids
+
+    def quota_of(self, uid: str) -> tuple[str, str]:
+        """The quota of a pod and why it is this one; empty where nobody wrote a quota, or the pod is not known."""
+        world = self._settled()
+        account = world.accounts.get(uid) if world is not None else None
+        return (account.quota, account.held or account.because) if account is not None else ("", "")
+
+    def describe(self, name: str) -> QuotaDescription | None:
+        """All that is known of a quota; None = there is none of this name."""
+        world = self._settled()
+        if world is None:
+            return None
+        promise = self._preempting.promise_of(name)
+        of_name = [each for each in self._objects.values() if each.quota.name == name]
+        kept_for = promise.name if promise is not None else ""
+        return describe(world, name, of_name, self._revoking.over_since_s(name), kept_for)
+
+    # ---- self-examination
+
+    def validate(self, pods: Mapping[str, Entry]) -> None:
+        """Everything agrees with the pods (by UID). Raises `Permanent`."""
+        if self._entries != dict(pods):
+            raise Permanent(f"quotas know {len(self._entries)} pods, the engine {len(pods)}, or others")
+        world = self._settled()
+        if world is None:
+            return
+        self._totals.validate()
+        world.validate(pods, self._totals)
+
+    # ---- inside
+
+    def _current(self) -> QuotaWorld | None:
+        """The world, where it need not be made anew: then pods are counted when it is."""
+        return None if self._is_stale else self._world
+
+    def _settled(self) -> QuotaWorld | None:
+        """The world, up to date; None where nobody wrote a quota."""
+        if self._is_stale or (self._world is not None and any(b.is_crowded for b in self._world.trees.values())):
+            self._make_anew()
+        world = self._world
+        if world is None:
+            return None
+        if self._totals.has_changed:
+            self._totals.has_changed = False
+            world.set_totals(self._totals)
+            self._moved()
+        world.forest.settle()
+        return world
+
+    def _make_anew(self) -> None:
+        before, self._is_stale = self._world, False
+        let_through = {a.uid for a in before.accounts.values() if a.admitted} if before is not None else set()
+        if not self._objects:
+            self._world = None
+            self._preempting.clear()
+        else:
+            self._world = QuotaWorld(self._objects, list(self._entries.values()), let_through, self.settings)
+            self._totals.forget_pods()
+            for account in self._world.accounts.values():
+                if account.node:
+                    self._totals.sit(account.node, account.uid, account.requests)
+        self._told.forget(self._objects)
+        self._moved()
+
+    def _moved(self) -> None:
+        """Something may have come free."""
+        self._has_moved = self._untold = True
+        self.host.happened(Event.QUOTA)
+
+    def _is_watching(self) -> bool:
+        return self._has_moved or self._revoking.is_watching
+
+    def _preempt(self, account: Account) -> None:
+        if self.settings.preempt and isinstance(account.book, TreeBooks) and not gang_of(account):
+            lot = (account.book, (account,))
+            for evict in self._preempting.attempt((lot,), account.entry.seen.pod.key, self._now_s, self.host):
+                self.host.say(evict)
+
+    def _tell(self, world: QuotaWorld, now_s: float) -> None:
+        """Every object whose status has changed."""
+        self._told.put_off(now_s)
+        for written in self._objects.values():
+            status = status_of(world, written, self.settings.guarantee_use)
+            if self._told.news(status):
+                self.host.say(status)
+
+
+def _sort_of(account: Account) -> tuple[object, ...]:
+    """What pods have in common that are refused alike; a gang is refused as a whole."""
+    gang = gang_of(account)
+    if gang:
+        return (gang,)
+    return (account.quota, account.requests, account.preemptible, account.entry.seen.pod.priority)

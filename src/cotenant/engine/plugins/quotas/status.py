@@ -1,0 +1,167 @@
+"""What is said about a quota: every term of its runtime for whoever asks, and what its object is told.
+
+Problem: "why may my team use only 35 cores" has a dozen numbers, and the same numbers stand on the object as upstream's tools expect them. Choice: a
+frozen description for questions, and a status that is said again only when something of it has changed, all objects together every few seconds. Limits: what
+is written on an object is a result and is never read; of a quota that is not used only the problem is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cotenant.engine.plugins.quotas.accounts import TreeBooks
+from cotenant.engine.plugins.quotas.trees import QuotaWorld
+from cotenant.model.groups.quota import Levels, QuotaObject
+from cotenant.model.machine.node_decision import Reason
+from cotenant.policy.quota.explain import explain
+from cotenant.policy.quota.forest import OUTSIDE
+from cotenant.policy.quota.nodes import Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One resource at a quota: the terms of its runtime, and the sentence that they make. Amounts in the resource's unit."""
+
+    terms: Standing
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaDescription:
+    """All that is known of one quota."""
+
+    name: str
+    object: str  # namespace/name; empty = nobody wrote one (the default and the system quota)
+    is_used: bool
+    problems: tuple[str, ...] = ()  # why it is not used, or what is borne
+    tree_id: str = ""
+    parent: str = ""
+    children: tuple[str, ...] = ()
+    lends: bool = True
+    namespaces: tuple[str, ...] = ()
+    total: Levels = ()  # what its tree divides
+    used: Levels = ()
+    held: Levels = ()  # the part of it that may not be preempted
+    maximum: Levels = ()
+    shares: tuple[Share, ...] = ()  # none outside of trees: only the maximum limits there
+    seated: int = 0  # its own pods
+    waiting: int = 0
+    over_since_s: float | None = None  # since when it uses more than its runtime
+    kept_for: str = ""  # the pod for which less important ones are being evicted
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaStatus:
+    """What a quota's object is told. `problem` empty = nothing is wrong."""
+
+    key: str
+    uid: str
+    used: Levels = ()
+    runtime: Levels = ()
+    request: Levels = ()
+    child_request: Levels = ()
+    allocated: Levels | None = None  # None = use is not guaranteed here
+    guaranteed: Levels | None = None
+    problem: str = ""
+    kind: str = "ElasticQuota"
+
+
+def describe(
+    world: QuotaWorld, name: str, of_name: Sequence[QuotaObject], over_since_s: float | None, kept_for: str
+) -> QuotaDescription | None:
+    """All that is known of a quota, of which these are the objects; None = there is none of this name."""
+    used_object = world.sorted.used.get(name)
+    problems = world.problems(of_name)
+    if name in OUTSIDE:
+        mine = [account for account in world.accounts.values() if account.quota == name]
+        return QuotaDescription(
+            name,
+            used_object.key if used_object is not None else "",
+            is_used=True,
+            problems=problems,
+            used=world.forest.used(name),
+            maximum=world.forest.quota(name).maximum.items,
+            seated=sum(1 for account in mine if account.node),
+            waiting=sum(1 for account in mine if not account.node),
+        )
+    if used_object is None:
+        return QuotaDescription(name, of_name[0].key, is_used=False, problems=problems) if of_name else None
+    quota = world.forest.quota(name)
+    books = world.trees[quota.tree_id]
+    members = books.members[name].values()
+    return QuotaDescription(
+        name,
+        used_object.key,
+        is_used=True,
+        problems=problems,
+        tree_id=quota.tree_id,
+        parent=quota.parent,
+        children=books.tree.children(name),
+        lends=quota.lends,
+        namespaces=quota.namespaces,
+        total=books.tree.total().items,
+        used=books.tree.used(name),
+        held=books.tree.nonpreemptible_used(name),
+        maximum=quota.maximum.items,
+        shares=_shares(books, name),
+        seated=sum(1 for account in members if account.node),
+        waiting=sum(1 for account in members if not account.node),
+        over_since_s=over_since_s,
+        kept_for=kept_for,
+    )
+
+
+def _shares(books: TreeBooks, name: str) -> tuple[Share, ...]:
+    """Every resource that the quota's maximum mentions."""
+    reasons = explain(books.tree, name)
+    resources = books.tree.quota(name).maximum.names()
+    return tuple(Share(books.tree.standing(name, r), reason) for r, reason in zip(resources, reasons, strict=True))
+
+
+def status_of(world: QuotaWorld, written: QuotaObject, guarantees: bool) -> QuotaStatus:
+    """What a quota's object is told."""
+    name = written.quota.name
+    problem = "; ".join(world.problems((written,)))
+    tree_id = world.tree_id_of(name) if world.sorted.used.get(name) is written else None
+    if tree_id is None:
+        used = world.forest.used(name) if name in OUTSIDE else ()
+        return QuotaStatus(written.key, written.uid, used=used, problem=problem)
+    books = world.trees[tree_id]
+    stands = [books.tree.standing(name, resource) for resource in books.tree.quota(name).maximum.names()]
+    return QuotaStatus(
+        written.key,
+        written.uid,
+        used=tuple((s.resource, s.used) for s in stands),
+        runtime=tuple((s.resource, s.runtime) for s in stands),
+        request=tuple((s.resource, s.request) for s in stands),
+        child_request=tuple((s.resource, s.child_request) for s in stands),
+        allocated=tuple((s.resource, s.allocated) for s in stands) if guarantees else None,
+        guaranteed=tuple((s.resource, s.guaranteed) for s in stands) if guarantees else None,
+        problem=problem,
+    )
+
+
+class Told:
+    """What was last told of each object."""
+
+    def __init__(self, every_s: float) -> None:
+        self._every_s = every_s
+        self._last: dict[str, QuotaStatus] = {}
+        self.due_s = 0.0
+
+    def put_off(self, now_s: float) -> None:
+        """Everything was looked at."""
+        self.due_s = now_s + self._every_s
+
+    def news(self, status: QuotaStatus) -> bool:
+        """Whether the object has not been told exactly this."""
+        if self._last.get(status.key) == status:
+            return False
+        self._last[status.key] = status
+        return True
+
+    def forget(self, known: Mapping[str, QuotaObject]) -> None:
+        """Objects that are gone need not be remembered."""
+        for key in self._last.keys() - known.keys():
+            del self._last[key]

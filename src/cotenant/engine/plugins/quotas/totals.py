@@ -1,0 +1,96 @@
+"""What a cluster's nodes give to quotas to divide.
+
+Problem: a node that is cordoned or falls silent takes no pods, while those on it still run and still count as used; taken off whole, it would make everybody
+look over their runtime at once. Choice: a node gives its allocatable while it takes pods, and otherwise exactly what the pods on it hold; so does a
+node that is not known (yet, or any more). Limits: pods are those that the scheduler knows; a total beyond what an amount may be counts as the largest amount.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cotenant.model.cluster.node import Node
+from cotenant.model.errors import Permanent
+from cotenant.model.groups.quota import NO_LIMIT
+from cotenant.model.resources import PODS_NAME, Amounts
+
+
+class Totals:
+    """Sums over all nodes, kept up to date."""
+
+    def __init__(self) -> None:
+        self.has_changed = False  # since somebody last set it False
+        self._nodes: dict[str, Node] = {}
+        self._on: dict[str, dict[str, Amounts]] = {}  # node -> uid -> what the pod holds
+        self._sums: dict[str, int] = {}
+
+    def node_seen(self, node: Node) -> None:
+        """A node is there, or has changed."""
+        self._take(node.name, -1)
+        self._nodes[node.name] = node
+        self._take(node.name, 1)
+
+    def node_gone(self, name: str) -> None:
+        """A node was deleted; pods on it may outlive it for a while."""
+        self._take(name, -1)
+        self._nodes.pop(name, None)
+        self._take(name, 1)
+
+    def sit(self, name: str, uid: str, holds: Amounts) -> None:
+        """A pod sits on a node, known or not."""
+        self._on.setdefault(name, {})[uid] = holds
+        if not self._takes_pods(name):
+            self._add(_with_slot(holds), 1)
+
+    def stand(self, name: str, uid: str) -> None:
+        """It leaves."""
+        here = self._on[name]
+        holds = here.pop(uid)
+        if not here:
+            del self._on[name]
+        if not self._takes_pods(name):
+            self._add(_with_slot(holds), -1)
+
+    def forget_pods(self) -> None:
+        """Begin anew: nobody sits anywhere."""
+        self._on.clear()
+        self._sums = self._counted()
+        self.has_changed = True
+
+    def amounts(self, limited: Iterable[str]) -> Amounts:
+        """The sums of these resources; what no node has is not mentioned."""
+        return Amounts.of({name: min(self._sums[name], NO_LIMIT) for name in limited if self._sums.get(name)})
+
+    def validate(self) -> None:
+        """The sums are those of nodes and pods. Raises `Permanent`."""
+        counted = self._counted()
+        if {name: n for name, n in self._sums.items() if n} != {name: n for name, n in counted.items() if n}:
+            raise Permanent(f"nodes give {counted}, the sums say {self._sums}")
+
+    def _counted(self) -> dict[str, int]:
+        sums: dict[str, int] = {}
+        for name in self._nodes.keys() | self._on.keys():
+            for resource, amount in self._gives(name):
+                sums[resource] = sums.get(resource, 0) + amount
+        return sums
+
+    def _takes_pods(self, name: str) -> bool:
+        node = self._nodes.get(name)
+        return node is not None and node.ready and not node.unschedulable
+
+    def _gives(self, name: str) -> Iterable[tuple[str, int]]:
+        if self._takes_pods(name):
+            return self._nodes[name].allocatable.items
+        return [pair for holds in self._on.get(name, {}).values() for pair in _with_slot(holds)]
+
+    def _take(self, name: str, sign: int) -> None:
+        self._add(self._gives(name), sign)
+
+    def _add(self, amounts: Iterable[tuple[str, int]], sign: int) -> None:
+        for resource, amount in amounts:
+            self._sums[resource] = self._sums.get(resource, 0) + sign * amount
+            self.has_changed = True
+
+
+def _with_slot(holds: Amounts) -> tuple[tuple[str, int], ...]:
+    return (*holds.items, (PODS_NAME, 1))

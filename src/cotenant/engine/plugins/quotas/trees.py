@@ -1,0 +1,142 @@
+"""The quota trees of the objects that stand, with every pod in its place: made anew when an object changes.
+
+Problem: what a changed object means for the pods (another parent, another tree, a namespace that belongs elsewhere) is hard to follow step by step and easy
+to get wrong. Choice: everything is sorted anew from the objects and the pods; only who had been let through is carried over. In between, pods come
+and go by their accounts. Limits: making it anew costs some microseconds a pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.plugins.quotas.accounts import UNCOUNTED, Account, Outside, TreeBooks
+from cotenant.engine.plugins.quotas.objects import Place, Sorted
+from cotenant.engine.plugins.quotas.settings import QuotaSettings
+from cotenant.engine.plugins.quotas.totals import Totals
+from cotenant.model.errors import Permanent
+from cotenant.model.groups.quota import DEFAULT_QUOTA, NAME, PREEMPTIBLE, QuotaObject
+from cotenant.model.resources import Amounts
+from cotenant.policy.quota.forest import DEFAULT_TREE, OUTSIDE, Forest, bounded, distributable
+
+
+class QuotaWorld:
+    """Trees, quotas outside of trees, and the account of every pod."""
+
+    def __init__(
+        self,
+        objects: Mapping[str, QuotaObject],
+        entries: Sequence[Entry],
+        let_through: set[str],
+        settings: QuotaSettings,
+    ) -> None:
+        self.sorted = Sorted(objects.values())
+        self.forest = Forest(self.sorted.quotas, settings.scale_minima, settings.guarantee_use)
+        limited = frozenset(self.forest.tree().resources())
+        self.outside = {name: Outside(name, self.forest, limited) for name in OUTSIDE}
+        self._places: dict[tuple[str, str], Place] = {}
+        self.accounts: dict[str, Account] = {}
+        of_tree: dict[str, list[Account]] = {tree_id: [] for tree_id in self.forest.tree_ids()}
+        for entry in entries:
+            account = self.account(entry)
+            account.node = entry.node
+            account.admitted = account.uid in let_through and not entry.node
+            self.accounts[account.uid] = account
+            tree_id = self.tree_id_of(account.quota)
+            if tree_id is not None:
+                of_tree[tree_id].append(account)
+        self.trees = {
+            tree_id: TreeBooks(tree_id, self.forest.tree(tree_id), settings.rules, accounts)
+            for tree_id, accounts in of_tree.items()
+        }
+        for account in self.accounts.values():
+            self.settle(account)
+            if isinstance(account.book, Outside):
+                account.admitted = False
+                account.book.open(account)
+                if account.node:
+                    account.book.sit(account)
+
+    def tree_id_of(self, quota: str) -> str | None:
+        """The tree of a quota; None = outside, or no quota at all."""
+        return None if not quota or quota in OUTSIDE else self.forest.quota(quota).tree_id
+
+    def place(self, namespace: str, label: str) -> Place:
+        """Where such pods belong."""
+        found = self._places.get((namespace, label))
+        if found is None:
+            found = self._places[namespace, label] = self.sorted.place(self.forest, namespace, label)
+        return found
+
+    def account(self, entry: Entry) -> Account:
+        """A pod that nobody has been told of yet."""
+        pod = entry.seen.pod
+        label = pod.labels.get(NAME) or ""
+        if entry.seen.reservation:
+            why = "it stands for a reservation, whose owners are counted"
+            return Account(entry, pod.namespace, label, False, pod.requests, UNCOUNTED, "", why)
+        place = self.place(pod.namespace, label)
+        return Account(
+            entry,
+            pod.namespace,
+            label,
+            pod.labels.get(PREEMPTIBLE) != "false",
+            pod.requests,
+            self.outside[DEFAULT_QUOTA],
+            place.quota,
+            place.because,
+            place.held,
+        )
+
+    def settle(self, account: Account) -> None:
+        """Give the account the book of its quota."""
+        if not account.quota:
+            return
+        tree_id = self.tree_id_of(account.quota)
+        account.book = self.outside[account.quota] if tree_id is None else self.trees[tree_id]
+
+    def problems(self, objects: Sequence[QuotaObject]) -> tuple[str, ...]:
+        """Why these objects are not used, or what is borne."""
+        return tuple(text for each in objects for text in self.sorted.problems.get(each.key, ()))
+
+    # ---- what the trees divide
+
+    def _whole(self, tree_id: str, totals: Totals) -> Amounts:
+        """What a tree's nodes give, before pods outside of trees."""
+        limited = self.trees[tree_id].limited
+        if tree_id != DEFAULT_TREE:
+            return Amounts(tuple(pair for pair in self.sorted.totals[tree_id] if pair[0] in limited))
+        return distributable(totals.amounts(limited), self.sorted.kept_out)
+
+    def set_totals(self, totals: Totals) -> None:
+        """Nodes, or what others hold of them, have changed."""
+        for tree_id in self.trees:
+            self.forest.set_total(self._whole(tree_id, totals), tree_id)
+
+    def _total_of(self, tree_id: str, totals: Totals) -> Amounts:
+        whole = self._whole(tree_id, totals)
+        if tree_id != DEFAULT_TREE:
+            return whole
+        return distributable(whole, *(bounded(self.forest.used(name)) for name in OUTSIDE))
+
+    # ---- self-examination
+
+    def validate(self, pods: Mapping[str, Entry], totals: Totals) -> None:
+        """Everything agrees with the pods (by UID). Raises `Permanent`."""
+        if self.accounts.keys() != pods.keys():
+            raise Permanent(f"{len(self.accounts)} pods have an account, {len(pods)} are known")
+        for uid, entry in pods.items():
+            account, fresh = self.accounts[uid], self.account(entry)
+            mine = (account.quota, account.held, account.preemptible, account.requests, account.node)
+            if mine != (fresh.quota, fresh.held, fresh.preemptible, fresh.requests, entry.node):
+                raise Permanent(f"pod {entry.seen.pod.key} is accounted as {mine}")
+        for name, book in self.outside.items():
+            book.validate([account for account in self.accounts.values() if account.quota == name])
+        for tree_id, books in self.trees.items():
+            books.validate()
+            expected = self._total_of(tree_id, totals)
+            if books.tree.total() != expected:
+                raise Permanent(f"tree {tree_id or 'default'!r} divides {books.tree.total()}, there is {expected}")
+        for name in self.forest.tree_ids():
+            if any(quota.name not in self.trees[name].members for quota in self.forest.tree(name).quotas()):
+                raise Permanent(f"tree {name!r} has a quota without books")

@@ -1,0 +1,81 @@
+"""Who waits for room in a tree's quotas, job by job: those that their quotas would let run if others gave back.
+
+Problem: to evict for a pod that could not run even then is waste, and it would be repeated for ever; a pod that is too large for its quota must not hide the
+small ones behind it. Choice: a job is a gang's waiting members, in all quotas that they are of, or one pod by itself. Of each quota's part as many count, the
+most important first, as fit its runtime, and its minimum where they may not be preempted; a gang of which fewer count than must be placed
+together waits for something else. Limits: whether nodes have room is not asked; two jobs of one quota are held against its runtime each by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+
+from cotenant.engine.framework.plugin import Host
+from cotenant.engine.framework.pod_state import State
+from cotenant.engine.plugins.quotas.accounts import Account, TreeBooks, gang_name
+from cotenant.model.groups.quota import Levels
+from cotenant.model.resources import NOTHING, Amounts
+from cotenant.policy.quota.headroom import HeadroomRules, Limit, shortages
+from cotenant.policy.quota.tree import QuotaTree
+
+_Rank = tuple[int, float, str]
+
+
+def who_waits(books: TreeBooks) -> dict[str, list[Account]]:
+    """Pods that could be placed if there were room, by quota, the most important first."""
+    found: dict[str, list[Account]] = {}
+    for name, members in books.members.items():
+        here = [each for each in members.values() if not each.node and each.entry.state in (State.QUEUED, State.HELD)]
+        if here:
+            found[name] = sorted(here, key=_rank)
+    return found
+
+
+def jobs_waiting(
+    tree: QuotaTree, accounts: Mapping[str, Sequence[Account]], rules: HeadroomRules, host: Host
+) -> dict[str, list[Amounts]]:
+    """What jobs that their quotas would let run ask of each quota, the most important first."""
+    jobs: dict[str, dict[str, list[Account]]] = {}  # each one's part in every quota
+    for quota, here in accounts.items():
+        for account in here:
+            gang = gang_name(account) if host.lacks(account.entry) > 1 else ""
+            jobs.setdefault(gang or account.uid, {}).setdefault(quota, []).append(account)
+    ranked: dict[str, list[tuple[_Rank, Amounts]]] = {}
+    for parts in jobs.values():
+        first = next(iter(parts.values()))[0]
+        fitting = {quota: _that_fit(tree, quota, part, rules) for quota, part in parts.items()}
+        if sum(map(len, fitting.values())) < host.lacks(first.entry):
+            continue
+        for quota, part in fitting.items():
+            if part:
+                asked = sum((account.asked for account in part), NOTHING)
+                ranked.setdefault(quota, []).append((_rank(part[0]), asked))
+    return {quota: [asked for _, asked in sorted(found, key=itemgetter(0))] for quota, found in ranked.items()}
+
+
+def fits(used: Levels, most: Levels, asked: Amounts) -> bool:
+    """Whether so much more may be used, of what is asked."""
+    use = dict(used)
+    return all(use.get(resource, 0) + asked.get(resource) <= amount for resource, amount in most if asked.get(resource))
+
+
+def _that_fit(tree: QuotaTree, quota: str, part: Sequence[Account], rules: HeadroomRules) -> list[Account]:
+    used, most = tree.used(quota), tree.runtime(quota)
+    asked, kept, found = NOTHING, NOTHING, list[Account]()
+    for account in part:
+        if not fits(used, most, asked + account.asked):
+            continue
+        if not account.preemptible:
+            short = shortages(tree, quota, kept + account.asked, False, rules)
+            if any(each.limit is Limit.MINIMUM for each in short):
+                continue
+            kept = kept + account.asked
+        asked = asked + account.asked
+        found.append(account)
+    return found
+
+
+def _rank(account: Account) -> _Rank:
+    """Sorts the most important first."""
+    return -account.entry.seen.pod.priority, account.entry.seen.created_s, account.uid

@@ -1,0 +1,102 @@
+"""Judging the owners of reservations: alone, first where they may draw, then as everybody.
+
+Problem: for an owner its reservations' room is free, for everybody else it is taken, and both are judged in one queue. Choice: an owner leaves its run
+and is judged alone, with the pods of the reservations that it may draw from lifted and its rows narrowed to theirs, then, if it need not draw,
+everywhere; the same way as a nominated pod (engine/cycle/nominations.py). Limits: an owner draws from one reservation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+
+from cotenant.engine.cycle.nominations import Segment
+from cotenant.engine.cycle.queue import Group
+from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.plugins.reservations.drawing import Drawing, candidates
+from cotenant.engine.plugins.reservations.lifecycle import Upkeep
+from cotenant.engine.plugins.reservations.records import Record
+from cotenant.engine.plugins.reservations.waiting import Waiters, insists
+from cotenant.engine.state.narrowing import EVERYWHERE
+from cotenant.model.arrays import NodeArrays
+from cotenant.model.groups.reservation_notes import Allocated
+from cotenant.model.resources import ResourceAxis
+
+
+class OwnersFirst:
+    """Who draws from what, while pods are judged."""
+
+    def __init__(self, records: Mapping[str, Record], waiters: Waiters, upkeep: Upkeep) -> None:
+        self._records = records
+        self._waiters = waiters
+        self._upkeep = upkeep
+        self._drawing: Drawing | None = None
+
+    @property
+    def is_drawing(self) -> bool:
+        """Whether an owner is judged with its reservations lifted."""
+        return self._drawing is not None
+
+    def drawn_by(self, entry: Entry) -> Allocated | None:
+        """From which reservation a pod that was just placed draws; None for one that does not."""
+        if self._drawing is None or self._drawing.entry is not entry:
+            return None
+        return self._drawing.drawn_on(entry.row)
+
+    def segments(self, given: Iterable[Segment]) -> Iterator[Segment]:
+        """The runs with owners by themselves: first where they may draw, then, where they need not, as everybody."""
+        hopeless: set[int] = set()  # groups of which one pod found nothing: the others would not either
+        for segment in given:
+            if self._records:
+                yield from self._split(segment, hopeless)
+            else:
+                yield segment
+
+    def _split(self, segment: Segment, hopeless: set[int]) -> Iterator[Segment]:
+        self._upkeep.settle()
+        run: list[tuple[Entry, Group]] = []
+        for pod in segment.pods:
+            may_draw = self._waiters.open_for(pod[0]) if id(pod[1]) not in hopeless else []
+            only_draws = insists(pod[0]) and not segment.last
+            if not may_draw and not only_draws:
+                run.append(pod)
+                continue
+            if run:
+                yield Segment(run, segment.only, segment.last)
+                run = []
+                self._upkeep.settle()
+            yield from self._own(pod, may_draw, segment)
+            if not (pod[0].node or only_draws):
+                yield Segment([pod], segment.only, segment.last)
+                self._upkeep.settle()
+                if segment.last and not pod[0].node:
+                    hopeless.add(id(pod[1]))
+        if run:
+            yield Segment(run, segment.only, segment.last)
+
+    def _own(self, pod: tuple[Entry, Group], may_draw: list[Record], segment: Segment) -> Iterator[Segment]:
+        assert self._upkeep.ties is not None
+        seating = self._upkeep.ties.parts.seating
+        seating.write()
+        for chosen in candidates(pod[0], may_draw, seating.ledger.nodes, seating.encoder.axis, segment.only):
+            only = np.zeros(len(seating.names), dtype=np.bool_)
+            only[list(chosen)] = True
+            self._drawing = drawing = Drawing(pod[0], chosen)
+            drawing.lift(seating)
+            try:
+                yield Segment([pod], only, False)
+            finally:
+                drawing.lay(seating)
+                self._drawing = None
+            if pod[0].node:
+                break
+        self._upkeep.settle()
+
+    def would_lift(self, entry: Entry, nodes: NodeArrays, axis: ResourceAxis) -> tuple[int, ...]:
+        """Numbers of the pods that stand for what this one may draw from, at most one a node. For a question: nothing is lifted."""
+        may_draw = self._waiters.open_for(entry)
+        first: dict[int, Record] = {}
+        for few in candidates(entry, may_draw, nodes, axis, EVERYWHERE) if may_draw else ():
+            first = few | first
+        return tuple(record.entry.number for record in first.values() if record.entry is not None)

@@ -1,0 +1,81 @@
+"""Reservations in words for people: how one stands, and why a pod that insists on one has none.
+
+Choice: frozen values and sentences made of records, for `cotenant explain` and for pods that wait. Limits: as of the last judgement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from cotenant.engine.framework.plugin import Refused
+from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.plugins.reservations.instructions import ReservationView
+from cotenant.engine.plugins.reservations.records import Record
+from cotenant.model.resources import NOTHING
+from cotenant.policy.placement.reservations.drawing import shortage
+from cotenant.policy.placement.reservations.holding import Kept
+from cotenant.policy.placement.reservations.owners import obstacle
+
+PLUGIN = "Reservation"
+_MOST_TOLD = 3  # reservations that a pod is told of
+
+
+def view(record: Record) -> ReservationView:
+    """One reservation as it stands."""
+    reservation, end, entry = record.reservation, record.end, record.entry
+    kept = record.kept if not record.over else Kept(NOTHING)
+    said = next((each.message for each in reservation.conditions if not each.status and each.message), "")
+    return ReservationView(
+        name=reservation.name,
+        uid=reservation.uid,
+        phase=end.phase if end is not None else reservation.phase,
+        node=record.node or (entry.node if entry is not None else ""),
+        allocate_once=reservation.allocate_once,
+        policy=reservation.policy.value,
+        reserved=record.reserved,
+        left=kept.amounts,
+        holds=kept.holds,
+        owners=_keys(record.drawers),
+        waiting=_keys(record.waiting.values()),
+        ends_s=reservation.ends_s,
+        why="; ".join(record.wrong) or (end.message if end is not None else record.refusal or said),
+    )
+
+
+def nothing_for(entry: Entry, kept: Sequence[Record]) -> Refused:
+    """Why a pod that insists on reservations is not judged. `kept` = those that are kept for it."""
+    if not kept:
+        return Refused(PLUGIN, "No reservation is kept for the pod, and its reservation affinity asks for one.")
+    why = "; ".join(sorted({why_not(record, entry) for record in kept}))
+    return Refused(PLUGIN, "No reservation that is kept for the pod can take it now.", why)
+
+
+def why_not(record: Record, entry: Entry) -> str:
+    """Why an owner does not draw from this one now."""
+    name = f"reservation {record.reservation.name}"
+    if record.over or not record.node:
+        return f"{name} is {(record.end.phase if record.end is not None else record.reservation.phase).value}"
+    if record.wrong:
+        return f"{name} is not usable: {'; '.join(record.wrong)}"
+    if record.reservation.allocate_once and record.drawers:
+        return f"{name} is used once, and {_keys(record.drawers)[0]} has it"
+    return (
+        obstacle(record.reservation, entry.seen)
+        or shortage(record.reservation, record.left, entry.seen.pod.requests, record.held.devices)
+        or f"node {record.node} has too little room beside {name} ({record.left} left)"
+    )
+
+
+def sentences(entry: Entry, kept: Sequence[Record]) -> tuple[str, ...]:
+    """Why a waiting pod does not draw from the reservations that are kept for it."""
+    told = sorted({_sentence(why_not(record, entry)) for record in kept})
+    more = (f"{len(told) - _MOST_TOLD} more reservations are kept for it.",) if len(told) > _MOST_TOLD else ()
+    return (*told[:_MOST_TOLD], *more)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _keys(entries: Iterable[Entry]) -> tuple[str, ...]:
+    return tuple(sorted(entry.seen.pod.key for entry in entries))

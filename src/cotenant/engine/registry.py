@@ -1,0 +1,42 @@
+"""Which plugins and keepers a cluster's engine has, in the order in which they are asked.
+
+Problem: gangs, quotas, reservations, CPUs, devices and load each have facts of their own that somebody has to tell them. Choice: one value with each
+by its name and type, so that the process tells them directly and the engine asks them as `Plugin` and `NodeRules`. Limits: one of each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cotenant.engine.framework.node_rules import NodeRules
+from cotenant.engine.framework.plugin import Plugin
+from cotenant.engine.plugins.gangs.plugin import Gangs
+from cotenant.engine.plugins.quotas.plugin import Quotas
+from cotenant.engine.plugins.reservations.plugin import Reservations
+from cotenant.engine.rules.cpus.rules import Cpus
+from cotenant.engine.rules.devices.gate import DeviceGate
+from cotenant.engine.rules.devices.rules import DeviceRules
+from cotenant.engine.rules.load.plugin import LoadTurns
+from cotenant.engine.rules.load.rules import LoadAware
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """The members; each begins empty and neutral."""
+
+    gangs: Gangs = field(default_factory=Gangs)
+    cpus: Cpus = field(default_factory=Cpus)
+    devices: DeviceRules = field(default_factory=DeviceRules)
+    quotas: Quotas = field(default_factory=Quotas)
+    reservations: Reservations = field(default_factory=Reservations)
+    load_aware: LoadAware = field(default_factory=LoadAware)  # off without settings
+
+    def plugins(self) -> tuple[Plugin, ...]:
+        """Asked in this order before a pod is judged."""
+        load = (LoadTurns(self.load_aware),) if self.load_aware.is_on else ()
+        return (self.gangs, self.quotas, self.cpus.news, DeviceGate(self.devices), self.reservations, *load)
+
+    def node_rules(self) -> tuple[NodeRules, ...]:
+        """Asked in this order for rows."""
+        load = (self.load_aware,) if self.load_aware.is_on else ()
+        return (self.cpus, self.devices, *load)

@@ -1,0 +1,42 @@
+"""What one node says to one kind of need for CPUs, and which nodes are bound to say the same.
+
+Problem: judging takes tens of microseconds a node, and thousands of nodes stand alike. Choice: a key of all that the answer depends on, so that nodes
+with equal keys are judged once (`cpu_verdicts`). Limits: a pod for which CPUs are kept on a row is judged there by itself (`Cpus.draw`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+from cotenant.engine.rules.cpus.verdicts import Answer
+from cotenant.model.cpus.spec import TopologyPolicy
+from cotenant.policy.placement.cpus.needs import CpuNeed
+from cotenant.policy.placement.cpus.node_fit import NO_TOPOLOGY, CpuNode, could, policy_of
+from cotenant.policy.placement.numa import Provider
+from cotenant.policy.placement.refusal import Refusal
+
+
+def likeness(node: CpuNode | None, need: CpuNeed, marks: Iterable[int]) -> Hashable:
+    """Equal for nodes with equal answers. None: the node tells no CPUs; `marks`: of what is aligned with them (engine/node_rules.NumaProvider)."""
+    if node is None:
+        return False
+    aligned = policy_of(node, need) is not TopologyPolicy.NONE
+    if not (aligned or need.own):
+        return True
+    ledger = node.ledger
+    amounts = (node.amounts.likeness(), *marks) if aligned else ()
+    avoided = ledger.exclusive(need.spec.exclusive)
+    return id(ledger.topology), ledger.reserved, ledger.at_least, avoided, node.options, amounts
+
+
+def answer(node: CpuNode | None, need: CpuNeed, others: Provider) -> Answer:
+    """Whether it could give what is needed."""
+    if node is None:
+        return Answer(NO_TOPOLOGY) if need.own or need.is_strict else Answer(None)
+    policy = policy_of(node, need)
+    strict = policy not in (TopologyPolicy.NONE, TopologyPolicy.BEST_EFFORT)
+    found = could(node, need, others)
+    if isinstance(found, Refusal):
+        yields = found.missing > 0 and policy is TopologyPolicy.NONE
+        return Answer(found, False, yields, strict)
+    return Answer(None, found.kept, strict=strict, elsewhere=found.elsewhere)

@@ -1,0 +1,27 @@
+"""What a pod gets of the devices that are kept for it on one row.
+
+Problem: verdicts are kept by a node's state, and what is kept for one pod is no node's state. Choice: judged anew each time, over the few rows that an
+owner may draw on. Limits: a node without a Device object has no devices by number: there the state decides as for everybody.
+
+Source: Koordinator, DeviceShare (reservation).
+"""
+
+from __future__ import annotations
+
+from cotenant.engine.framework.node_rules import Lent
+from cotenant.engine.rules.devices.nodes import UNKNOWN, DeviceNodes
+from cotenant.engine.rules.devices.requests import Ask
+from cotenant.engine.rules.devices.verdicts import Verdict, judge
+from cotenant.model.devices.request import type_of
+from cotenant.policy.placement.devices.allocation import DeviceChoice
+from cotenant.policy.placement.devices.drawing import allocate_from
+
+
+def judge_lent(nodes: DeviceNodes, ask: Ask, row: int, lent: Lent) -> Verdict:
+    """Choose from what is kept, which nobody holds at the moment."""
+    node = nodes.at(row)
+    if node is None or node.facts is None:
+        return judge(ask, UNKNOWN, nodes.ledgers[UNKNOWN])
+    types = frozenset(type_ for name in lent.strict if (type_ := type_of(name)) is not None)
+    got = allocate_from(node.ledger, ask.wanted, lent.holds.devices, types)
+    return Verdict(None, got.allocations) if isinstance(got, DeviceChoice) else Verdict(got)

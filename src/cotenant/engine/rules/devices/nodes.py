@@ -1,0 +1,256 @@
+"""The devices of every node, who holds them, and a number for the state that each node is in.
+
+Problem: ten thousand machines with eight GPUs are in a few hundred different states, and judging each machine for each pod would judge the same state
+thousands of times. Choice: a ledger a node (policy/placement/devices/ledger.py), and a number for all nodes whose devices are alike and used alike: what
+may be given on one may be given on all of them, and the same minors. Nodes are known by name, whether or not they have a row; holders outlive
+the Device object that told of the devices. Limits: the numbers are given out anew when there have been many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from cotenant.engine.encoding.encoder import Encoder
+from cotenant.model.arrays import Int
+from cotenant.model.cluster.labels import NO_LABELS, Labels
+from cotenant.model.devices.allocation import DeviceAllocation
+from cotenant.model.devices.inventory import NodeDevices
+from cotenant.model.devices.request import RESOURCES, type_of
+from cotenant.model.errors import InvalidInput, Permanent
+from cotenant.policy.placement.devices.ledger import DeviceHolding, DeviceLedger
+from cotenant.policy.placement.devices.overlap import overlaps
+
+UNKNOWN = 0  # the state of a node without a Device object
+_MOST_STATES = 50_000
+_NOTHING = DeviceLedger(())
+
+
+@dataclass(slots=True)
+class DeviceNode:
+    """One node. `facts` None = no Device object."""
+
+    name: str
+    facts: NodeDevices | None = None
+    labels: Labels = NO_LABELS
+    ledger: DeviceLedger = _NOTHING
+    form: int = 0  # equal for nodes whose devices are alike
+    state: int = UNKNOWN
+    row: int = -1
+    overlaps: tuple[str, ...] = field(default=())
+
+
+class DeviceNodes:
+    """All of them."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, DeviceNode] = {}
+        self.ledgers: list[DeviceLedger] = [_NOTHING]  # by state: one that stands for all of them, without holders
+        self.generation = 0  # changes when states are numbered anew
+        self.count: Callable[[str], None] = _nobody
+        self.changed: Callable[[], None] = _nothing  # what a node has, or what is told of holders, is other than before
+        self._forms: dict[Hashable, int] = {}
+        self._states: dict[Hashable, int] = {}
+        self._encoder: Encoder | None = None
+        self._revision = -1
+        self._rows: Int = np.zeros(0, dtype=np.int64)
+
+    def attach(self, encoder: Encoder) -> None:
+        """Begin anew with these rows and no holders."""
+        self._encoder = encoder
+        self._revision = -1
+        for node in list(self.by_name.values()):
+            node.row = -1
+            node.labels = NO_LABELS
+            if node.facts is None:
+                del self.by_name[node.name]
+                continue
+            node.ledger = _ledger(node.facts, node.labels)
+            node.form = self._form(node.ledger)
+            node.overlaps = ()
+            encoder.count_elsewhere(node.name, _judged_here(node.facts))
+            self._restate(node)
+
+    # ---- facts
+
+    def seen(self, facts: NodeDevices) -> None:
+        """A node's devices as they are now."""
+        node = self.by_name.setdefault(facts.node, DeviceNode(facts.node))
+        if node.facts == facts:
+            return
+        node.facts = facts
+        self._refresh(node)
+        if self._encoder is not None:
+            self._encoder.count_elsewhere(node.name, _judged_here(facts))
+        self.touch(node)
+
+    def gone(self, name: str) -> None:
+        """The Device object was deleted, or cannot be read any more; who holds something goes on holding it."""
+        node = self.by_name.get(name)
+        if node is None or node.facts is None:
+            return
+        node.facts = None
+        self._refresh(node)
+        if self._encoder is not None:
+            self._encoder.count_elsewhere(name, frozenset())
+        self.touch(node)
+        self._drop_if_empty(node)
+
+    def touch(self, node: DeviceNode) -> None:
+        """Others should look at the node again."""
+        encoder = self._encoder
+        row = encoder.node_rows.get(node.name) if encoder is not None else None
+        if encoder is not None and row is not None:
+            encoder.touched(row)
+        self.changed()
+
+    def _refresh(self, node: DeviceNode) -> None:
+        """The same holders over the node's devices as they are told now."""
+        encoder = self._encoder
+        if encoder is not None and node.row < 0 and encoder.labels_revision == self._revision:
+            node.row = encoder.node_rows.get(node.name, -1)
+            node.labels = encoder.node(node.row).labels if node.row >= 0 else NO_LABELS
+        ledger = _ledger(node.facts, node.labels)
+        for holding in node.ledger.holdings:
+            ledger = ledger.observed(holding)
+        node.ledger = ledger
+        node.form = self._form(ledger)
+        self._restate(node)
+        self._compare(node)
+
+    # ---- holders
+
+    def take(self, name: str, uid: str, allocations: tuple[DeviceAllocation, ...], checked: bool = False) -> None:
+        """A pod holds this. What does not fit beside the others is counted: only somebody else can have given it."""
+        node = self.by_name.setdefault(name, DeviceNode(name))
+        node.ledger = node.ledger.observed(DeviceHolding(uid, allocations))
+        self._restate(node)
+        if not checked or node.overlaps:
+            self._compare(node)
+
+    def give_back(self, name: str, uid: str) -> None:
+        """It holds nothing here any more."""
+        node = self.by_name.get(name)
+        if node is None:
+            return
+        node.ledger = node.ledger.returned(uid)
+        self._restate(node)
+        if node.overlaps:
+            self._compare(node)
+        self._drop_if_empty(node)
+
+    def _compare(self, node: DeviceNode) -> None:
+        found = tuple(overlaps(node.ledger))
+        for _ in set(found) - set(node.overlaps):
+            self.count("a device that is held twice")
+        node.overlaps = found
+
+    def _drop_if_empty(self, node: DeviceNode) -> None:
+        if node.facts is None and not node.ledger.holdings:
+            del self.by_name[node.name]
+
+    # ---- states
+
+    def states(self) -> Int:
+        """`int64[N]`: by row; `UNKNOWN` where the node has no Device object."""
+        encoder = self._encoder
+        assert encoder is not None
+        if encoder.labels_revision != self._revision:
+            self._lay_out(encoder)
+        return self._rows
+
+    def at(self, row: int) -> DeviceNode | None:
+        """The node of a row, None where nothing is known of its devices."""
+        encoder = self._encoder
+        assert encoder is not None
+        return self.by_name.get(encoder.node(row).name)
+
+    def name_of(self, row: int) -> str:
+        """A row's node."""
+        assert self._encoder is not None
+        return self._encoder.node(row).name
+
+    def state_of(self, ledger: DeviceLedger, form: int) -> int:
+        """The state of a node of this form with such a ledger."""
+        key = (form, tuple((pool.used, pool.functions) for pool in ledger.pools))
+        state = self._states.get(key)
+        if state is None:
+            state = self._states[key] = len(self.ledgers)
+            self.ledgers.append(replace(ledger, holdings=()))
+        return state
+
+    def _restate(self, node: DeviceNode) -> None:
+        if len(self.ledgers) > max(_MOST_STATES, 4 * len(self.by_name)):
+            self._start_over()
+        node.state = self.state_of(node.ledger, node.form) if node.facts is not None else UNKNOWN
+        if 0 <= node.row < len(self._rows):
+            self._rows[node.row] = node.state
+
+    def _form(self, ledger: DeviceLedger) -> int:
+        likeness = (tuple(pool.inventory.likeness() for pool in ledger.pools), ledger.table, ledger.honor)
+        return self._forms.setdefault(likeness, len(self._forms) + 1)
+
+    def _start_over(self) -> None:
+        self.generation += 1
+        self._states.clear()
+        del self.ledgers[1:]
+        self._revision = -1
+        for node in self.by_name.values():
+            if node.facts is not None:
+                node.state = self.state_of(node.ledger, node.form)
+
+    def _lay_out(self, encoder: Encoder) -> None:
+        """Find every node's row again: nodes came, went, or have other labels."""
+        self._revision = encoder.labels_revision
+        self._rows = np.zeros(len(encoder.nodes().ready), dtype=np.int64)
+        for node in self.by_name.values():
+            node.row = encoder.node_rows.get(node.name, -1)
+            if node.row < 0:
+                continue
+            labels = encoder.node(node.row).labels
+            if labels != node.labels:
+                node.labels = labels
+                if node.facts is not None and node.facts.partitions(labels) != (node.ledger.table, node.ledger.honor):
+                    self._refresh(node)
+            self._rows[node.row] = node.state
+
+    def validate(self) -> None:
+        """Every ledger is the sum of its holdings, and every state that of its ledger. Raises `Permanent`."""
+        states = self.states() if self._encoder is not None else self._rows
+        for node in self.by_name.values():
+            try:
+                node.ledger.validate()
+            except InvalidInput as error:
+                raise Permanent(f"devices of {node.name}: {error}") from None
+            pools = [(pool.used, pool.functions) for pool in node.ledger.pools]
+            known = [(pool.used, pool.functions) for pool in self.ledgers[node.state].pools]
+            if (node.facts is None) != (node.state == UNKNOWN) or (node.facts is not None and pools != known):
+                raise Permanent(f"devices of {node.name} are not in the state that they are judged by")
+            if node.row >= 0 and states[node.row] != node.state:
+                raise Permanent(f"row {node.row} is not in the state of {node.name}")
+        here = {node.row for node in self.by_name.values() if node.row >= 0}
+        if set(np.flatnonzero(states).tolist()) - here:
+            raise Permanent("rows have devices and no node")
+
+
+def _ledger(facts: NodeDevices | None, labels: Labels) -> DeviceLedger:
+    if facts is None:
+        return _NOTHING
+    table, honor = facts.partitions(labels)
+    return DeviceLedger.of(facts.devices, table, honor)
+
+
+def _judged_here(facts: NodeDevices) -> frozenset[str]:
+    """Resources of the types that the node has."""
+    types = {device.type for device in facts.devices}
+    return frozenset(name for name in RESOURCES if type_of(name) in types)
+
+
+def _nobody(what: str) -> None:
+    pass
+
+
+def _nothing() -> None:
+    pass

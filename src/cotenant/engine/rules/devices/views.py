@@ -1,0 +1,119 @@
+"""The devices of a node as values for people and pages: what there is, what is used, by whom.
+
+Limits: a snapshot; who asks often should ask for single nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cotenant.engine.rules.devices.nodes import DeviceNode
+from cotenant.model.devices.allocation import DeviceAllocation
+from cotenant.model.devices.device import Device, DeviceType
+from cotenant.model.resources import NOTHING, Amounts
+from cotenant.policy.placement.devices.ledger import DeviceLedger, Pool
+
+
+@dataclass(frozen=True, slots=True)
+class HolderSummary:
+    """A pod's part of one device. `is_guess`: nobody said which device it has."""
+
+    pod: str  # namespace/name
+    amounts: Amounts
+    functions: tuple[str, ...] = ()  # PCI addresses
+    is_guess: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSummary:
+    """One device. `is_known` False: it is held, and the Device object does not tell of it (any more)."""
+
+    type: DeviceType
+    minor: int
+    id: str
+    is_known: bool
+    is_healthy: bool
+    numa: int | None
+    pcie: str | None
+    link: str | None
+    total: Amounts
+    used: Amounts
+    free: Amounts
+    holders: tuple[HolderSummary, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDeviceSummary:
+    """One node. `has_object` False: its Device object is gone, and pods hold devices all the same."""
+
+    node: str
+    has_object: bool
+    devices: tuple[DeviceSummary, ...]
+    partition_sizes: tuple[int, ...] = ()  # of the table of GPUs that go together; empty = no table
+    honors_partitions: bool = False
+    wrong: tuple[str, ...] = ()  # entries of the object that cannot be used
+    overlaps: tuple[str, ...] = ()  # devices of which more is held than there is
+
+
+def summary(node: DeviceNode, holders: Mapping[str, tuple[str, bool]]) -> NodeDeviceSummary:
+    """`holders`: by the ledger's name of a holder, the pod and whether its devices are a guess."""
+    ledger, facts = node.ledger, node.facts
+    held: dict[tuple[DeviceType, int], list[HolderSummary]] = {}
+    for holding in ledger.holdings:
+        pod, is_guess = holders.get(holding.uid, (holding.uid, False))
+        for each in holding.allocations:
+            held.setdefault((each.type, each.minor), []).append(
+                HolderSummary(pod, each.amounts, tuple(one.bus for one in each.functions), is_guess)
+            )
+    found = [
+        _device(pool, device, held.pop((device.type, device.minor), []))
+        for pool in ledger.pools
+        for device in pool.inventory.devices
+        if device is not None
+    ]
+    found += [_vanished(type_, minor, ledger, tuple(pods)) for (type_, minor), pods in sorted(held.items())]
+    return NodeDeviceSummary(
+        node.name,
+        facts is not None,
+        tuple(found),
+        ledger.table.sizes() if ledger.table is not None else (),
+        ledger.honor,
+        facts.wrong if facts is not None else (),
+        node.overlaps,
+    )
+
+
+def _device(pool: Pool, device: Device, holders: list[HolderSummary]) -> DeviceSummary:
+    resources = pool.inventory.resources
+    used = pool.used[device.minor]
+    total = pool.inventory.totals[device.minor] or (0,) * len(resources)
+    free = [max(0, most - have) if device.healthy else 0 for most, have in zip(total, used, strict=True)]
+    return DeviceSummary(
+        device.type,
+        device.minor,
+        device.id,
+        True,
+        bool(pool.inventory.healthy >> device.minor & 1),
+        device.numa,
+        device.pcie,
+        device.link,
+        device.total,
+        Amounts.of(zip(resources, used, strict=True)),
+        Amounts.of(zip(resources, free, strict=True)),
+        tuple(holders),
+    )
+
+
+def _vanished(type_: DeviceType, minor: int, ledger: DeviceLedger, holders: tuple[HolderSummary, ...]) -> DeviceSummary:
+    used = NOTHING
+    for each in holders:
+        used = used + each.amounts
+    return DeviceSummary(
+        type_, minor, _id(ledger, type_, minor), False, False, None, None, None, NOTHING, used, NOTHING, holders
+    )
+
+
+def _id(ledger: DeviceLedger, type_: DeviceType, minor: int) -> str:
+    parts: list[DeviceAllocation] = [part for holding in ledger.holdings for part in holding.allocations]
+    return next((part.id for part in parts if (part.type, part.minor) == (type_, minor) and part.id), "")

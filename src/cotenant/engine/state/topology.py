@@ -1,0 +1,96 @@
+"""Where nodes are, by their labels: topology domains and the rows that a node selector reaches, kept until labels change.
+
+Problem: a rule asks for a zone's nodes thousands of times between two changes of a label, and a cluster may have a volume a node, each with
+a selector of its own. Choice: domains and reached rows are kept per key and selector; a selector that names values looks them
+up in an index and evaluates only what it finds. Limits: any change of labels, or a node that comes or goes, starts anew (about 1 us a node
+and key).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cotenant.engine.encoding.encoder import Encoder
+from cotenant.model.arrays import Int, Mask
+from cotenant.model.cluster.affinity import NodeSelector, NodeSelectorTerm
+from cotenant.model.cluster.labels import Operator
+from cotenant.model.cluster.topology import Domains
+
+
+class Regions:
+    """Domains and reach over the rows of one encoder."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._revision = -1
+        self._domains: dict[str, Domains] = {}
+        self._with: dict[str, dict[str, list[int]]] = {}  # label key -> value -> rows
+        self._reach: dict[NodeSelector, Int] = {}
+
+    def size(self) -> int:
+        """How many rows there are, whether or not they have a node."""
+        return len(self._encoder.nodes().ready)
+
+    def here(self) -> Mask:
+        """`bool[N]`: rows that have a node."""
+        here = np.zeros(self.size(), dtype=np.bool_)
+        here[list(self._encoder.node_rows.values())] = True
+        return here
+
+    def only(self, name: str) -> Mask:
+        """`bool[N]`: the row of the node of this name, if there is one."""
+        mask = np.zeros(self.size(), dtype=np.bool_)
+        row = self._encoder.node_rows.get(name)
+        if row is not None:
+            mask[row] = True
+        return mask
+
+    def domains(self, key: str) -> Domains:
+        """The domains of a topology key over all rows."""
+        self._refresh()
+        found = self._domains.get(key)
+        if found is None:
+            found = self._domains[key] = self._encoder.domains(key)
+        return found
+
+    def reach(self, selector: NodeSelector | None) -> Int | None:
+        """Rows of the nodes that a selector matches, ascending; None = every row, for no selector."""
+        if selector is None:
+            return None
+        self._refresh()
+        found = self._reach.get(selector)
+        if found is None:
+            rows = {row for term in selector.terms for row in self._rows(term)}
+            found = self._reach[selector] = np.array(sorted(rows), dtype=np.int64)
+        return found
+
+    def _rows(self, term: NodeSelectorTerm) -> list[int]:
+        return [row for row in self._likely(term) if term.matches((node := self._encoder.node(row)).name, node.labels)]
+
+    def _likely(self, term: NodeSelectorTerm) -> list[int]:
+        """Rows outside which the term does not hold."""
+        for field in term.fields:
+            if field.operator is Operator.IN:
+                return [self._encoder.node_rows[name] for name in field.values if name in self._encoder.node_rows]
+        for expression in term.expressions:
+            if expression.operator is Operator.IN:
+                index = self._index(expression.key)
+                return [row for value in dict.fromkeys(expression.values) for row in index.get(value, ())]
+        return list(self._encoder.node_rows.values())
+
+    def _index(self, key: str) -> dict[str, list[int]]:
+        found = self._with.get(key)
+        if found is None:
+            found = self._with[key] = {}
+            for row in self._encoder.node_rows.values():
+                value = self._encoder.node(row).labels.get(key)
+                if value is not None:
+                    found.setdefault(value, []).append(row)
+        return found
+
+    def _refresh(self) -> None:
+        if self._revision != self._encoder.labels_revision:
+            self._revision = self._encoder.labels_revision
+            self._domains.clear()
+            self._with.clear()
+            self._reach.clear()

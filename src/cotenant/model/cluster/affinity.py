@@ -1,0 +1,162 @@
+"""Which nodes a pod wants: node affinity, affinity and anti-affinity between pods, and topology spread, as values.
+
+Problem: features with nested lists whose empty cases mean different things. Choice: frozen values that say what each means;
+what needs the whole cluster (affinity between pods, spread) is judged in policy/placement. Limits: `matchLabelKeys` and
+`mismatchLabelKeys` are not modelled: whoever reads a manifest adds them to the selector, as the API server does.
+Source: Kubernetes API reference (NodeAffinity, PodAffinity, PodAntiAffinity, TopologySpreadConstraint).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cotenant.model.cluster.labels import NO_LABELS, Labels, LabelSelector, Operator, Requirement
+from cotenant.model.errors import InvalidInput
+
+NAME_FIELD = "metadata.name"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelectorTerm:
+    """All expressions over labels and all expressions over fields must hold. Without any, it matches no node."""
+
+    expressions: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+
+    def __post_init__(self) -> None:
+        for field in self.fields:
+            if field.key != NAME_FIELD:
+                raise InvalidInput("matchFields", field.key, NAME_FIELD)
+            if field.operator not in (Operator.IN, Operator.NOT_IN) or len(field.values) != 1:
+                raise InvalidInput("matchFields", field.operator.value, "In or NotIn with exactly one name")
+
+    def matches(self, name: str, labels: Labels) -> bool:
+        """Whether a node of this name with these labels satisfies the term."""
+        if not (self.expressions or self.fields):
+            return False
+        return all(e.matches(labels) for e in self.expressions) and all(f.holds_for(name) for f in self.fields)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelector:
+    """Terms of which one must hold. Without terms it matches no node."""
+
+    terms: tuple[NodeSelectorTerm, ...]
+
+    def matches(self, name: str, labels: Labels) -> bool:
+        """Whether a node of this name with these labels satisfies any term."""
+        return any(term.matches(name, labels) for term in self.terms)
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredTerm:
+    """A term worth `weight`, 1 to 100, where it holds."""
+
+    weight: int
+    term: NodeSelectorTerm
+
+    def __post_init__(self) -> None:
+        if isinstance(self.weight, bool) or not 1 <= self.weight <= 100:
+            raise InvalidInput("preferred node affinity weight", self.weight, "1 to 100")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAffinity:
+    """What a pod demands of its node's labels, and what it likes."""
+
+    required: NodeSelector | None = None
+    preferred: tuple[PreferredTerm, ...] = ()
+
+    @property
+    def pinned(self) -> str | None:
+        """The one node name that every required term asks for by field, as a DaemonSet's pods do; None = no such name."""
+        terms = self.required.terms if self.required is not None else ()
+        fields = {term.fields for term in terms}
+        if len(fields) != 1:
+            return None
+        (only,) = fields
+        return only[0].values[0] if len(only) == 1 and only[0].operator is Operator.IN else None
+
+    def unpinned(self) -> NodeAffinity | None:
+        """What is left to ask of a node once `pinned` has named it; itself where it names none, None where nothing is left."""
+        if self.required is None or self.pinned is None:
+            return self
+        rest = tuple(NodeSelectorTerm(term.expressions) for term in self.required.terms)
+        required = NodeSelector(rest) if all(term.expressions for term in rest) else None
+        return NodeAffinity(required, self.preferred) if required is not None or self.preferred else None
+
+
+@dataclass(frozen=True, slots=True)
+class PodTerm:
+    """Pods in the same topology domain that a pod wants near (`Pod.affinity`) or away (`Pod.anti_affinity`). No selector selects no pod.
+
+    It is about the namespaces named and those whose labels `namespace_selector` selects; with neither, about the pod's own.
+    """
+
+    topology_key: str
+    selector: LabelSelector | None
+    namespaces: tuple[str, ...] = ()
+    weight: int | None = None  # None = required; 1..100 = preferred
+    namespace_selector: LabelSelector | None = None  # an empty one selects every namespace
+
+    def __post_init__(self) -> None:
+        if not self.topology_key:
+            raise InvalidInput("podAffinity", "", "a topologyKey")
+        if self.weight is not None and not 1 <= self.weight <= 100:
+            raise InvalidInput("preferred pod affinity weight", self.weight, "1 to 100")
+
+    def about_namespace(self, own_namespace: str, namespace: str, namespace_labels: Labels = NO_LABELS) -> bool:
+        """Whether the term of a pod of `own_namespace` is about pods of `namespace`, which has these labels."""
+        if self.namespace_selector is None:
+            return namespace in (self.namespaces or (own_namespace,))
+        return namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
+
+    def selects(self, own_namespace: str, namespace: str, labels: Labels, namespace_labels: Labels = NO_LABELS) -> bool:
+        """Whether the term of a pod of `own_namespace` is about a pod of `namespace` with these labels."""
+        if self.selector is None or not self.about_namespace(own_namespace, namespace, namespace_labels):
+            return False
+        return self.selector.matches(labels)
+
+
+class WhenUnsatisfiable(StrEnum):
+    """Whether a constraint forbids or only scores."""
+
+    DO_NOT_SCHEDULE = "DoNotSchedule"
+    SCHEDULE_ANYWAY = "ScheduleAnyway"
+
+
+class NodePolicy(StrEnum):
+    """Whether nodes the pod cannot use for this reason still count as domains."""
+
+    HONOR = "Honor"
+    IGNORE = "Ignore"
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadConstraint:
+    """Selected pods differ by at most `max_skew` between the domains of a topology key. No selector counts no pod."""
+
+    topology_key: str
+    selector: LabelSelector | None
+    max_skew: int = 1
+    when_unsatisfiable: WhenUnsatisfiable = WhenUnsatisfiable.DO_NOT_SCHEDULE
+    min_domains: int = 1
+    node_affinity_policy: NodePolicy = NodePolicy.HONOR
+    node_taints_policy: NodePolicy = NodePolicy.IGNORE
+
+    def __post_init__(self) -> None:
+        if not self.topology_key:
+            raise InvalidInput("topologySpreadConstraints", "", "a topologyKey")
+        for name, value in (("maxSkew", self.max_skew), ("minDomains", self.min_domains)):
+            if isinstance(value, bool) or value < 1:
+                raise InvalidInput(f"topologySpreadConstraints.{name}", value, "1 or more")
+
+    @property
+    def forbids(self) -> bool:
+        """Whether a node that breaks it may not be used."""
+        return self.when_unsatisfiable is WhenUnsatisfiable.DO_NOT_SCHEDULE
+
+    def selects(self, labels: Labels) -> bool:
+        """Whether a pod with these labels is counted."""
+        return self.selector is not None and self.selector.matches(labels)

@@ -1,0 +1,53 @@
+"""What a scheduler needs to know of a node.
+
+Problem and choice as for pods (model/cluster/pod.py). A node without CPU or memory is refused: every score divides by them. Limits: a
+node that says nothing about `pods` gets the kubelet's default of 110; images and volume limits are not here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cotenant.model.cluster.labels import NO_LABELS, UNSCHEDULABLE_TAINT, Labels
+from cotenant.model.cluster.taints import Effect, Taint
+from cotenant.model.errors import InvalidInput
+from cotenant.model.resources import CPU_NAME, MEMORY_NAME, PODS_NAME, Amounts
+
+KUBELET_MAX_PODS = 110
+
+_CORDONED = Taint(UNSCHEDULABLE_TAINT, "", Effect.NO_SCHEDULE)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node. `ready` is its Ready condition; `unschedulable` is what cordoning sets."""
+
+    name: str
+    allocatable: Amounts
+    labels: Labels = NO_LABELS
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    ready: bool = True
+    annotations: Labels = NO_LABELS  # of those that a scheduler knows (model/cluster/annotations.py, ON_NODES)
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise InvalidInput("node", "", "a name")
+        for name in (CPU_NAME, MEMORY_NAME):
+            if self.allocatable.get(name) <= 0:
+                raise InvalidInput(
+                    f"node {self.name}: allocatable.{name}",
+                    self.allocatable.get(name),
+                    "more than 0",
+                    "it can hold no pod",
+                )
+        if PODS_NAME not in self.allocatable:
+            slots = Amounts.of({PODS_NAME: KUBELET_MAX_PODS})
+            object.__setattr__(self, "allocatable", self.allocatable + slots)
+
+    @property
+    def effective_taints(self) -> tuple[Taint, ...]:
+        """Its taints; a cordoned node has one more, so that a pod may tolerate cordoning as in Kubernetes."""
+        if self.unschedulable and _CORDONED not in self.taints:
+            return (_CORDONED, *self.taints)
+        return self.taints

@@ -1,0 +1,169 @@
+"""What a scheduler needs to know of a pod.
+
+Problem: a Pod object has hundreds of fields; placement depends on few, and pods equal in those are interchangeable. Choice: a frozen
+value with exactly those; `shape()` keeps what a node's own row decides: rules about other pods, host ports and the name of the one node
+that a pod is made for are judged by narrowing (engine/state/narrowing.py). Limits: resource claims are not here; volumes stand beside the pod
+(model/cluster/observed.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, isfinite, isnan
+
+from cotenant.model.cluster.affinity import NodeAffinity, PodTerm, SpreadConstraint
+from cotenant.model.cluster.labels import NO_LABELS, Labels
+from cotenant.model.cluster.qos import PriorityClass, QoSClass, effective_class
+from cotenant.model.cluster.taints import Toleration
+from cotenant.model.errors import InvalidInput
+from cotenant.model.resources import NOTHING, PODS_NAME, Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a pod is expected to do, as far as a scheduler may know: noisy, and never the truth the simulated world runs on.
+
+    Sensitivity a and pressure b as in the contention model: a pod slows by 1 + a x pressure of its neighbours, and itself presses
+    with b x the cores it uses.
+    """
+
+    use_cpu_cores: float
+    use_memory_bytes: int
+    sensitivity: float = 0.0
+    pressure: float = 0.0
+    allowance: float = inf  # tolerated excess slowdown: service tolerance - 1, batch slack ratio - 1
+    duration_s: float = inf  # alone on a node; inf = a service
+
+    def __post_init__(self) -> None:
+        for name in ("use_cpu_cores", "use_memory_bytes", "sensitivity", "pressure"):
+            value = getattr(self, name)
+            if not isfinite(value) or value < 0:
+                raise InvalidInput(f"estimate.{name}", value, "a finite number that is not negative")
+        for name in ("allowance", "duration_s"):
+            value = getattr(self, name)
+            if isnan(value) or value < 0:
+                raise InvalidInput(f"estimate.{name}", value, "a number that is not negative")
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """A port that a pod takes on its node. The address 0.0.0.0 (or none) takes the port on every address."""
+
+    port: int
+    protocol: str = "TCP"
+    address: str = "0.0.0.0"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.port, bool) or not 1 <= self.port <= 65535:
+            raise InvalidInput("hostPort", self.port, "1 to 65535")
+        if not self.address:
+            object.__setattr__(self, "address", "0.0.0.0")
+
+    def conflicts(self, other: HostPort) -> bool:
+        """Whether both cannot be on one node."""
+        if (self.port, self.protocol) != (other.port, other.protocol):
+            return False
+        return self.address == other.address or "0.0.0.0" in (self.address, other.address)
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """One pod. Requests exclude the one `pods` slot that every pod takes."""
+
+    name: str
+    namespace: str = "default"
+    requests: Amounts = NOTHING
+    qos: QoSClass = QoSClass.NONE
+    priority_class: PriorityClass = PriorityClass.NONE
+    priority: int = 0
+    sub_priority: int = 0
+    labels: Labels = NO_LABELS
+    node_selector: Labels = NO_LABELS
+    node_affinity: NodeAffinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    affinity: tuple[PodTerm, ...] = ()
+    anti_affinity: tuple[PodTerm, ...] = ()
+    spread: tuple[SpreadConstraint, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    tenant: str = ""  # empty = the namespace
+    group: str = ""  # at most `group_limit` pods of a group on one node; empty = no such rule
+    group_limit: int = 1
+    estimate: Estimate | None = None
+    deadline_s: float = inf  # of its job, absolute
+    objective_p99_ms: float | None = None  # a service's latency objective
+    load_limit: float = inf  # largest estimated CPU fraction of a node that the pod may lead to
+    limits: Amounts = (
+        NOTHING  # of requests' resources; no placement looks at them, what the pod is expected to use does
+    )
+
+    def __post_init__(self) -> None:
+        where = f"pod {self.namespace}/{self.name}"
+        if not self.name:
+            raise InvalidInput("pod", self.namespace, "a name")
+        if PODS_NAME in self.requests:
+            raise InvalidInput(
+                f"{where}: requests.pods", self.requests.get(PODS_NAME), "no amount: every pod takes one slot"
+            )
+        if isnan(self.deadline_s):
+            raise InvalidInput(f"{where}: deadline", self.deadline_s, "seconds, or inf for none")
+        if isnan(self.load_limit) or self.load_limit <= 0:
+            raise InvalidInput(f"{where}: load limit", self.load_limit, "a fraction above 0, or inf for none")
+        if self.objective_p99_ms is not None and not (isfinite(self.objective_p99_ms) and self.objective_p99_ms > 0):
+            raise InvalidInput(f"{where}: latency objective", self.objective_p99_ms, "milliseconds above 0")
+        if self.group and self.group_limit < 1:
+            raise InvalidInput(f"{where}: group limit", self.group_limit, "1 or more")
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, unique among the pods of a cluster."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def owner(self) -> str:
+        """The tenant, which is the namespace unless said otherwise."""
+        return self.tenant or self.namespace
+
+    @property
+    def is_service(self) -> bool:
+        """Whether latency counts rather than throughput: it has a latency objective, or is of production priority."""
+        if self.objective_p99_ms is not None:
+            return True
+        return effective_class(self.priority_class, self.qos) is PriorityClass.PROD
+
+    @property
+    def pinned(self) -> str | None:
+        """The one node that the pod is made for (a DaemonSet's pods name it in their affinity); None = any."""
+        return self.node_affinity.pinned if self.node_affinity is not None else None
+
+    def shape(self) -> Shape:
+        """What makes this pod interchangeable with others on a node's own row."""
+        return Shape(
+            requests=self.requests,
+            tenant=self.owner,
+            priority_class=effective_class(self.priority_class, self.qos),
+            is_service=self.is_service,
+            node_selector=self.node_selector,
+            node_affinity=self.node_affinity.unpinned() if self.node_affinity is not None else None,
+            tolerations=self.tolerations,
+            group=self.group,
+            group_limit=self.group_limit if self.group else 0,
+            estimate=self.estimate,
+            load_limit=self.load_limit,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What placement sees of a pod: equal shapes are placed alike, and share one row of `ShapeArrays`."""
+
+    requests: Amounts
+    tenant: str
+    priority_class: PriorityClass
+    is_service: bool
+    node_selector: Labels
+    node_affinity: NodeAffinity | None
+    tolerations: tuple[Toleration, ...]
+    group: str
+    group_limit: int
+    estimate: Estimate | None
+    load_limit: float

@@ -1,0 +1,64 @@
+"""What a node tells of its CPUs: topology, what of it is kept by others, and the kubelet's own policies.
+
+Problem: which CPUs may be given depends on facts that a node's agent and kubelet write in one object, beside the node. Choice: that object as a
+value; CPUs that nobody may give are one mask with who keeps them. Nodes that tell the same text share one `CpuTopology`, so that identity
+stands for equality. Limits: of NUMA nodes only CPU and memory; labels of the node itself are not here.
+
+Source: Koordinator, apis/extension/numa_aware.go (names of annotations); NodeResourceTopology of topology.node.k8s.io/v1alpha1 (zones).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cotenant.model.cpus.spec import NodeBindPolicy, NumaStrategy, TopologyPolicy
+from cotenant.model.cpus.topology import CpuTopology
+
+CPU_TOPOLOGY = "node.koordinator.sh/cpu-topology"  # JSON: {"detail": [{"id", "core", "socket", "node"}]}
+POD_CPU_ALLOCS = "node.koordinator.sh/pod-cpu-allocs"  # JSON: pods with CPUs, and whether the kubelet gave them
+CPU_SHARED_POOLS = "node.koordinator.sh/cpu-shared-pools"  # JSON: what is left for pods without CPUs of their own
+KUBELET_CPU_MANAGER_POLICY = "kubelet.koordinator.sh/cpu-manager-policy"  # JSON: policy, options, reservedCPUs
+NODE_RESERVATION = "node.koordinator.sh/reservation"  # JSON: reservedCPUs
+SYSTEM_QOS_RESOURCE = "node.koordinator.sh/system-qos-resource"  # JSON: cpuset, cpusetExclusive
+AMPLIFICATION_RATIO = "node.koordinator.sh/resource-amplification-ratio"  # JSON: {"cpu": 1.5}
+
+PPM = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """CPUs that are nobody's to give, and who keeps them."""
+
+    who: str  # "kubelet", "system", "pod NS/NAME by the kubelet's static policy"
+    cpus: int  # mask
+
+
+@dataclass(frozen=True, slots=True)
+class NumaZone:
+    """What one NUMA node has to give; None = not told."""
+
+    node: int
+    cpu_m: int | None = None
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTopology:
+    """One node, as told."""
+
+    name: str
+    topology: CpuTopology
+    kept: tuple[Kept, ...] = ()
+    bind: NodeBindPolicy = NodeBindPolicy.NONE  # by the kubelet's options
+    strategy: NumaStrategy | None = None  # by the kubelet's options
+    policy: TopologyPolicy = TopologyPolicy.NONE  # of the kubelet's topology manager
+    zones: tuple[NumaZone, ...] = ()
+    ratio_ppm: int = PPM  # promised CPU to real CPU
+
+    @property
+    def reserved(self) -> int:
+        """The CPUs of all who keep some, as a mask."""
+        mask = 0
+        for each in self.kept:
+            mask |= each.cpus
+        return mask

@@ -1,0 +1,143 @@
+"""A node's hardware threads: which share a core, a NUMA node, a socket.
+
+Problem: choosing CPUs asks all the time which of them are free on which core. Choice: a set of CPUs is one integer, bit n for CPU n; cores,
+NUMA nodes and sockets are such masks, so "free and whole" is two operations whatever the machine's size. Limits: fixed once made; a CPU that
+goes offline makes another topology.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from cotenant.model.cpus.cpulist import LARGEST
+from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.counters import LogicalCpu
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """One physical core; `numa` and `socket` are places in the topology's tuples."""
+
+    mask: int
+    numa: int
+    socket: int
+
+
+@dataclass(frozen=True, slots=True)
+class CpuGroup:
+    """A NUMA node or a socket. `socket` is the place of the socket it belongs to (its own, for a socket)."""
+
+    id: int
+    mask: int
+    cores: tuple[int, ...]  # places in `CpuTopology.cores`
+    socket: int
+    turns: tuple[int, ...]  # the first threads of its cores, the second ones, ...
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTopology:
+    """All of it; cores by their id, NUMA nodes and sockets likewise."""
+
+    mask: int
+    threads_per_core: int  # of the core that has most
+    cores: tuple[Core, ...]
+    numa: tuple[CpuGroup, ...]
+    sockets: tuple[CpuGroup, ...]
+
+    @classmethod
+    def of(cls, cpus: Iterable[LogicalCpu]) -> CpuTopology:
+        """From what a node says of its CPUs. Raises `InvalidInput` where a CPU comes twice or a core lies on two NUMA nodes or sockets."""
+        core_masks: dict[
+            tuple[int, int, int], int
+        ] = {}  # (socket, core, NUMA node): cores may be numbered anew in each socket
+        seen = 0
+        for cpu in sorted(cpus, key=lambda each: each.cpu):
+            if not 0 <= cpu.cpu <= LARGEST or seen >> cpu.cpu & 1:
+                raise InvalidInput("cpu", cpu.cpu, f"each CPU once, numbers within 0-{LARGEST}")
+            seen |= 1 << cpu.cpu
+            key = (cpu.socket, cpu.core, cpu.numa)
+            core_masks[key] = core_masks.get(key, 0) | 1 << cpu.cpu
+        if len({key[:2] for key in core_masks}) != len(core_masks):
+            raise InvalidInput("numa", sorted(core_masks), "the threads of one core on one NUMA node")
+        by_first = sorted(core_masks, key=lambda key: (key[1], key[0]))
+        sockets = tuple(sorted({key[0] for key in by_first}))
+        socket_of = {numa: socket for socket, _, numa in by_first}
+        if len({(key[0], key[2]) for key in by_first}) != len(socket_of):
+            raise InvalidInput("numa", sorted(socket_of), "each NUMA node in one socket")
+        nodes = tuple(sorted(socket_of))
+        cores = tuple(Core(core_masks[key], nodes.index(key[2]), sockets.index(key[0])) for key in by_first)
+        return cls(
+            mask=seen,
+            threads_per_core=max((core.mask.bit_count() for core in cores), default=1),
+            cores=cores,
+            numa=tuple(
+                _group(id_, [place for place, core in enumerate(cores) if core.numa == index], cores)
+                for index, id_ in enumerate(nodes)
+            ),
+            sockets=tuple(
+                _group(id_, [place for place, core in enumerate(cores) if core.socket == index], cores)
+                for index, id_ in enumerate(sockets)
+            ),
+        )
+
+    @property
+    def is_even(self) -> bool:
+        """Whether all cores have as many threads; not where CPUs are offline, or cores of two kinds."""
+        return len(self.cores) * self.threads_per_core == self.mask.bit_count()
+
+    def numa_mask(self, ids: Iterable[int]) -> int:
+        """The CPUs of the NUMA nodes with these ids; ids that the machine lacks have none."""
+        wanted = set(ids)
+        mask = 0
+        for node in self.numa:
+            if node.id in wanted:
+                mask |= node.mask
+        return mask
+
+    def numa_of(self, cpus: int) -> tuple[int, ...]:
+        """Ids of the NUMA nodes on which any of these CPUs lies, ascending."""
+        return tuple(node.id for node in self.numa if node.mask & cpus)
+
+
+def mask_of(numbers: Iterable[int]) -> int:
+    """A set of numbers as one integer."""
+    mask = 0
+    for number in numbers:
+        mask |= 1 << number
+    return mask
+
+
+def numbers_in(mask: int) -> tuple[int, ...]:
+    """The numbers in a mask, ascending."""
+    return tuple(_bits(mask))
+
+
+def lowest(mask: int, count: int) -> int:
+    """The `count` lowest of a mask; all of it where it has no more."""
+    if mask.bit_count() <= count:
+        return mask
+    kept = 0
+    for _ in range(count):
+        bit = mask & -mask
+        kept |= bit
+        mask ^= bit
+    return kept
+
+
+def _bits(mask: int) -> Iterator[int]:
+    while mask:
+        bit = mask & -mask
+        yield bit.bit_length() - 1
+        mask ^= bit
+
+
+def _group(id_: int, places: list[int], cores: tuple[Core, ...]) -> CpuGroup:
+    mask = 0
+    turns: list[int] = []
+    for place in places:
+        mask |= cores[place].mask
+        for turn, cpu in enumerate(_bits(cores[place].mask)):
+            turns += [0] * (turn + 1 - len(turns))
+            turns[turn] |= 1 << cpu
+    return CpuGroup(id_, mask, tuple(places), cores[places[0]].socket, tuple(turns))

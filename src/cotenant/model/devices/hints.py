@@ -1,0 +1,146 @@
+"""How a pod wishes its devices to be chosen: three annotations as values.
+
+Problem: network cards follow GPUs, a job may insist on one PCIe switch or NUMA node, a partition table may be honoured strictly. Choice: the
+annotations that Koordinator's users write, read strictly; a selector that cannot be read refuses the pod rather than select anything.
+Limits: `exclusivePolicy` PCIeLevel is read, and nothing here keeps other pods from that switch (nor does upstream's allocator).
+
+Source: Koordinator, apis/extension/device_share.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import Any
+
+from cotenant.model.cluster.labels import LabelSelector, Operator, Requirement
+from cotenant.model.devices.device import DeviceType
+from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import json_object
+from cotenant.model.quantities import whole
+
+ALLOCATE_HINT = "scheduling.koordinator.sh/device-allocate-hint"  # on pods: JSON, by device type
+JOINT_ALLOCATE = "scheduling.koordinator.sh/device-joint-allocate"  # on pods: JSON
+PARTITION_SPEC = "scheduling.koordinator.sh/gpu-partition-spec"  # on pods: JSON
+
+
+class Scope(IntEnum):
+    """A part of a node within which devices are near; the larger the nearer."""
+
+    NODE = 1
+    NUMA = 2
+    PCIE = 3
+    DEVICE = 4
+
+
+_SCOPES = {"Node": Scope.NODE, "NUMANode": Scope.NUMA, "PCIe": Scope.PCIE, "Device": Scope.DEVICE}
+SCOPE_WORDS = {scope: word for word, scope in _SCOPES.items()}
+
+
+class CountBy(StrEnum):
+    """What a request for cards means: "" so much of one, or so many; else as named."""
+
+    AMOUNT = ""
+    ALL = "ApplyForAll"  # so much of every card that is selected
+    REQUESTS = "RequestsAsCount"  # as many cards as percent were asked for
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceHint:
+    """Wishes for one type of device."""
+
+    type: DeviceType
+    selector: LabelSelector | None = None  # which devices; None = any
+    function_selector: LabelSelector | None = None  # a virtual function of such a group is needed; None = no function
+    count_by: CountBy = CountBy.AMOUNT
+    scope: Scope = Scope.NODE  # required
+    whole_device: bool = False  # exclusivePolicy DeviceLevel: with REQUESTS, each card as a whole
+
+
+@dataclass(frozen=True, slots=True)
+class JointAllocation:
+    """These types together, the first deciding where."""
+
+    types: tuple[DeviceType, ...]
+    same_pcie: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionWish:
+    """Which partitions of a table will do."""
+
+    best_only: bool = False  # only those with the best score
+    bandwidth: int | None = None  # least ring-bus bandwidth, in the table's unit
+
+
+def parse_hints(text: str) -> tuple[DeviceHint, ...]:
+    """From the annotation. Raises `InvalidInput`."""
+    found = []
+    for name, told in sorted(json_object(ALLOCATE_HINT, text).items()):
+        type_ = _type(ALLOCATE_HINT, name)
+        field = f"{ALLOCATE_HINT}: {name}"
+        if not isinstance(told, dict):
+            raise InvalidInput(field, told, "an object")
+        exclusive = _one_of(told, field, "exclusivePolicy", ("", "DeviceLevel", "PCIeLevel"))
+        found.append(
+            DeviceHint(
+                type_,
+                _selector(told.get("selector"), f"{field}.selector"),
+                _selector(told.get("vfSelector"), f"{field}.vfSelector"),
+                CountBy(_one_of(told, field, "allocateStrategy", tuple(CountBy))),
+                _SCOPES[_one_of(told, field, "requiredTopologyScope", ("Node", *_SCOPES))],
+                exclusive == "DeviceLevel",
+            )
+        )
+    return tuple(found)
+
+
+def parse_joint(text: str) -> JointAllocation | None:
+    """From the annotation; None where it names no types. Raises `InvalidInput`."""
+    told = json_object(JOINT_ALLOCATE, text)
+    names = told.get("deviceTypes") or []
+    if not isinstance(names, list) or len(set(map(str, names))) < len(names):
+        raise InvalidInput(f"{JOINT_ALLOCATE}: deviceTypes", names, "a list of device types, each once")
+    scope = _one_of(told, JOINT_ALLOCATE, "requiredScope", ("", "SamePCIe"))
+    types = tuple(_type(JOINT_ALLOCATE, name) for name in names)
+    return JointAllocation(types, scope == "SamePCIe") if types else None
+
+
+def parse_partition_wish(text: str) -> PartitionWish:
+    """From the annotation. Raises `InvalidInput`."""
+    told = json_object(PARTITION_SPEC, text)
+    policy = _one_of(told, PARTITION_SPEC, "allocatePolicy", ("BestEffort", "Restricted"))
+    bandwidth = told.get("ringBusBandwidth")
+    field = f"{PARTITION_SPEC}: ringBusBandwidth"
+    return PartitionWish(policy == "Restricted", None if bandwidth is None else whole(bandwidth, field))
+
+
+def _type(annotation: str, name: object) -> DeviceType:
+    if not isinstance(name, str) or name not in tuple(DeviceType):
+        raise InvalidInput(annotation, name, f"one of {', '.join(DeviceType)}")
+    return DeviceType(name)
+
+
+def _one_of(told: dict[str, Any], field: str, key: str, words: tuple[str, ...]) -> str:
+    """The word under a key, the first of `words` where there is none."""
+    word = told.get(key) or words[0]
+    if word not in words:
+        raise InvalidInput(f"{field}: {key}", word, f"one of {', '.join(filter(None, words))}")
+    return str(word)
+
+
+def _selector(told: Any, field: str) -> LabelSelector | None:
+    if told is None:
+        return None
+    labels = told.get("matchLabels") or {} if isinstance(told, dict) else None
+    expressions = told.get("matchExpressions") or [] if isinstance(told, dict) else None
+    if not isinstance(labels, dict) or not isinstance(expressions, list):
+        raise InvalidInput(field, told, "a label selector")
+    requirements = []
+    for each in expressions:
+        operator = each.get("operator") if isinstance(each, dict) else None
+        values = (each.get("values") or []) if isinstance(each, dict) else None
+        if operator not in tuple(Operator) or not isinstance(values, list):
+            raise InvalidInput(field, each, "a key, an operator and values")
+        requirements.append(Requirement(str(each.get("key") or ""), Operator(operator), tuple(values)))
+    return LabelSelector.of(labels, tuple(requirements))

@@ -1,0 +1,175 @@
+"""What a pod asks of devices, in one form.
+
+Problem: the same wish has many spellings (`nvidia.com/gpu: 2`, `koordinator.sh/gpu: 200`, core and memory each), some contradict themselves,
+and memory may be said in bytes or in percent. Choice, in four steps: `check_request` says whether the resources go together; `canonical` turns
+whole-card names into core and memory ratio; `per_device` divides by the number of devices; `filled` adds, on one concrete device, the memory
+form that was not said. Limits: Hygon's form by card count with amounts a card (`dcunum`) and templates of vendors are not known here.
+
+Source: Koordinator, DeviceShare (utils, devicehandler_gpu, devicehandler_default) and apis/extension/device_share.go. There the percent of
+bytes is computed in floats; here in integers, rounded down, so it can be one percent more than there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cotenant.model.devices.device import DeviceType
+from cotenant.model.errors import InvalidInput
+from cotenant.model.resources import (
+    FPGA,
+    GPU,
+    GPU_CORE,
+    GPU_MEMORY,
+    GPU_MEMORY_RATIO,
+    GPU_SHARED,
+    NVIDIA_GPU,
+    RDMA,
+    Amounts,
+)
+
+AMD_GPU = "amd.com/gpu"
+HYGON_DCU = "hygon.com/dcu"
+HYGON_DCU_OLD = "dcu.com/gpu"
+NPU_CORE = "huawei.com/npu-core"
+NPU_CPU = "huawei.com/npu-cpu"
+NPU_DVPP = "huawei.com/npu-dvpp"
+
+WHOLE = 100  # percent of a device
+CARDS = (NVIDIA_GPU, AMD_GPU, HYGON_DCU, HYGON_DCU_OLD)  # counted in whole devices
+_PARTS = (GPU_CORE, NPU_CORE, NPU_CPU, NPU_DVPP)  # divided among the devices as they are
+_NPU = frozenset((GPU_SHARED, NPU_CORE, NPU_CPU, GPU_MEMORY))
+
+_GOES_TOGETHER = frozenset(
+    [
+        *(frozenset((name,)) for name in (*CARDS, GPU, RDMA, FPGA, GPU_MEMORY, GPU_MEMORY_RATIO)),
+        frozenset((GPU_CORE, GPU_MEMORY)),
+        frozenset((GPU_CORE, GPU_MEMORY_RATIO)),
+        frozenset((NPU_CORE, GPU_MEMORY_RATIO)),
+        frozenset((GPU_SHARED, GPU_MEMORY)),
+        frozenset((GPU_SHARED, GPU_MEMORY_RATIO)),
+        frozenset((GPU_SHARED, GPU_CORE, GPU_MEMORY)),
+        frozenset((GPU_SHARED, GPU_CORE, GPU_MEMORY_RATIO)),
+        _NPU,
+        _NPU | {NPU_DVPP},
+    ]
+)
+_TYPE_OF = {RDMA: DeviceType.RDMA, FPGA: DeviceType.FPGA} | dict.fromkeys(
+    (*CARDS, GPU, GPU_SHARED, *_PARTS, GPU_MEMORY, GPU_MEMORY_RATIO), DeviceType.GPU
+)
+RESOURCES = frozenset(_TYPE_OF)  # every name by which devices are asked for
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRequest:
+    """So much of each of `count` devices of one type. `shared`: others may have the rest of the device's memory."""
+
+    type: DeviceType
+    amounts: Amounts
+    count: int
+    shared: bool
+
+
+def asks_devices(asked: Amounts) -> bool:
+    """Whether any of these requests is one for devices."""
+    for name, amount in asked.items:  # noqa: SIM110 - asked about every pod: no generator here
+        if amount and name in RESOURCES:
+            return True
+    return False
+
+
+def type_of(resource: str) -> DeviceType | None:
+    """The kind of device that a resource is a part of; None for any other resource."""
+    return _TYPE_OF.get(resource)
+
+
+def check_request(asked: Amounts) -> None:
+    """Raise `InvalidInput` where resources of one device type do not go together or do not divide."""
+    names = frozenset(asked.names())
+    if not names:
+        raise InvalidInput("device request", "nothing", "at least one device resource")
+    if names not in _GOES_TOGETHER:
+        raise InvalidInput("device request", ", ".join(sorted(names)), "resources that go together", _nearest(names))
+    for name, amount in asked:
+        if amount == 0 and name != GPU_CORE:
+            raise InvalidInput(name, 0, "more than 0")
+    if GPU_SHARED in names:
+        _check_shares(asked)
+        return
+    for name in (GPU, RDMA, FPGA, GPU_CORE, GPU_MEMORY_RATIO):
+        amount = asked.get(name)
+        if amount > WHOLE and amount % WHOLE:
+            raise InvalidInput(name, amount, "at most 100 percent, or whole devices (200, 300, ...)")
+
+
+def canonical(asked: Amounts) -> Amounts:
+    """The request in gpu-core and gpu-memory-ratio where it names whole cards or `koordinator.sh/gpu`. Raises `InvalidInput`."""
+    check_request(asked)
+    for name in CARDS:
+        if name in asked:
+            return Amounts.of({GPU_CORE: WHOLE * asked.get(name), GPU_MEMORY_RATIO: WHOLE * asked.get(name)})
+    if GPU in asked:
+        return Amounts.of({GPU_CORE: asked.get(GPU), GPU_MEMORY_RATIO: asked.get(GPU)})
+    return asked
+
+
+def per_device(wanted: Amounts) -> DeviceRequest:
+    """How many devices a canonical request means, and how much of each."""
+    for name, type_ in ((RDMA, DeviceType.RDMA), (FPGA, DeviceType.FPGA)):
+        if name in wanted:
+            amount = wanted.get(name)
+            count = amount // WHOLE if amount > WHOLE else 1
+            return DeviceRequest(type_, Amounts.of({name: amount // count}), count, amount // count < WHOLE)
+    ratio = wanted.get(GPU_MEMORY_RATIO)
+    count = wanted.get(GPU_SHARED)
+    if not count:
+        count = ratio // WHOLE if ratio > WHOLE and ratio % WHOLE == 0 else 1
+    each = {name: wanted.get(name) // count for name in _PARTS if name in wanted}
+    memory = GPU_MEMORY_RATIO if GPU_MEMORY_RATIO in wanted else GPU_MEMORY
+    if memory in wanted:
+        each[memory] = wanted.get(memory) // count
+    return DeviceRequest(DeviceType.GPU, Amounts.of(each), count, memory == GPU_MEMORY or ratio // count < WHOLE)
+
+
+def device_requests(asked: Amounts) -> tuple[DeviceRequest, ...]:
+    """The devices among a pod's requests, by type; resources of anything else are read past, and so are amounts of 0 alone. Raises `InvalidInput`."""
+    found = []
+    for type_ in DeviceType:
+        part = Amounts.of((name, amount) for name, amount in asked if _TYPE_OF.get(name) is type_)
+        if any(amount for _, amount in part):
+            found.append(per_device(canonical(part)))
+    return tuple(found)
+
+
+def filled(part: Amounts, total: Amounts) -> Amounts:
+    """A part of one GPU with both forms of memory. Bytes and percent round down; unchanged where both or none were said."""
+    has_bytes, has_ratio = GPU_MEMORY in part, GPU_MEMORY_RATIO in part
+    device_bytes = total.get(GPU_MEMORY)
+    if has_bytes == has_ratio or not device_bytes:
+        return part
+    if has_bytes:
+        return part.replaced(Amounts.of({GPU_MEMORY_RATIO: part.get(GPU_MEMORY) * WHOLE // device_bytes}))
+    return part.replaced(Amounts.of({GPU_MEMORY: part.get(GPU_MEMORY_RATIO) * device_bytes // WHOLE}))
+
+
+def _check_shares(asked: Amounts) -> None:
+    count = asked.get(GPU_SHARED)
+    if NPU_CORE in asked:
+        if count > 1:
+            raise InvalidInput(GPU_SHARED, count, "1 with NPU amounts", "a shared NPU cannot be several")
+        if asked.get(NPU_DVPP) > WHOLE:
+            raise InvalidInput(NPU_DVPP, asked.get(NPU_DVPP), "at most 100 percent")
+        return
+    for name in (GPU_CORE, GPU_MEMORY_RATIO):
+        amount = asked.get(name)
+        if amount % count or amount // count > WHOLE:
+            raise InvalidInput(
+                name, amount, f"a multiple of {count} ({GPU_SHARED}), at most 100 percent of each device"
+            )
+
+
+def _nearest(names: frozenset[str]) -> str:
+    """The permitted combination that differs in the fewest resources."""
+    known = min(_GOES_TOGETHER, key=lambda each: (len(each ^ names), sorted(each)))
+    more, less = sorted(known - names), sorted(names - known)
+    told = [*(f"add {name}" for name in more), *(f"leave out {name}" for name in less)]
+    return " and ".join(told)

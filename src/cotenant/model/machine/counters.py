@@ -1,0 +1,122 @@
+"""What is read off a node at one instant: counters that only grow, and levels. No rates; those are the engine's to make.
+
+Problem: real files, a recording and a simulated node must be interchangeable to the agent. Choice: plain values; None where this machine
+cannot tell (`Gap` says why, once a field). Limits: one clock, microseconds that only grow, and the wall clock beside it for people.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cotenant.model.machine.run_queue import RunQueueReading
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """PSI totals of one resource, microseconds since boot during which some, and all, tasks waited."""
+
+    some_us: int
+    full_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pressure:
+    """PSI of the three resources; None where there is none."""
+
+    cpu: Stall | None = None
+    memory: Stall | None = None
+    io: Stall | None = None
+
+
+NO_PRESSURE = Pressure()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCounters:
+    """One cgroup. Counters are since the group was made, so a smaller value than before means a reset."""
+
+    group: str  # path relative to the tree's root
+    cpu_us: int | None = None  # CPU time used
+    periods: int | None = None  # CFS bandwidth periods
+    throttled_periods: int | None = None
+    throttled_us: int | None = None
+    run_delay_us: int | None = None  # time its tasks waited for a CPU (schedstat, or eBPF)
+    memory_bytes: int | None = None  # charged, page cache included
+    working_set_bytes: int | None = None  # charged less inactive file pages, as kubelet counts
+    refaults: int | None = None  # pages read again after they were reclaimed
+    oom_kills: int | None = None
+    io_read_bytes: int | None = None
+    io_written_bytes: int | None = None
+    tasks: int | None = None  # level: processes and threads now
+    cycles: int | None = None
+    instructions: int | None = None
+    pressure: Pressure = NO_PRESSURE
+    cpu_m_limit: int | None = None  # level: cpu.max as milli-CPU; None = no limit or not known
+    io_span: int = (
+        1  # samples over which I/O grew to what it says; 0 = it was not read this time and may have grown more
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class HostCounters:
+    """The machine as a whole."""
+
+    cpus: int  # online
+    cpu_busy_us: int  # over all CPUs, neither idle nor waiting for I/O nor stolen
+    memory_total_bytes: int
+    memory_available_bytes: int
+    cpu_steal_us: int = 0
+    swap_total_bytes: int = 0
+    swap_free_bytes: int = 0
+    network_received_bytes: int = 0  # over the real devices
+    network_sent_bytes: int = 0
+    disk_read_bytes: int = 0
+    disk_written_bytes: int = 0
+    pressure: Pressure = NO_PRESSURE
+
+
+@dataclass(frozen=True, slots=True)
+class GpuCounters:
+    """One accelerator; levels."""
+
+    index: int
+    uuid: str
+    name: str
+    healthy: bool
+    utilisation_percent: int
+    memory_total_bytes: int
+    memory_used_bytes: int
+    processes: tuple[tuple[int, int], ...] = ()  # pid, bytes
+    bus: str = ""  # PCI address, as the kernel writes it; empty where it is not known
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Something that this machine cannot tell, and what it would take."""
+
+    what: str  # e.g. "cycles"
+    needs: str  # e.g. "a hardware performance counter"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSample:
+    """Everything read at one tick. Groups that vanished while being read are left out."""
+
+    at_us: int  # monotonic
+    wall_s: float  # Unix time
+    host: HostCounters
+    groups: tuple[GroupCounters, ...] = ()
+    gpus: tuple[GpuCounters, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    run_queue: RunQueueReading | None = None  # by the eBPF probe; None without it
+    best_effort_sent_bytes: int | None = None  # counter of the uplink's class for it; None where there is none
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalCpu:
+    """One hardware thread and where it sits."""
+
+    cpu: int
+    core: int
+    socket: int
+    numa: int

@@ -1,0 +1,151 @@
+"""The canonical text of a knob's value: what is one, and what it says.
+
+Problem: a wish, a reading, a state file and a simulated node are compared as text, so one value must have one text, and nonsense must be
+refused before anything is written. Choice: `canonical` reads the text of a cgroup v2 knob and writes it the one way; whoever needs the numbers
+asks for them here. Limits: knobs of resctrl and tc are checked by their own drivers; whether this machine takes a value, only its kernel says.
+
+Source of forms and ranges: Linux, Documentation/admin-guide/cgroup-v2.rst; kernel/sched/core.c for the bounds of CFS bandwidth.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from cotenant.model.cpus.cpulist import format_cpus, parse_cpus
+from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.knob import UNLIMITED, Knob
+
+USUAL_PERIOD_US = 100_000
+LEAST_PERIOD_US = 1_000
+MOST_PERIOD_US = 1_000_000
+LEAST_QUOTA_US = 1_000
+MOST_BYTES = 2**63 - 1
+DEVICE_LIMITS = ("rbps", "wbps", "riops", "wiops")  # in the order the kernel prints them
+
+_NUMBER = re.compile(r"[0-9]{1,19}")
+_DEVICE = re.compile(r"[0-9]{1,7}:[0-9]{1,7}")
+
+
+@dataclass(frozen=True, slots=True)
+class CpuMax:
+    """CPU bandwidth: `quota_us` of CPU time each `period_us`. None = no limit."""
+
+    quota_us: int | None
+    period_us: int = USUAL_PERIOD_US
+
+    @property
+    def cpu_m(self) -> int | None:
+        """As milli-CPU, rounded down; None = no limit."""
+        return None if self.quota_us is None else self.quota_us * 1000 // self.period_us
+
+    def __str__(self) -> str:
+        return f"{UNLIMITED if self.quota_us is None else self.quota_us} {self.period_us}"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLimits:
+    """I/O limits of one block device, bytes and operations a second. None = no limit."""
+
+    device: str  # MAJOR:MINOR
+    rbps: int | None = None
+    wbps: int | None = None
+    riops: int | None = None
+    wiops: int | None = None
+
+    @property
+    def unlimited(self) -> bool:
+        """Whether it says nothing: a wish of this clears the device, and a reading never has it."""
+        return self.rbps is None and self.wbps is None and self.riops is None and self.wiops is None
+
+    def __str__(self) -> str:
+        limits = (self.rbps, self.wbps, self.riops, self.wiops)
+        told = " ".join(
+            f"{name}={UNLIMITED if n is None else n}" for name, n in zip(DEVICE_LIMITS, limits, strict=True)
+        )
+        return f"{self.device} {told}"
+
+
+def _number(knob: Knob, text: str, least: int, most: int, expected: str) -> int:
+    value = int(text) if _NUMBER.fullmatch(text) else -1
+    if not least <= value <= most:
+        raise InvalidInput(str(knob), text, expected)
+    return value
+
+
+def parse_cpu_max(text: str) -> CpuMax:
+    """ "QUOTA" or "QUOTA PERIOD" in microseconds; QUOTA may be "max"."""
+    expected = f'"QUOTA PERIOD" in microseconds, QUOTA "max" or at least {LEAST_QUOTA_US}, PERIOD {LEAST_PERIOD_US} to {MOST_PERIOD_US}'
+    parts = text.split()
+    if not 1 <= len(parts) <= 2:
+        raise InvalidInput(str(Knob.CPU_MAX), text, expected)
+    period_us = USUAL_PERIOD_US
+    if len(parts) == 2:
+        period_us = _number(Knob.CPU_MAX, parts[1], LEAST_PERIOD_US, MOST_PERIOD_US, expected)
+    if parts[0] == UNLIMITED:
+        return CpuMax(None, period_us)
+    return CpuMax(_number(Knob.CPU_MAX, parts[0], LEAST_QUOTA_US, MOST_BYTES // 1000, expected), period_us)
+
+
+def parse_bytes(knob: Knob, text: str) -> int | None:
+    """Bytes; None for "max"."""
+    text = text.strip()
+    return None if text == UNLIMITED else _number(knob, text, 0, MOST_BYTES, 'bytes or "max"')
+
+
+def parse_io_weight(text: str) -> int:
+    """The default weight of "default N" (or "N")."""
+    expected = '"default N", N 1 to 10000'
+    parts = text.split()
+    if not parts or len(parts) > 2 or (len(parts) == 2 and parts[0] != "default"):
+        raise InvalidInput(str(Knob.IO_WEIGHT), text, expected)
+    return _number(Knob.IO_WEIGHT, parts[-1], 1, 10_000, expected)
+
+
+def parse_io_max(text: str) -> tuple[DeviceLimits, ...]:
+    """One device a line, ascending by device. Limits left out are "max"; "" is no device."""
+    found: dict[str, DeviceLimits] = {}
+    for line in text.splitlines():
+        parts = line.split()
+        if not parts:
+            continue
+        expected = '"MAJOR:MINOR rbps=N wbps=N riops=N wiops=N", each N above 0 or "max"'
+        limits: dict[str, int | None] = {}
+        for part in parts[1:]:
+            name, _, amount = part.partition("=")
+            if name not in DEVICE_LIMITS or name in limits:
+                raise InvalidInput(str(Knob.IO_MAX), line, expected)
+            limits[name] = (
+                None if amount == UNLIMITED else _number(Knob.IO_MAX, amount, 1, MOST_BYTES, f"{expected}; not {part}")
+            )
+        if not _DEVICE.fullmatch(parts[0]) or parts[0] in found:
+            raise InvalidInput(str(Knob.IO_MAX), line, expected)
+        found[parts[0]] = DeviceLimits(parts[0], **limits)
+    return tuple(found[device] for device in sorted(found, key=lambda name: tuple(map(int, name.split(":")))))
+
+
+def canonical(knob: Knob, text: str) -> str:
+    """The one text of this value of a cgroup knob. Raises `InvalidInput` where it is none."""
+    field = str(knob)
+    match knob:
+        case Knob.CPU_MAX:
+            return str(parse_cpu_max(text))
+        case Knob.CPU_BURST:
+            return str(_number(knob, text.strip(), 0, MOST_BYTES // 1000, "microseconds"))
+        case Knob.CPU_WEIGHT:
+            return str(_number(knob, text.strip(), 1, 10_000, "a weight of 1 to 10000"))
+        case Knob.CPU_IDLE:
+            return str(_number(knob, text.strip(), 0, 1, "0 or 1"))
+        case Knob.CPUSET_CPUS:
+            return format_cpus(parse_cpus(text, field))
+        case Knob.MEMORY_MIN | Knob.MEMORY_LOW | Knob.MEMORY_HIGH | Knob.MEMORY_MAX:
+            amount = parse_bytes(knob, text)
+            return UNLIMITED if amount is None else str(amount)
+        case Knob.MEMORY_RECLAIM:
+            return str(_number(knob, text.strip(), 0, MOST_BYTES, "bytes"))
+        case Knob.IO_WEIGHT:
+            return f"default {parse_io_weight(text)}"
+        case Knob.IO_MAX:
+            return "\n".join(str(limits) for limits in parse_io_max(text))
+        case _:
+            raise InvalidInput("knob", field, "one of a cgroup")

@@ -1,0 +1,145 @@
+"""A node as its policies see it: use and waiting over an interval, who runs, how services fare, how the knobs stand.
+
+Problem: a policy must be a pure function of one value that the real agent, a recording and the lab can all make. Choice: `NodeState`, rates
+and levels as integers with the unit in the name; None = not known, which is not 0. Limits: one interval (the agent's period); policies that
+want longer windows get them as values of their own (`Window`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cotenant.model.machine.counters import LogicalCpu
+from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.node_pod import NodePod
+from cotenant.model.machine.run_queue import Blame
+
+PPM = 1_000_000  # ratios are in millionths
+
+
+@dataclass(frozen=True, slots=True)
+class GroupUse:
+    """One cgroup over the last interval."""
+
+    group: str
+    cpu_m: int | None = None  # milli-CPU in use
+    throttled_ppm: int | None = None  # of its CFS periods
+    run_delay_ppm: int | None = None  # time waited for a CPU per time passed, summed over tasks: may exceed 1e6
+    cpu_stall_ppm: int | None = None  # PSI cpu "some"
+    memory_stall_ppm: int | None = None  # PSI memory "some"
+    memory_full_stall_ppm: int | None = None
+    io_stall_ppm: int | None = None
+    memory_bytes: int | None = None
+    working_set_bytes: int | None = None
+    refaults_per_s: int | None = None
+    io_read_bps: int | None = None  # bytes a second
+    io_written_bps: int | None = None
+    tasks: int | None = None
+    cpi_milli: int | None = None  # cycles per thousand instructions
+    network_sent_bps: int | None = None  # bytes a second, where its traffic has a class of its own
+
+
+@dataclass(frozen=True, slots=True)
+class HostUse:
+    """The machine over the last interval."""
+
+    cpus: int
+    cpu_m: int | None  # in use; None before the second sample
+    memory_total_bytes: int
+    memory_used_bytes: int  # total less available
+    cpu_stall_ppm: int | None = None
+    memory_stall_ppm: int | None = None
+    memory_full_stall_ppm: int | None = None
+    io_stall_ppm: int | None = None
+    steal_ppm: int | None = None
+    network_received_bps: int | None = None  # bytes a second over the real devices
+    network_sent_bps: int | None = None
+
+    @property
+    def capacity_cpu_m(self) -> int:
+        """All CPUs."""
+        return self.cpus * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceHealth:
+    """What is known of a service's requests over a recent window. Source: its own reports, or spans."""
+
+    window_us: int
+    requests: int
+    p99_us: int
+    over_objective: int  # requests slower than the objective
+    age_us: int  # since the window ended
+
+
+@dataclass(frozen=True, slots=True)
+class PodUse:
+    """A pod with what it and its containers did."""
+
+    pod: NodePod
+    use: GroupUse
+    containers: tuple[GroupUse, ...] = ()  # in the order of pod.containers
+    health: ServiceHealth | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """Pressure that was noticed between two samples: a PSI trigger fired, or tasks of a group were seen waiting too long for a CPU."""
+
+    at_us: int
+    group: str  # "" = the machine
+    what: str  # "cpu", "memory" or "io"
+    stall_ppm: int = PPM  # how much of the trigger's window was lost at least
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocatable:
+    """What the node has to give to pods: its own CPU and memory, and what it lends."""
+
+    cpu_m: int = 0
+    batch_cpu_m: int = 0
+    mid_cpu_m: int = 0
+    memory_bytes: int = 0
+    batch_memory_bytes: int = 0
+    mid_memory_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """The snapshot that node policies decide on."""
+
+    at_us: int
+    interval_us: int  # 0 for the first sample: rates are None
+    host: HostUse
+    pods: tuple[PodUse, ...] = ()
+    best_effort: GroupUse | None = None  # the group that holds all best-effort pods, where there is one
+    best_effort_group: str | None = None  # its path
+    cpus: tuple[LogicalCpu, ...] = ()
+    reserved_cpu_m: int = 0  # kept for the system and kubelet
+    reserved_cpus: tuple[int, ...] = ()
+    knobs: Mapping[Target, str] = field(
+        default_factory=dict
+    )  # canonical values as they stand, of the knobs that were read
+    owners: Mapping[Target, str] = field(
+        default_factory=dict
+    )  # CPU lists that are not ours: as they stand, or stood before ours
+    supported: frozenset[Knob] = frozenset(Knob)  # what this machine can turn
+    alarms: tuple[Alarm, ...] = ()  # came since the sample, which is the last one with a later `at_us`
+    blame: tuple[Blame, ...] | None = None  # who ran while whom waited, over the interval; None without the eBPF probe
+    allocatable: Allocatable | None = None  # as its cluster says
+    _parted: tuple[tuple[PodUse, ...], tuple[PodUse, ...]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Part the pods once: every policy asks for them, some for each pod."""
+        services = tuple(entry for entry in self.pods if not entry.pod.best_effort)
+        guests = tuple(entry for entry in self.pods if entry.pod.best_effort)
+        object.__setattr__(self, "_parted", (services, guests))
+
+    def services(self) -> tuple[PodUse, ...]:
+        """The pods that are not best effort."""
+        return self._parted[0]
+
+    def best_effort_pods(self) -> tuple[PodUse, ...]:
+        """The others."""
+        return self._parted[1]

@@ -1,0 +1,129 @@
+"""An object's life comes out as a clean sequence, whatever comes in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cotenant.drivers.kube.cache.cache import TOMBSTONES, Cache, Changed, number
+from cotenant.drivers.kube.kinds.objects import Pod, PodMeta
+
+
+def pod(name: str, version: int | str, uid: str = "u") -> Pod:
+    return Pod(metadata=PodMeta(name=name, namespace="d", uid=uid, resource_version=str(version)))
+
+
+class Consumer:
+    """Builds the state from changes alone, and refuses changes that do not follow from it."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Pod] = {}
+
+    def take(self, changes: list[Changed[Pod]]) -> None:
+        for change in changes:
+            assert self.objects.get(change.key) is change.old
+            if change.new is None:
+                del self.objects[change.key]
+            else:
+                assert change.old is None or change.old.metadata.uid == change.new.metadata.uid
+                self.objects[change.key] = change.new
+
+
+History = list[tuple[str, str, int, str]]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> History:
+    """What truly happened to three names: (event, name, version, uid), in order."""
+    alive: dict[str, str] = {}
+    happened: History = []
+    for version in range(1, draw(st.integers(1, 25))):
+        name = draw(st.sampled_from("abc"))
+        if name not in alive:
+            alive[name] = f"u{version}"
+            happened.append(("ADDED", name, version, alive[name]))
+        elif draw(st.booleans()):
+            happened.append(("MODIFIED", name, version, alive[name]))
+        else:
+            happened.append(("DELETED", name, version, alive.pop(name)))
+    return happened
+
+
+@pytest.mark.slow
+@settings(deadline=None)
+@given(histories(), st.data())
+def test_doubled_and_disordered_reports_end_in_the_truth(happened: History, data: st.DataObject) -> None:
+    reports = list(happened)
+    for event in data.draw(st.lists(st.sampled_from(happened), max_size=10) if happened else st.just([])):
+        reports.insert(data.draw(st.integers(0, len(reports))), event)
+    reports += happened  # everything is said at last, in order
+    cache: Cache[Pod] = Cache("Pod")
+    consumer = Consumer()
+    cache.replace([], "0")
+    last: dict[str, int] = {}
+    for event, name, version, uid in reports:
+        said = pod(name, version, uid)
+        changes = cache.drop(said) if event == "DELETED" else cache.put(said)
+        consumer.take(changes)
+        for change in changes:
+            if change.new is not None:
+                assert version >= last.get(name, 0)
+                last[name] = version
+    truth: dict[str, Any] = {}
+    for event, name, version, uid in happened:
+        truth[f"d/{name}"] = None if event == "DELETED" else (uid, str(version))
+    found = {o.metadata.name: (o.metadata.uid, o.metadata.resource_version) for o in cache}
+    assert found == {key[2:]: value for key, value in truth.items() if value is not None}
+    assert {id(o) for o in consumer.objects.values()} == {id(o) for o in cache}
+
+
+@pytest.mark.slow
+@settings(deadline=None)
+@given(histories(), histories())
+def test_a_list_is_the_truth_and_its_difference_leads_there(before: History, after: History) -> None:
+    cache: Cache[Pod] = Cache("Pod")
+    consumer = Consumer()
+    for version, history in ((100, before), (200, after)):
+        alive = {name: pod(name, v, uid) for event, name, v, uid in history if event != "DELETED"}
+        consumer.take(cache.replace(alive.values(), str(version)))
+        assert {o.metadata.name for o in consumer.objects.values()} == set(alive)
+    assert cache.resource_version == "200"
+
+
+def test_a_name_used_again_is_a_deletion_and_an_addition() -> None:
+    cache: Cache[Pod] = Cache("Pod")
+    cache.put(pod("a", 1, "first"))
+    old, new = cache.put(pod("a", 5, "second"))
+    assert (old.new, new.old) == (None, None)
+
+
+def test_a_server_restored_from_a_backup_is_believed_when_it_lists() -> None:
+    cache: Cache[Pod] = Cache("Pod")
+    cache.replace([pod("a", 900)], "1000")
+    (change,) = cache.replace([pod("a", 10)], "20")
+    assert change.new is not None
+    assert cache.resource_version == "20"
+    assert cache.put(pod("a", 21)) != []
+
+
+def test_versions_that_are_no_numbers_are_taken_as_they_come() -> None:
+    cache: Cache[Pod] = Cache("Pod")
+    cache.replace([pod("a", "x1")], "x1")
+    assert cache.put(pod("a", "x1")) == []
+    assert len(cache.put(pod("a", "w9"))) == 1
+    assert len(cache.drop(pod("a", "x2"))) == 1
+    assert cache.resource_version == "x2"
+
+
+def test_the_memory_of_deletions_is_bounded() -> None:
+    cache: Cache[Pod] = Cache("Pod")
+    for i in range(TOMBSTONES + 10):
+        cache.drop(pod(f"p{i}", i + 1))
+    assert len(cache._gone) == TOMBSTONES
+
+
+def test_number() -> None:
+    assert [number(text) for text in ("12", "", None, "-1", "1.5", "x", "٣", "9" * 50)] == [12, *[None] * 7]

@@ -1,0 +1,78 @@
+"""Pods that share their equal parts are still the same pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from cotenant.drivers.kube.cache.decoding import Reader, Report
+from cotenant.drivers.kube.cache.sharing import PodSharing
+from cotenant.drivers.kube.kinds.objects import PODS, Pod
+from cotenant.drivers.kube.kinds.reading import ObjectReader
+
+
+def pod(name: str, cpu: str = "1", node: str = "", pending: bool = False, status: bool = True) -> Pod:
+    conditions = [{"type": "Ready", "status": "True"}]
+    if pending:
+        conditions.append({"type": "PodResizePending", "status": "True", "reason": "Infeasible"})
+    requests = {"requests": {"cpu": cpu}}
+    manifest: dict[str, Any] = {
+        "metadata": {"name": name, "namespace": "d", "uid": name},
+        "spec": {
+            "containers": [{"name": "c", "resources": requests}],
+            "nodeName": node,
+            "priority": len(name),
+            "tolerations": [{"key": "a", "operator": "Exists"}],
+            "volumes": [{"name": f"token-{name}", "hostPath": {}}],
+            "schedulingGates": [{"name": f"gate-{name}"}],
+        },
+    }
+    if status:
+        manifest["status"] = {
+            "phase": "Running",
+            "nominatedNodeName": name,
+            "conditions": conditions,
+            "containerStatuses": [{"name": "c", "resources": requests}],
+        }
+    return msgspec.json.decode(msgspec.json.encode(manifest), type=Pod)
+
+
+def test_equal_parts_are_one_and_the_rest_is_each_pods_own() -> None:
+    share = PodSharing()
+    a, b = share(pod("a", node="n1")), share(pod("bb", node="n2"))
+    assert a.spec is not None
+    assert b.spec is not None
+    assert a.status is not None
+    assert b.status is not None
+    assert a.spec.containers is b.spec.containers
+    assert a.spec.tolerations is b.spec.tolerations
+    assert a.status.container_statuses is b.status.container_statuses
+    assert (b.spec.node_name, b.spec.priority, b.status.nominated_node_name) == ("n2", 2, "bb")
+    assert b.spec.volumes != a.spec.volumes
+    assert b.spec.scheduling_gates != a.spec.scheduling_gates
+
+
+def test_what_is_read_of_them_is_the_same() -> None:
+    share = PodSharing()
+    for each in (
+        pod("a"),
+        pod("b", node="n"),
+        pod("c", cpu="2"),
+        pod("d", cpu="2", pending=True),
+        pod("e", status=False),
+        pod("f", cpu="2"),
+        Pod(),
+    ):
+        assert ObjectReader().pod(share(each)) == ObjectReader().pod(each)
+
+
+def test_pods_of_lists_and_watches_share() -> None:
+    reader = Reader(PODS)
+    raw = [msgspec.json.encode(pod(name)) for name in ("a", "b")]
+    (listed,) = reader.page(b'{"items":[' + raw[0] + b"]}").objects
+    said = reader.line(b'{"type":"ADDED","object":' + raw[1] + b"}")
+    assert isinstance(said, Report)
+    assert listed.spec is not None
+    assert said.obj.spec is not None
+    assert listed.spec.containers is said.obj.spec.containers

@@ -1,0 +1,34 @@
+"""What an agent reads of its own node and of its pods."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from cotenant.drivers.kube.kinds.node_allocatable import allocatable_of
+from cotenant.drivers.kube.kinds.node_pods import NodePodObject, declared
+from cotenant.drivers.kube.kinds.objects import Node
+from cotenant.model.machine.node_state import Allocatable
+
+
+def node(text: str) -> Node:
+    return msgspec.json.decode(text.encode(), type=Node)
+
+
+def test_what_a_node_has_to_give() -> None:
+    told = node(
+        '{"status": {"allocatable": {"cpu": "3920m", "memory": "8Gi", "kubernetes.io/batch-cpu": "1500", '
+        '"kubernetes.io/batch-memory": "2Gi", "kubernetes.io/mid-cpu": "nonsense"}}}'
+    )
+    assert allocatable_of(told) == Allocatable(
+        cpu_m=3920, batch_cpu_m=1500, memory_bytes=8 << 30, batch_memory_bytes=2 << 30
+    )
+    assert allocatable_of(node("{}")) is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "addresses"), [("{}", ("10.0.0.7", "fd00::7")), ('{"hostNetwork": true}', ()), ("null", ("10.0.0.7", "fd00::7"))]
+)  # fmt: skip
+def test_addresses_of_its_own(spec: str, addresses: tuple[str, ...]) -> None:
+    text = f'{{"spec": {spec}, "status": {{"podIPs": [{{"ip": "10.0.0.7"}}, {{"ip": "fd00::7"}}]}}}}'
+    assert declared(msgspec.json.decode(text.encode(), type=NodePodObject)).addresses == addresses

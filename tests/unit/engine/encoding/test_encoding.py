@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+from math import inf, nan
+
+import numpy as np
+import pytest
+
+from cotenant.engine.encoding.encoder import Encoder
+from cotenant.model.arrays import MICRO, Param, Sum
+from cotenant.model.cluster.labels import Labels
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.pod import Estimate, Pod
+from cotenant.model.cluster.qos import PriorityClass, QoSClass
+from cotenant.model.cluster.taints import Effect, Match, Taint, Toleration
+from cotenant.model.errors import InvalidInput
+from cotenant.model.resources import BATCH_CPU, Amounts
+from cotenant.policy.placement import node_affinity, taints
+from cotenant.policy.placement.compiled import Fit, plain_rejections
+from cotenant.policy.placement.knobs import Knobs
+
+SIZE = Amounts.of({"cpu": 8000, "memory": 1 << 30, "pods": 20})
+
+
+def test_duplicates_and_strangers_are_refused() -> None:
+    encoder = Encoder(half_node_cores=4.0)
+    encoder.add_node(Node("n", SIZE))
+    encoder.add_pod(Pod("p", "ns"))
+    with pytest.raises(InvalidInput, match="node: n"):
+        encoder.add_node(Node("n", SIZE))
+    with pytest.raises(InvalidInput, match="pod: ns/p"):
+        encoder.add_pod(Pod("p", "ns"))
+    for call in (
+        lambda: encoder.update_node(Node("m", SIZE)),
+        lambda: encoder.remove_node("m"),
+        lambda: encoder.remove_pod("ns/q"),
+    ):
+        with pytest.raises(InvalidInput, match="was added"):
+            call()
+    for cores in (0.0, -1.0, nan, inf):
+        with pytest.raises(InvalidInput, match="half_node_cores"):
+            Encoder(cores)
+
+
+def test_a_pod_may_come_back_under_its_name_with_a_new_number() -> None:
+    encoder = Encoder(half_node_cores=4.0)
+    first, shape = encoder.add_pod(Pod("p"))
+    assert encoder.remove_pod("default/p") == first
+    assert encoder.add_pod(Pod("p")) == (first + 1, shape)
+
+
+def test_what_was_placed_survives_growth() -> None:
+    encoder = Encoder(half_node_cores=4.0)
+    encoder.add_node(Node("n0", SIZE))
+    encoder.nodes().requested[0] = [1, 2, 3]
+    encoder.nodes().sums[0, Sum.PRESSURE] = 7
+    for i in range(1, 50):
+        encoder.add_node(Node(f"n{i}", Amounts.of({"cpu": 1, "memory": 1, f"example.com/r{i}": i})))
+        encoder.add_pod(Pod(f"p{i}", tenant=f"t{i}", group=f"g{i}"))
+    nodes, shapes = encoder.nodes(), encoder.shapes()
+    assert nodes.capacity.shape == nodes.requested.shape == (50, 3 + 49)
+    assert shapes.request.shape == (49, 52)
+    assert nodes.group_count.shape == (50, 49)
+    assert nodes.requested[0].tolist() == [1, 2, 3] + [0] * 49
+    assert nodes.sums[0, Sum.PRESSURE] == 7
+    assert np.isnan(nodes.report).all()
+    assert shapes.group.tolist() == list(range(49))
+    assert list(encoder.tenants) == [f"t{i}" for i in range(1, 50)]
+    assert all(column.flags.c_contiguous for column in (*nodes, *shapes))
+
+
+def test_a_row_is_used_again_but_never_under_residents() -> None:
+    encoder = Encoder(half_node_cores=4.0)
+    for name in ("a", "b"):
+        encoder.add_node(Node(name, SIZE, taints=(Taint("x"),)))
+    nodes = encoder.nodes()
+    nodes.requested[0, 2] = 1
+    with pytest.raises(InvalidInput, match="residents"):
+        encoder.remove_node("a")
+    nodes.requested[0, 2] = 0
+    nodes.report[0] = 1.0
+    assert encoder.remove_node("a") == 0
+    with pytest.raises(InvalidInput):
+        encoder.node(0)
+    assert encoder.add_node(Node("c", SIZE)) == 0
+    assert encoder.node(0).name == "c"
+    assert encoder.nodes().taints[0] == 0
+    assert np.isnan(encoder.nodes().report[0]).all()
+    assert len(encoder.nodes().ready) == 2
+
+
+def test_estimates_become_parameters_and_sums() -> None:
+    encoder = Encoder(half_node_cores=4.0, pressure_factor=0.5)
+    told = Estimate(1.5, 1000, sensitivity=0.2, pressure=0.4, allowance=0.5, duration_s=60.0)
+    requests = Amounts.of({"cpu": 2000, "memory": 4000})
+    service = encoder.add_pod(
+        Pod("s", requests=requests, priority_class=PriorityClass.PROD, estimate=told, load_limit=0.7)
+    )[1]
+    batch = encoder.add_pod(Pod("b", requests=requests, qos=QoSClass.BE, estimate=told))[1]
+    plain = encoder.add_pod(Pod("c", requests=requests))[1]
+    shapes = encoder.shapes()
+    assert shapes.params[service].tolist() == [1.5, 1000, 0.2, 0.4, 0.5, 1.0, 35.0, 0.7, 60.0]
+    assert shapes.params[batch].tolist() == [1.5, 1000, 0.2, 0.4, 0.5, 0.0, 15.0, inf, 60.0]
+    assert shapes.params[plain, [Param.USE_CPU, Param.USE_MEMORY, Param.ALLOWANCE]].tolist() == [2.0, 4000.0, inf]
+    # c = 2, u = 1.5, a = 0.2, b = 0.4, w = 1 / 0.5, o = b u / K = 0.15
+    assert shapes.sums[service, Sum.PRESSURE] == 0.6 * MICRO
+    assert shapes.sums[batch, Sum.PRESSURE] == 0.3 * MICRO  # what the cache partition leaves
+    assert shapes.sums[service, Sum.SERVICE_WAO] == round(2 * 2 * 0.2 * 0.15 * MICRO)
+    assert shapes.sums[batch, Sum.BATCH_WA] == 0.8 * MICRO
+    assert shapes.sums[plain, Sum.USE_CPU] == 2000
+    assert shapes.sums[plain, Sum.BATCH_W] == 0
+
+
+def test_co_location_resources_get_their_columns() -> None:
+    encoder = Encoder(half_node_cores=4.0)
+    _, k = encoder.add_pod(Pod("p", requests=Amounts.of({BATCH_CPU: 500})))
+    encoder.add_node(Node("lends", Amounts.of({"cpu": 8000, "memory": 100, BATCH_CPU: 400})))
+    assert encoder.axis.names[3] == BATCH_CPU
+    assert encoder.shapes().request[k].tolist() == [0, 0, 1, 500]
+    assert encoder.nodes().capacity[0].tolist() == [8000, 100, 110, 400]
+
+
+def test_more_taints_than_bits() -> None:
+    encoder = Encoder(half_node_cores=4.0)
+    early = encoder.add_pod(Pod("early", tolerations=(Toleration("k", Match.EQUAL, "99"),)))[1]
+    for i in range(100):
+        encoder.add_node(Node(f"n{i}", SIZE, taints=(Taint("k", str(i)),)))
+    late = encoder.add_pod(Pod("late", tolerations=(Toleration("k", Match.EQUAL, "3"),)))[1]
+    everything = encoder.add_pod(Pod("all", tolerations=(Toleration(operator=Match.EXISTS),)))[1]
+    none = encoder.add_pod(Pod("none"))[1]
+    knobs = Knobs().array()
+    passing = {
+        k: np.flatnonzero(plain_rejections(encoder.nodes(), encoder.shapes(), k, Fit.REQUESTS, knobs) == 0).tolist()
+        for k in (early, late, everything, none)
+    }
+    assert passing == {early: [99], late: [3], everything: list(range(100)), none: []}
+    # the 65th and later taints are not in the word
+    assert taints.mask(encoder.nodes(), encoder.shapes(), none, np.array([63, 64])).tolist() == [False, True]
+
+
+def test_cordoning_and_readiness() -> None:
+    encoder = Encoder(half_node_cores=4.0)
+    encoder.add_node(Node("cordoned", SIZE, unschedulable=True))
+    encoder.add_node(Node("down", SIZE, ready=False))
+    usual = encoder.add_pod(Pod("p"))[1]
+    daemon = encoder.add_pod(Pod("d", tolerations=(Toleration("node.kubernetes.io/unschedulable", Match.EXISTS),)))[1]
+    knobs = Knobs().array()
+    verdicts = [
+        plain_rejections(encoder.nodes(), encoder.shapes(), k, Fit.REQUESTS, knobs) > 0 for k in (usual, daemon)
+    ]
+    assert [v.tolist() for v in verdicts] == [[True, True], [False, True]]
+
+
+def test_a_released_number_is_given_again_and_a_named_one_never() -> None:
+    encoder = Encoder(half_node_cores=4.0)
+    first, shape = encoder.add_pod(Pod("p"))
+    with pytest.raises(InvalidInput, match="pod number"):
+        encoder.release_pod(first)  # its name is still known
+    encoder.remove_pod("default/p")
+    assert encoder.shape_of(first) == shape
+    encoder.release_pod(first)
+    with pytest.raises(InvalidInput, match="pod number"):
+        encoder.release_pod(first)
+    assert encoder.add_pod(Pod("q")) == (first, shape)
+
+
+def test_numbers_shapes_and_bits_stay_few_however_long_pods_come_and_go() -> None:
+    encoder = Encoder(half_node_cores=4.0)
+    encoder.add_node(Node("n", SIZE, Labels.of({"rack": "7"})))
+    for day in range(300):
+        number, k = encoder.add_pod(Pod("p", node_selector=Labels.of({"rack": str(day)}), tenant="t"))
+        assert (node_affinity.mask(encoder.nodes(), encoder.shapes(), k, np.array([0])) == [day == 7]).all()
+        encoder.remove_pod("default/p")
+        encoder.release_pod(number)
+        if encoder.reclaimable > 8:
+            assert len(encoder.reclaim()) == 9
+            with pytest.raises(InvalidInput, match="shape row"):
+                encoder.shape(k)
+    assert number == 0
+    assert len(encoder.shapes().tenant) <= 9
+    assert encoder.nodes().labels.shape[1] == 1
+
+
+def test_a_shape_in_use_or_interned_for_good_is_not_reclaimed() -> None:
+    encoder = Encoder(half_node_cores=4.0)
+    kept = encoder.intern(Pod("a", requests=Amounts.of({"cpu": 1})).shape())
+    _, used = encoder.add_pod(Pod("b", requests=Amounts.of({"cpu": 2})))
+    assert encoder.reclaim().tolist() == []
+    assert (encoder.shape(kept).requests.get("cpu"), encoder.shape(used).requests.get("cpu")) == (1, 2)
+
+
+def test_taints_that_change_without_end_keep_to_the_word() -> None:
+    encoder = Encoder(half_node_cores=4.0)
+    encoder.add_node(Node("n", SIZE))
+    _, k = encoder.add_pod(Pod("p", tolerations=(Toleration("day", Match.EQUAL, "150"),)))
+    knobs = Knobs().array()
+    for day in range(300):
+        encoder.update_node(
+            Node("n", SIZE, taints=(Taint("day", str(day)), Taint("soft", str(day), Effect.PREFER_NO_SCHEDULE)))
+        )
+        passes = plain_rejections(encoder.nodes(), encoder.shapes(), k, Fit.REQUESTS, knobs)[0] == 0
+        assert passes == (day == 150)
+        assert len(encoder.disliked(k)) == 1
+    assert int(encoder.nodes().taints[0]) < 8
+    assert encoder.nodes().labels.shape[1] == 1
+
+
+def test_only_labels_change_the_labels_revision() -> None:
+    encoder = Encoder(half_node_cores=4.0)
+    encoder.add_node(Node("n", SIZE))
+    before = encoder.labels_revision
+    encoder.update_node(Node("n", SIZE, ready=False, taints=(Taint("t"),)))
+    assert encoder.labels_revision == before
+    encoder.update_node(Node("n", SIZE, Labels.of({"a": "b"})))
+    assert encoder.labels_revision == before + 1

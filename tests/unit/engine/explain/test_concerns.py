@@ -1,0 +1,142 @@
+"""Refusals by keepers of things that are no sums are counted, are near misses, and can be supposed away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tests.fakes.questions import cluster, node, pod
+
+from cotenant.engine.cluster import Cluster
+from cotenant.engine.encoding.encoder import Encoder
+from cotenant.engine.framework.instructions import Bind, Unschedulable
+from cotenant.engine.framework.node_rules import NodeRules, Rule
+from cotenant.engine.registry import Roster
+from cotenant.model.arrays import Int
+from cotenant.model.cluster.demands import Demands, Holdings
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.decisions.answers import Supposed
+from cotenant.policy.placement.preference import Part
+
+SIZE = "ephemeral-storage"
+
+
+class Slots:
+    """Each node has one free slot of each size up to its number: what a pod asks for is rounded to a slot, which is no sum."""
+
+    name = "Slots"
+
+    def __init__(self, largest: dict[str, int]) -> None:
+        self.largest = largest
+        self.needs: dict[int, int] = {}
+        self.at: dict[int, int] = {}
+        self.log: list[str] = []
+
+    def attach(self, encoder: Encoder) -> None:
+        self.encoder = encoder
+        self.needs, self.at = {}, {}
+
+    def watch(self, number: int, pod: Pod, demands: Demands, holds: Holdings) -> bool:
+        if size := pod.requests.get(SIZE):
+            self.needs[number] = size
+        return bool(pod.requests.get(SIZE))
+
+    def held(self, number: int, holds: Holdings) -> None: ...
+
+    def rules(self, number: int) -> Iterator[Rule]:
+        left = np.zeros(len(self.encoder.nodes().ready), dtype=np.bool_)
+        for name, row in self.encoder.node_rows.items():
+            taken = any(at == row for at in self.at.values())
+            left[row] = self.needs[number] <= self.largest[name] and not taken
+        yield Rule("Slots", f"node(s) had no slot of {self.needs[number]}", left, True)
+
+    def wishes(self, number: int, rows: Int) -> tuple[Part, ...]:
+        return (Part("slots", np.array([-float(self.largest[self.encoder.node(int(row)).name]) for row in rows])),)
+
+    def choose(self, number: int, row: int) -> None:
+        self.at[number] = row
+
+    seat = choose
+
+    def leave(self, number: int) -> None:
+        del self.at[number]
+
+    def forget(self, number: int) -> None:
+        del self.needs[number]
+
+    def holdings(self, number: int, holds: Holdings) -> Holdings:
+        return holds
+
+    def validate(self) -> None:
+        assert self.at.keys() <= self.needs.keys()
+
+
+@dataclass(frozen=True, slots=True)
+class WithSlots(Roster):
+    slots: Any = None
+
+    def node_rules(self) -> tuple[NodeRules, ...]:
+        return (self.slots,)
+
+
+def with_slots(**largest: int) -> tuple[Cluster, Slots]:
+    slots = Slots(largest)
+    nodes = [node(name) for name in largest]
+    c = cluster(*nodes, roster=WithSlots(slots=slots))
+    return c, slots
+
+
+def slotted(name: str, size: int) -> Any:
+    seen = pod(name, 100)
+    amounts = type(seen.pod.requests).of({**dict(seen.pod.requests), SIZE: size})
+    return type(seen)(type(seen.pod)(name, requests=amounts), seen.uid, seen.scheduler, 0.0)
+
+
+def roomy(c: Cluster, *names: str) -> None:
+    for name in names:
+        big = node(name)
+        c.node_seen(type(big)(name, big.allocatable + type(big.allocatable).of({SIZE: 100}), big.labels))
+
+
+def test_pods_of_one_kind_and_shape_that_ask_keepers_for_different_things_are_told_apart() -> None:
+    c, _ = with_slots(a=3, b=5)
+    roomy(c, "a", "b")
+    c.pod_seen(slotted("x", 7), 0.0)
+    c.pod_seen(slotted("y", 9), 0.0)
+    told = {each.key: each.message for each in c.decide(0.0) if isinstance(each, Unschedulable)}
+    assert told["default/x"] == "0/2 nodes are available: 2 node(s) had no slot of 7."
+    assert told["default/y"] == "0/2 nodes are available: 2 node(s) had no slot of 9."
+
+
+def test_a_keepers_refusal_is_a_near_miss_and_may_be_supposed_away() -> None:
+    c, slots = with_slots(a=3, b=5)
+    roomy(c, "a", "b")
+    c.pod_seen(slotted("x", 7), 0.0)
+    c.decide(0.0)
+    answer = c.why.pod("default/x", 1.0)
+    assert answer is not None
+    assert answer.waiting is not None
+    assert answer.waiting.nearest == ("2 nodes fit but for node(s) had no slot of 7",)
+    assert [each.words for each in answer.waiting.helps] == ["2 nodes fit (a, b) but for: node(s) had no slot of 7"]
+    before = dict(slots.needs), dict(slots.at)
+    answer = c.why.pod("default/x", 1.0, Supposed.parse((f"{SIZE}=4",)))
+    assert answer is not None
+    assert answer.headline == f"with {SIZE} 4, 1 of 2 nodes would take it, b first"
+    assert (slots.needs, slots.at) == before
+
+
+def test_a_seated_pods_things_count_as_free_for_it_and_are_its_own_again() -> None:
+    c, slots = with_slots(a=3, b=5)
+    roomy(c, "a", "b")
+    c.pod_seen(slotted("x", 4), 0.0)
+    (bind,) = c.decide(0.0)
+    assert isinstance(bind, Bind)
+    before = dict(slots.at)
+    answer = c.why.pod("default/x", 1.0)
+    assert answer is not None
+    assert [each.node for each in answer.candidates] == ["b"]
+    assert [part.name for part in answer.candidates[0].parts] == ["profile score", "slots"]
+    assert slots.at == before
+    c.validate()

@@ -1,0 +1,78 @@
+"""Which knobs are read when."""
+
+from __future__ import annotations
+
+from tests.fakes.fake_node import SECOND, weight
+
+from cotenant.engine.node.readings import Readings
+from cotenant.model.machine.knob import Knob, Target
+
+AGE = 10 * SECOND
+MANY = [weight(f"g{i:03}") for i in range(100)]
+
+
+def readings(*targets: Target) -> Readings:
+    made = Readings(AGE, SECOND)
+    made.look_at(set(targets))
+    return made
+
+
+def test_all_that_is_unknown_is_due_at_once_in_order() -> None:
+    assert readings(*reversed(MANY)).due(0) == tuple(MANY)
+
+
+def test_old_values_are_read_a_few_at_a_time_and_none_grows_older_than_twice_the_age() -> None:
+    made = readings(*MANY)
+    read_at = dict.fromkeys(MANY, 0)
+    made.read(made.due(0), dict.fromkeys(MANY, "100"), 0)
+    most = 0
+    for second in range(1, 100):
+        now = second * SECOND
+        due = made.due(now)
+        most = max(most, len(due))
+        made.read(due, dict.fromkeys(due, "100"), now)
+        read_at.update(dict.fromkeys(due, now))
+        assert now - min(read_at.values()) < 2 * AGE
+    assert most == 20
+
+
+def test_what_could_not_be_read_is_not_known_and_not_tried_at_every_tick() -> None:
+    a, b = weight("a"), weight("b")
+    made = readings(a, b)
+    made.read((a, b), {a: "1", b: "2"}, 0)
+    assert made.values() == {a: "1", b: "2"}
+    made.read((a, b), {b: "2"}, AGE)
+    assert made.values() == {b: "2"}
+    assert made.due(AGE + SECOND) == ()
+    assert made.due(2 * AGE) == (a, b)
+
+
+def test_of_a_group_that_came_only_what_was_read_just_now_is_known() -> None:
+    a, b, other = weight("a"), Target("a", Knob.CPU_IDLE), weight("b")
+    made = readings(a, b, other)
+    made.read((a, b, other), {a: "1", b: "0", other: "2"}, 0)
+    made.read((a,), {a: "3"}, SECOND)
+    made.forget_groups(frozenset({"a"}), SECOND)
+    assert made.values() == {a: "3", other: "2"}
+    assert made.due(SECOND) == (b,)
+
+
+def test_what_nobody_looks_at_any_more_is_forgotten() -> None:
+    a, b = weight("a"), weight("b")
+    made = readings(a, b)
+    made.read((a, b), {a: "1", b: "2"}, 0)
+    made.look_at({b})
+    made.told(a, "5", 1)
+    assert (len(made), dict(made.values())) == (1, {b: "2"})
+
+
+def test_values_that_were_handed_out_do_not_change() -> None:
+    a = weight("a")
+    made = readings(a)
+    made.told(a, "1", 0)
+    before = made.values()
+    made.told(a, "2", 1)
+    assert (before[a], made.values()[a]) == ("1", "2")
+    made.forget(a)
+    assert made.values() == {}
+    assert made.due(1) == (a,)

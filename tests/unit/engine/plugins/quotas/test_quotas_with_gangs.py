@@ -1,0 +1,184 @@
+"""Quotas and gangs: what a quota takes for or from a gang it takes whole, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.fakes.quota_world import World, bound, cpu, evicted, node, pod, quota, told
+
+from cotenant.engine.framework.instructions import Evict, Instruction
+from cotenant.model.cluster.labels import LabelSelector
+from cotenant.model.cluster.observed import DisruptionBudget, ObservedPod
+from cotenant.model.groups.gang import LIGHT_MIN_AVAILABLE, LIGHT_NAME
+from cotenant.model.groups.quota import PREEMPTIBLE
+
+
+def gang(name: str, count: int, of: str, cores: int = 2, least: int | None = None, **more: object) -> list[ObservedPod]:
+    said = {LIGHT_NAME: name, LIGHT_MIN_AVAILABLE: str(count if least is None else least)}
+    labels = more.pop("labels", {})
+    assert isinstance(labels, Mapping)
+    return [pod(f"{name}{i}", cores, of, labels={**said, **labels}, **more) for i in range(count)]
+
+
+def messages(given: list[Instruction]) -> set[str]:
+    return {each.message for each in given if isinstance(each, Evict)}
+
+
+def world_of(*pods: ObservedPod, most: int = 4) -> World:
+    """Quota `a` with these in it, on a node with room for everybody."""
+    world = World(node("n", 100))
+    world.write(quota("a", 0, most), quota("b", 0, 10))
+    world.create(*pods)
+    world.go()
+    assert all(each.node for each in world.pods.values())
+    return world
+
+
+# ---- a gang preempts within its quota
+
+
+def test_a_whole_gang_preempts_within_its_quota_all_or_nothing() -> None:
+    world = world_of(*(pod(f"low{i}", 2, "a") for i in range(2)))
+    world.create(*gang("g", 2, "a", priority=9))
+    given = world.go(5.0)
+    assert evicted(given) == ["low0", "low1"]
+    assert messages(given) == {"gang work/g of the same quota a is more important (9) and does not fit beside it"}
+    about = world.quotas.describe("a")
+    assert about is not None
+    assert about.kept_for == "gang work/g"
+    world.create(pod("thief", 1, "a", priority=1))
+    world.delete("low0")
+    given = world.go(3.0)
+    assert bound(given) == []
+    assert "keeps what comes free for gang work/g" in told(given)["thief"]
+    world.delete("low1")
+    assert bound(world.go(30.0)) == ["g0", "g1"]
+    assert evicted(world.go(1.0)) == []
+
+
+def test_it_evicts_nobody_where_that_would_not_be_enough() -> None:
+    world = world_of(pod("low", 2, "a"), pod("even", 2, "a", priority=9))
+    world.create(*gang("g", 2, "a", priority=9))
+    assert evicted(world.go(5.0)) == []
+
+
+def test_only_as_many_victims_as_the_minimum_takes() -> None:
+    world = world_of(*(pod(f"low{i}", 2, "a", started_s=float(i)) for i in range(2)))
+    world.create(*gang("g", 4, "a", cores=1, least=2, priority=9))
+    assert evicted(world.go(5.0)) == ["low1"]
+
+
+def test_who_never_preempts_keeps_its_gang_from_it() -> None:
+    world = world_of(*(pod(f"low{i}", 2, "a") for i in range(2)))
+    one, other = gang("g", 2, "a", priority=9)
+    world.create(one, pod("meek", 2, "a", labels=dict(other.pod.labels.items), priority=9, preempts=False))
+    assert evicted(world.go(5.0)) == []
+
+
+def test_a_gang_of_two_quotas_preempts_in_both_or_in_none() -> None:
+    for both in (True, False):
+        world = world_of(pod("lowa", 2, "a"), pod("lowb", 10, "b", priority=0 if both else 9), most=2)
+        mine, other = gang("g", 2, "a", priority=9), gang("g", 2, "b", priority=9)
+        world.create(mine[0], other[1])
+        assert evicted(world.go(5.0)) == (["lowa", "lowb"] if both else [])
+
+
+def test_a_promise_to_a_gang_ends_with_a_member() -> None:
+    world = world_of(*(pod(f"low{i}", 2, "a") for i in range(2)))
+    world.create(*gang("g", 2, "a", priority=9))
+    world.go(5.0)
+    world.delete("g0")
+    about = world.quotas.describe("a")
+    assert about is not None
+    assert about.kept_for == ""
+
+
+# ---- a pod preempts members of gangs
+
+
+def test_a_gang_is_spared_while_pods_of_its_own_will_do() -> None:
+    world = world_of(*gang("g", 2, "a", cores=1), pod("lone", 2, "a", priority=5))
+    world.create(pod("vip", 2, "a", priority=9))
+    assert evicted(world.go()) == ["lone"]
+
+
+def test_else_it_goes_whole() -> None:
+    world = world_of(*gang("g", 2, "a"))
+    world.create(pod("vip", 2, "a", priority=9))
+    assert evicted(world.go()) == ["g0", "g1"]
+
+
+def test_what_it_can_spare_goes_first() -> None:
+    world = world_of(*gang("g", 2, "a", least=1))
+    world.create(pod("vip", 2, "a", priority=9))
+    assert len(evicted(world.go())) == 1
+
+
+def test_a_gang_that_cannot_go_whole_is_not_touched() -> None:
+    kept = pod("kept", 1, "a", labels={PREEMPTIBLE: "false", LIGHT_NAME: "g", LIGHT_MIN_AVAILABLE: "2"})
+    world = World(node("n", 100))
+    world.write(quota("a", 4, 4))
+    world.create(*gang("g", 2, "a", cores=1), kept, pod("x", 1, "a", priority=9))
+    world.go()
+    world.create(pod("vip", 2, "a", priority=9))  # one can be spared, the second would take them all
+    assert evicted(world.go()) == []
+
+
+def test_a_gang_with_members_in_another_quota_is_not_touched() -> None:
+    world = world_of(gang("g", 2, "a", cores=4)[0], gang("g", 2, "b")[1])
+    world.create(pod("vip", 4, "a", priority=9))
+    assert evicted(world.go()) == []
+
+
+def test_a_gang_whose_budget_does_not_bear_all_of_it_is_not_touched() -> None:
+    """The API would evict one member and keep the other."""
+    for allowed, gone in ((1, []), (2, ["g0", "g1"])):
+        world = world_of(*gang("g", 2, "a", labels={"app": "train"}))
+        world.cluster.budget_seen(DisruptionBudget("work", "b", LabelSelector.of({"app": "train"}), allowed))
+        world.create(pod("vip", 2, "a", priority=9))
+        assert evicted(world.go()) == gone
+
+
+# ---- what is taken back between quotas
+
+
+def lent(*pods: ObservedPod, owed: int = 2, cores: int = 10) -> World:
+    """Quota `a` has borrowed all of ten cores, and `b`, which is owed some, comes."""
+    world = World(node("n", cores), revoke_after_s=10.0)
+    world.write(*(quota(name, least, 10, shared_weight=cpu(1)) for name, least in (("a", 0), ("b", owed), ("c", 0))))
+    world.create(*pods)
+    world.go()
+    assert all(each.node for each in world.pods.values())
+    return world
+
+
+def taken_back(world: World, asks: int = 2) -> list[str]:
+    world.create(pod("claim", asks, "b"))
+    world.go(2.0)
+    return evicted(world.go(11.0))
+
+
+def test_of_equal_priority_pods_go_before_gangs() -> None:
+    world = lent(*gang("g", 2, "a", cores=4, started_s=9.0), pod("lone", 2, "a", started_s=1.0))
+    assert taken_back(world) == ["lone"]
+
+
+def test_members_beyond_the_minimum_go_like_pods() -> None:
+    world = lent(*gang("g", 5, "a", least=4))
+    assert len(taken_back(world)) == 1
+
+
+def test_a_gang_of_two_quotas_goes_whole() -> None:
+    world = lent(gang("g", 2, "a", cores=8)[0], gang("g", 2, "c")[1])
+    assert taken_back(world, 2) == ["g0", "g1"]
+
+
+def test_or_not_at_all() -> None:
+    world = lent(gang("g", 2, "a", cores=8)[0], gang("g", 2, "")[1])  # the second is of the default quota
+    assert taken_back(world, 2) == []
+
+
+def test_nor_where_its_budget_would_keep_a_part_of_it() -> None:
+    world = lent(*gang("g", 2, "a", cores=5, labels={"app": "train"}))
+    world.cluster.budget_seen(DisruptionBudget("work", "b", LabelSelector.of({"app": "train"}), 1))
+    assert taken_back(world) == []

@@ -1,0 +1,85 @@
+"""Reservations that are edited, and what pods say of them, while pods wait and sit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.fakes.reservation_world import World, node, pod, reservation, size, web
+
+from cotenant.engine.framework.instructions import Bind
+from cotenant.model.cluster.demands import NO_HOLDINGS, Holdings
+from cotenant.model.groups.reservation import ObjectOwner, Owner, Phase
+from cotenant.model.groups.reservation_notes import Allocated
+
+
+def named(name: str) -> tuple[Owner, ...]:
+    return (Owner(object=ObjectOwner(name, "default")),)
+
+
+def test_who_is_an_owner_no_more_is_not_queued_with_who_is_one_now() -> None:
+    w = World(node("a"))
+    w.see(reservation(cpu=4000, owners=named("old"), allocate_once=False, unschedulable=True))
+    w.see(web("old", 2000))
+    w.go()
+    w.see(replace(w.held["uid-r"], owners=named("new"), unschedulable=False))
+    w.go(20.0)
+    w.see(web("new", 2000))
+    w.go()
+    assert (w.on("old"), w.on("new")) == ("", "a")
+
+
+def drew(name: str) -> Holdings:
+    return Holdings(reservation=Allocated(name, f"uid-{name}"))
+
+
+def left(w: World, name: str = "r") -> object:
+    view = w.reservations.describe(name)
+    assert view is not None
+    return view.left
+
+
+def test_a_note_is_not_believed_before_its_pod_has_a_node() -> None:
+    w = World(node("a"))
+    w.see(reservation(cpu=2000))
+    w.go()
+    w.see(replace(web("owner", 2000), holds=drew("another")))  # copied with its manifest
+    w.go()
+    assert w.pods["uid-owner"].holds == drew("r")
+    w.see(pod("stranger", 2000))
+    w.go()
+    assert (w.on("owner"), w.on("stranger"), w.held["uid-r"].phase) == ("a", "a", Phase.SUCCEEDED)
+
+
+def test_a_pod_that_does_not_draw_loses_its_copied_note_with_the_bind() -> None:
+    w = World(node("a"))
+    w.see(reservation(cpu=2000))
+    w.go()
+    w.see(replace(pod("stranger", 2000), holds=drew("r")))
+    (bind,) = (each for each in w.go() if isinstance(each, Bind))
+    assert (bind.holds, bind.has) == (NO_HOLDINGS, drew("r"))
+    assert (w.on("stranger"), left(w), w.held["uid-r"].phase) == ("a", size(2000), Phase.AVAILABLE)
+
+
+def test_what_a_bound_pod_says_later_is_counted() -> None:
+    w = World(node("a"))
+    w.see(reservation("r", 2000, allocate_once=False), reservation("s", 2000, allocate_once=False))
+    w.go()
+    for says, of_r, of_s in (("r", 1000, 2000), ("s", 2000, 1000), ("", 2000, 2000), ("r", 1000, 2000)):
+        w.see(web("x", 1000, on="a", holds=drew(says) if says else NO_HOLDINGS))
+        w.cluster.decide(w.now_s)
+        w.cluster.validate()
+        assert (left(w, "r"), left(w, "s")) == (size(of_r), size(of_s))
+
+
+def test_a_template_that_is_moved_to_another_namespace() -> None:
+    w = World(node("a"))
+    w.see(reservation(cpu=3000))
+    w.go()
+    held = w.held["uid-r"]
+    w.see(replace(held, pod=replace(held.pod, namespace="other")))
+    w.go()
+    assert w.cluster.find("default/reservation:r") is None
+    assert w.cluster.find("other/reservation:r") is not None
+    w.reservations.gone("r", w.now_s)
+    w.go()
+    assert w.cluster.find("other/reservation:r") is None

@@ -1,0 +1,250 @@
+"""CPUs and NUMA nodes in a cluster's engine, pod by pod."""
+
+from __future__ import annotations
+
+from tests.fakes.cpu_cluster import EIGHT, GIB, Api, cpus, node, pod, tells, zones
+
+from cotenant.model.cluster.qos import QoSClass
+from cotenant.model.cpus.spec import (
+    BindPolicy,
+    ExclusivePolicy,
+    NumaTopologySpec,
+    ResourceSpec,
+    TopologyPolicy,
+)
+from cotenant.model.cpus.topology import CpuTopology
+
+FULL = ResourceSpec(required=BindPolicy.FULL_CORES)
+SPREAD = ResourceSpec(required=BindPolicy.SPREAD)
+SINGLE = NumaTopologySpec(TopologyPolicy.SINGLE_NUMA_NODE)
+
+
+def test_a_latency_critical_pod_gets_whole_cores_of_its_own() -> None:
+    api = Api(node("a"))
+    api.create(pod("x"), pod("y"), pod("shares", qos=QoSClass.LS), pod("batch", qos=QoSClass.BE, priority=5500))
+    api.turn()
+    assert {api.has("x"), api.has("y")} == {(0, 1), (2, 3)}
+    assert api.has("shares") == api.has("batch") == ()
+    assert api.available("a") == (4, 5, 6, 7)
+    api.delete("x")
+    api.turn()
+    assert len(api.available("a")) == 6
+
+
+def test_whoever_requires_a_bind_policy_gets_cpus_too_but_not_best_effort_work() -> None:
+    api = Api(node("a"))
+    api.create(pod("ls", qos=QoSClass.LS, spec=FULL), pod("be", qos=QoSClass.BE, priority=5500, spec=FULL))
+    api.turn()
+    assert (api.has("ls"), api.has("be")) == ((0, 1), ())
+
+
+def test_without_enough_cpus_it_waits_with_figures_and_goes_when_there_are() -> None:
+    api = Api(node("a", 64), node("b", 64))
+    api.create(pod("one", 6), pod("two", 5), pod("wants", 4))
+    api.turn()
+    assert api.where("wants") == ""
+    assert api.waits["wants"].startswith("0/2 nodes are available: 2 not enough free CPUs.")
+    assert api.missing["wants"] == "2 nodes fit but for not enough free CPUs (3 free of 4)"
+    api.delete("one")
+    api.turn()
+    assert api.where("wants") != ""
+
+
+def test_cpus_come_whole() -> None:
+    api = Api(node("a"))
+    api.create(pod("x", cpu_m=1500))
+    api.turn()
+    assert "CPUs of one's own come whole" in api.waits["x"]
+    assert "2000m would be" in api.missing["x"]
+
+
+def test_nodes_that_tell_no_cpus_give_none_and_take_all_others() -> None:
+    api = Api(node("a"), node("b"), told=[tells("b")])
+    api.create(pod("own", 8), pod("strict", 2, spec=FULL), pod("shares", 2, qos=QoSClass.LS))
+    api.turn()
+    assert api.where("own") == "b"
+    assert api.where("shares") == "a"
+    assert "1 node(s) without a CPU topology that can be used" in api.waits["strict"]
+
+
+def test_where_no_node_tells_its_cpus_only_those_wait_that_insist() -> None:
+    api = Api(node("a"), told=[])
+    api.create(pod("own"), pod("insists", spec=FULL))
+    api.turn()
+    assert (api.where("own"), api.has("own")) == ("a", ())
+    assert "node(s) without a CPU topology" in api.waits["insists"]
+    api.tell(tells("a"))
+    api.turn()
+    assert api.has("insists") == (0, 1)
+
+
+def test_the_nodes_labels_decide_how_cpus_lie() -> None:
+    api = Api(node("full", cpu_bind_policy="FullPCPUsOnly"))
+    api.create(pod("odd", 3), pod("spreads", 2, spec=SPREAD), pod("fits", 2))
+    api.turn()
+    assert "1 the CPUs asked for are no whole cores" in api.waits["odd"]
+    assert "1 the node's CPU bind policy contradicts the pod's" in api.waits["spreads"]
+    assert api.has("fits") == (0, 1)
+    api = Api(node("spread", 64, cpu_bind_policy="SpreadByPCPUs"))
+    api.create(pod("x", 2), pod("y", 4))
+    api.turn()
+    assert api.has("x") == (0, 2)
+    assert api.has("y") == (1, 3, 4, 6)
+    api = Api(node("spread", cpu_bind_policy="SpreadByPCPUs"))
+    api.create(pod("z", 5))
+    api.turn()
+    assert "1 not enough cores to spread over" in api.waits["z"]
+    most, least = Api(node("m")), Api(node("l", numa_allocate_strategy="LeastAllocated"))
+    for each in (most, least):
+        each.create(pod("first"))
+        each.turn()
+        each.create(pod("second"))
+        each.turn()
+    assert (most.has("second"), least.has("second")) == ((2, 3), (4, 5))
+
+
+def test_cpus_over_several_numa_nodes_are_shared_out_evenly_where_the_node_says_so() -> None:
+    told = [tells("a", CpuTopology.of(cpus(nodes=2, cores=4)))]
+    api = Api(node("a", 16, numa_allocate_strategy="DistributeEvenly"), told=told)
+    api.create(pod("x", 12))
+    api.turn()
+    assert len([cpu for cpu in api.has("x") if cpu < 8]) == 6
+
+
+def test_whom_it_avoids_decides_between_nodes() -> None:
+    apart = ResourceSpec(exclusive=ExclusivePolicy.NUMA)
+    api = Api(node("a", 64), node("b", 4000))
+    api.create(pod("first", 2, spec=apart))
+    api.turn()
+    assert api.where("first") == "b"
+    api.create(pod("fills", 6))
+    api.turn()
+    api.create(pod("second", 2, spec=apart))
+    api.turn()
+    assert api.where("second") == "a"
+
+
+def test_cpus_of_the_kubelet_are_nobodys() -> None:
+    api = Api(node("a"), told=[tells("a", kept=(0, 1, 2, 3))])
+    api.create(pod("x", 4), pod("y", 2))
+    api.turn()
+    assert {api.has("x"), api.has("y")} == {(4, 5, 6, 7), ()}
+
+
+def test_a_numa_policy_keeps_cpus_and_memory_together() -> None:
+    api = Api(node("a", 64, numa_topology_policy="SingleNUMANode"), told=[tells("a", zones=zones(32, 4))])
+    api.create(pod("x", 2, gib=8), pod("y", 2, gib=3))
+    api.turn()
+    status = api.pods["uid-x"].holds.cpus
+    assert status is not None
+    assert status.cpus == (0, 1)
+    assert [(each.node, each.cpu_m, each.memory_bytes) for each in status.numa] == [(0, 2000, 8 * GIB)]
+    api.create(pod("wide", 5, gib=1))
+    api.turn()
+    assert "the NUMA topology policy SingleNUMANode cannot be kept" in api.waits["wide"]
+
+
+def test_a_pods_numa_policy_holds_without_cpus_of_its_own_and_must_not_contradict_the_nodes() -> None:
+    api = Api(node("a"), node("r", numa_topology_policy="Restricted"), told=[tells("a", zones=zones(8, 4)), tells("r")])
+    api.create(pod("x", 3, gib=6, qos=QoSClass.LS, numa=SINGLE))
+    api.turn()
+    status = api.pods["uid-x"].holds.cpus
+    assert api.where("x") == "a"
+    assert status is not None
+    assert (status.cpus, [each.node for each in status.numa]) == ((), [0])
+    api.create(pod("y", 2, gib=6, qos=QoSClass.LS, numa=SINGLE))
+    api.turn()
+    assert "1 the node's NUMA topology policy contradicts the pod's" in api.waits["y"]
+    assert "1 the NUMA topology policy SingleNUMANode cannot be kept" in api.waits["y"]
+
+
+def test_own_cpus_count_times_the_ratio_of_a_node_that_promises_more() -> None:
+    api = Api(node("a", 12), told=[tells("a", ratio_ppm=1_500_000)])
+    api.create(pod("x", 4))
+    api.turn()
+    api.create(pod("shares", 5, qos=QoSClass.LS))
+    api.turn()
+    api.create(pod("y", 2))
+    api.turn()
+    assert (api.where("x"), api.where("shares")) == ("a", "a")
+    assert "1 Insufficient amplified cpu" in api.waits["y"]
+    assert "2000m short" in api.missing["y"]
+
+
+def test_pods_that_claim_the_same_cpus_are_counted_and_both_stay() -> None:
+    api = Api(node("a"))
+    api.create(pod("x", on="a", has="0-1"), pod("y", on="a", has="1-2"), pod("far", on="a", has="70"))
+    api.turn()
+    assert api.cluster.counts["CPUs told of two pods, or not their node's to give"] == 2
+    told = api.cluster.roster.cpus.describe("a")
+    assert told is not None
+    assert {each.pod: each.missing for each in told.holders} == {
+        "default/x": (), "default/y": (1,), "default/far": (70,)
+    }  # fmt: skip
+    assert told.available == (3, 4, 5, 6, 7)
+    api.delete("x")
+    api.turn()
+    assert api.available("a") == (0, 3, 4, 5, 6, 7)
+
+
+def test_what_a_node_tells_is_described() -> None:
+    api = Api(node("a", numa_allocate_strategy="LeastAllocated"), told=[tells("a", kept=(7,), zones=zones(8, 8))])
+    api.create(pod("x"))
+    api.turn()
+    told = api.cluster.roster.cpus.describe("a")
+    assert told is not None
+    assert (len(told.cpus), told.kept, told.available) == (8, (("kubelet", (7,)),), (2, 3, 4, 5, 6))
+    assert [(each.pod, each.cpus) for each in told.holders] == [("default/x", (0, 1))]
+    assert [(each.node, each.available, each.memory_free_bytes) for each in told.numa] == [
+        (0, (2, 3), 8 * GIB), (1, (4, 5, 6), 8 * GIB)
+    ]  # fmt: skip
+    assert api.cluster.roster.cpus.describe("nobody") is None
+    assert api.cluster.roster.cpus.nodes() == ("a",)
+
+
+def test_less_important_pods_go_for_their_cpus() -> None:
+    api = Api(node("a", 64))
+    api.create(pod("low", 4, priority=9100), pod("mid", 4, priority=9200))
+    api.turn()
+    api.create(pod("high", 4, priority=9900))
+    api.turn()
+    assert api.victims == ["low"]
+    api.delete("low")
+    api.turn()
+    assert api.where("high") == "a"
+    assert len(api.has("high")) == 4
+
+
+def test_nobody_goes_where_that_would_not_free_cpus() -> None:
+    api = Api(node("a", 64), told=[tells("a", kept=(0, 1, 2, 3, 4, 5))])
+    api.create(pod("shares", 60, qos=QoSClass.LS, priority=9100), pod("high", 4, priority=9900))
+    api.turn()
+    assert api.victims == []
+    assert "not enough free CPUs" in api.waits["high"]
+
+
+def test_evictions_for_whole_cores_free_whole_cores() -> None:
+    api = Api(node("a", 64))
+    api.create(*(pod(f"half{core}", 1, on="a", has=str(2 * core), priority=9100) for core in range(4)))
+    api.create(pod("high", 4, spec=FULL, priority=9900))
+    api.turn()
+    assert len(api.victims) == 2
+    for name in api.victims:
+        api.delete(name)
+    api.turn()
+    assert len(api.has("high")) == 4
+
+
+def test_a_smaller_topology_keeps_what_it_can() -> None:
+    api = Api(node("a"))
+    api.create(pod("x"), pod("y"))
+    api.turn()
+    api.tell(tells("a", CpuTopology.of(cpus(without=(1, 7)))))
+    api.turn()
+    assert api.available("a") == (4, 5, 6)
+    told = api.cluster.roster.cpus.describe("a")
+    assert told is not None
+    assert sorted(each.missing for each in told.holders) == [(), (1,)]
+    api.tell(tells("a", EIGHT))
+    api.turn()
+    assert api.available("a") == (4, 5, 6, 7)

@@ -1,0 +1,70 @@
+"""The store of reports: late, twice, out of order, too many."""
+
+import pytest
+
+from cotenant.engine.state.reports import Reports
+from cotenant.model.arrays import Report
+from cotenant.model.cluster.report import NodeReport
+from cotenant.model.errors import InvalidInput, Transient
+
+NOW = 1_000_000.0
+
+
+def report(node: str = "n", at_s: float = NOW, cpu_used: float = 1.0) -> NodeReport:
+    return NodeReport(node, 4.0, cpu_used, 100.0, 50.0, 12.0, 0.1, 0.5, 0.9, at_s)
+
+
+def test_fresh_until_the_ttl() -> None:
+    reports = Reports()
+    assert reports.accept(report(), NOW)
+    assert reports.fresh("n", NOW + 120) is not None
+    assert reports.fresh("n", NOW + 120.1) is None
+    assert reports.fresh("other", NOW) is None
+
+
+def test_out_of_order_and_twice() -> None:
+    reports = Reports()
+    assert reports.accept(report(cpu_used=2.0), NOW)
+    assert not reports.accept(report(at_s=NOW - 10), NOW)
+    assert reports.accept(report(cpu_used=3.0), NOW)
+    assert [each.cpu_used for each in reports] == [3.0]
+
+
+@pytest.mark.parametrize("off_s", [-121.0, 121.0, 1e9])
+def test_a_clock_that_is_wrong_is_told_so(off_s: float) -> None:
+    with pytest.raises(InvalidInput, match="clock"):
+        Reports().accept(report(at_s=NOW + off_s), NOW)
+
+
+def test_a_clock_that_is_fast_does_not_make_a_report_last() -> None:
+    reports = Reports()
+    reports.accept(report(at_s=NOW + 100), NOW)
+    assert reports.fresh("n", NOW + 120) is not None
+    assert reports.fresh("n", NOW + 121) is None
+    assert reports.accept(report(at_s=NOW + 130), NOW + 30)
+
+
+def test_a_full_store_drops_the_expired_first() -> None:
+    reports = Reports(most_nodes=2)
+    reports.accept(report("a"), NOW)
+    reports.accept(report("b"), NOW)
+    with pytest.raises(Transient):
+        reports.accept(report("c"), NOW + 60)
+    assert reports.accept(report("c", at_s=NOW + 200), NOW + 200)
+    assert [each.node for each in reports] == ["c"]
+
+
+def test_forgotten_nodes() -> None:
+    reports = Reports()
+    reports.accept(report("a"), NOW)
+    reports.forget("a")
+    reports.forget("a")
+    assert len(reports) == 0
+
+
+def test_a_row_of_the_arrays() -> None:
+    row = report(cpu_used=3.0).row()
+    assert row[Report.CPU_USED] == 0.75
+    assert row[Report.MEMORY_USED] == 0.5
+    assert row[Report.REPORTED_AT] == NOW
+    assert len(row) == len(Report)

@@ -1,0 +1,121 @@
+"""Claims find volumes where their pod goes; promises hold until they are taken back."""
+
+from __future__ import annotations
+
+from cotenant.engine.cycle.rejections import Rejector
+from cotenant.engine.encoding.encoder import Encoder
+from cotenant.engine.state.narrowing import Narrowing
+from cotenant.engine.state.volumes import REASON_CONFLICT, REASON_EXCLUSIVE, REASON_NONE, VolumeChoice
+from cotenant.model.cluster.affinity import NodeSelector, NodeSelectorTerm
+from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, Operator, Requirement
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import Binding, VolumeNeed, VolumeOption
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.resources import Amounts
+from cotenant.policy.placement.profiles import profile
+
+SIZE = Amounts.of({"cpu": 1000, "memory": 1000})
+
+
+def on(key: str, *values: str) -> NodeSelector:
+    return NodeSelector((NodeSelectorTerm((Requirement(key, Operator.IN, values),)),))
+
+
+class Cluster:
+    """Three nodes, two in zone a."""
+
+    def __init__(self) -> None:
+        self.encoder = Encoder(half_node_cores=1.0)
+        for name, zone in (("n0", "a"), ("n1", "a"), ("n2", "b")):
+            self.encoder.add_node(Node(name, SIZE, Labels.of({HOSTNAME: name, ZONE: zone})))
+        self.narrowing = Narrowing(self.encoder)
+
+    def add(self, name: str, *needs: VolumeNeed) -> int:
+        number, shape = self.encoder.add_pod(Pod(name))
+        self.narrowing.watch(number, Pod(name), shape, needs)
+        return number
+
+    def rows(self, number: int) -> list[bool]:
+        return self.narrowing.allowed(number).tolist()
+
+    def reason(self, number: int) -> list[str]:
+        told = Rejector(self.encoder, self.narrowing, profile("first-fit")).explain(number)
+        return [rejection.reason for rejection in told.rejections]
+
+
+def static(claim: str, *options: VolumeOption) -> VolumeNeed:
+    return VolumeNeed(claim, Binding.STATIC, options)
+
+
+def test_a_bound_volume_decides_where() -> None:
+    cluster = Cluster()
+    pod = cluster.add("p", VolumeNeed("default/c", Binding.BOUND, (VolumeOption("v", on(ZONE, "b")),)))
+    assert cluster.rows(pod) == [False, False, True]
+    assert cluster.reason(pod) == [REASON_CONFLICT]
+    assert cluster.narrowing.choices(pod, 2) == ()  # nothing to bind
+
+
+def test_two_claims_agree_on_a_node_and_take_two_volumes() -> None:
+    cluster = Cluster()
+    small, large = VolumeOption("small", on(HOSTNAME, "n0")), VolumeOption("large", on(ZONE, "a"))
+    # greedily the first claim would take `small`, which is all the second can have
+    pod = cluster.add("p", static("default/one", small, large), static("default/two", small))
+    assert cluster.rows(pod) == [True, False, False]
+    assert cluster.narrowing.choices(pod, 0) == (
+        VolumeChoice("default/one", "large"),
+        VolumeChoice("default/two", "small"),
+    )
+    both = cluster.add("q", static("default/three", small), static("default/four", small))
+    assert cluster.rows(both) == [False, False, False]
+    assert cluster.reason(both) == [REASON_NONE]
+
+
+def test_a_promised_volume_is_not_given_again_until_its_pod_leaves() -> None:
+    cluster = Cluster()
+    only = VolumeOption("v", None)
+    first, second = cluster.add("p", static("default/a", only)), cluster.add("q", static("default/b", only))
+    cluster.narrowing.seat(first, 1)
+    assert cluster.rows(second) == [False, False, False]
+    cluster.narrowing.leave(first)
+    assert cluster.rows(second) == [True, True, True]
+
+
+def test_pods_of_one_claim_keep_to_what_it_was_promised() -> None:
+    cluster = Cluster()
+    made = VolumeNeed("default/c", Binding.PROVISIONED, (VolumeOption("", on(ZONE, "a")),))
+    first, second = cluster.add("p", made), cluster.add("q", made)
+    assert cluster.rows(second) == [True, True, False]
+    cluster.narrowing.seat(first, 1)
+    assert cluster.rows(second) == [False, True, False]
+    # once the claim is bound, the volume decides
+    bound = VolumeNeed("default/c", Binding.BOUND, (VolumeOption("pv", on(ZONE, "a")),))
+    cluster.narrowing.update_volumes(first, (bound,))
+    cluster.narrowing.update_volumes(second, (bound,))
+    assert cluster.rows(second) == [True, True, False]
+
+
+def test_an_exclusive_claim_has_one_user_wherever_it_is() -> None:
+    cluster = Cluster()
+    alone = VolumeNeed("default/c", Binding.BOUND, (VolumeOption("v", None),), exclusive=True)
+    first, second = cluster.add("p", alone), cluster.add("q", alone)
+    cluster.narrowing.seat(first, 0)
+    assert cluster.rows(second) == [False, False, False]
+    assert cluster.reason(second) == [REASON_EXCLUSIVE]
+    cluster.narrowing.forget(first)
+    assert cluster.rows(second) == [True, True, True]
+
+
+def test_a_claim_that_waits_keeps_its_pod_waiting_and_says_for_what() -> None:
+    cluster = Cluster()
+    waits = VolumeNeed("default/c", Binding.BOUND, (), waits_for="pod has unbound immediate PersistentVolumeClaims")
+    pod = cluster.add("p", waits)
+    assert cluster.rows(pod) == [False, False, False]
+    assert cluster.reason(pod) == ["pod has unbound immediate PersistentVolumeClaims"]
+
+
+def test_labels_that_change_move_a_volumes_reach() -> None:
+    cluster = Cluster()
+    pod = cluster.add("p", static("default/c", VolumeOption("v", on(ZONE, "b"))))
+    assert cluster.rows(pod) == [False, False, True]
+    cluster.encoder.update_node(Node("n0", SIZE, Labels.of({ZONE: "b"})))
+    assert cluster.rows(pod) == [True, False, True]

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+
+from cotenant.model.cluster.taints import Effect, Match, Taint, Toleration, first_repelling, tolerated
+from cotenant.model.errors import InvalidInput
+
+GPU = Taint("gpu", "a100", Effect.NO_SCHEDULE)
+
+
+@pytest.mark.parametrize(
+    ("toleration", "yes"),
+    [
+        (Toleration("gpu", Match.EQUAL, "a100"), True),
+        (Toleration("gpu", Match.EQUAL, "a100", Effect.NO_SCHEDULE), True),
+        (Toleration("gpu", Match.EXISTS), True),
+        (Toleration(operator=Match.EXISTS), True),
+        (Toleration("gpu", Match.EQUAL, "v100"), False),
+        (Toleration("gpu"), False),
+        (Toleration("other", Match.EXISTS), False),
+        (Toleration("gpu", Match.EXISTS, effect=Effect.NO_EXECUTE), False),
+    ],
+)
+def test_what_a_toleration_covers(toleration: Toleration, yes: bool) -> None:
+    assert toleration.tolerates(GPU) is yes
+    assert tolerated(GPU, [toleration]) is yes
+
+
+def test_without_value_equal_means_an_empty_value() -> None:
+    assert Toleration("dedicated").tolerates(Taint("dedicated"))
+
+
+def test_the_first_repelling_taint_is_told() -> None:
+    soft, hard = Taint("soft", "", Effect.PREFER_NO_SCHEDULE), Taint("hard", "x", Effect.NO_EXECUTE)
+    assert first_repelling([soft, GPU, hard], []) == GPU
+    assert first_repelling([soft, GPU, hard], [Toleration("gpu", Match.EXISTS)]) == hard
+    assert first_repelling([soft], []) is None
+    assert str(GPU) == "{gpu: a100}"
+
+
+def test_nonsense_is_refused() -> None:
+    for build in (
+        lambda: Taint(""),
+        lambda: Toleration("", Match.EQUAL, "x"),
+        lambda: Toleration("k", Match.EXISTS, "x"),
+    ):
+        with pytest.raises(InvalidInput):
+            build()
