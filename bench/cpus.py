@@ -65,7 +65,7 @@ class World:
             for _ in range(int(rng.integers(1, 7)) if used else 0):
                 first = int(rng.integers(0, 120))
                 held = Holdings(ResourceStatus(tuple(range(first, first + int(rng.integers(1, 8))))))
-                self.keeper.seat(self.watch(NO_DEMANDS, held), self.encoder.node_rows[f"node-{number}"])
+                self.keeper.assign(self.watch(NO_DEMANDS, held), self.encoder.node_rows[f"node-{number}"])
 
     def watch(self, demands: Demands, holds: Holdings = NO_HOLDINGS) -> int:
         made = pod(f"pod-{next(self.names)}")

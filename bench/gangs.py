@@ -66,9 +66,9 @@ def transaction_s(c: Cluster, given: list[ObservedPod]) -> tuple[float, float]:
     """CPU seconds of placing all of them in one run, and of taking them back."""
     for each in given:
         c.pod_seen(each, 0.0)
-    c._parts.seating.write()
-    entries = [c._lives.pods[each.uid] for each in given]
-    placing = c._parts.placing
+    c._components.assignments.write()
+    entries = [c._pods.by_uid[each.uid] for each in given]
+    placing = c._components.placing
     mark = placing.mark()
     begin = process_time()
     judged = placing.place(entries, 0.0)

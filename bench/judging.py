@@ -59,7 +59,7 @@ def rows_for(nodes: int, residents: int, repeats: int) -> list[dict[str, Any]]:
         pod = Pod(f"p{i}", requests=Amounts.of({"cpu": 1000, "memory": 1 << 30}), labels=labels)
         numbers[i], k = encoder.add_pod(pod)
         narrowing.watch(int(numbers[i]), pod, k)
-        narrowing.seat(int(numbers[i]), i // residents)
+        narrowing.assign(int(numbers[i]), i // residents)
     newcomers = {name: (replace(pod, name=f"new-{i}")) for i, (name, pod) in enumerate(SORTS.items())}
     added = {name: encoder.add_pod(pod) for name, pod in newcomers.items()}
     ledger = Ledger(encoder.nodes(), encoder.shapes(), len(encoder.tenants), len(numbers) + len(added))

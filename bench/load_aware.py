@@ -18,7 +18,7 @@ from bench.machine import median_seconds, peak_memory_mib, show
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
 from cotenant.engine.framework.settings import Settings
-from cotenant.engine.registry import Roster
+from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.load.rules import LoadAware
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
@@ -47,7 +47,9 @@ def metric(name: str, residents: int, rng: np.random.Generator) -> NodeMetric:
 
 def a_cluster(nodes: int, residents: int, settings: LoadAwareSettings | None) -> Cluster:
     rng = np.random.default_rng(1)
-    made = Cluster(profile("cotenant-requests"), rng, Settings(most_pods=128), Roster(load_aware=LoadAware(settings)))
+    made = Cluster(
+        profile("cotenant-requests"), rng, Settings(most_pods=128), PluginRegistry(load_aware=LoadAware(settings))
+    )
     for i in range(nodes):
         name = f"n{i}"
         made.node_seen(Node(name, Amounts.of({"cpu": 32_000, "memory": 128 * GI, "pods": 1000})))
@@ -80,7 +82,7 @@ def rows_for(nodes: int, residents: int, pods: int, repeats: int) -> list[dict[s
     for name, (settings, sizes, runs) in VARIANTS.items():
         cluster = a_cluster(nodes, residents, settings)
         if not runs:
-            cluster._parts.seating.narrowing._repeating.clear()
+            cluster._components.assignments.narrowing._repeating.clear()
         born = 0
         submit(cluster, 256, sizes, born)
         judge(cluster, 256)  # compile, and remember

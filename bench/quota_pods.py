@@ -20,11 +20,11 @@ from bench.machine import show
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
 from cotenant.engine.framework.plugin import Refused
-from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.quotas.accounts import TreeBooks
 from cotenant.engine.plugins.quotas.plugin import Quotas
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
-from cotenant.engine.registry import Roster
+from cotenant.engine.registry import PluginRegistry
 from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
@@ -47,7 +47,7 @@ class Watched(Quotas):
 
     admit_s = 0.0
 
-    def admit(self, pods: Sequence[Entry], now_s: float) -> Mapping[int, Refused]:
+    def admit(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, Refused]:
         begin = process_time()
         found = super().admit(pods, now_s)
         self.admit_s += process_time() - begin
@@ -56,7 +56,7 @@ class Watched(Quotas):
 
 def a_cluster(nodes: int, leaves: int, sort: str) -> tuple[Cluster, Watched]:
     quotas = Watched(QuotaSettings(status_every_s=3600.0))
-    cluster = Cluster(profile("cotenant-requests"), np.random.default_rng(1), roster=Roster(quotas=quotas))
+    cluster = Cluster(profile("cotenant-requests"), np.random.default_rng(1), roster=PluginRegistry(quotas=quotas))
     for i in range(nodes):
         cluster.node_seen(Node(f"n{i}", amounts(64), Labels.of({HOSTNAME: f"n{i}"})))
     if sort != "none":

@@ -154,7 +154,7 @@ class FakeApi:
                 self._news.notify_all()
 
         task = asyncio.get_running_loop().create_task(tell())
-        self._telling = task
+        self._outbox = task
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         path = request.path

@@ -8,7 +8,7 @@ from tests.fakes.fake_knobs import FakeKnobs
 
 from cotenant.model.errors import Transient
 from cotenant.model.machine.knob import Lease, Target, Vanished
-from cotenant.services.keeper.carrying import Memory
+from cotenant.services.keeper.carrying import LeaseMemory
 
 
 class Killed(BaseException):
@@ -75,7 +75,7 @@ class KeptKnobs(FakeKnobs):
 class FusedMemory:
     """A state file on the same fuse, whose disk can be full: then what is durable fails, and the rest is owed."""
 
-    def __init__(self, memory: Memory, fuse: Fuse) -> None:
+    def __init__(self, memory: LeaseMemory, fuse: Fuse) -> None:
         self._memory = memory
         self._fuse = fuse
         self.full = False

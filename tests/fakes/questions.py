@@ -10,7 +10,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.cycle.score_parts import Seen, table
 from cotenant.engine.framework.instructions import Bind, Instruction
 from cotenant.engine.framework.settings import Settings
-from cotenant.engine.registry import Roster
+from cotenant.engine.registry import PluginRegistry
 from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
@@ -39,7 +39,7 @@ def pod(
 
 
 def cluster(
-    *nodes: Node, profile_name: str = "least-allocated", roster: Roster | None = None, **settings: Any
+    *nodes: Node, profile_name: str = "least-allocated", roster: PluginRegistry | None = None, **settings: Any
 ) -> Cluster:
     made = Cluster(profile(profile_name), np.random.default_rng(1), Settings(**settings), roster)
     for each in nodes:

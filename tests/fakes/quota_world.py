@@ -11,7 +11,7 @@ from cotenant.engine.framework.instructions import Bind, Evict, Instruction, Uns
 from cotenant.engine.plugins.quotas.plugin import Quotas
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.plugins.quotas.status import QuotaStatus
-from cotenant.engine.registry import Roster
+from cotenant.engine.registry import PluginRegistry
 from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
@@ -49,7 +49,9 @@ class World:
 
     def __init__(self, *nodes: Node, **settings: object) -> None:
         self.quotas = Quotas(QuotaSettings(**settings))  # type: ignore[arg-type]
-        self.cluster = Cluster(profile("least-allocated"), np.random.default_rng(1), roster=Roster(quotas=self.quotas))
+        self.cluster = Cluster(
+            profile("least-allocated"), np.random.default_rng(1), roster=PluginRegistry(quotas=self.quotas)
+        )
         self.pods: dict[str, ObservedPod] = {}
         self.now_s = 0.0
         for each in nodes:

@@ -132,7 +132,7 @@ class World:
         self.cluster.pod_gone(f"uid-{name}", self.now_s)
 
     def on(self, name: str) -> str:
-        return self.cluster.seats().get(f"uid-{name}", "")
+        return self.cluster.assigned().get(f"uid-{name}", "")
 
     def again(self) -> World:
         """A scheduler that starts anew over the same API server."""

@@ -15,7 +15,7 @@ from cotenant.lab.workloads.colocation import generate
 from cotenant.lab.world.config import WorldConfig
 from cotenant.lab.world.world import World
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.placement.profiles import PROFILES, Profile
+from cotenant.policy.placement.profiles import PROFILES, PlacementProfile
 
 pytestmark = pytest.mark.slow
 POLICIES = [e.info.name for e in ENTRANTS if e.info.role in ("ours", "rival")]
@@ -58,7 +58,7 @@ def test_the_lab_builds_the_engine_of_every_service_from_the_same_policy_objects
     assert type(run.engine) is Scheduler
     for candidate in ENTRANTS:
         made = candidate.make()
-        if isinstance(made, Profile) and candidate.info.role in ("ours", "rival"):
+        if isinstance(made, PlacementProfile) and candidate.info.role in ("ours", "rival"):
             assert any(made is own for own in PROFILES)
 
 

@@ -11,7 +11,7 @@ from tests.fakes.shared_node import GUESTS, SharedNode
 
 from cotenant.model.machine.knob import Knob
 from cotenant.model.machine.node_state import PPM
-from cotenant.policy.interference.antagonist import Memory, decide
+from cotenant.policy.interference.antagonist import CauseHistory, decide
 from cotenant.policy.interference.correlation import score_ppm
 from cotenant.policy.interference.settings import MOST_SLICES, Settings, SuspectSignal, VictimSignal
 
@@ -21,14 +21,14 @@ HALF_HOUR_S = 1800
 SIGNALS = [SuspectSignal.CPU, SuspectSignal.BLAME]
 
 
-def learned(random: Random, config: Settings) -> Memory:
-    memory = Memory()
+def learned(random: Random, config: Settings) -> CauseHistory:
+    memory = CauseHistory()
     for state in SharedNode(random, None).states(LEARNING_S):
         _, memory = decide(state, config, memory)
     return memory
 
 
-def capped(node: SharedNode, config: Settings, memory: Memory) -> list[str]:
+def capped(node: SharedNode, config: Settings, memory: CauseHistory) -> list[str]:
     """The pods that half an hour of this node has capped, in order."""
     names = []
     for state in node.states(HALF_HOUR_S, LEARNING_S):
@@ -112,7 +112,7 @@ def test_whatever_comes_only_guests_are_wished_down_and_memory_stays_small(
         threshold_ppm=threshold,
     )
     node = SharedNode(Random(seed), guilty, step_s=1)
-    memory = again = Memory()
+    memory = again = CauseHistory()
     for state in node.states(120):
         verdict, memory = decide(state, config, memory)
         repeated, again = decide(state, config, again)

@@ -35,9 +35,9 @@ def world(policy: str, seed: int) -> Cluster:
 
 def arrays(c: Cluster) -> dict[str, Any]:
     """Everything that a placement reads."""
-    parts = c._parts
-    parts.seating.write()
-    ledger, narrowing = parts.seating.ledger, parts.seating.narrowing
+    parts = c._components
+    parts.assignments.write()
+    ledger, narrowing = parts.assignments.ledger, parts.assignments.narrowing
     return {
         "requested": ledger.nodes.requested.copy(),
         "sums": ledger.nodes.sums.copy(),
@@ -48,13 +48,13 @@ def arrays(c: Cluster) -> dict[str, Any]:
         "volumes": {n: sorted(users) for n, users in getattr(narrowing.volumes, "_users", {}).items()},
         "counts": {
             str(count.question): (count.total, count.rows(NODES).tolist())
-            for count in narrowing.census._counts.values()
+            for count in narrowing.pod_counts._counts.values()
         },
         "nominated": c.reserved(),
-        "reserved": {uid: entry.row for uid, entry in parts.seating.reserved.items()},
+        "reserved": {uid: entry.row for uid, entry in parts.assignments.reserved.items()},
         "cursor": parts.placing._cursor.tolist(),
         "dice": str(parts.placing._rng.bit_generator.state),
-        "residents": {name: sorted(here) for name, here in parts.seating.residents.items() if here},
+        "residents": {name: sorted(here) for name, here in parts.assignments.residents.items() if here},
     }
 
 

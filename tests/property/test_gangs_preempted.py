@@ -13,7 +13,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Evict, Instruction, Preempt
 from cotenant.engine.plugins.quotas.plugin import Quotas
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
-from cotenant.engine.registry import Roster
+from cotenant.engine.registry import PluginRegistry
 from cotenant.model.cluster.affinity import PodTerm
 from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, LabelSelector
@@ -32,7 +32,7 @@ _SLOW = settings(max_examples=500, deadline=None, suppress_health_check=[HealthC
 
 
 def cluster(quotas: Quotas | None = None) -> Cluster:
-    roster = Roster(quotas=quotas) if quotas is not None else None
+    roster = PluginRegistry(quotas=quotas) if quotas is not None else None
     made = Cluster(profile("least-allocated"), np.random.default_rng(1), roster=roster)
     for i in range(NODES):
         labels = Labels.of({HOSTNAME: f"n{i}", ZONE: "ab"[i % 2]})

@@ -13,7 +13,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.cycle.runs import place_in_runs
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.instructions import Bind
-from cotenant.engine.registry import Roster
+from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.load.rules import LoadAware
 from cotenant.engine.state.narrowing import Narrowing
 from cotenant.model.arrays import Int, Mask
@@ -83,7 +83,7 @@ class World:
         self.rng = np.random.default_rng(seed)
         self.load = LoadAware(chosen)
         self.cluster = Cluster(
-            profile("least-allocated"), np.random.default_rng(1), roster=Roster(load_aware=self.load)
+            profile("least-allocated"), np.random.default_rng(1), roster=PluginRegistry(load_aware=self.load)
         )
         self.now_s = 100.0
         self.born = 0

@@ -55,10 +55,10 @@ class World:
         self.needs[number] = needs
         return number
 
-    def seat(self, number: int, row: int) -> None:
+    def assign(self, number: int, row: int) -> None:
         self.promises[number] = dict(self.narrowing.choices(number, row))
         self.seats[number] = row
-        self.narrowing.seat(number, row)
+        self.narrowing.assign(number, row)
 
     def leave(self, number: int) -> None:
         del self.seats[number]
@@ -114,7 +114,7 @@ def play(rng: np.random.Generator, steps: int, check: bool) -> World:
                 world.check_wishes(number, np.flatnonzero(world.check(number)))
             rows = [row for row, yes in enumerate(world.expected(number)) if yes]
             if rows:
-                world.seat(number, rule_worlds.pick(rng, rows))
+                world.assign(number, rule_worlds.pick(rng, rows))
         elif what == "label":
             world.label(rule_worlds.pick(rng, ["ns0", "ns1"]), rule_worlds.pick(rng, rule_worlds.TEAMS))
         elif seated:
@@ -148,8 +148,8 @@ def test_removing_what_was_added_leaves_nothing(seed: int) -> None:
         world.narrowing.is_narrowed(number)  # rules are read when a pod is first judged
     for number in list(world.pods):
         world.forget(number)
-    census = world.narrowing.census
-    assert (census.kinds, census.counts) == (0, 0)
+    pod_counts = world.narrowing.pod_counts
+    assert (pod_counts.kinds, pod_counts.counts) == (0, 0)
     newcomer = world.add(Pod("new", host_ports=(HostPort(80),)))
     assert world.check(newcomer).all()
 
@@ -206,7 +206,7 @@ def test_a_new_node_opens_a_domain_and_a_lost_one_closes_it() -> None:
     world = World([Node("n", SIZE, Labels.of({ZONE: "a"}))])
     constraint = SpreadConstraint(ZONE, LabelSelector())
     first, second = (world.add(Pod("p", spread=(constraint,))) for _ in range(2))
-    world.narrowing.seat(first, 0)
+    world.narrowing.assign(first, 0)
     assert world.narrowing.allowed(second).tolist() == [True]
     world.encoder.add_node(Node("late", SIZE, Labels.of({ZONE: "b"})))
     assert world.narrowing.allowed(second).tolist() == [False, True]
@@ -218,9 +218,9 @@ def test_a_pod_sits_once_and_is_forgotten_whole() -> None:
     world = World([Node("n", SIZE, Labels.of({HOSTNAME: "n"}))])
     never = PodTerm(HOSTNAME, LabelSelector())
     first, second = world.add(Pod("p", anti_affinity=(never,))), world.add(Pod("q"))
-    world.narrowing.seat(first, 0)
+    world.narrowing.assign(first, 0)
     with pytest.raises(Permanent, match="already sits"):
-        world.narrowing.seat(first, 0)
+        world.narrowing.assign(first, 0)
     with pytest.raises(Permanent, match="watched already"):
         world.narrowing.watch(first, Pod("p"), 0)
     assert world.narrowing.allowed(second).tolist() == [False]

@@ -110,7 +110,7 @@ class World:
         fresh = World(self.labels, self.topologies, self.devices)
         for number, kind in self.kinds.items():
             row = self.narrowing.row_of(number)
-            fresh.narrowing.seat(fresh.watch(kind, self.narrowing.holdings(number)), row)
+            fresh.narrowing.assign(fresh.watch(kind, self.narrowing.holdings(number)), row)
         return fresh
 
     def said(self, kind: Kind) -> object:

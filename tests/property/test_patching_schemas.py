@@ -16,7 +16,7 @@ from cotenant.local.apiserver.schema import tree
 from cotenant.local.apiserver.schema.builtin import BuiltinSchema, builtin_schema
 from cotenant.local.apiserver.schema.kinds.registry import _RULES
 from cotenant.local.apiserver.schema.openapi import _names
-from cotenant.local.apiserver.schema.tree import Node
+from cotenant.local.apiserver.schema.tree import SchemaNode
 
 SCHEMAS = [
     builtin_schema(group, version, kind)
@@ -49,7 +49,7 @@ ANYTHING = st.recursive(
 )
 
 
-def likely(node: Node, depth: int = 0) -> st.SearchStrategy[Any]:
+def likely(node: SchemaNode, depth: int = 0) -> st.SearchStrategy[Any]:
     """Values that mostly fit a node, so that rules deep inside are reached."""
     if depth > 7:
         return SCALARS

@@ -55,10 +55,10 @@ class World:
         self.narrowing.watch(number, named, shape, needs)
         return number, named
 
-    def seat(self, number: int, pod: Pod, row: int, started_s: float, needs: tuple[VolumeNeed, ...] = ()) -> None:
+    def assign(self, number: int, pod: Pod, row: int, started_s: float, needs: tuple[VolumeNeed, ...] = ()) -> None:
         promised = dict(self.narrowing.choices(number, row))
         self.ledger.place(np.array([number]), np.array([row]), np.array([self.encoder.shape_of(number)]))
-        self.narrowing.seat(number, row)
+        self.narrowing.assign(number, row)
         self.sitting.append(Sitting(number, pod, row, started_s, needs, False, promised))
 
     def stop(self, one: Sitting) -> None:
@@ -174,7 +174,7 @@ def test_victims_and_node_are_those_of_the_plain_procedure(seed: int) -> None:
         number, named = world.add(replace(pod, priority=int(rng.choice([-5, 0, 0, 10, 50]))), needs)
         # others may have placed it against its wishes, or overcommitted a node
         row = int(rng.integers(len(world.nodes)))
-        world.seat(number, named, row, float(rng.choice([1.0, 2.0, 3.0, 4.0])), needs)
+        world.assign(number, named, row, float(rng.choice([1.0, 2.0, 3.0, 4.0])), needs)
         if rng.random() < 0.2:
             world.stop(world.sitting[-1])
     budgets = [
@@ -209,7 +209,7 @@ def full_world(rows: int, *priorities: int) -> World:
     world = World([Node(f"n{i}", size, Labels.of({HOSTNAME: f"n{i}"})) for i in range(rows)])
     for i, priority in enumerate(priorities):
         number, pod = world.add(small(priority, labels=Labels.of({"app": "x"})))
-        world.seat(number, pod, i % rows, float(i))
+        world.assign(number, pod, i % rows, float(i))
     return world
 
 

@@ -43,7 +43,7 @@ class World:
             row = int(rng.integers(nodes))
             number = self.add(pod)
             self.ledger.place(np.array([number]), np.array([row]), np.array([self.encoder.shape_of(number)]))
-            self.narrowing.seat(number, row)
+            self.narrowing.assign(number, row)
             self.residents.append(Resident(pod, self.nodes[row]))
 
     def add(self, pod: Pod) -> int:

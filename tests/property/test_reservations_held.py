@@ -86,7 +86,7 @@ def check(w: World) -> None:
         if seen.node:
             entry = w.cluster.find(seen.pod.key)
             assert entry is not None
-            given = w.cluster._parts.seating.narrowing.holdings(entry.number)
+            given = w.cluster._components.assignments.narrowing.holdings(entry.number)
             assert (given.cpus, given.devices) == (seen.holds.cpus, seen.holds.devices)
     for held in w.held.values():
         if held.policy is AllocatePolicy.RESTRICTED and held.holds != Holdings():
@@ -171,4 +171,4 @@ def end(w: World) -> None:
         devices = w.cluster.roster.devices.describe(name)
         assert devices is not None
         assert not any(each.holders or any(amount for _, amount in each.used) for each in devices.devices)
-    assert not w.cluster._parts.seating.ledger.nodes.requested.any()
+    assert not w.cluster._components.assignments.ledger.nodes.requested.any()

@@ -20,13 +20,13 @@ from cotenant.model.cluster.pod import Pod
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.compiled import commit, place_queue, plain_scores
 from cotenant.policy.placement.preference import choose_preferring, scaled
-from cotenant.policy.placement.profiles import Profile, profile
+from cotenant.policy.placement.profiles import PlacementProfile, profile
 
 
 class World:
     """One profile over one cluster, and beside it the pods as values."""
 
-    def __init__(self, rng: np.random.Generator, chosen: Profile) -> None:
+    def __init__(self, rng: np.random.Generator, chosen: PlacementProfile) -> None:
         self.rng, self.profile, self.added = rng, chosen, 0
         self.nodes = [rule_worlds.a_node(rng, i) for i in range(int(rng.integers(2, 8)))]
         self.encoder = Encoder(half_node_cores=1.0)
@@ -140,5 +140,5 @@ def test_every_placement_keeps_every_rule_and_waits_only_where_none_may(name: st
     for number in sorted(world.pods):
         world.forget(number)
     assert not world.ledger.nodes.requested.any()
-    assert (world.narrowing.census.kinds, world.narrowing.census.counts) == (0, 0)
+    assert (world.narrowing.pod_counts.kinds, world.narrowing.pod_counts.counts) == (0, 0)
     assert max(world.encoder.pod_numbers.values(), default=-1) == -1

@@ -8,7 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotenant.engine.encoding.encoder import Encoder
-from cotenant.engine.state.verdict_cache import AS_OFTEN_AS_FITS, BEST, Memory, account_best, blank, helped, place_told
+from cotenant.engine.state.verdict_cache import (
+    AS_OFTEN_AS_FITS,
+    BEST,
+    VerdictCache,
+    account_best,
+    blank,
+    helped,
+    place_cached,
+)
 from cotenant.model.arrays import Mask, NodeArrays, Param
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.node import Node
@@ -57,14 +65,14 @@ def test_remembering_changes_no_choice(seed: int, score: Score, sample: int, ran
     encoder = world(rng, 9, 5)
     nodes, shapes = encoder.nodes(), encoder.shapes()
     plain = copied(nodes)
-    memory = Memory(score, slots)
+    memory = VerdictCache(score, slots)
     cursors = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
     chances = np.random.default_rng(seed), np.random.default_rng(seed)
     for step in range(6):
         queue = rng.integers(0, 5, int(rng.integers(1, 12)))
         allowed = rng.random(9) < 0.6 if rng.random() < 0.4 else NOBODY
         now_s = 100.0 * step
-        told = place_told(
+        told = place_cached(
             queue, nodes, shapes, allowed, Fit.REQUESTS, score, random_ties, sample, cursors[0], now_s, KNOBS, chances[0], memory
         )  # fmt: skip
         rows = place_queue(
@@ -105,14 +113,14 @@ def test_pods_of_a_run_are_accounted_for_like_pods_judged_alone(
     encoder = world(rng, 300, 3)  # three blocks of rows
     nodes, shapes = encoder.nodes(), encoder.shapes()
     plain = copied(nodes)
-    memory = Memory(score, 2)
+    memory = VerdictCache(score, 2)
     queue = np.repeat(rng.integers(0, 3, 4), rng.integers(1, 60, 4))
     allowed = rng.random(300) < 0.3 if is_narrowed else NOBODY
     times = np.where(allowed, rng.integers(1, 4, 300), 0) if is_narrowed else AS_OFTEN_AS_FITS
     left = times.copy()
     chances = np.random.default_rng(seed), np.random.default_rng(seed)
     cursor = np.zeros(1, dtype=np.int64)
-    run = place_told(
+    run = place_cached(
         queue, nodes, shapes, allowed.copy(), Fit.REQUESTS, score, random_ties, 0, cursor, 5.0, KNOBS, chances[0], memory, times
     )  # fmt: skip
     lost: set[int] = set()
@@ -120,9 +128,9 @@ def test_pods_of_a_run_are_accounted_for_like_pods_judged_alone(
         if k in lost:
             assert run.counts[at, 0] == -1
             continue
-        alone = place_told(
+        alone = place_cached(
             queue[at : at + 1], plain, shapes, left > 0 if is_narrowed else NOBODY, Fit.REQUESTS, score, random_ties, 0, cursor, 5.0, KNOBS,
-            chances[1], Memory(score, 2),
+            chances[1], VerdictCache(score, 2),
         )  # fmt: skip
         row = int(alone.rows[0])
         for part, expected in zip(run, alone, strict=True):

@@ -14,7 +14,7 @@ from tests.fakes.questions import Watching
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Instruction, Preempt
-from cotenant.engine.framework.pod_state import SEATED
+from cotenant.engine.framework.pod_state import ASSIGNED
 from cotenant.engine.framework.settings import Settings
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.decisions.answers import Supposed
@@ -26,9 +26,9 @@ PROFILES = ("kube-default", "cotenant-requests", "best-fit")
 
 def arrays(c: Cluster) -> dict[str, Any]:
     """Every array that judging reads or writes, as bytes."""
-    seating = c._parts.seating
-    seating.write()
-    encoder, ledger, memory = seating.encoder, seating.ledger, seating.memory
+    assignments = c._components.assignments
+    assignments.write()
+    encoder, ledger, memory = assignments.encoder, assignments.ledger, assignments.memory
     found: dict[str, Any] = {
         "axis": encoder.axis.names,
         "free": list(encoder._free_pods),
@@ -41,26 +41,26 @@ def arrays(c: Cluster) -> dict[str, Any]:
     for name in ("version", "stamps", "verdicts", "scores"):
         found[f"memory.{name}"] = getattr(memory, name).tobytes()
     found["slots"] = memory.remembered()
-    found["priorities"] = (seating.priorities.tobytes(), seating.started_s.tobytes())
+    found["priorities"] = (assignments.priorities.tobytes(), assignments.started_s.tobytes())
     found["pods"] = list(encoder._pods)
-    found["changed"] = set(seating.changed)
-    found["cursor"] = c._parts.placing._cursor.tobytes()
-    found["rng"] = c._parts.placing._rng.bit_generator.state
+    found["changed"] = set(assignments.changed)
+    found["cursor"] = c._components.placing._cursor.tobytes()
+    found["rng"] = c._components.placing._rng.bit_generator.state
     return found
 
 
 def residents(c: Cluster) -> dict[str, Any]:
     """What is counted for rules between pods, and who holds what."""
-    narrowing = c._parts.seating.narrowing
+    narrowing = c._components.assignments.narrowing
     counted = {
         question: (count.rows(narrowing.regions.size()).tobytes(), count.total)
-        for question, count in narrowing.census._counts.items()
+        for question, count in narrowing.pod_counts._counts.items()
     }
     return {
         "counted": counted,
         "seats": dict(narrowing._seats),
         "stopping": set(narrowing._stopping),
-        "kinds": {key: (dict(kind.seats), dict(kind.stopping)) for key, kind in narrowing.census._kinds.items()},
+        "kinds": {key: (dict(kind.seats), dict(kind.stopping)) for key, kind in narrowing.pod_counts._kinds.items()},
         "claims": (dict(narrowing.volumes._seats), dict(narrowing.volumes._promised)),
     }
 
@@ -179,7 +179,7 @@ def test_what_would_be_with_less_is_what_is_with_less(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for seen in list(world.pods.values()):
         entry = world.c.find(seen.pod.key)
-        if entry is None or entry.state in SEATED or seen.gates or len(world.c.reserved()):
+        if entry is None or entry.state in ASSIGNED or seen.gates or len(world.c.reserved()):
             continue
         cpu = int(rng.integers(0, 1200))
         answer = world.c.why.pod(seen.pod.key, world.now_s, Supposed.parse((f"cpu={cpu}m",)))

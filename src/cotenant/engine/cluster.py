@@ -15,27 +15,27 @@ from math import inf
 
 import numpy as np
 
-from cotenant.engine.cycle.components import Parts
-from cotenant.engine.cycle.history import Past
+from cotenant.engine.cycle.components import Components
+from cotenant.engine.cycle.history import DecisionHistory
 from cotenant.engine.cycle.judging import Judging
 from cotenant.engine.cycle.ordering import check_states, rank
-from cotenant.engine.cycle.pods import PodLives
+from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.cycle.preemption import Budgets
-from cotenant.engine.cycle.queue import ClusterQueue
-from cotenant.engine.cycle.score_parts import Witness
-from cotenant.engine.explain.explain import Why
+from cotenant.engine.cycle.queue import SchedulingQueue
+from cotenant.engine.cycle.score_parts import ScoreListener
+from cotenant.engine.explain.explain import Explain
 from cotenant.engine.framework.events import Event
 from cotenant.engine.framework.instructions import Instruction
-from cotenant.engine.framework.outbox import Telling
+from cotenant.engine.framework.outbox import Outbox
 from cotenant.engine.framework.plugin import Host
-from cotenant.engine.framework.pod_state import Entry, State
+from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.engine.framework.settings import Settings
 from cotenant.engine.plugins.reservations.lifecycle import Ties
-from cotenant.engine.registry import Roster
+from cotenant.engine.registry import PluginRegistry
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import DisruptionBudget, NamespaceFacts, ObservedPod
 from cotenant.model.errors import Permanent
-from cotenant.policy.placement.profiles import Profile
+from cotenant.policy.placement.profiles import PlacementProfile
 
 
 class Cluster:
@@ -43,20 +43,20 @@ class Cluster:
 
     def __init__(
         self,
-        profile: Profile,
+        profile: PlacementProfile,
         rng: np.random.Generator,
         settings: Settings | None = None,
-        roster: Roster | None = None,
+        roster: PluginRegistry | None = None,
     ) -> None:
         self.settings = settings or Settings()
-        self.roster = roster or Roster()
+        self.roster = roster or PluginRegistry()
         self.profile = profile
         self._nodes: dict[str, Node] = {}
         self._budgets = Budgets()
         self._namespaces: dict[str, NamespaceFacts] = {}
         self._reports: dict[str, tuple[float, ...]] = {}
-        self._telling = Telling()
-        self._parts = Parts(
+        self._outbox = Outbox()
+        self._components = Components(
             profile,
             rng,
             self.settings,
@@ -66,36 +66,36 @@ class Cluster:
             self.roster.gangs,
             self.roster.quotas.is_leaving,
         )
-        self._lives = PodLives(self._parts, profile, self.settings, self._telling)
+        self._pods = Pods(self._components, profile, self.settings, self._outbox)
         self._judging = Judging(
-            self._parts, self._lives, profile, self._telling, self.roster.reservations, self.roster.gangs
+            self._components, self._pods, profile, self._outbox, self.roster.reservations, self.roster.gangs
         )
-        self._past = Past()
-        self.why = Why(self._parts, self._lives, self._past, self._budgets, self.roster, profile, self.settings)
+        self._past = DecisionHistory()
+        self.why = Explain(self._components, self._pods, self._past, self._budgets, self.roster, profile, self.settings)
         self._reconsidered: dict[str, None] = {}  # uids, until the next judgement
         self._host = Host(
-            self._telling.say,
-            self._lives.happened.add,
+            self._outbox.say,
+            self._pods.happened.add,
             self._reconsidered.setdefault,
-            self._telling.count,
+            self._outbox.count,
             lambda entry: self._budgets.is_spent(entry.seen.pod),
             lambda entries: self._budgets.bears_all([entry.seen.pod for entry in entries]),
-            self._parts.losses.job_of,
+            self._components.losses.job_of,
             self.roster.gangs.lacks,
         )
-        for plugin in self._parts.plugins:
+        for plugin in self._components.plugins:
             plugin.attach(self._host)
-        self.roster.reservations.tie(Ties(self._parts, self._lives, self.settings.scheduler))
+        self.roster.reservations.tie(Ties(self._components, self._pods, self.settings.scheduler))
 
     @property
     def counts(self) -> dict[str, int]:
         """What went wrong or was odd, by name."""
-        return self._telling.counts
+        return self._outbox.counts
 
     @property
-    def queue(self) -> ClusterQueue:
+    def queue(self) -> SchedulingQueue:
         """Who waits; read only."""
-        return self._parts.queue
+        return self._components.queue
 
     # ---- what was seen: nodes and the rest
 
@@ -103,12 +103,12 @@ class Cluster:
         """A node is there, or has changed."""
         new = node.name not in self._nodes
         self._nodes[node.name] = node
-        if self._parts.seating.node_seen(node):
-            self._lives.happened.add(Event.NODE_ADDED if new else Event.NODE_CHANGED)
-            for plugin in self._parts.plugins:
+        if self._components.assignments.node_seen(node):
+            self._pods.happened.add(Event.NODE_ADDED if new else Event.NODE_CHANGED)
+            for plugin in self._components.plugins:
                 plugin.node_seen(node)
             if new:
-                self._parts.nominations.node_seen(node.name)
+                self._components.nominations.node_seen(node.name)
 
     def node_gone(self, name: str, now_s: float) -> None:
         """A node was deleted. Pods decided for it and not sent there yet wait again; its residents keep its name."""
@@ -116,17 +116,19 @@ class Cluster:
             return
         self._reports.pop(name, None)
         for entry in [
-            e for e in self._parts.seating.residents.get(name, {}).values() if e.state in (State.ASSUMED, State.WAITING)
+            e
+            for e in self._components.assignments.residents.get(name, {}).values()
+            if e.state in (State.ASSUMED, State.WAITING)
         ]:
-            self._lives.take_back(entry)
-            self._telling.count("decided for a node that went away")
-            self._lives.enter(entry, now_s, "NodeDelete")
-        for uid in self._parts.nominations.on(name):
-            self._lives.drop_nomination(self._lives.pods[uid])
-        self._parts.seating.node_gone(name)
-        for plugin in self._parts.plugins:
+            self._pods.take_back(entry)
+            self._outbox.count("decided for a node that went away")
+            self._pods.enter(entry, now_s, "NodeDelete")
+        for uid in self._components.nominations.on(name):
+            self._pods.drop_nomination(self._pods.by_uid[uid])
+        self._components.assignments.node_gone(name)
+        for plugin in self._components.plugins:
             plugin.node_gone(name)
-        self._lives.happened.add(Event.NODE_GONE)
+        self._pods.happened.add(Event.NODE_GONE)
 
     def budget_seen(self, budget: DisruptionBudget) -> None:
         """A PodDisruptionBudget is there, or has changed."""
@@ -140,168 +142,170 @@ class Cluster:
         """A namespace is there, or its labels have changed."""
         if self._namespaces.get(facts.name) != facts:
             self._namespaces[facts.name] = facts
-            self._parts.seating.narrowing.set_namespace(facts)
-            self._lives.happened.add(Event.NAMESPACE)
+            self._components.assignments.narrowing.set_namespace(facts)
+            self._pods.happened.add(Event.NAMESPACE)
 
     def namespace_gone(self, name: str) -> None:
         """A namespace was deleted."""
         if self._namespaces.pop(name, None) is not None:
-            self._parts.seating.narrowing.set_namespace(NamespaceFacts(name))
-            self._lives.happened.add(Event.NAMESPACE)
+            self._components.assignments.narrowing.set_namespace(NamespaceFacts(name))
+            self._pods.happened.add(Event.NAMESPACE)
 
     def report(self, node: str, values: tuple[float, ...]) -> None:
         """What a node reported of itself, in the order of `arrays.Report`. Profiles that read reports fall back when it is stale."""
         if node in self._nodes:
             self._reports[node] = values
-            self._parts.seating.report(node, values)
+            self._components.assignments.report(node, values)
 
     # ---- what was seen: pods
 
     def pod_seen(self, seen: ObservedPod, now_s: float) -> None:
         """A pod as the API server has it now; the same event twice changes nothing."""
-        self._lives.pod_seen(seen, now_s)
+        self._pods.pod_seen(seen, now_s)
 
     def pod_gone(self, uid: str, now_s: float) -> None:
         """A pod was deleted, wherever it was."""
-        self._lives.pod_gone(uid, now_s)
+        self._pods.pod_gone(uid, now_s)
 
     # ---- how instructions went
 
     def sending(self, uid: str, now_s: float) -> bool:
         """The bind is about to be sent. False = do not: it was taken back meanwhile (its node or the pod is gone)."""
-        return self._lives.sending(uid, now_s)
+        return self._pods.sending(uid, now_s)
 
     def bound(self, uid: str, now_s: float) -> None:
         """The API server has accepted the bind. It counts for good from here on; the watch will say the same."""
-        self._lives.bound(uid, now_s)
+        self._pods.bound(uid, now_s)
 
     def bind_failed(self, uid: str, why: str, now_s: float, retry: bool = True) -> None:
         """The bind was not carried out. `retry` False = the pod no longer exists."""
-        self._lives.bind_failed(uid, why, now_s, retry)
+        self._pods.bind_failed(uid, why, now_s, retry)
 
     def preempt_failed(self, uid: str, now_s: float) -> None:
         """The nomination or an eviction could not be carried out: the pod waits as before."""
-        self._lives.preempt_failed(uid, now_s)
+        self._pods.preempt_failed(uid, now_s)
 
     # ---- judgement
 
     def decide(self, now_s: float) -> tuple[Instruction, ...]:
         """Judge up to `most_pods` waiting pods, and say what is to be done. Empty when nothing waits that may be judged now."""
-        self._lives.expire(now_s)
-        for plugin in self._parts.plugins:
+        self._pods.expire(now_s)
+        for plugin in self._components.plugins:
             plugin.turn(now_s)
         while self._reconsidered:
             uid = next(iter(self._reconsidered))
             del self._reconsidered[uid]
-            self._lives.reconsider(uid, now_s)
-        self._parts.seating.write()
+            self._pods.reconsider(uid, now_s)
+        self._components.assignments.write()
         self._judging.round(self.settings.most_pods, now_s)
-        given = self._telling.take()
+        given = self._outbox.take()
         self._past.note(given, now_s)
         return self.roster.reservations.worded(given, now_s)
 
     def next_s(self) -> float:
         """When `decide` should be called again if nothing happens before: -inf at once, inf never."""
-        if self._telling or self._reconsidered:
+        if self._outbox or self._reconsidered:
             return -inf
-        return min(self._judging.next_s(), self._lives.next_s(), *(each.next_s() for each in self._parts.plugins))
+        return min(self._judging.next_s(), self._pods.next_s(), *(each.next_s() for each in self._components.plugins))
 
     # ---- questions
 
     def story(self, uid: str) -> tuple[str, ...]:
         """What happened to a pod, oldest first; nothing for one that is not known."""
-        entry = self._lives.pods.get(uid)
+        entry = self._pods.by_uid.get(uid)
         return entry.lines() if entry is not None else ()
 
     def state_of(self, uid: str) -> State:
         """Where a pod is; `GONE` for one that is not known."""
-        entry = self._lives.pods.get(uid)
+        entry = self._pods.by_uid.get(uid)
         return entry.state if entry is not None else State.GONE
 
-    def find(self, key: str) -> Entry | None:
+    def find(self, key: str) -> PodInfo | None:
         """A pod by namespace/name; read only."""
-        return self._lives.pods.get(self._lives.by_key.get(key, ""))
+        return self._pods.by_uid.get(self._pods.by_key.get(key, ""))
 
-    def seats(self) -> dict[str, str]:
+    def assigned(self) -> dict[str, str]:
         """uid -> node, of every pod that is counted."""
-        return {uid: entry.node for uid, entry in self._lives.pods.items() if entry.node}
+        return {uid: entry.node for uid, entry in self._pods.by_uid.items() if entry.node}
 
     def pending_pods(self) -> dict[str, int]:
         """Pods that wait, by kube-scheduler's names of its queues."""
-        sizes = {standing.value: pods for standing, pods in self._parts.queue.sizes().items()}
-        held = [entry.state for entry in self._lives.pods.values() if entry.state in (State.GATED, State.BLOCKED)]
+        sizes = {standing.value: pods for standing, pods in self._components.queue.sizes().items()}
+        held = [entry.state for entry in self._pods.by_uid.values() if entry.state in (State.GATED, State.BLOCKED)]
         sizes["gated"] = held.count(State.GATED)
         sizes["unschedulable"] += held.count(State.BLOCKED)
-        sizes["backoff"] += len(self._lives.held)
+        sizes["backoff"] += len(self._pods.held)
         return sizes
 
-    def observe(self, witness: Witness | None) -> None:
+    def observe(self, witness: ScoreListener | None) -> None:
         """Tell this witness of every pod that is judged from now on, one by one; None = nobody, which is how judging is fast."""
-        self._parts.witness = self._parts.placing.witness = witness
+        self._components.witness = self._components.placing.witness = witness
 
     def size(self) -> tuple[int, int]:
         """Nodes and pods that are known."""
-        return len(self._nodes), len(self._lives.pods)
+        return len(self._nodes), len(self._pods.by_uid)
 
     def reserved(self) -> dict[str, str]:
         """uid -> node, of pods that are nominated."""
-        return self._parts.nominations.nodes()
+        return self._components.nominations.nodes()
 
     # ---- self-examination
 
     def rebuild(self, now_s: float) -> None:
         """Build everything derived anew from the facts; states, rests and nominations stay."""
-        waiting = [(uid, group) for group in self._parts.queue.groups() for uid in group.pods]
-        nominated = [(self._lives.pods[uid], node, victims) for uid, node, victims in self._parts.nominations.all()]
-        seats = {uid: entry.node for uid, entry in self._lives.pods.items() if entry.node}
-        queue = self._parts.queue
-        for plugin in self._parts.plugins:
+        waiting = [(uid, group) for group in self._components.queue.groups() for uid in group.pods]
+        nominated = [
+            (self._pods.by_uid[uid], node, victims) for uid, node, victims in self._components.nominations.all()
+        ]
+        seats = {uid: entry.node for uid, entry in self._pods.by_uid.items() if entry.node}
+        queue = self._components.queue
+        for plugin in self._components.plugins:
             plugin.attach(self._host)
-        self._parts.start_empty(self._nodes)
+        self._components.start_empty(self._nodes)
         for node in self._nodes.values():
-            self._parts.seating.node_seen(node)
+            self._components.assignments.node_seen(node)
         for facts in self._namespaces.values():
-            self._parts.seating.narrowing.set_namespace(facts)
+            self._components.assignments.narrowing.set_namespace(facts)
         for name, values in self._reports.items():
-            self._parts.seating.report(name, values)
-        for uid, entry in self._lives.pods.items():
+            self._components.assignments.report(name, values)
+        for uid, entry in self._pods.by_uid.items():
             entry.node = ""
-            self._parts.seating.open(entry)
+            self._components.assignments.add(entry)
             if uid in seats:
-                self._parts.seating.sit(entry, seats[uid])
+                self._components.assignments.assign(entry, seats[uid])
         for entry, name, victims in nominated:
-            self._parts.nominations.add(entry, name, victims)
+            self._components.nominations.add(entry, name, victims)
         for uid, _ in waiting:
-            entry = self._lives.pods[uid]
-            self._parts.queue.add(
+            entry = self._pods.by_uid[uid]
+            self._components.queue.add(
                 uid,
-                self._lives.kind_of(entry),
+                self._pods.kind_of(entry),
                 entry.seen.pod.priority,
                 entry.shape,
                 rank(entry.seen, self.profile),
                 "Rebuild",
             )
-        self._parts.queue.incoming = queue.incoming
-        self._telling.count("rebuilt")
+        self._components.queue.incoming = queue.incoming
+        self._outbox.count("rebuilt")
 
     def validate(self) -> None:
         """The facts, the seats, the queue and every pod's state agree. Raises `Permanent`."""
-        self._parts.seating.validate()
-        self._parts.placing.validate()
-        self._parts.queue.validate()
-        self._parts.nominations.validate()
-        for plugin in self._parts.plugins:
-            plugin.validate(self._lives.pods)
-        rows = self._parts.seating.encoder.node_rows
+        self._components.assignments.validate()
+        self._components.placing.validate()
+        self._components.queue.validate()
+        self._components.nominations.validate()
+        for plugin in self._components.plugins:
+            plugin.validate(self._pods.by_uid)
+        rows = self._components.assignments.encoder.node_rows
         if rows.keys() != self._nodes.keys():
             raise Permanent("the rows and the nodes that were seen differ")
         for name, node in self._nodes.items():
-            if self._parts.seating.encoder.node(rows[name]) != node:
+            if self._components.assignments.encoder.node(rows[name]) != node:
                 raise Permanent(f"node {name} is not encoded as it was last seen")
-        check_states(self._lives.pods, self._parts.queue, self._lives.answers, self._lives.held)
-        if set(self._lives.by_key.values()) != set(self._lives.pods):
+        check_states(self._pods.by_uid, self._components.queue, self._pods.answers, self._pods.held)
+        if set(self._pods.by_key.values()) != set(self._pods.by_uid):
             raise Permanent("names and UIDs disagree")
 
     def over_capacity(self) -> tuple[str, ...]:
         """Nodes on which pods request more than there is, room kept for nominated pods aside."""
-        return self._parts.seating.over_capacity()
+        return self._components.assignments.over_capacity()

@@ -12,7 +12,7 @@ import numpy as np
 from cotenant.engine.state.ledger import Ledger
 from cotenant.model.arrays import CPU, Float, Int, Mask
 from cotenant.policy.placement.compiled import plain_rejections, plain_scores
-from cotenant.policy.placement.profiles import Profile
+from cotenant.policy.placement.profiles import PlacementProfile
 from cotenant.policy.rebalance.victims import victims
 
 
@@ -24,7 +24,7 @@ class Rebalancer:
         self._moved_s = np.empty(0)  # [P] last move
 
     def victims(
-        self, ledger: Ledger, profile: Profile, replicas: Int, p99_ratio: Float, violated: Mask, now_s: float
+        self, ledger: Ledger, profile: PlacementProfile, replicas: Int, p99_ratio: Float, violated: Mask, now_s: float
     ) -> Int:
         """Take in the last window of these replicas; who should be evicted to be seated better, at most a few."""
         more = len(ledger.row) - len(self._missed)
@@ -49,7 +49,7 @@ class Rebalancer:
         return np.array(moves, dtype=np.int64)
 
     @staticmethod
-    def _gain(ledger: Ledger, profile: Profile, pod: int, now_s: float) -> float:
+    def _gain(ledger: Ledger, profile: PlacementProfile, pod: int, now_s: float) -> float:
         """How much better the best node's score is than that of the pod's own, were it to be placed now; 0 if none is."""
         one, home, shape = np.array([pod]), int(ledger.row[pod]), ledger.shape[[pod]]
         knobs = profile.knobs.array()

@@ -21,7 +21,7 @@ from cotenant.engine.rules.load.rules import LoadAware
 
 
 @dataclass(frozen=True, slots=True)
-class Roster:
+class PluginRegistry:
     """The members; each begins empty and neutral."""
 
     gangs: Gangs = field(default_factory=Gangs)

@@ -31,7 +31,7 @@ from cotenant.policy.placement.contract import RoundPolicy, Snapshot
 from cotenant.policy.placement.knobs import Knobs
 from cotenant.policy.placement.order import keys
 from cotenant.policy.placement.preference import Part, choose_preferring
-from cotenant.policy.placement.profiles import Profile
+from cotenant.policy.placement.profiles import PlacementProfile
 
 _NOBODY = np.empty(0, dtype=np.int64)
 
@@ -54,7 +54,7 @@ class Scheduler:
     def __init__(
         self,
         ledger: Ledger,
-        policy: Profile | RoundPolicy,
+        policy: PlacementProfile | RoundPolicy,
         rng: np.random.Generator,
         narrowing: Narrowing | None = None,
     ) -> None:
@@ -65,7 +65,7 @@ class Scheduler:
         self.lifecycle = Lifecycle(len(ledger.row))
         self._narrowing = narrowing
         self._rng = rng
-        self.estimates = Estimates(ledger, policy.knobs if isinstance(policy, Profile) else Knobs())
+        self.estimates = Estimates(ledger, policy.knobs if isinstance(policy, PlacementProfile) else Knobs())
         self.rebalancer = Rebalancer()
         self._cursor = np.zeros(1, dtype=np.int64)  # where node sampling goes on
         self._watched = _NOBODY
@@ -113,11 +113,13 @@ class Scheduler:
     def wants_measurements(self) -> bool:
         """Whether `measure` would change anything."""
         policy = self.policy
-        return isinstance(policy, Profile) and (policy.measures_use or policy.weighs_slack or policy.moves_victims)
+        return isinstance(policy, PlacementProfile) and (
+            policy.measures_use or policy.weighs_slack or policy.moves_victims
+        )
 
     def measure(self, pods: Int, cpu_cores: Float, memory_bytes: Float, now_s: float) -> None:
         """What agents measured of running pods; each policy takes from it what it can use."""
-        if not isinstance(self.policy, Profile) or not self.wants_measurements:
+        if not isinstance(self.policy, PlacementProfile) or not self.wants_measurements:
             return
         seated = self.estimates.seated()
         if self.policy.measures_use:
@@ -132,7 +134,7 @@ class Scheduler:
 
         Nothing has moved yet: the owner evicts and says so by `evict`, and the next round seats it.
         """
-        if not isinstance(self.policy, Profile) or not self.policy.moves_victims:
+        if not isinstance(self.policy, PlacementProfile) or not self.policy.moves_victims:
             return _NOBODY
         return self.rebalancer.victims(self.ledger, self.policy, replicas, p99_ratio, violated, now_s)
 
@@ -159,13 +161,13 @@ class Scheduler:
 
     def _judge(self, pending: PendingArrays, now_s: float) -> tuple[Int, Int, dict[str, int]]:
         """Indices of placed pods in order of judgement, their rows, and why others wait; the ledger has them already."""
-        if not isinstance(self.policy, Profile):
+        if not isinstance(self.policy, PlacementProfile):
             answer = self.policy.decide(self._snapshot(pending), now_s, self._rng)
             rows = answer.row[answer.order]
             self.ledger.place(pending.pod[answer.order], rows, pending.shape[answer.order])
             if self._narrowing is not None:
                 for pod, row in zip(pending.pod[answer.order].tolist(), rows.tolist(), strict=True):
-                    self._narrowing.seat(pod, row)
+                    self._narrowing.assign(pod, row)
             return answer.order, rows, dict(answer.reasons)
         profile = self.policy
         if self.wants_measurements:
@@ -180,7 +182,7 @@ class Scheduler:
         waiting = int((~found).sum())
         return chosen, rows, {"no node passed the filters": waiting} if waiting else {}
 
-    def _place_recording(self, profile: Profile, pods: Int, shapes: Int, now_s: float) -> Int:
+    def _place_recording(self, profile: PlacementProfile, pods: Int, shapes: Int, now_s: float) -> Int:
         """Place the queue; where a watched pod stands in it, stop there and write its record before going on."""
         watched = np.flatnonzero(np.isin(pods, self._watched)) if len(self._watched) else _NOBODY
         if len(watched) == 0:
@@ -214,7 +216,7 @@ class Scheduler:
         return placed
 
     def _reasons(
-        self, profile: Profile, pod: int, shape: int, allowed: Mask
+        self, profile: PlacementProfile, pod: int, shape: int, allowed: Mask
     ) -> tuple[Explanation | None, tuple[Part, ...]]:
         """Why nodes refuse the pod, and what it wishes of those that do not, as things stand before it is placed."""
         narrowing = self._narrowing
@@ -224,7 +226,7 @@ class Scheduler:
         rows = passing_rows(self.ledger.nodes, self.ledger.shapes, profile, shape, allowed)
         return explanation, narrowing.wishes(pod, rows) if narrowing.prefers(pod) else ()
 
-    def _place(self, profile: Profile, pods: Int, shapes: Int, now_s: float) -> Int:
+    def _place(self, profile: PlacementProfile, pods: Int, shapes: Int, now_s: float) -> Int:
         nodes, knobs = self.ledger.nodes, profile.knobs.array()
 
         def compiled(positions: Int, allowed: Mask) -> Int:
@@ -275,7 +277,7 @@ class Scheduler:
     def rehearse(self, now_s: float) -> None:
         """Judge the queue once without any consequence, so that what compiles on first use is compiled before anything is timed."""
         pending = self.queue.ready(now_s)
-        if isinstance(self.policy, Profile):
+        if isinstance(self.policy, PlacementProfile):
             keys(self.policy.order, pending, self.ledger.shapes, now_s, self.policy.knobs)
             self._place(self.policy, _NOBODY, _NOBODY, now_s)
         elif len(pending.pod):
@@ -301,7 +303,7 @@ class Scheduler:
             raise Permanent("a pod stands in the queue twice")
         if not np.array_equal(np.sort(waiting), np.flatnonzero(state == State.QUEUED)):
             raise Permanent("the queue and the pods' states disagree")
-        if not isinstance(self.policy, Profile) or self.policy.fit == 0:
+        if not isinstance(self.policy, PlacementProfile) or self.policy.fit == 0:
             over = self.ledger.over_capacity()
             if len(over):
                 raise Permanent(f"node {over[0]} is over capacity")

@@ -22,7 +22,7 @@ from cotenant.lab.world.world import World
 from cotenant.model.arrays import Float, Int, Param, PendingArrays, ShapeArrays
 from cotenant.policy.placement.contract import RoundPolicy
 from cotenant.policy.placement.contribution import contribution
-from cotenant.policy.placement.profiles import Profile
+from cotenant.policy.placement.profiles import PlacementProfile
 
 ROUND_S = 5.0
 PRIORITY_BASE = 17.0  # the founding base of the middle priority; all pods here have the same, so it moves no choice
@@ -95,11 +95,16 @@ class Bridge:
     """One run: a world, an engine, and the traffic between them."""
 
     def __init__(
-        self, world: World, offer: Offer, config: WorldConfig, policy: Profile | RoundPolicy, rng: np.random.Generator
+        self,
+        world: World,
+        offer: Offer,
+        config: WorldConfig,
+        policy: PlacementProfile | RoundPolicy,
+        rng: np.random.Generator,
     ) -> None:
         self.world = world
         self.offer = offer
-        factor = policy.knobs.pressure_factor if isinstance(policy, Profile) else 1.0
+        factor = policy.knobs.pressure_factor if isinstance(policy, PlacementProfile) else 1.0
         shapes = shapes_of(offer, config.node_cores / 2.0, factor)
         groups = int(shapes.group.max(initial=-1)) + 1
         capacity = np.tile(

@@ -189,7 +189,7 @@ def test_in_any_order_the_engine_stays_whole_and_comes_to_the_truth(steps: list[
     cluster, truth = play(steps, ordered=False)
     assert all(times == 1 for times in truth.binds.values())
     # a relist: what is there is seen, what is not is gone
-    for uid in set(cluster._lives.pods) - set(truth.pods):
+    for uid in set(cluster._pods.by_uid) - set(truth.pods):
         cluster.pod_gone(uid, 1e3)
     for name in set(cluster._nodes) - set(truth.nodes):
         cluster.node_gone(name, 1e3)
@@ -199,16 +199,16 @@ def test_in_any_order_the_engine_stays_whole_and_comes_to_the_truth(steps: list[
         cluster.pod_seen(pod, 1e3)
     cluster.validate()
     seats = {uid: pod.node for uid, pod in truth.pods.items() if pod.occupies}
-    assert cluster.seats() == seats
+    assert cluster.assigned() == seats
     afresh = Cluster(profile("first-fit"), np.random.default_rng(0))
     for known in truth.nodes.values():
         afresh.node_seen(known)
     for pod in truth.pods.values():
         afresh.pod_seen(pod, 1e3)
     afresh.validate()
-    assert afresh.seats() == seats
-    assert {u for u in cluster._lives.pods if not cluster._lives.pods[u].node} == {
-        u for u in afresh._lives.pods if not afresh._lives.pods[u].node
+    assert afresh.assigned() == seats
+    assert {u for u in cluster._pods.by_uid if not cluster._pods.by_uid[u].node} == {
+        u for u in afresh._pods.by_uid if not afresh._pods.by_uid[u].node
     }
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Preempt
 from cotenant.engine.framework.settings import Settings
-from cotenant.engine.registry import Roster
+from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.devices.requests import DeviceSettings
 from cotenant.engine.rules.devices.rules import DeviceRules
 from cotenant.model.cluster.labels import HOSTNAME, Labels
@@ -73,7 +73,9 @@ class World:
 
     def fresh(self) -> Cluster:
         rules = DeviceRules(DeviceSettings(shared=self.strategy, usual=(UsualPod(50, 1, 1), UsualPod(100, 2, 1))))
-        made = Cluster(profile("first-fit"), np.random.default_rng(0), Settings(most_pods=4), Roster(devices=rules))
+        made = Cluster(
+            profile("first-fit"), np.random.default_rng(0), Settings(most_pods=4), PluginRegistry(devices=rules)
+        )
         for node in self.nodes.values():
             made.node_seen(node)
         for pod in self.pods.values():

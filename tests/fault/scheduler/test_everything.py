@@ -298,7 +298,7 @@ class Everything(RuleBasedStateMachine):
         self.lost.clear()
         self.cluster = self.start()
         self.api.list_all(self.cluster, self.now_s, tuple(order))
-        assert self.cluster.seats() == {uid: pod.node for uid, pod in self.api.pods.items() if pod.occupies}
+        assert self.cluster.assigned() == {uid: pod.node for uid, pod in self.api.pods.items() if pod.occupies}
 
     @rule()
     def rebuilt(self) -> None:
@@ -332,9 +332,9 @@ class Everything(RuleBasedStateMachine):
             if notes is None or notes.mode is not Mode.STRICT or not notes.name.startswith("g-"):
                 continue
             seated = sum(
-                self.api.pods[uid].demands.gang == notes for uid in self.cluster.seats() if uid in self.api.pods
+                self.api.pods[uid].demands.gang == notes for uid in self.cluster.assigned() if uid in self.api.pods
             )
-            if notes.name not in self.satisfied and all(uid in self.api.pods for uid in self.cluster.seats()):
+            if notes.name not in self.satisfied and all(uid in self.api.pods for uid in self.cluster.assigned()):
                 assert seated >= (notes.min_available or 0), (notes, seated)
             self.satisfied.add(notes.name)
 
@@ -353,9 +353,9 @@ class Everything(RuleBasedStateMachine):
         """What each quota is said to use is what its pods on nodes ask for."""
         quotas = self.cluster.roster.quotas
         sums: dict[str, int] = {}
-        for uid in self.cluster.seats():
+        for uid in self.cluster.assigned():
             name, _ = quotas.quota_of(uid)
-            entry = next(each for each in self.cluster._lives.pods.values() if each.seen.uid == uid)
+            entry = next(each for each in self.cluster._pods.by_uid.values() if each.seen.uid == uid)
             sums[name] = sums.get(name, 0) + entry.seen.pod.requests.get("cpu")
         for name in QUOTAS:
             told = quotas.describe(name)
@@ -376,7 +376,7 @@ class Everything(RuleBasedStateMachine):
             self.whole()
         self.api.deliver_all(self.cluster, self.now_s)
         seats = {uid: pod.node for uid, pod in self.api.pods.items() if pod.occupies}
-        assert {uid: node for uid, node in self.cluster.seats().items() if uid in seats} == seats
+        assert {uid: node for uid, node in self.cluster.assigned().items() if uid in seats} == seats
 
 
 Everything.TestCase.settings = settings(

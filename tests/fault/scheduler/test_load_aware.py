@@ -12,7 +12,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.backoff import Backoff
 from cotenant.engine.framework.instructions import Bind
 from cotenant.engine.framework.settings import Settings
-from cotenant.engine.registry import Roster
+from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.load.rules import LoadAware
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
@@ -37,7 +37,7 @@ def pod(name: str, on: str = "", started_s: float = nan) -> ObservedPod:
 
 
 def cluster(*nodes: Node, settings: LoadAwareSettings = FILTER) -> Cluster:
-    roster = Roster(load_aware=LoadAware(settings))
+    roster = PluginRegistry(load_aware=LoadAware(settings))
     made = Cluster(profile("least-allocated"), np.random.default_rng(1), Settings(backoff=Backoff()), roster)
     for each in nodes:
         made.node_seen(each)

@@ -19,7 +19,7 @@ from cotenant.engine.framework.instructions import Bind, Evict
 from cotenant.engine.plugins.quotas.objects import Sorted
 from cotenant.engine.plugins.quotas.plugin import Quotas
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
-from cotenant.engine.registry import Roster
+from cotenant.engine.registry import PluginRegistry
 from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod, Phase
@@ -63,7 +63,9 @@ class QuotaMachine(RuleBasedStateMachine):
     def anew(self) -> None:
         """A scheduler that has just started, and is told of everything."""
         self.quotas = Quotas(self.settings)
-        self.cluster = Cluster(profile("least-allocated"), np.random.default_rng(1), roster=Roster(quotas=self.quotas))
+        self.cluster = Cluster(
+            profile("least-allocated"), np.random.default_rng(1), roster=PluginRegistry(quotas=self.quotas)
+        )
         for pod in self.pods.values():
             self.cluster.pod_seen(pod, self.now_s)
         for each in self.nodes.values():
@@ -198,7 +200,7 @@ class QuotaMachine(RuleBasedStateMachine):
             return None
         found = Sorted(self.objects.values())
         forest = Forest(found.quotas, self.settings.scale_minima, self.settings.guarantee_use)
-        seats = self.cluster.seats()
+        seats = self.cluster.assigned()
         for pod in self.pods.values():
             name, asks = self.place(found, forest, pod)
             forest.ask(name, asks)

@@ -232,7 +232,7 @@ class Reserved(RuleBasedStateMachine):
         world.cluster.decide(world.now_s)
         world.cluster.validate()
         assert world.cluster.size()[1] == 0
-        assert not world.cluster._parts.seating.ledger.nodes.requested.any()
+        assert not world.cluster._components.assignments.ledger.nodes.requested.any()
         for summary in world.cluster.roster.devices.summaries():
             assert all(not device.holders for device in summary.devices)
 

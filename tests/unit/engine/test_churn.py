@@ -45,13 +45,13 @@ def pod(i: int, on: str = "") -> ObservedPod:
 
 
 def assert_small(c: Cluster) -> None:
-    seating = c._parts.seating
-    assert len(seating.ledger.row) <= 512
-    assert len(seating.by_number) <= 512
-    assert seating.encoder.shape_rows <= 2048
-    assert seating.encoder.nodes().labels.shape[1] * 64 <= 2048
-    assert len(seating.narrowing.census._kinds) <= 512
-    assert len(seating.narrowing.census._counts) <= 512
+    assignments = c._components.assignments
+    assert len(assignments.ledger.row) <= 512
+    assert len(assignments.by_number) <= 512
+    assert assignments.encoder.shape_rows <= 2048
+    assert assignments.encoder.nodes().labels.shape[1] * 64 <= 2048
+    assert len(assignments.narrowing.pod_counts._kinds) <= 512
+    assert len(assignments.narrowing.pod_counts._counts) <= 512
 
 
 def assert_rows_say_what_their_pods_are(c: Cluster, live: list[int]) -> None:
@@ -63,7 +63,7 @@ def assert_rows_say_what_their_pods_are(c: Cluster, live: list[int]) -> None:
         _, k = afresh.add_pod(pod(i).pod)
         entry = c.find(f"default/p{i}")
         assert entry is not None
-        found, expected = c._parts.seating.encoder.shapes(), afresh.shapes()
+        found, expected = c._components.assignments.encoder.shapes(), afresh.shapes()
         assert (found.request[entry.shape] == expected.request[k]).all()
         assert (np.delete(found.params[entry.shape], Param.ALLOWANCE) == np.delete(expected.params[k], Param.ALLOWANCE)).all()  # fmt: skip
         assert found.group[entry.shape] == expected.group[k]
@@ -91,7 +91,7 @@ def test_twenty_thousand_pods_and_as_many_shapes_leave_nothing_behind() -> None:
     c.validate()
     assert c.size() == (3, 0)
     assert len(c.queue) == 0
-    assert not c._parts.seating.ledger.nodes.requested.any()
+    assert not c._components.assignments.ledger.nodes.requested.any()
 
 
 @pytest.mark.slow
@@ -102,9 +102,9 @@ def test_a_replica_that_never_judges_gives_back_shapes_too() -> None:
         if i % 3 == 0:
             c.pod_seen(pod(i, on="b"), 0.0)
         c.pod_gone(f"uid-{i}", 0.0)
-    seating = c._parts.seating
-    assert seating.encoder.shape_rows <= 4096
-    assert len(seating.ledger.row) <= 4096
+    assignments = c._components.assignments
+    assert assignments.encoder.shape_rows <= 4096
+    assert len(assignments.ledger.row) <= 4096
     c.validate()
 
 
@@ -117,8 +117,8 @@ def test_nodes_that_come_and_go_with_their_taints_leave_nothing_behind() -> None
         c.pod_seen(pod(2 * i, on=name), 0.0)
         c.node_gone(name, 0.0)
         c.pod_gone(f"uid-{2 * i}", 0.0)
-    seating = c._parts.seating
-    assert len(seating.names) <= 8
-    assert len(seating.encoder._taint_lists) <= 1100
-    assert not seating.residents
+    assignments = c._components.assignments
+    assert len(assignments.names) <= 8
+    assert len(assignments.encoder._taint_lists) <= 1100
+    assert not assignments.residents
     c.validate()

@@ -312,10 +312,10 @@ def test_bound_by_another_while_it_waits_or_is_decided() -> None:
     assert binds(c.decide(0.0)) == {"y": "a"}
     c.pod_gone("uid-x", 0.0)
     c.pod_seen(pod("y", on="b"), 0.0)  # decided for a, but somebody was faster
-    assert c.seats() == {"uid-y": "b"}
+    assert c.assigned() == {"uid-y": "b"}
     assert not c.sending("uid-y", 0.0)
     c.bind_failed("uid-y", "already assigned", 0.0)
-    assert c.seats() == {"uid-y": "b"}
+    assert c.assigned() == {"uid-y": "b"}
     c.validate()
     c.pod_seen(pod("z"), 0.0)
     assert binds(c.decide(0.0)) == {"z": "a"}
@@ -341,7 +341,7 @@ def test_a_stale_event_does_not_unbind() -> None:
     c.pod_seen(pod("x", on="a"), 0.0)
     c.pod_seen(pod("x"), 0.0)
     assert c.decide(0.0) == ()
-    assert c.seats() == {"uid-x": "a"}
+    assert c.assigned() == {"uid-x": "a"}
 
 
 def test_a_name_that_is_used_again() -> None:
@@ -350,7 +350,7 @@ def test_a_name_that_is_used_again() -> None:
     c.pod_seen(pod("x", uid="second", created_s=2.0), 0.0)  # the deletion of the first was lost
     assert binds(c.decide(0.0)) == {"x": "a"}
     c.pod_seen(pod("x", uid="uid-x", on="a", created_s=1.0), 0.0)
-    assert c.seats() == {"second": "a"}
+    assert c.assigned() == {"second": "a"}
     c.validate()
 
 
@@ -378,7 +378,7 @@ def test_a_node_that_vanishes_with_residents_and_returns() -> None:
     assert "y" in told(c.decide(0.0))
     c.node_seen(node("a", 1000))
     c.decide(5.0)
-    assert c.seats() == {"uid-x": "a"}
+    assert c.assigned() == {"uid-x": "a"}
     c.validate()
     c.pod_gone("uid-x", 6.0)
     assert binds(c.decide(6.0)) == {"y": "a"}
@@ -470,12 +470,12 @@ def test_everything_derived_can_be_built_anew() -> None:
     for i in range(6):
         c.pod_seen(pod(f"p{i}"), 0.0)
     carry_out(c, c.decide(0.0), 0.0)
-    before, requested = c.seats(), c._parts.seating.ledger.nodes.requested.sum()
+    before, requested = c.assigned(), c._components.assignments.ledger.nodes.requested.sum()
     c.rebuild(1.0)
     c.decide(1.0)
     c.validate()
-    assert c.seats() == before
-    assert c._parts.seating.ledger.nodes.requested.sum() == requested
+    assert c.assigned() == before
+    assert c._components.assignments.ledger.nodes.requested.sum() == requested
 
 
 def test_a_replica_that_never_judges_does_not_grow() -> None:
@@ -486,8 +486,8 @@ def test_a_replica_that_never_judges_does_not_grow() -> None:
         c.pod_seen(pod(f"p{i}", 1, on="a"), 0.0)
         c.pod_gone(waiting.uid, 0.0)
     assert len(c.queue._active) < 2000
-    assert len(c._parts.seating._closing) < 2000
-    assert len(c._parts.seating.ledger.row) < 8192
+    assert len(c._components.assignments._closing) < 2000
+    assert len(c._components.assignments.ledger.row) < 8192
     c.validate()
 
 

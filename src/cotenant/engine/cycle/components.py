@@ -14,32 +14,32 @@ from cotenant.engine.cycle.nominations import Nominations
 from cotenant.engine.cycle.placing import Placing
 from cotenant.engine.cycle.preempting import Preempting
 from cotenant.engine.cycle.preemption import Budgets
-from cotenant.engine.cycle.queue import ClusterQueue
-from cotenant.engine.cycle.score_parts import Witness
+from cotenant.engine.cycle.queue import SchedulingQueue
+from cotenant.engine.cycle.score_parts import ScoreListener
 from cotenant.engine.framework.node_rules import NodeRules
 from cotenant.engine.framework.plugin import Plugin
-from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.settings import Settings
 from cotenant.engine.plugins.gangs.losses import GangLosses
 from cotenant.engine.plugins.gangs.plugin import Gangs
-from cotenant.engine.state.assignments import Seating, half_of_a_node
-from cotenant.engine.state.verdict_cache import Memory
+from cotenant.engine.state.assignments import Assignments, half_of_a_node
+from cotenant.engine.state.verdict_cache import VerdictCache
 from cotenant.model.cluster.node import Node
-from cotenant.policy.placement.profiles import Profile
+from cotenant.policy.placement.profiles import PlacementProfile
 
 
-class Parts:
+class Components:
     """The derived parts of one cluster."""
 
-    seating: Seating
-    queue: ClusterQueue
+    assignments: Assignments
+    queue: SchedulingQueue
     nominations: Nominations
     placing: Placing
     preempting: Preempting
 
     def __init__(
         self,
-        profile: Profile,
+        profile: PlacementProfile,
         rng: np.random.Generator,
         settings: Settings,
         budgets: Budgets,
@@ -51,7 +51,7 @@ class Parts:
         """`is_leaving(uid)`: whether a quota has told the pod to go."""
         self.plugins = plugins
         self.losses = GangLosses(gangs, self._is_going)
-        self.witness: Witness | None = None
+        self.witness: ScoreListener | None = None
         self._node_rules = node_rules
         self._profile = profile
         self._rng = rng
@@ -63,14 +63,20 @@ class Parts:
     def start_empty(self, nodes: Mapping[str, Node]) -> None:
         """Forget everything derived. These nodes only say how large half a node is."""
         profile = self._profile
-        self.seating = Seating(
-            half_of_a_node(nodes), profile.knobs.pressure_factor, Memory(profile.score), self._node_rules, self.plugins
+        self.assignments = Assignments(
+            half_of_a_node(nodes),
+            profile.knobs.pressure_factor,
+            VerdictCache(profile.score),
+            self._node_rules,
+            self.plugins,
         )
-        self.queue = ClusterQueue(self._settings.backoff, self._settings.flush_s)
-        self.nominations = Nominations(self.seating)
-        self.placing = Placing(self.seating, profile, self._rng)
+        self.queue = SchedulingQueue(self._settings.backoff, self._settings.flush_s)
+        self.nominations = Nominations(self.assignments)
+        self.placing = Placing(self.assignments, profile, self._rng)
         self.placing.witness = self.witness
-        self.preempting = Preempting(self.seating, self.nominations, self._budgets, profile, self.placing, self.losses)
+        self.preempting = Preempting(
+            self.assignments, self.nominations, self._budgets, profile, self.placing, self.losses
+        )
 
-    def _is_going(self, entry: Entry) -> bool:
+    def _is_going(self, entry: PodInfo) -> bool:
         return self.preempting.is_going(entry) or self._is_leaving(entry.seen.uid)

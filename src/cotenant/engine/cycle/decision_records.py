@@ -16,7 +16,7 @@ from cotenant.model.decisions.reasons import Rejection
 from cotenant.model.decisions.record import Candidate, DecisionRecord, ScorePart
 from cotenant.policy.placement.compiled import REASONS, Reject, Score, plain_rejections, plain_scores
 from cotenant.policy.placement.preference import Part, scaled
-from cotenant.policy.placement.profiles import Profile
+from cotenant.policy.placement.profiles import PlacementProfile
 from cotenant.policy.placement.scores.interference import PARTS, interference_parts
 
 _NARROWED = -1
@@ -25,7 +25,7 @@ _NARROWED = -1
 def record(
     nodes: NodeArrays,
     shapes: ShapeArrays,
-    profile: Profile,
+    profile: PlacementProfile,
     pod: int,
     shape: int,
     row: int,
@@ -65,12 +65,12 @@ def record(
     )
 
 
-def passing_rows(nodes: NodeArrays, shapes: ShapeArrays, profile: Profile, shape: int, allowed: Mask) -> Int:
+def passing_rows(nodes: NodeArrays, shapes: ShapeArrays, profile: PlacementProfile, shape: int, allowed: Mask) -> Int:
     """Rows that pass the profile's filters and that narrowing left, ascending."""
     return np.flatnonzero(_verdicts(nodes, shapes, profile, shape, allowed) == 0)
 
 
-def _verdicts(nodes: NodeArrays, shapes: ShapeArrays, profile: Profile, shape: int, allowed: Mask) -> Int:
+def _verdicts(nodes: NodeArrays, shapes: ShapeArrays, profile: PlacementProfile, shape: int, allowed: Mask) -> Int:
     verdict = plain_rejections(nodes, shapes, shape, int(profile.fit), profile.knobs.array())
     if len(allowed):
         verdict[~allowed] = _NARROWED
@@ -100,7 +100,7 @@ def _wished(rows: Int, scores: Float, own: Float, wishes: tuple[Part, ...], orde
 
 
 def _candidates(
-    nodes: NodeArrays, shapes: ShapeArrays, profile: Profile, shape: int, rows: Int, scores: Float
+    nodes: NodeArrays, shapes: ShapeArrays, profile: PlacementProfile, shape: int, rows: Int, scores: Float
 ) -> tuple[Candidate, ...]:
     if profile.score is not Score.INTERFERENCE:
         return tuple(Candidate(f"node {n}", float(score)) for n, score in zip(rows, scores, strict=True))

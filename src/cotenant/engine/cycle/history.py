@@ -19,7 +19,7 @@ MOST_PREEMPTIONS = 1024
 _MOST_VICTIMS = 64  # named of one preemption
 
 
-class Past:
+class DecisionHistory:
     """The newest decisions."""
 
     def __init__(self, most_records: int = MOST_RECORDS, most_preemptions: int = MOST_PREEMPTIONS) -> None:

@@ -11,23 +11,23 @@ from dataclasses import replace
 from math import inf
 from typing import NamedTuple
 
-from cotenant.engine.cycle.components import Parts
+from cotenant.engine.cycle.components import Components
 from cotenant.engine.cycle.ordering import in_order, rank
 from cotenant.engine.cycle.placing import ROW_LOCAL, Judgement
-from cotenant.engine.cycle.pods import PodLives
+from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.cycle.queue import Group, Verdict
 from cotenant.engine.framework.events import EVERYTHING, Event, helping
 from cotenant.engine.framework.instructions import Bind, ClaimChoice, Preempt
-from cotenant.engine.framework.outbox import Telling
+from cotenant.engine.framework.outbox import Outbox
 from cotenant.engine.framework.plugin import Refused
-from cotenant.engine.framework.pod_state import Entry, State
+from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.engine.plugins.gangs.judging import GangJudging, of_gang
 from cotenant.engine.plugins.gangs.plugin import Gangs
 from cotenant.engine.plugins.gangs.status import words_of
 from cotenant.engine.plugins.gangs.waiting import GangWaiting
 from cotenant.engine.plugins.reservations.plugin import Reservations
 from cotenant.model.decisions.record import DecisionRecord
-from cotenant.policy.placement.profiles import Profile
+from cotenant.policy.placement.profiles import PlacementProfile
 
 _PREEMPTIONS_A_ROUND = 4
 _MANY_GROUPS = 256
@@ -37,7 +37,7 @@ _WAKE_EVERY_S = 0.25
 class _Refusal(NamedTuple):
     """A group that waits on, by its first pod that was refused. `why` None = no node was left."""
 
-    entry: Entry
+    entry: PodInfo
     group: Group
     why: Refused | None = None
 
@@ -47,30 +47,30 @@ class Judging:
 
     def __init__(
         self,
-        parts: Parts,
-        lives: PodLives,
-        profile: Profile,
-        telling: Telling,
+        components: Components,
+        pods: Pods,
+        profile: PlacementProfile,
+        outbox: Outbox,
         reservations: Reservations,
         gangs: Gangs,
     ) -> None:
-        self._parts = parts
-        self._lives = lives
+        self._components = components
+        self._pods = pods
         self._profile = profile
-        self._telling = telling
+        self._outbox = outbox
         self._reservations = reservations
         self._gangs = gangs
-        self._waiting = GangWaiting(parts, lives, gangs, self._send)
+        self._waiting = GangWaiting(components, pods, gangs, self._send)
         self._whole = GangJudging(
-            parts, lives, telling, gangs, reservations.for_gangs, self._assume, self._waiting.preempted
+            components, pods, outbox, gangs, reservations.for_gangs, self._assume, self._waiting.preempted
         )
         self._woken_s = 0.0
 
     def round(self, most_pods: int, now_s: float) -> None:
         """Wake whom it may help, then judge up to `most_pods` waiting pods; the arrays are up to date."""
-        queue = self._parts.queue
+        queue = self._components.queue
         if self._waiting.expire(now_s):
-            self._parts.seating.write()
+            self._components.assignments.write()
         self._wake(now_s)
         queue.release(now_s)
         taken = queue.take(most_pods)
@@ -83,41 +83,43 @@ class Judging:
 
     def next_s(self) -> float:
         """When `round` would next have something to do; -inf at once, inf never."""
-        soonest = min(self._parts.queue.next_s(), self._waiting.next_s())
-        if (self._lives.happened or self._parts.seating.changed) and self._parts.queue.unschedulable_groups():
+        soonest = min(self._components.queue.next_s(), self._waiting.next_s())
+        if (
+            self._pods.happened or self._components.assignments.changed
+        ) and self._components.queue.unschedulable_groups():
             soonest = min(soonest, self._wake_again_s())
         return soonest
 
     def _wake(self, now_s: float) -> None:
         """Let the groups try again that what has happened may help: exactly those where the row's own filters decide."""
-        happened, rows = self._lives.happened, self._parts.seating.changed
+        happened, rows = self._pods.happened, self._components.assignments.changed
         if not (happened or rows) or now_s < self._wake_again_s():
             return
         self._woken_s = now_s
         self._reservations.wake_rows(rows, now_s)
-        if self._parts.queue.unschedulable_groups():
+        if self._components.queue.unschedulable_groups():
             event = min(happened, default=Event.NODE_CHANGED)
             by_row: list[Group] = []
-            for group in self._parts.queue.unschedulable():
+            for group in self._components.queue.unschedulable():
                 filters = group.verdict.filters if group.verdict is not None else frozenset({EVERYTHING})
                 if any(helping(name) & happened for name in filters - ROW_LOCAL) and self._may_help(group, filters):
-                    self._parts.queue.wake(group, now_s, event.value)
+                    self._components.queue.wake(group, now_s, event.value)
                 elif filters & ROW_LOCAL or not filters:
                     by_row.append(group)
             if by_row and rows:
                 asked = [(group, shape) for group in by_row for shape in group.shapes or (group.shape,)]
-                helped = self._parts.placing.helped([shape for _, shape in asked], sorted(rows))
+                helped = self._components.placing.helped([shape for _, shape in asked], sorted(rows))
                 for (group, _), helps in zip(asked, helped, strict=True):
                     if helps:
-                        self._parts.queue.wake(group, now_s, event.value)
+                        self._components.queue.wake(group, now_s, event.value)
         happened.clear()
         rows.clear()
 
     def _may_help(self, group: Group, filters: frozenset[str]) -> bool:
         """Whether a plugin that refused the group might not refuse it now."""
-        asked = [plugin for plugin in self._parts.plugins if plugin.name in filters]
+        asked = [plugin for plugin in self._components.plugins if plugin.name in filters]
         for uid in group.pods:
-            if all(plugin.may_help(self._lives.pods[uid]) for plugin in asked):
+            if all(plugin.may_help(self._pods.by_uid[uid]) for plugin in asked):
                 return True
             if not group.whole:  # all of them are alike
                 return False
@@ -125,16 +127,16 @@ class Judging:
 
     def _wake_again_s(self) -> float:
         """When to look again for groups to wake: at once, unless there are so many that looking is work."""
-        return self._woken_s + _WAKE_EVERY_S if self._parts.queue.unschedulable_groups() > _MANY_GROUPS else -inf
+        return self._woken_s + _WAKE_EVERY_S if self._components.queue.unschedulable_groups() > _MANY_GROUPS else -inf
 
     def _judge(self, taken: list[tuple[str, Group]], now_s: float) -> dict[int, _Refusal]:
         """Place what can be placed; the groups that were refused, each with its first pod that was."""
         refused: dict[int, _Refusal] = {}
-        run: list[tuple[Entry, Group]] = []
+        run: list[tuple[PodInfo, Group]] = []
         wholes: set[int] = set()
         for uid, group in taken:
             if not group.whole:
-                run.append((self._lives.pods[uid], group))
+                run.append((self._pods.by_uid[uid], group))
             elif id(group) not in wholes:
                 wholes.add(id(group))
                 self._judge_run(run, refused, now_s)
@@ -144,78 +146,78 @@ class Judging:
         self._judge_run(run, refused, now_s)
         return refused
 
-    def _judge_run(self, pods: list[tuple[Entry, Group]], refused: dict[int, _Refusal], now_s: float) -> None:
+    def _judge_run(self, pods: list[tuple[PodInfo, Group]], refused: dict[int, _Refusal], now_s: float) -> None:
         """Place each of these that can be placed."""
         if not pods:
             return
-        pods = in_order(pods, self._profile, self._parts.seating.ledger.shapes, now_s)
-        for segment in self._reservations.segments(self._parts.nominations.segments(pods)):
+        pods = in_order(pods, self._profile, self._components.assignments.ledger.shapes, now_s)
+        for segment in self._reservations.segments(self._components.nominations.segments(pods)):
             left = [(entry, group) for entry, group in segment.pods if id(group) not in refused]
             left = self._admitted(left, refused, now_s)
             if not left:
                 continue
-            judged = self._parts.placing.place([entry for entry, _ in left], now_s, segment.only)
+            judged = self._components.placing.place([entry for entry, _ in left], now_s, segment.only)
             for (entry, group), judgement in zip(left, judged, strict=True):
                 entry.attempts += int(judgement.row >= 0 or judgement.account.counts[judgement.at, 0] >= 0)
                 if judgement.row >= 0:
                     self._place(entry, group, judgement, now_s)
                     continue
-                for plugin in self._parts.plugins:
+                for plugin in self._components.plugins:
                     plugin.cancel(entry)
                 if segment.last and (id(group) not in refused or refused[id(group)].why is not None):
                     refused[id(group)] = _Refusal(entry, group)  # who came after it was refused for its sake
 
     def _admitted(
-        self, pods: list[tuple[Entry, Group]], refused: dict[int, _Refusal], now_s: float
-    ) -> list[tuple[Entry, Group]]:
+        self, pods: list[tuple[PodInfo, Group]], refused: dict[int, _Refusal], now_s: float
+    ) -> list[tuple[PodInfo, Group]]:
         """Those that every plugin lets be judged; the groups of the others are refused."""
-        for at, plugin in enumerate(self._parts.plugins):
+        for at, plugin in enumerate(self._components.plugins):
             turned_down = plugin.admit([entry for entry, _ in pods], now_s) if pods else {}
             for position, why in turned_down.items():
                 entry, group = pods[position]
                 refused.setdefault(id(group), _Refusal(entry, group, why))
-                for before in self._parts.plugins[:at]:
+                for before in self._components.plugins[:at]:
                     before.cancel(entry)
             pods = [pod for position, pod in enumerate(pods) if position not in turned_down]
         return pods
 
-    def _place(self, entry: Entry, group: Group, judgement: Judgement, now_s: float) -> None:
+    def _place(self, entry: PodInfo, group: Group, judgement: Judgement, now_s: float) -> None:
         """A pod that is judged by itself found a node: it is bound, unless its gang is not there yet."""
         if not self._gangs.must_wait(entry):
             gang = self._gangs.of(entry.seen.uid)
             self._assume(entry, group, judgement, now_s, 1 + len(gang.holding) if gang is not None else 1)
             self._waiting.release_with(entry, now_s)
             return
-        record = self._told(entry, judgement, 1, now_s)
-        self._seat(entry, group, judgement, State.WAITING, now_s)
+        record = self._record(entry, judgement, 1, now_s)
+        self._assign(entry, group, judgement, State.WAITING, now_s)
         self._waiting.hold(entry, record)
 
-    def _told(self, entry: Entry, judgement: Judgement, together: int, now_s: float) -> DecisionRecord:
-        record = self._parts.placing.told(entry, judgement, now_s)
+    def _record(self, entry: PodInfo, judgement: Judgement, together: int, now_s: float) -> DecisionRecord:
+        record = self._components.placing.record(entry, judgement, now_s)
         gang = self._gangs.key_of(entry.seen.uid)
         return replace(record, gang=gang, together=together) if gang else record
 
-    def _assume(self, entry: Entry, group: Group, judgement: Judgement, now_s: float, together: int = 1) -> None:
-        record = self._told(entry, judgement, together, now_s)
-        self._seat(entry, group, judgement, State.ASSUMED, now_s)
+    def _assume(self, entry: PodInfo, group: Group, judgement: Judgement, now_s: float, together: int = 1) -> None:
+        record = self._record(entry, judgement, together, now_s)
+        self._assign(entry, group, judgement, State.ASSUMED, now_s)
         self._send(entry, record, now_s)
 
-    def _seat(self, entry: Entry, group: Group, judgement: Judgement, state: State, now_s: float) -> None:
+    def _assign(self, entry: PodInfo, group: Group, judgement: Judgement, state: State, now_s: float) -> None:
         uid = entry.seen.uid
-        self._parts.nominations.drop(uid)
-        self._parts.queue.remove(uid)
-        self._parts.queue.placed(group)
+        self._components.nominations.drop(uid)
+        self._components.queue.remove(uid)
+        self._components.queue.placed(group)
         entry.move(state, now_s)
-        self._parts.seating.placed(entry, judgement.row)
-        entry.told = ""
-        self._lives.happened.add(Event.POD_SEATED)
+        self._components.assignments.placed(entry, judgement.row)
+        entry.last_message = ""
+        self._pods.happened.add(Event.POD_ASSIGNED)
 
-    def _send(self, entry: Entry, record: DecisionRecord, now_s: float) -> None:
+    def _send(self, entry: PodInfo, record: DecisionRecord, now_s: float) -> None:
         """Have a pod that was given a node bound to it."""
         uid = entry.seen.uid
-        self._lives.answers[uid] = entry
+        self._pods.answers[uid] = entry
         claims = self._choices(entry) if entry.seen.volumes else ()
-        self._telling.say(
+        self._outbox.say(
             Bind(
                 uid,
                 entry.seen.pod.key,
@@ -229,9 +231,9 @@ class Judging:
             )
         )
 
-    def _choices(self, entry: Entry) -> tuple[ClaimChoice, ...]:
+    def _choices(self, entry: PodInfo) -> tuple[ClaimChoice, ...]:
         bindings = {need.claim: need.binding for need in entry.seen.volumes}
-        chosen = self._parts.seating.narrowing.choices(entry.number, entry.row)
+        chosen = self._components.assignments.narrowing.choices(entry.number, entry.row)
         return tuple(ClaimChoice(choice.claim, bindings[choice.claim], choice.volume) for choice in chosen)
 
     def _refuse(self, refused: dict[int, _Refusal], now_s: float) -> None:
@@ -240,18 +242,18 @@ class Judging:
             if why is not None:
                 self._not_admitted(first, group, why, now_s)
                 continue
-            verdict = self._parts.placing.verdict(first, now_s)
+            verdict = self._components.placing.verdict(first, now_s)
             words, done = "", False
             for uid in list(group.pods):
-                entry = self._lives.pods[uid]
-                words = self._parts.preempting.obstacle(entry)
-                if words or not self._parts.preempting.could_help(entry):
+                entry = self._pods.by_uid[uid]
+                words = self._components.preempting.obstacle(entry)
+                if words or not self._components.preempting.could_help(entry):
                     done = True
                     break
                 if allowance == 0:
                     break
                 allowance -= 1
-                attempt = self._parts.preempting.attempt(entry, now_s)
+                attempt = self._components.preempting.attempt(entry, now_s)
                 if attempt.preempt is None:
                     words, done = attempt.words, True
                     break
@@ -263,44 +265,44 @@ class Judging:
             gang = words_of(self._gangs.of(first.seen.uid))
             if gang:
                 verdict = of_gang(verdict, gang)
-            self._parts.queue.refuse(group, verdict, now_s)
+            self._components.queue.refuse(group, verdict, now_s)
             for uid in group.pods:
-                self._telling.waits(self._lives.pods[uid], verdict.message, verdict.record, verdict.missing)
+                self._outbox.waits(self._pods.by_uid[uid], verdict.message, verdict.record, verdict.missing)
             self._reconsider_promise(first, now_s)
 
-    def _not_admitted(self, first: Entry, group: Group, why: Refused, now_s: float) -> None:
+    def _not_admitted(self, first: PodInfo, group: Group, why: Refused, now_s: float) -> None:
         """A plugin turned the group down: no node was looked at."""
-        record = self._lives.record(first, why.message, now_s)
+        record = self._pods.record(first, why.message, now_s)
         verdict = Verdict(record, why.message, frozenset({why.plugin}), why.missing)
-        self._parts.queue.refuse(group, verdict, now_s)
+        self._components.queue.refuse(group, verdict, now_s)
         for uid in group.pods:
-            self._telling.waits(self._lives.pods[uid], verdict.message, verdict.record, verdict.missing)
+            self._outbox.waits(self._pods.by_uid[uid], verdict.message, verdict.record, verdict.missing)
         self._reconsider_promise(first, now_s)
 
-    def _reconsider_promise(self, first: Entry, now_s: float) -> None:
+    def _reconsider_promise(self, first: PodInfo, now_s: float) -> None:
         """A pod that was refused keeps the node that it was promised while somebody is still going for it."""
-        nominations, uid = self._parts.nominations, first.seen.uid
-        if uid in nominations and not nominations.wait_for(uid, self._parts.preempting.ending(first)):
-            self._lives.drop_nomination(first)
-            self._lives.requeue(first, now_s)
+        nominations, uid = self._components.nominations, first.seen.uid
+        if uid in nominations and not nominations.wait_for(uid, self._components.preempting.ending(first)):
+            self._pods.drop_nomination(first)
+            self._pods.requeue(first, now_s)
 
-    def _nominate(self, entry: Entry, found: Preempt, victims: set[str], verdict: Verdict, now_s: float) -> None:
+    def _nominate(self, entry: PodInfo, found: Preempt, victims: set[str], verdict: Verdict, now_s: float) -> None:
         uid = entry.seen.uid
-        before = self._parts.queue.group_of(uid)
-        self._telling.waits(entry, verdict.message, verdict.record, verdict.missing)
-        self._parts.queue.remove(uid)
-        self._parts.nominations.drop(uid)
-        for other in self._parts.nominations.add(entry, found.node, victims):
-            self._lives.drop_nomination(self._lives.pods[other])
-            self._lives.requeue(self._lives.pods[other], now_s)
-        group = self._parts.queue.add(
+        before = self._components.queue.group_of(uid)
+        self._outbox.waits(entry, verdict.message, verdict.record, verdict.missing)
+        self._components.queue.remove(uid)
+        self._components.nominations.drop(uid)
+        for other in self._components.nominations.add(entry, found.node, victims):
+            self._pods.drop_nomination(self._pods.by_uid[other])
+            self._pods.requeue(self._pods.by_uid[other], now_s)
+        group = self._components.queue.add(
             uid, uid, entry.seen.pod.priority, entry.shape, rank(entry.seen, self._profile), "Preempted"
         )
         if before is not None and not victims:
             group.refusals = before.refusals  # where that was too hopeful it rests longer each time
-        self._parts.queue.refuse(group, verdict, now_s)
+        self._components.queue.refuse(group, verdict, now_s)
         if not victims:  # room came while it was judged: nobody's going would wake it
-            self._parts.queue.wake(group, now_s, "Preempted")
-        self._telling.say(found)
+            self._components.queue.wake(group, now_s, "Preempted")
+        self._outbox.say(found)
         for victim in victims:
             self._waiting.preempted(victim, now_s)

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cotenant.engine.cycle.queue import Group
-from cotenant.engine.framework.pod_state import Entry
-from cotenant.engine.state.assignments import Seating
+from cotenant.engine.framework.pod_state import PodInfo
+from cotenant.engine.state.assignments import Assignments
 from cotenant.engine.state.narrowing import EVERYWHERE
 from cotenant.model.arrays import Mask
 from cotenant.model.errors import Permanent
@@ -26,7 +26,7 @@ from cotenant.model.errors import Permanent
 class Nomination:
     """One promise."""
 
-    entry: Entry
+    entry: PodInfo
     node: str
     victims: set[str]  # uids of those that have not gone yet
 
@@ -34,7 +34,7 @@ class Nomination:
 class Segment(NamedTuple):
     """Pods to be judged in one run."""
 
-    pods: list[tuple[Entry, Group]]
+    pods: list[tuple[PodInfo, Group]]
     only: Mask  # rows that all of them are narrowed to, empty = every row
     last: bool  # whether who finds no node here is refused
 
@@ -42,8 +42,8 @@ class Segment(NamedTuple):
 class Nominations:
     """Who is promised what."""
 
-    def __init__(self, seating: Seating) -> None:
-        self._seating = seating
+    def __init__(self, assignments: Assignments) -> None:
+        self._assignments = assignments
         self._of: dict[str, Nomination] = {}
         self._waits_for: dict[str, set[str]] = {}  # victim -> preemptors
 
@@ -53,7 +53,7 @@ class Nominations:
     def __len__(self) -> int:
         return len(self._of)
 
-    def add(self, entry: Entry, node: str, victims: set[str]) -> tuple[str, ...]:
+    def add(self, entry: PodInfo, node: str, victims: set[str]) -> tuple[str, ...]:
         """Promise the node; the uids of less important pods that were promised the same node and had better look elsewhere."""
         uid = entry.seen.uid
         displaced = tuple(
@@ -62,7 +62,7 @@ class Nominations:
         self._of[uid] = Nomination(entry, node, set(victims))
         for victim in victims:
             self._waits_for.setdefault(victim, set()).add(uid)
-        self._seating.reserve(entry, node)
+        self._assignments.reserve(entry, node)
         return displaced
 
     def drop(self, uid: str) -> bool:
@@ -75,8 +75,8 @@ class Nominations:
             waiting.discard(uid)
             if not waiting:
                 del self._waits_for[victim]
-        if uid in self._seating.reserved:
-            self._seating.release(nomination.entry)
+        if uid in self._assignments.reserved:
+            self._assignments.release(nomination.entry)
         return True
 
     def node_of(self, uid: str) -> str:
@@ -102,7 +102,7 @@ class Nominations:
     def node_seen(self, name: str) -> None:
         """A node is there that may have been promised before it was."""
         for uid in self.on(name):
-            self._seating.reserve(self._of[uid].entry, name)
+            self._assignments.reserve(self._of[uid].entry, name)
 
     def is_doomed(self, uid: str) -> bool:
         """Whether somebody waits for this pod to go: it is not evicted twice."""
@@ -128,7 +128,7 @@ class Nominations:
         """uid, node, victims that have not gone."""
         return tuple((uid, n.node, set(n.victims)) for uid, n in self._of.items())
 
-    def segments(self, pods: list[tuple[Entry, Group]]) -> Iterator[Segment]:
+    def segments(self, pods: list[tuple[PodInfo, Group]]) -> Iterator[Segment]:
         """The pods in runs that may be judged together; reservations stand as each run must see them.
 
         A nominated pod comes alone and first for its own node only; where that fails, once more for every node. A pod that has rules about
@@ -137,13 +137,13 @@ class Nominations:
         if not self._of:
             yield Segment(pods, EVERYWHERE, True)
             return
-        run: list[tuple[Entry, Group]] = []
+        run: list[tuple[PodInfo, Group]] = []
         priority: int | None = None
-        lifted: list[Entry] = []
+        lifted: list[PodInfo] = []
         for pod in pods:
             entry = pod[0]
             own = entry.seen.uid in self._of
-            narrowed = self._seating.narrowing.is_narrowed(entry.number)
+            narrowed = self._assignments.narrowing.is_narrowed(entry.number)
             if run and (own or narrowed or entry.seen.pod.priority != priority):
                 yield Segment(run, EVERYWHERE, True)
                 run = []
@@ -152,10 +152,10 @@ class Nominations:
                 priority = entry.seen.pod.priority
                 lifted = [
                     other
-                    for uid, other in self._seating.reserved.items()
+                    for uid, other in self._assignments.reserved.items()
                     if other.seen.pod.priority < priority and uid != entry.seen.uid
                 ]
-                self._seating.lift(lifted)
+                self._assignments.suspend(lifted)
             if own:
                 yield from self._own(pod)
                 self._back(lifted)
@@ -168,45 +168,45 @@ class Nominations:
             yield Segment(run, EVERYWHERE, True)
         self._back(lifted)
 
-    def _beside(self, entry: Entry) -> Mask:
+    def _beside(self, entry: PodInfo) -> Mask:
         """Rows that the pod's rules leave, also if those who are promised a node were there already."""
         expected = tuple(
             (other.number, other.row)
-            for other in self._seating.reserved.values()
+            for other in self._assignments.reserved.values()
             if other.seen.pod.priority >= entry.seen.pod.priority and other is not entry
         )
-        return self._seating.narrowing.allowed_beside(entry.number, expected)
+        return self._assignments.narrowing.allowed_beside(entry.number, expected)
 
-    def _own(self, pod: tuple[Entry, Group]) -> Iterator[Segment]:
+    def _own(self, pod: tuple[PodInfo, Group]) -> Iterator[Segment]:
         """A nominated pod, without its own reservation."""
         entry, uid = pod[0], pod[0].seen.uid
         node = self._of[uid].node
-        row = self._seating.encoder.node_rows.get(node)
+        row = self._assignments.encoder.node_rows.get(node)
         if row is not None:
-            if uid in self._seating.reserved:
-                self._seating.release(entry, freed=False)
+            if uid in self._assignments.reserved:
+                self._assignments.release(entry, freed=False)
             beside = self._beside(entry)
-            only = np.zeros(len(self._seating.names), dtype=np.bool_)
+            only = np.zeros(len(self._assignments.names), dtype=np.bool_)
             only[row] = len(beside) == 0 or beside[row]
             yield Segment([pod], only, False)
         if not entry.node:
             yield Segment([pod], self._beside(entry), True)
         if uid in self._of and not entry.node:
-            self._seating.reserve(entry, node)
+            self._assignments.reserve(entry, node)
 
-    def _back(self, lifted: list[Entry]) -> None:
-        self._seating.lay(entry for entry in lifted if entry.seen.uid in self._seating.reserved)
+    def _back(self, lifted: list[PodInfo]) -> None:
+        self._assignments.resume(entry for entry in lifted if entry.seen.uid in self._assignments.reserved)
         lifted.clear()
 
     def validate(self) -> None:
         """Every promise has its pod, and room is kept where the node is there. Raises `Permanent`."""
         for uid, nomination in self._of.items():
-            there = nomination.node in self._seating.encoder.node_rows
-            if there != (uid in self._seating.reserved):
+            there = nomination.node in self._assignments.encoder.node_rows
+            if there != (uid in self._assignments.reserved):
                 raise Permanent(
                     f"pod {nomination.entry.seen.pod.key} is promised {nomination.node}, and room is {'' if there else 'not '}due"
                 )
             if any(uid not in self._waits_for.get(victim, ()) for victim in nomination.victims):
                 raise Permanent(f"pod {nomination.entry.seen.pod.key} waits for a victim that does not know it")
-        if not self._seating.reserved.keys() <= self._of.keys():
+        if not self._assignments.reserved.keys() <= self._of.keys():
             raise Permanent("room is kept for a pod that is promised none")

@@ -12,16 +12,16 @@ from math import isfinite
 
 import numpy as np
 
-from cotenant.engine.cycle.queue import ClusterQueue, Group, Rank
-from cotenant.engine.framework.pod_state import SEATED, Entry, State
+from cotenant.engine.cycle.queue import Group, Rank, SchedulingQueue
+from cotenant.engine.framework.pod_state import ASSIGNED, PodInfo, State
 from cotenant.model.arrays import PendingArrays, ShapeArrays
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.errors import Permanent
 from cotenant.policy.placement.order import Order, keys
-from cotenant.policy.placement.profiles import Profile
+from cotenant.policy.placement.profiles import PlacementProfile
 
 
-def rank(seen: ObservedPod, profile: Profile) -> Rank:
+def rank(seen: ObservedPod, profile: PlacementProfile) -> Rank:
     """Its place inside equal priority: lower goes first."""
     pod = seen.pod
     by = pod.deadline_s if profile.order is not Order.ARRIVAL else 0.0
@@ -29,8 +29,8 @@ def rank(seen: ObservedPod, profile: Profile) -> Rank:
 
 
 def in_order(
-    pods: list[tuple[Entry, Group]], profile: Profile, shapes: ShapeArrays, now_s: float
-) -> list[tuple[Entry, Group]]:
+    pods: list[tuple[PodInfo, Group]], profile: PlacementProfile, shapes: ShapeArrays, now_s: float
+) -> list[tuple[PodInfo, Group]]:
     """The pods of a batch, inside equal priority in the profile's own order where that looks at more than age and deadline."""
     if profile.order is not Order.SLACK or len(pods) < 2:
         return pods
@@ -63,12 +63,12 @@ def obstacle(seen: ObservedPod) -> str:
 
 
 def check_states(
-    pods: Mapping[str, Entry], queue: ClusterQueue, answers: Collection[str], held: Collection[Entry]
+    pods: Mapping[str, PodInfo], queue: SchedulingQueue, answers: Collection[str], held: Collection[PodInfo]
 ) -> None:
     """Every pod is where its state says. Raises `Permanent`."""
     for uid, entry in pods.items():
         where = f"pod {entry.seen.pod.key}, {entry.state.name.lower()}:"
-        if (entry.state in SEATED) != bool(entry.node):
+        if (entry.state in ASSIGNED) != bool(entry.node):
             raise Permanent(f"{where} it sits on {entry.node or 'nothing'}")
         if (entry.state is State.QUEUED) != (uid in queue):
             raise Permanent(f"{where} it is {'' if uid in queue else 'not '}in the queue")

@@ -16,9 +16,9 @@ import numpy as np
 from cotenant.engine.cycle.queue import Verdict
 from cotenant.engine.cycle.rejections import Rejector
 from cotenant.engine.cycle.runs import place_in_runs
-from cotenant.engine.cycle.score_parts import Seen, Witness
-from cotenant.engine.framework.pod_state import Entry
-from cotenant.engine.state.assignments import Seating
+from cotenant.engine.cycle.score_parts import ScoreListener, Seen
+from cotenant.engine.framework.pod_state import PodInfo
+from cotenant.engine.state.assignments import Assignments
 from cotenant.engine.state.narrowing import EVERYWHERE
 from cotenant.engine.state.verdict_cache import (
     AS_OFTEN_AS_FITS,
@@ -27,7 +27,7 @@ from cotenant.engine.state.verdict_cache import (
     blank,
     helped,
     judged,
-    place_told,
+    place_cached,
 )
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.decisions.reasons import Rejection
@@ -35,7 +35,7 @@ from cotenant.model.decisions.record import Candidate, DecisionRecord
 from cotenant.model.errors import Permanent
 from cotenant.policy.placement.compiled import REASONS, Reject, commit, reject_rows, sample_size
 from cotenant.policy.placement.preference import sampled, scaled
-from cotenant.policy.placement.profiles import Profile
+from cotenant.policy.placement.profiles import PlacementProfile
 
 ROW_LOCAL = frozenset({"NodeReady", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodeResourcesFit", "GroupLimit", "LoadThreshold", "DeviceShare"})  # fmt: skip
 
@@ -75,22 +75,22 @@ CLOSED = Judgement(-1, blank(1), 0, 0)  # of a pod to which its rules leave no r
 class Placing:
     """One profile over one cluster's seats."""
 
-    def __init__(self, seating: Seating, profile: Profile, rng: np.random.Generator) -> None:
+    def __init__(self, assignments: Assignments, profile: PlacementProfile, rng: np.random.Generator) -> None:
         self.profile = profile
-        self._seating = seating
+        self._assignments = assignments
         self._rng = rng
         self._knobs = profile.knobs.array()
         self._cursor = np.zeros(1, dtype=np.int64)  # where node sampling goes on
-        self._rejector = Rejector(seating.encoder, seating.narrowing, profile)
-        self.witness: Witness | None = None  # told of every pod, which are then judged one by one
+        self._rejector = Rejector(assignments.encoder, assignments.narrowing, profile)
+        self.witness: ScoreListener | None = None  # told of every pod, which are then judged one by one
         self._calls = 0  # of `place`; nothing is seen between one and the verdicts that follow it
 
-    def place(self, pods: Sequence[Entry], now_s: float, only: Mask = EVERYWHERE) -> list[Judgement]:
+    def place(self, pods: Sequence[PodInfo], now_s: float, only: Mask = EVERYWHERE) -> list[Judgement]:
         """Place these pods in this order, the arrays being up to date; those placed are in the ledger and the narrowing.
 
         `only` narrows the rows of all of them.
         """
-        seating = self._seating
+        assignments = self._assignments
         self._calls += 1
         numbers = np.fromiter((entry.number for entry in pods), dtype=np.int64, count=len(pods))
         shapes = np.fromiter((entry.shape for entry in pods), dtype=np.int64, count=len(pods))
@@ -122,29 +122,31 @@ class Placing:
                 found[position] = Judgement(row, account, at, count)
             return account.rows
 
-        rows = place_in_runs(seating.narrowing, numbers, run, preferring, repeating if self.witness is None else None)
+        rows = place_in_runs(
+            assignments.narrowing, numbers, run, preferring, repeating if self.witness is None else None
+        )
         if self.witness is not None:
-            nowhere = np.zeros(len(seating.names), dtype=np.bool_)
+            nowhere = np.zeros(len(assignments.names), dtype=np.bool_)
             for entry, judgement in zip(pods, found, strict=True):
                 if judgement is CLOSED:
                     self._witnessed(entry, nowhere, now_s)
         placed = rows >= 0
-        seating.ledger.note_placed(numbers[placed], rows[placed], shapes[placed])
+        assignments.ledger.note_placed(numbers[placed], rows[placed], shapes[placed])
         return found
 
-    def _witnessed(self, entry: Entry, allowed: Mask, now_s: float) -> None:
+    def _witnessed(self, entry: PodInfo, allowed: Mask, now_s: float) -> None:
         if self.witness is None:
             return
-        seating, number = self._seating, entry.number
-        narrowing = seating.narrowing
+        assignments, number = self._assignments, entry.number
+        narrowing = assignments.narrowing
         self.witness.judging(
             Seen(
                 pod=entry.seen.pod.key,
                 shape=entry.shape,
                 number=number,
-                nodes=seating.ledger.nodes,
-                shapes=seating.ledger.shapes,
-                names=seating.names,
+                nodes=assignments.ledger.nodes,
+                shapes=assignments.ledger.shapes,
+                names=assignments.names,
                 allowed=allowed,
                 at_s=now_s,
                 wishes=lambda rows: narrowing.wishes(number, rows) if narrowing.prefers(number) else (),
@@ -156,24 +158,24 @@ class Placing:
         """To be handed to `undo`, together with the pods placed since."""
         return Mark(int(self._cursor[0]), self._rng.bit_generator.state if self.profile.random_ties else None)
 
-    def undo(self, pods: Sequence[Entry], mark: Mark) -> None:
+    def undo(self, pods: Sequence[PodInfo], mark: Mark) -> None:
         """Take back the last pods that `place` has placed, all of those since the mark: nothing shows that they were there."""
-        seating = self._seating
+        assignments = self._assignments
         numbers = np.fromiter((entry.number for entry in pods), dtype=np.int64, count=len(pods))
-        seating.memory.changed(seating.ledger.row[numbers])
-        seating.ledger.remove(numbers)
-        seating.narrowing.leave_all(numbers.tolist())
+        assignments.memory.changed(assignments.ledger.row[numbers])
+        assignments.ledger.remove(numbers)
+        assignments.narrowing.leave_all(numbers.tolist())
         self._cursor[0] = mark.cursor
         if mark.dice is not None:
             self._rng.bit_generator.state = mark.dice
 
     def _judge_with_wishes(self, k: int, allowed: Mask, wishes: Callable[[Int], Float], now_s: float) -> Account:
         """As `preference.choose_preferring`, committed, with the account."""
-        nodes, shapes, profile = self._seating.ledger.nodes, self._seating.ledger.shapes, self.profile
+        nodes, shapes, profile = self._assignments.ledger.nodes, self._assignments.ledger.shapes, self.profile
         size = nodes.capacity.shape[0]
         account = blank(1)
         verdicts, own = judged(
-            k, nodes, shapes, int(profile.fit), int(profile.score), now_s, self._knobs, self._seating.memory
+            k, nodes, shapes, int(profile.fit), int(profile.score), now_s, self._knobs, self._assignments.memory
         )
         if len(allowed):
             verdicts = np.where(allowed, verdicts, Reject.NOT_READY)
@@ -189,16 +191,16 @@ class Placing:
         account.score[0] = highest
         account.rows[0] = row
         commit(nodes, row, shapes, k)
-        self._seating.memory.changed(row)
+        self._assignments.memory.changed(row)
         return account
 
     def _judge(self, shapes: Int, allowed: Mask, now_s: float, times: Int = AS_OFTEN_AS_FITS) -> Account:
-        seating, profile = self._seating, self.profile
-        nodes = seating.ledger.nodes
-        return place_told(
+        assignments, profile = self._assignments, self.profile
+        nodes = assignments.ledger.nodes
+        return place_cached(
             shapes,
             nodes,
-            seating.ledger.shapes,
+            assignments.ledger.shapes,
             allowed,
             int(profile.fit),
             int(profile.score),
@@ -208,25 +210,29 @@ class Placing:
             now_s,
             self._knobs,
             self._rng,
-            seating.memory,
+            assignments.memory,
             times,
         )
 
     def helped(self, shapes: Sequence[int], rows: Sequence[int]) -> Mask:
         """Which of these shapes pass every row-local filter on any of these rows."""
-        seating = self._seating
+        assignments = self._assignments
         return helped(
             np.array(shapes, dtype=np.int64),
             np.array(rows, dtype=np.int64),
-            seating.ledger.nodes,
-            seating.ledger.shapes,
+            assignments.ledger.nodes,
+            assignments.ledger.shapes,
             int(self.profile.fit),
             self._knobs,
         )
 
     def validate(self) -> None:
         """What is remembered of shapes is what a judgement would say now. Raises `Permanent`."""
-        nodes, shapes, memory = self._seating.ledger.nodes, self._seating.ledger.shapes, self._seating.memory
+        nodes, shapes, memory = (
+            self._assignments.ledger.nodes,
+            self._assignments.ledger.shapes,
+            self._assignments.memory,
+        )
         for k, slot in memory.remembered():
             verdicts = np.empty(nodes.capacity.shape[0], dtype=np.int64)
             reject_rows(nodes, shapes, k, int(self.profile.fit), self._knobs, verdicts)
@@ -237,10 +243,10 @@ class Placing:
 
     # ---- accounts
 
-    def told(self, entry: Entry, judgement: Judgement, now_s: float) -> DecisionRecord:
+    def record(self, entry: PodInfo, judgement: Judgement, now_s: float) -> DecisionRecord:
         """The record of a pod that was placed."""
-        account, at, names = judgement.account, judgement.at, self._seating.names
-        there = len(self._seating.encoder.node_rows)
+        account, at, names = judgement.account, judgement.at, self._assignments.names
+        there = len(self._assignments.encoder.node_rows)
         counts = account.counts[at].tolist()
         counts[Reject.NOT_READY] -= len(names) - there  # rows whose nodes are gone
         found: list[Rejection] = []
@@ -276,9 +282,9 @@ class Placing:
             policy=self.profile.name,
         )
 
-    def verdict(self, entry: Entry, now_s: float) -> Verdict:
+    def verdict(self, entry: PodInfo, now_s: float) -> Verdict:
         """Why a pod that was not placed waits, as the arrays stand. Pods that are refused alike share the work until `place` or a changed row."""
-        explanation = self._rejector.explain(entry.number, (self._calls, int(self._seating.memory.version.sum())))
+        explanation = self._rejector.explain(entry.number, (self._calls, int(self._assignments.memory.version.sum())))
         nearest = explanation.nearest
         record = DecisionRecord(
             pod=entry.seen.pod.key,

@@ -11,49 +11,49 @@ from __future__ import annotations
 from collections.abc import Hashable
 from math import inf
 
-from cotenant.engine.cycle.components import Parts
+from cotenant.engine.cycle.components import Components
 from cotenant.engine.cycle.ordering import obstacle, rank
 from cotenant.engine.cycle.queue import Standing, Whole
 from cotenant.engine.framework.events import Event
 from cotenant.engine.framework.instructions import ClearNomination
-from cotenant.engine.framework.outbox import Telling
-from cotenant.engine.framework.pod_state import DECIDED, SEATED, Entry, State
+from cotenant.engine.framework.outbox import Outbox
+from cotenant.engine.framework.pod_state import ASSIGNED, DECIDED, PodInfo, State
 from cotenant.engine.framework.settings import Settings
 from cotenant.model.cluster.demands import NO_HOLDINGS
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.decisions.record import DecisionRecord
-from cotenant.policy.placement.profiles import Profile
+from cotenant.policy.placement.profiles import PlacementProfile
 
 _REMEMBERED = 20_000
 
 
-class PodLives:
+class Pods:
     """Every pod that this scheduler acts on or counts."""
 
-    def __init__(self, parts: Parts, profile: Profile, settings: Settings, telling: Telling) -> None:
-        self.pods: dict[str, Entry] = {}
+    def __init__(self, components: Components, profile: PlacementProfile, settings: Settings, outbox: Outbox) -> None:
+        self.by_uid: dict[str, PodInfo] = {}
         self.by_key: dict[str, str] = {}  # namespace/name -> uid
-        self.held: list[Entry] = []
-        self.answers: dict[str, Entry] = {}  # decided, not answered
+        self.held: list[PodInfo] = []
+        self.answers: dict[str, PodInfo] = {}  # decided, not answered
         self.happened: set[Event] = set()  # since the last look for whom it may help
         self._sat: dict[str, None] = {}  # UIDs once seen on a node and gone since: never again without one
-        self._parts = parts
+        self._components = components
         self._profile = profile
         self._settings = settings
-        self._telling = telling
+        self._outbox = outbox
 
     # ---- what was seen
 
     def pod_seen(self, seen: ObservedPod, now_s: float) -> None:
         """A pod as the API server has it now; the same event twice changes nothing."""
-        entry = self.pods.get(seen.uid)
+        entry = self.by_uid.get(seen.uid)
         if entry is not None:
             if seen != entry.seen:
                 self._changed(entry, seen, now_s)
             return
         counts = bool(seen.node)
         if seen.phase.is_final:
-            for each in self._parts.plugins:
+            for each in self._components.plugins:
                 each.pod_ended(seen)
         if (
             seen.phase.is_final
@@ -62,18 +62,18 @@ class PodLives:
         ):
             return
         if not counts and seen.uid in self._sat:
-            self._telling.count("stale event: a pod that was on a node")
+            self._outbox.count("stale event: a pod that was on a node")
             return
-        other = self.pods.get(self.by_key.get(seen.pod.key, ""))
+        other = self.by_uid.get(self.by_key.get(seen.pod.key, ""))
         if other is not None:
             if other.seen.created_s > seen.created_s:
-                self._telling.count("stale event: a pod whose name was used again")
+                self._outbox.count("stale event: a pod whose name was used again")
                 return
             self._end(other, now_s)  # its deletion was not seen
-        entry = Entry(seen)
-        self.pods[seen.uid] = entry
+        entry = PodInfo(seen)
+        self.by_uid[seen.uid] = entry
         self.by_key[seen.pod.key] = seen.uid
-        self._parts.seating.open(entry)
+        self._components.assignments.add(entry)
         if counts:
             self._settle(entry, now_s)
         else:
@@ -84,20 +84,20 @@ class PodLives:
 
     def pod_gone(self, uid: str, now_s: float) -> None:
         """A pod was deleted, wherever it was."""
-        entry = self.pods.get(uid)
+        entry = self.by_uid.get(uid)
         if entry is not None:
             self._end(entry, now_s)
-        for each in self._parts.plugins:
+        for each in self._components.plugins:
             each.pod_deleted(uid)
 
-    def _changed(self, entry: Entry, seen: ObservedPod, now_s: float) -> None:
+    def _changed(self, entry: PodInfo, seen: ObservedPod, now_s: float) -> None:
         before = entry.seen
         if before.node and not seen.node:
-            self._telling.count("stale event: a pod that was on a node")
+            self._outbox.count("stale event: a pod that was on a node")
             return
         if seen.phase.is_final:
             self._end(entry, now_s)
-            for each in self._parts.plugins:
+            for each in self._components.plugins:
                 each.pod_ended(seen)
             return
         moved = bool(seen.node) and (entry.state not in DECIDED or entry.node != seen.node)
@@ -132,8 +132,8 @@ class PodLives:
         reshaped = (seen.pod, seen.demands, seen.owned_by) != (before.pod, before.demands, before.owned_by)
         if seen.reservation and seen.node and seen.holds != entry.holds:
             entry.holds, reshaped = seen.holds, True  # what it keeps shrinks and grows, also to nothing
-        if moved and entry.state in SEATED:
-            self._telling.count("bound elsewhere than decided")
+        if moved and entry.state in ASSIGNED:
+            self._outbox.count("bound elsewhere than decided")
             self.take_back(entry)
         elif moved:
             self._leave_queue(entry)
@@ -143,10 +143,10 @@ class PodLives:
             del self.by_key[before.pod.key]
             self.by_key[seen.pod.key] = seen.uid
         if reshaped:
-            self._parts.seating.reopen(entry, before.pod.key)
+            self._components.assignments.replace(entry, before.pod.key)
             self.happened.add(Event.POD_CHANGED)
         else:
-            self._parts.seating.retold(entry, before)
+            self._components.assignments.updated(entry, before)
         if moved:
             self._settle(entry, now_s)
         elif seen.node:
@@ -155,19 +155,19 @@ class PodLives:
         elif entry.state not in DECIDED:
             self.enter(entry, now_s, "PodUpdate")
 
-    def _settle(self, entry: Entry, now_s: float) -> None:
+    def _settle(self, entry: PodInfo, now_s: float) -> None:
         """The API server says that it sits on a node."""
-        self._parts.seating.sit(entry, entry.seen.node)
+        self._components.assignments.assign(entry, entry.seen.node)
         if entry.state is not State.BOUND:
             entry.move(State.BOUND, now_s)
-        self.happened.add(Event.POD_SEATED)
+        self.happened.add(Event.POD_ASSIGNED)
 
-    def _confirm(self, entry: Entry, now_s: float) -> None:
+    def _confirm(self, entry: PodInfo, now_s: float) -> None:
         self.answers.pop(entry.seen.uid, None)
         entry.move(State.BOUND, now_s)
         entry.failures = 0
 
-    def _end(self, entry: Entry, now_s: float) -> None:
+    def _end(self, entry: PodInfo, now_s: float) -> None:
         """It is deleted, or has run to its end: it holds nothing."""
         uid = entry.seen.uid
         self._leave_queue(entry)
@@ -175,30 +175,30 @@ class PodLives:
         self.answers.pop(uid, None)
         if entry.node:
             self.happened.add(Event.POD_GONE)
-        if entry.state in SEATED:
+        if entry.state in ASSIGNED:
             self._sat[uid] = None
             if len(self._sat) > _REMEMBERED:
                 del self._sat[next(iter(self._sat))]
-        self._parts.seating.close(entry)
+        self._components.assignments.remove(entry)
         entry.move(State.GONE, now_s)
-        del self.pods[uid]
+        del self.by_uid[uid]
         if self.by_key.get(entry.seen.pod.key) == uid:
             del self.by_key[entry.seen.pod.key]
-        for preemptor in self._parts.nominations.victim_gone(uid):
-            group = self._parts.queue.group_of(preemptor)
+        for preemptor in self._components.nominations.victim_gone(uid):
+            group = self._components.queue.group_of(preemptor)
             if group is not None:
-                self._parts.queue.wake(group, now_s, "AssignedPodDelete", at_once=True)
+                self._components.queue.wake(group, now_s, "AssignedPodDelete", at_once=True)
 
     # ---- the way into the queue and out of it
 
-    def enter(self, entry: Entry, now_s: float, event: str) -> None:
+    def enter(self, entry: PodInfo, now_s: float, event: str) -> None:
         """It waits: behind its gates, for what blocks it, or in the queue."""
         seen = entry.seen
         if seen.gates:
             entry.move(State.GATED, now_s)
             return
         why, later = obstacle(seen), False
-        for each in self._parts.plugins:
+        for each in self._components.plugins:
             if why:
                 break
             why, later = each.gate(entry), each.gathers and event == "PodAdd"
@@ -207,40 +207,40 @@ class PodLives:
             if event != "PodAdd":
                 self.drop_nomination(entry)  # room is not kept for a pod that cannot come
             if not later:
-                self._telling.waits(entry, why, self.record(entry, why, now_s))
+                self._outbox.waits(entry, why, self.record(entry, why, now_s))
             return
         entry.move(State.QUEUED, now_s)
-        group = self._parts.queue.add(
+        group = self._components.queue.add(
             seen.uid, self.kind_of(entry), seen.pod.priority, entry.shape, rank(entry.seen, self._profile), event
         )
         if group.whole:
-            self._parts.queue.wake(group, now_s, event)  # it may be the one that was missing
+            self._components.queue.wake(group, now_s, event)  # it may be the one that was missing
         if group.verdict is not None and group.standing is not Standing.ACTIVE:
-            self._telling.waits(
+            self._outbox.waits(
                 entry, group.verdict.message, group.verdict.record, group.verdict.missing
             )  # one judgement speaks for all
 
-    def kind_of(self, entry: Entry) -> Hashable:
+    def kind_of(self, entry: PodInfo) -> Hashable:
         """What makes pods in the queue interchangeable."""
         seen = entry.seen
-        more = tuple(each.kind_of(entry) for each in self._parts.plugins)
+        more = tuple(each.kind_of(entry) for each in self._components.plugins)
         for each in more:
             if type(each) is Whole:
                 return each
-        if seen.uid in self._parts.nominations:
+        if seen.uid in self._components.nominations:
             return seen.uid
-        kind = self._parts.seating.narrowing.kind_of(entry.number)
+        kind = self._components.assignments.narrowing.kind_of(entry.number)
         return (entry.shape, seen.pod.priority, seen.preempts, kind, seen.volumes, seen.demands, more)
 
     def reconsider(self, uid: str, now_s: float) -> None:
         """A plugin's gate may be open now for a pod that is held back, or closed for one that waits, or it waits with others; nothing otherwise."""
-        entry = self.pods.get(uid)
+        entry = self.by_uid.get(uid)
         if entry is not None and entry.state is State.BLOCKED:
             self.enter(entry, now_s, "PodUpdate")
         elif entry is not None and entry.state is State.QUEUED:
             self.requeue(entry, now_s)
 
-    def give_back(self, entry: Entry, now_s: float, event: str, rests: bool = False) -> None:
+    def give_back(self, entry: PodInfo, now_s: float, event: str, rests: bool = False) -> None:
         """A pod that holds a node without being bound leaves it and waits again; `rests`: not at once, so that others may have the node."""
         self.take_back(entry)
         if rests:
@@ -248,20 +248,20 @@ class PodLives:
         else:
             self.enter(entry, now_s, event)
 
-    def _rest(self, entry: Entry, now_s: float) -> None:
+    def _rest(self, entry: PodInfo, now_s: float) -> None:
         entry.failures += 1
         entry.move(State.HELD, now_s)
         self.held.append(entry)
 
-    def _leave_queue(self, entry: Entry) -> None:
-        self._parts.queue.remove(entry.seen.uid)
+    def _leave_queue(self, entry: PodInfo) -> None:
+        self._components.queue.remove(entry.seen.uid)
         if entry.state is State.HELD:
             self.held.remove(entry)
 
-    def take_back(self, entry: Entry) -> None:
+    def take_back(self, entry: PodInfo) -> None:
         """Undo a decision, or a seat that proved wrong."""
         self.answers.pop(entry.seen.uid, None)
-        self._parts.seating.stand(entry)
+        self._components.assignments.unassign(entry)
         entry.holds = NO_HOLDINGS
         self.happened.add(Event.POD_GONE)
 
@@ -288,7 +288,7 @@ class PodLives:
 
     def sending(self, uid: str, now_s: float) -> bool:
         """The bind is about to be sent. False = do not: it was taken back meanwhile (its node or the pod is gone)."""
-        entry = self.pods.get(uid)
+        entry = self.by_uid.get(uid)
         if entry is None or entry.state is not State.ASSUMED:
             return False
         entry.move(State.BINDING, now_s)
@@ -296,16 +296,16 @@ class PodLives:
 
     def bound(self, uid: str, now_s: float) -> None:
         """The API server has accepted the bind. It counts for good from here on; the watch will say the same."""
-        entry = self.pods.get(uid)
+        entry = self.by_uid.get(uid)
         if entry is not None and entry.state is State.BINDING:
             self._confirm(entry, now_s)
 
     def bind_failed(self, uid: str, why: str, now_s: float, retry: bool = True) -> None:
         """The bind was not carried out. `retry` False = the pod no longer exists."""
-        entry = self.pods.get(uid)
+        entry = self.by_uid.get(uid)
         if entry is None or entry.state not in (State.ASSUMED, State.BINDING):
             return
-        self._telling.count(f"bind failed: {why}")
+        self._outbox.count(f"bind failed: {why}")
         self.take_back(entry)
         if not retry or entry.seen.terminating:
             self._end(entry, now_s)
@@ -314,45 +314,45 @@ class PodLives:
 
     def preempt_failed(self, uid: str, now_s: float) -> None:
         """The nomination or an eviction could not be carried out: the pod waits as before."""
-        entry = self.pods.get(uid)
-        if entry is None or uid not in self._parts.nominations:
+        entry = self.by_uid.get(uid)
+        if entry is None or uid not in self._components.nominations:
             return
-        self._telling.count("preemption failed")
-        group = self._parts.queue.group_of(uid)
+        self._outbox.count("preemption failed")
+        group = self._components.queue.group_of(uid)
         for other in group.pods if group is not None and group.whole else (uid,):  # victims go for a whole gang at once
-            self.drop_nomination(self.pods[other])
+            self.drop_nomination(self.by_uid[other])
         if entry.state is State.QUEUED:  # it rests, or the next try would follow at once
-            self._parts.queue.remove(uid)
+            self._components.queue.remove(uid)
             self._rest(entry, now_s)
 
     # ---- nominations
 
-    def _renominate(self, entry: Entry) -> None:
+    def _renominate(self, entry: PodInfo) -> None:
         """A pod that came nominated (we were restarted): keep the room, wait for victims that are still going."""
         node = entry.seen.nominated_node
         victims = {
             other
-            for other, resident in self._parts.seating.residents.get(node, {}).items()
+            for other, resident in self._components.assignments.residents.get(node, {}).items()
             if resident.seen.terminating and resident.seen.pod.priority < entry.seen.pod.priority
         }
-        self._parts.nominations.add(entry, node, victims)
+        self._components.nominations.add(entry, node, victims)
 
-    def drop_nomination(self, entry: Entry, tell: bool = True) -> None:
+    def drop_nomination(self, entry: PodInfo, tell: bool = True) -> None:
         """The pod is promised its node no longer; its owner is told, unless it is gone itself."""
-        if self._parts.nominations.drop(entry.seen.uid) and tell:
-            self._telling.say(ClearNomination(entry.seen.uid, entry.seen.pod.key))
+        if self._components.nominations.drop(entry.seen.uid) and tell:
+            self._outbox.say(ClearNomination(entry.seen.uid, entry.seen.pod.key))
 
-    def requeue(self, entry: Entry, now_s: float) -> None:
+    def requeue(self, entry: PodInfo, now_s: float) -> None:
         """It waits by what makes it interchangeable now."""
-        if self._parts.queue.remove(entry.seen.uid):
+        if self._components.queue.remove(entry.seen.uid):
             self.enter(entry, now_s, "PodUpdate")
 
-    def record(self, entry: Entry, why: str, now_s: float) -> DecisionRecord:
+    def record(self, entry: PodInfo, why: str, now_s: float) -> DecisionRecord:
         """Of a pod that waits without a look at any node."""
         return DecisionRecord(
             pod=entry.seen.pod.key,
             at_s=now_s,
-            nodes=len(self._parts.seating.encoder.node_rows),
+            nodes=len(self._components.assignments.encoder.node_rows),
             node=None,
             waiting_because=why,
             policy=self._profile.name,

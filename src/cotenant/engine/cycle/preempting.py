@@ -18,14 +18,14 @@ from cotenant.engine.cycle.placing import Placing
 from cotenant.engine.cycle.preemption import Budgets, preempt
 from cotenant.engine.cycle.simulated_evictions import trial
 from cotenant.engine.framework.instructions import Preempt, Victim
-from cotenant.engine.framework.pod_state import Entry, State
+from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.engine.plugins.gangs.losses import AtStake, GangLosses
 from cotenant.engine.plugins.gangs.members import Job
-from cotenant.engine.state.assignments import Seating
+from cotenant.engine.state.assignments import Assignments
 from cotenant.engine.state.narrowing import EVERYWHERE
 from cotenant.model.arrays import Mask
 from cotenant.policy.placement.preemption import Preemption, ineligible
-from cotenant.policy.placement.profiles import Profile
+from cotenant.policy.placement.profiles import PlacementProfile
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,54 +42,54 @@ class Preempting:
 
     def __init__(
         self,
-        seating: Seating,
+        assignments: Assignments,
         nominations: Nominations,
         budgets: Budgets,
-        profile: Profile,
+        profile: PlacementProfile,
         placing: Placing,
         losses: GangLosses,
     ) -> None:
         self.losses = losses
-        self._seating = seating
+        self._assignments = assignments
         self._nominations = nominations
         self._budgets = budgets
         self._profile = profile
         self._placing = placing
 
-    def ending(self, entry: Entry) -> set[str]:
+    def ending(self, entry: PodInfo) -> set[str]:
         """UIDs of less important pods that are going, on the node that the pod is promised."""
         node = self._nominations.node_of(entry.seen.uid)
         return {
             uid
-            for uid, other in self._seating.residents.get(node, {}).items()
+            for uid, other in self._assignments.residents.get(node, {}).items()
             if other.seen.pod.priority < entry.seen.pod.priority
             and (other.seen.terminating or self._nominations.is_doomed(uid))
         }
 
-    def obstacle(self, entry: Entry) -> str:
+    def obstacle(self, entry: PodInfo) -> str:
         """Why the pod may not preempt now, empty if it may."""
         seen = entry.seen
         below = np.full(len(self.ending(entry)), seen.pod.priority - 1, dtype=np.int64)
         return ineligible(seen.preempts, seen.pod.priority, below, False)
 
-    def could_help(self, entry: Entry) -> bool:
+    def could_help(self, entry: PodInfo) -> bool:
         """Whether anybody less important sits anywhere."""
-        ledger = self._seating.ledger
+        ledger = self._assignments.ledger
         seated = np.flatnonzero(ledger.row >= 0)
-        return bool((self._seating.priorities[seated] < entry.seen.pod.priority).any())
+        return bool((self._assignments.priorities[seated] < entry.seen.pod.priority).any())
 
-    def look(self, entry: Entry, priority: int, stake: AtStake, only: Mask = EVERYWHERE) -> Preemption:
+    def look(self, entry: PodInfo, priority: int, stake: AtStake, only: Mask = EVERYWHERE) -> Preemption:
         """Whom to evict for a pod as if it were of this priority, on rows of `only`; reservations count as they stand."""
-        seating = self._seating
+        assignments = self._assignments
         return preempt(
-            seating.encoder,
-            seating.ledger,
-            seating.narrowing,
+            assignments.encoder,
+            assignments.ledger,
+            assignments.narrowing,
             self._profile,
             entry.number,
             priority,
-            seating.priorities,
-            seating.started_s,
+            assignments.priorities,
+            assignments.started_s,
             self._budgets,
             stake=stake,
             only=only,
@@ -98,42 +98,44 @@ class Preempting:
     def at_stake(
         self,
         jobs: Sequence[Job],
-        entry: Entry,
+        entry: PodInfo,
         priority: int,
         none_falls: bool = False,
         gone: frozenset[int] = frozenset(),
     ) -> AtStake:
         """What gangs would lose by a preemption for this pod, or for its gang."""
-        seating = self._seating
+        assignments = self._assignments
         return self.losses.at_stake(
             jobs,
-            len(seating.priorities),
+            len(assignments.priorities),
             priority,
-            lambda pods: self._budgets.covering(seating.encoder, seating.narrowing, pods),
+            lambda pods: self._budgets.covering(assignments.encoder, assignments.narrowing, pods),
             self.losses.keys_of(entry),
             none_falls,
             gone,
         )
 
-    def is_going(self, entry: Entry) -> bool:
+    def is_going(self, entry: PodInfo) -> bool:
         """Whether it need not be evicted any more: it ends, or somebody waits for it to."""
         return entry.seen.terminating or self._nominations.is_doomed(entry.seen.uid)
 
-    def attempt(self, entry: Entry, now_s: float) -> Attempt:
+    def attempt(self, entry: PodInfo, now_s: float) -> Attempt:
         """Look for victims. Nothing is changed."""
-        seating, priority = self._seating, entry.seen.pod.priority
-        lifted = [other for other in seating.reserved.values() if other.seen.pod.priority < priority or other is entry]
+        assignments, priority = self._assignments, entry.seen.pod.priority
+        lifted = [
+            other for other in assignments.reserved.values() if other.seen.pod.priority < priority or other is entry
+        ]
         jobs = self.losses.jobs()
-        seating.lift(lifted)
+        assignments.suspend(lifted)
         try:
             found = self.look(entry, priority, self.at_stake(jobs, entry, priority))
             if found.rest and not self._fits_then(entry, found, now_s):
                 found = self.look(entry, priority, self.at_stake(jobs, entry, priority, none_falls=True))
         finally:
-            seating.lay(lifted)
+            assignments.resume(lifted)
         if found.row < 0:
-            return Attempt(None, words=found.headline(len(seating.encoder.node_rows)))
-        victims = [seating.by_number[number] for number in (*found.victims, *found.rest)]
+            return Attempt(None, words=found.headline(len(assignments.encoder.node_rows)))
+        victims = [assignments.by_number[number] for number in (*found.victims, *found.rest)]
         new = tuple(
             Victim(victim.seen.uid, victim.seen.pod.key)
             for victim in victims
@@ -141,17 +143,19 @@ class Preempting:
             and victim.state is not State.WAITING  # it only holds its node, and gives it back
         )
         rule = "lower priority, and gangs that cannot do without them" if found.rest else "lower priority"
-        instruction = Preempt(entry.seen.uid, entry.seen.pod.key, seating.names[found.row], new, found.violations, rule)
+        instruction = Preempt(
+            entry.seen.uid, entry.seen.pod.key, assignments.names[found.row], new, found.violations, rule
+        )
         return Attempt(instruction, frozenset(victim.seen.uid for victim in victims))
 
-    def _fits_then(self, entry: Entry, found: Preemption, now_s: float) -> bool:
+    def _fits_then(self, entry: PodInfo, found: Preemption, now_s: float) -> bool:
         """Whether the pod gets the node if all of these are gone."""
-        seating, placing = self._seating, self._placing
-        only = np.zeros(len(seating.names), dtype=np.bool_)
+        assignments, placing = self._assignments, self._placing
+        only = np.zeros(len(assignments.names), dtype=np.bool_)
         only[found.row] = True
         mark = placing.mark()
-        with trial(seating) as off:
-            off.take_off(seating.by_number[number] for number in (*found.victims, *found.rest))
+        with trial(assignments) as off:
+            off.take_off(assignments.by_number[number] for number in (*found.victims, *found.rest))
             fits = placing.place([entry], now_s, only)[0].row >= 0
             placing.undo([entry] if fits else [], mark)
         return fits

@@ -35,7 +35,7 @@ from cotenant.policy.placement import (
     taints,
 )
 from cotenant.policy.placement.preemption import UNLIMITED, Candidates, Column, Preemption, find_victims
-from cotenant.policy.placement.profiles import Profile
+from cotenant.policy.placement.profiles import PlacementProfile
 
 
 class Budgets:
@@ -113,14 +113,14 @@ def _grouped(narrowing: Narrowing, pods: Int) -> tuple[list[Kind], Int]:
     place[index] = 1
     found = np.flatnonzero(place)
     place[found] = np.arange(len(found))
-    return [narrowing.census.at(int(i)) for i in found], place[index]
+    return [narrowing.pod_counts.at(int(i)) for i in found], place[index]
 
 
 def preempt(
     encoder: Encoder,
     ledger: Ledger,
     narrowing: Narrowing,
-    profile: Profile,
+    profile: PlacementProfile,
     number: int,
     priority: int,
     priorities: Int,
@@ -166,7 +166,9 @@ def row_masks(encoder: Encoder, k: int) -> Mask:
     return nodes.ready & taints.mask(nodes, shapes, k, every) & node_affinity.mask(nodes, shapes, k, every)
 
 
-def _resource_columns(encoder: Encoder, ledger: Ledger, profile: Profile, k: int, pods: Int) -> Iterator[Column]:
+def _resource_columns(
+    encoder: Encoder, ledger: Ledger, profile: PlacementProfile, k: int, pods: Int
+) -> Iterator[Column]:
     """The profile's fit, resource by resource, then the group limit and the load limit."""
     shapes, of_pod = ledger.shapes, ledger.shape[pods]
     for demand in demands(encoder.axis.names, ledger.nodes, shapes, k, profile):
@@ -202,7 +204,7 @@ def _rule_columns(narrowing: Narrowing, number: int, k: int, pods: Int, rows: In
         )
     for key, count in rules.anti:
         yield _anti_column(antiaffinity_pods.REASON, narrowing.regions.domains(key), count, weights.of(count))
-    for count in narrowing.census.owners_about(kind):
+    for count in narrowing.pod_counts.owners_about(kind):
         if isinstance(count.question, Owns) and count.question.role is Role.FORBIDS:
             domains_of_term = narrowing.regions.domains(count.question.term.topology_key)
             yield _anti_column(antiaffinity_pods.REASON_RESIDENTS, domains_of_term, count, weights.of(count))

@@ -77,7 +77,7 @@ class Group:
         return isinstance(self.key, Whole)
 
 
-class ClusterQueue:
+class SchedulingQueue:
     """Groups of waiting pods."""
 
     def __init__(self, backoff: Backoff | None = None, flush_s: float = FLUSH_S) -> None:

@@ -25,7 +25,7 @@ from cotenant.model.cluster.taints import first_repelling
 from cotenant.model.decisions.reasons import NOT_READY, Rejection, no_node_line
 from cotenant.model.resources import format_amount
 from cotenant.policy.placement import node_affinity, taints
-from cotenant.policy.placement.profiles import Profile
+from cotenant.policy.placement.profiles import PlacementProfile
 
 UNSCHEDULABLE = "node(s) were unschedulable"
 FIT = "NodeResourcesFit"
@@ -117,7 +117,7 @@ class Checked:
 class Rejector:
     """Explains pods of one cluster."""
 
-    def __init__(self, encoder: Encoder, narrowing: Narrowing | None, profile: Profile) -> None:
+    def __init__(self, encoder: Encoder, narrowing: Narrowing | None, profile: PlacementProfile) -> None:
         """Without `narrowing`, shapes are explained by what is row-local."""
         self._encoder = encoder
         self._narrowing = narrowing

@@ -18,7 +18,7 @@ from cotenant.model.arrays import CPU, MEMORY, Int, NodeArrays, Param, ShapeArra
 from cotenant.model.resources import CPU_NAME
 from cotenant.policy.placement import fit, load_threshold
 from cotenant.policy.placement.compiled import REASONS, Fit, Reject
-from cotenant.policy.placement.profiles import Profile
+from cotenant.policy.placement.profiles import PlacementProfile
 
 
 class Demand(NamedTuple):
@@ -35,7 +35,7 @@ class Demand(NamedTuple):
 
 
 def demands(
-    names: tuple[str, ...], nodes: NodeArrays, shapes: ShapeArrays, k: int, profile: Profile
+    names: tuple[str, ...], nodes: NodeArrays, shapes: ShapeArrays, k: int, profile: PlacementProfile
 ) -> Iterator[Demand]:
     """What shape k needs by the profile's fit. `names` are the resource axis'; a resource that is not requested is not asked about."""
     request, params, knobs = shapes.request[k], shapes.params[k], profile.knobs

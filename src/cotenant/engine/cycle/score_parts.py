@@ -19,7 +19,7 @@ from cotenant.model.arrays import Int, Mask, NodeArrays, ShapeArrays
 from cotenant.model.decisions.record import Candidate, ScorePart
 from cotenant.policy.placement.compiled import Score, plain_scores
 from cotenant.policy.placement.preference import Part, scaled
-from cotenant.policy.placement.profiles import Profile
+from cotenant.policy.placement.profiles import PlacementProfile
 from cotenant.policy.placement.scores.interference import PARTS, interference_parts
 from cotenant.policy.placement.scores.kube import PLUGINS, kube_default_parts
 
@@ -38,7 +38,7 @@ PROFILE_SCORE = "profile score"
 
 
 def own_parts(
-    profile: Profile, nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int, now_s: float
+    profile: PlacementProfile, nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int, now_s: float
 ) -> tuple[Part, ...]:
     """The profile's score of these rows, term by term; they add up to it."""
     if profile.score is Score.INTERFERENCE:
@@ -82,7 +82,7 @@ class Ranking:
 
 
 def ranking(
-    profile: Profile,
+    profile: PlacementProfile,
     nodes: NodeArrays,
     shapes: ShapeArrays,
     k: int,
@@ -117,7 +117,7 @@ class Seen:
     check: Callable[[], Checked]
 
 
-class Witness(Protocol):
+class ScoreListener(Protocol):
     """Told of every pod that is judged, one by one, while somebody wants to know."""
 
     def judging(self, seen: Seen) -> None:
@@ -125,7 +125,7 @@ class Witness(Protocol):
         ...
 
 
-def table(seen: Seen, profile: Profile) -> Ranking:
+def table(seen: Seen, profile: PlacementProfile) -> Ranking:
     """All nodes that pass for a pod that is about to be judged, by their scores."""
     checked = seen.check()
     passing = checked.here & (checked.misses == 0)

@@ -12,18 +12,18 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from cotenant.engine.framework.pod_state import Entry
-from cotenant.engine.state.assignments import Seating
+from cotenant.engine.framework.pod_state import PodInfo
+from cotenant.engine.state.assignments import Assignments
 
 
 class Trial:
     """Who is off its node."""
 
-    def __init__(self, seating: Seating) -> None:
-        self._seating = seating
-        self._gone: list[tuple[Entry, int]] = []
+    def __init__(self, assignments: Assignments) -> None:
+        self._assignments = assignments
+        self._gone: list[tuple[PodInfo, int]] = []
 
-    def gone(self) -> tuple[Entry, ...]:
+    def gone(self) -> tuple[PodInfo, ...]:
         """In order."""
         return tuple(entry for entry, _ in self._gone)
 
@@ -31,32 +31,32 @@ class Trial:
         """Their numbers."""
         return frozenset(entry.number for entry, _ in self._gone)
 
-    def take_off(self, entries: Iterable[Entry]) -> None:
+    def take_off(self, entries: Iterable[PodInfo]) -> None:
         """These leave; one on a node that is not known leaves nothing."""
-        seating = self._seating
+        assignments = self._assignments
         for entry in entries:
-            row = int(seating.ledger.row[entry.number])
+            row = int(assignments.ledger.row[entry.number])
             self._gone.append((entry, row))
             if row >= 0:
-                seating.ledger.remove(np.array([entry.number]))
-                seating.narrowing.leave(entry.number)
-                seating.memory.changed(row)
+                assignments.ledger.remove(np.array([entry.number]))
+                assignments.narrowing.leave(entry.number)
+                assignments.memory.changed(row)
 
     def put_back(self) -> None:
         """Everybody is where he was."""
-        seating = self._seating
+        assignments = self._assignments
         while self._gone:
             entry, row = self._gone.pop()
             if row >= 0:
-                seating.ledger.place(np.array([entry.number]), np.array([row]), np.array([entry.shape]))
-                seating.narrowing.seat(entry.number, row)
-                seating.memory.changed(row)
+                assignments.ledger.place(np.array([entry.number]), np.array([row]), np.array([entry.shape]))
+                assignments.narrowing.assign(entry.number, row)
+                assignments.memory.changed(row)
 
 
 @contextmanager
-def trial(seating: Seating) -> Iterator[Trial]:
+def trial(assignments: Assignments) -> Iterator[Trial]:
     """Within, pods may be taken off; after, they are back. What was placed meanwhile must be undone before."""
-    made = Trial(seating)
+    made = Trial(assignments)
     try:
         yield made
     finally:

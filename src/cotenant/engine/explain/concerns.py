@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any
 
-from cotenant.engine.framework.pod_state import SEATED, Entry, State
-from cotenant.engine.registry import Roster
+from cotenant.engine.framework.pod_state import ASSIGNED, PodInfo, State
+from cotenant.engine.registry import PluginRegistry
 from cotenant.model.cluster.demands import NO_HOLDINGS, Holdings
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cpus.cpulist import format_cpus
@@ -23,26 +23,26 @@ _MOST_RESERVATIONS = 1000  # looked through for a pod
 _MEMBERS_SHOWN = 8
 
 
-def concerns(roster: Roster, entry: Entry, pod: Pod, now_s: float) -> tuple[Concern, ...]:
+def concerns(roster: PluginRegistry, entry: PodInfo, pod: Pod, now_s: float) -> tuple[Concern, ...]:
     """What the roster's members say about the pod, those that hold it first. `pod` may ask for other amounts than it does."""
     found = [*_quota(roster, entry, pod), *_gang(roster, entry, now_s), *_reservation(roster, entry, now_s)]
     found += [*_holdings(entry), *_load(roster, entry)]
     return tuple(sorted(found, key=lambda each: not each.holds))
 
 
-def quota_concern(roster: Roster, name: str) -> Concern | None:
+def quota_concern(roster: PluginRegistry, name: str) -> Concern | None:
     """A quota by itself, every term of its runtime; None where there is none of this name."""
     told = _member(roster, "quotas", name)
     return None if told is None else _told_quota(told, {}, False)
 
 
-def gang_concern(roster: Roster, key: str, now_s: float) -> Concern | None:
+def gang_concern(roster: PluginRegistry, key: str, now_s: float) -> Concern | None:
     """A gang by itself; None where there is none of this name."""
     told = _member(roster, "gangs", key)
     return None if told is None else _told_gang(told, bool(told.why), now_s)
 
 
-def _member(roster: Roster, field: str, name: str) -> Any:
+def _member(roster: PluginRegistry, field: str, name: str) -> Any:
     member = getattr(roster, field, None)
     return None if member is None else member.describe(name)
 
@@ -50,7 +50,7 @@ def _member(roster: Roster, field: str, name: str) -> Any:
 # ---- quotas
 
 
-def _quota(roster: Roster, entry: Entry, pod: Pod) -> Iterator[Concern]:
+def _quota(roster: PluginRegistry, entry: PodInfo, pod: Pod) -> Iterator[Concern]:
     quotas = getattr(roster, "quotas", None)
     if quotas is None:
         return
@@ -58,7 +58,7 @@ def _quota(roster: Roster, entry: Entry, pod: Pod) -> Iterator[Concern]:
     told = quotas.describe(name) if name else None
     if told is None:
         return
-    waits = entry.state not in SEATED
+    waits = entry.state not in ASSIGNED
     over = _over(told, pod.requests) if waits else {}
     kept = bool(told.kept_for) and waits and not quotas.is_kept_for(entry.seen.uid)
     concern = _told_quota(told, over, bool(over) or kept)
@@ -115,14 +115,14 @@ def _term(resource: str, term: Any) -> str:
 # ---- gangs
 
 
-def _gang(roster: Roster, entry: Entry, now_s: float) -> Iterator[Concern]:
+def _gang(roster: PluginRegistry, entry: PodInfo, now_s: float) -> Iterator[Concern]:
     gangs = getattr(roster, "gangs", None)
     if gangs is None:
         return
     key = gangs.key_of(entry.seen.uid)
     told = gangs.describe(key) if key else None
     if told is not None:
-        yield _told_gang(told, bool(told.why) and (entry.state is State.WAITING or entry.state not in SEATED), now_s)
+        yield _told_gang(told, bool(told.why) and (entry.state is State.WAITING or entry.state not in ASSIGNED), now_s)
 
 
 def _told_gang(told: Any, holds: bool, now_s: float) -> Concern:
@@ -151,7 +151,7 @@ def _told_gang(told: Any, holds: bool, now_s: float) -> Concern:
 # ---- the rest
 
 
-def _reservation(roster: Roster, entry: Entry, now_s: float) -> Iterator[Concern]:
+def _reservation(roster: PluginRegistry, entry: PodInfo, now_s: float) -> Iterator[Concern]:
     reservations = getattr(roster, "reservations", None)
     if reservations is None:
         return
@@ -170,7 +170,7 @@ def _reservation(roster: Roster, entry: Entry, now_s: float) -> Iterator[Concern
         yield Concern("reservation", name, False, words, (*why, *kept, *about))
 
 
-def _holdings(entry: Entry) -> Iterator[Concern]:
+def _holdings(entry: PodInfo) -> Iterator[Concern]:
     holds = entry.seen.holds if entry.seen.holds != NO_HOLDINGS else entry.holds
     if holds.cpus is not None and holds.cpus.cpus:
         yield Concern("cpus", entry.node, False, f"CPUs {format_cpus(holds.cpus.cpus)} are its own")
@@ -183,7 +183,7 @@ def _by_number(holds: Holdings) -> str:
     return "; ".join((*cpus, *(f"{each.type.value} {each.minor}: {each.amounts}" for each in holds.devices)))
 
 
-def _load(roster: Roster, entry: Entry) -> Iterator[Concern]:
+def _load(roster: PluginRegistry, entry: PodInfo) -> Iterator[Concern]:
     load = getattr(roster, "load_aware", None)
     told = load.describe(entry.node) if load is not None and load.is_on and entry.node else None
     if told is not None:

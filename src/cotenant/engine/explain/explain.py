@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotenant.engine.cycle.components import Parts
-from cotenant.engine.cycle.history import Past
+from cotenant.engine.cycle.components import Components
+from cotenant.engine.cycle.history import DecisionHistory
 from cotenant.engine.cycle.ordering import obstacle
-from cotenant.engine.cycle.pods import PodLives
+from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.cycle.preemption import Budgets, preempt
 from cotenant.engine.cycle.score_parts import Ranking, ranking
 from cotenant.engine.explain.concerns import concerns, gang_concern, quota_concern
@@ -21,9 +21,9 @@ from cotenant.engine.explain.nodes import node_answer
 from cotenant.engine.explain.remedies import helps, least_priority
 from cotenant.engine.explain.retry import retry
 from cotenant.engine.explain.what_if import View, viewed
-from cotenant.engine.framework.pod_state import LEGAL, SEATED, Entry, State
+from cotenant.engine.framework.pod_state import ASSIGNED, LEGAL, PodInfo, State
 from cotenant.engine.framework.settings import Settings
-from cotenant.engine.registry import Roster
+from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.state.ledger import Ledger
 from cotenant.model.decisions.answers import (
     NOTHING_SUPPOSED,
@@ -41,7 +41,7 @@ from cotenant.model.decisions.record import Candidate
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import format_amount
 from cotenant.policy.placement.preemption import Preemption
-from cotenant.policy.placement.profiles import Profile
+from cotenant.policy.placement.profiles import PlacementProfile
 
 BEST = 5
 _NEAREST = 4
@@ -49,22 +49,22 @@ _NAMED = 8
 _KEPT = "node(s) keep their room for pods that were promised it"
 
 
-class Why:
+class Explain:
     """Answers about one cluster."""
 
     def __init__(
         self,
-        parts: Parts,
-        lives: PodLives,
-        past: Past,
+        components: Components,
+        pods: Pods,
+        past: DecisionHistory,
         budgets: Budgets,
-        roster: Roster,
-        profile: Profile,
+        roster: PluginRegistry,
+        profile: PlacementProfile,
         settings: Settings,
     ) -> None:
         self.past = past
-        self._parts = parts
-        self._lives = lives
+        self._components = components
+        self._pods = pods
         self._budgets = budgets
         self._roster = roster
         self._profile = profile
@@ -72,14 +72,14 @@ class Why:
 
     def pod(self, key: str, now_s: float, supposed: Supposed = NOTHING_SUPPOSED) -> PodAnswer | None:
         """Of one pod by namespace/name, None where it is not known. Raises `InvalidInput` for a node that is not known, or amounts that cannot be."""
-        entry = self._lives.pods.get(self._lives.by_key.get(key, ""))
+        entry = self._pods.by_uid.get(self._pods.by_key.get(key, ""))
         if entry is None:
             return None
-        seating = self._parts.seating
-        if supposed.node and supposed.node not in seating.encoder.node_rows:
+        assignments = self._components.assignments
+        if supposed.node and supposed.node not in assignments.encoder.node_rows:
             raise InvalidInput("--if node", supposed.node, "a node that this scheduler knows", "see kubectl get nodes")
-        waits = entry.state not in SEATED
-        with viewed(seating, entry, supposed, self._profile, self._roster.reservations) as view:
+        waits = entry.state not in ASSIGNED
+        with viewed(assignments, entry, supposed, self._profile, self._roster.reservations) as view:
             ranks = self._ranking(view, now_s)
             about = _about(view, supposed.node, ranks) if supposed.node else None
             held = concerns(self._roster, entry, view.pod, now_s)
@@ -94,7 +94,7 @@ class Why:
             priority=view.pod.priority,
             requests=tuple((name, format_amount(name, amount)) for name, amount in view.pod.requests),
             node=entry.node,
-            promised=self._parts.nominations.node_of(entry.seen.uid),
+            promised=self._components.nominations.node_of(entry.seen.uid),
             supposed=supposed.words(),
             waiting=waiting,
             record=None if waits else self.past.record(entry.seen.uid),
@@ -107,11 +107,11 @@ class Why:
 
     def node(self, name: str, now_s: float) -> NodeAnswer | None:
         """What is believed of a node, None where it is not known."""
-        return node_answer(self._parts, name, now_s)
+        return node_answer(self._components, name, now_s)
 
     def knows_node(self, name: str) -> bool:
         """Whether there is such a node."""
-        return name in self._parts.seating.encoder.node_rows
+        return name in self._components.assignments.encoder.node_rows
 
     def quota(self, name: str) -> Concern | None:
         """A quota with every term of its runtime, None where there is none."""
@@ -125,13 +125,15 @@ class Why:
         rows = np.flatnonzero(view.passing)
         wishes = view.narrowing.wishes(view.number, rows) if len(rows) else ()
         nodes, shapes = view.encoder.nodes(), view.encoder.shapes()
-        return ranking(self._profile, nodes, shapes, view.shape, rows, now_s, wishes, self._parts.seating.names)
+        return ranking(
+            self._profile, nodes, shapes, view.shape, rows, now_s, wishes, self._components.assignments.names
+        )
 
     # ---- why it waits
 
     def _waiting(
         self,
-        entry: Entry,
+        entry: PodInfo,
         view: View,
         supposed: Supposed,
         ranks: Ranking,
@@ -146,13 +148,13 @@ class Why:
         preemption, found = "", tuple[Help, ...]()
         if len(ranks) == 0:
             preemption, found = self._instead(entry, view)
-        group = self._parts.queue.group_of(entry.seen.uid)
+        group = self._components.queue.group_of(entry.seen.uid)
         refused = group.verdict.record.waiting_because if group is not None and group.verdict is not None else ""
         holding = next((each.words for each in held if each.holds), "")
         if entry.state is State.GATED:
             because = f"its scheduling gates are closed: {', '.join(entry.seen.gates)}"
         elif entry.state is State.BLOCKED:
-            because = obstacle(entry.seen) or entry.told or holding
+            because = obstacle(entry.seen) or entry.last_message or holding
         elif supposed.changes:
             because = holding
         else:
@@ -171,23 +173,23 @@ class Why:
             rejections=rejections,
             nearest=tuple(str(each) for each in view.checked.nearest()[:_NEAREST]) if len(ranks) == 0 else (),
             passing=len(ranks),
-            helps=(*helps(view, self._parts.seating.names), *found) if len(ranks) == 0 else (),
+            helps=(*helps(view, self._components.assignments.names), *found) if len(ranks) == 0 else (),
             preemption=preemption,
             retry=retry(entry, group, bool(self._promised_to(entry)), self._settings, now_s),
         )
 
-    def _promised_to(self, entry: Entry) -> str:
-        return self._parts.nominations.node_of(entry.seen.uid)
+    def _promised_to(self, entry: PodInfo) -> str:
+        return self._components.nominations.node_of(entry.seen.uid)
 
-    def _instead(self, entry: Entry, view: View) -> tuple[str, tuple[Help, ...]]:
+    def _instead(self, entry: PodInfo, view: View) -> tuple[str, tuple[Help, ...]]:
         """Whether evicting others makes room, at its priority or at a higher one: in words, and what would help."""
         node = self._promised_to(entry)
         if node:
-            leaving = self._names(self._parts.nominations.victims_of(entry.seen.uid))
+            leaving = self._names(self._components.nominations.victims_of(entry.seen.uid))
             return f"it is promised {node}" + (f" and waits for {leaving} to go" if leaving else ""), ()
         if not entry.seen.preempts:
             return "its preemptionPolicy is Never: nobody is evicted for it", ()
-        priorities = self._parts.seating.priorities
+        priorities = self._components.assignments.priorities
         seated = np.flatnonzero(view.ledger.row >= 0)  # and those who are promised a node: they give way too
         if (priorities[seated] < view.pod.priority).any():
             attempt = self._attempt(entry, view, view.pod.priority)
@@ -205,8 +207,8 @@ class Why:
         would = f"priority {wanted} or more (it has {view.pod.priority}): {self._evicting(attempt)}"
         return words, (Help("priority", would, attempt.possible),)
 
-    def _attempt(self, entry: Entry, view: View, priority: int) -> Preemption:
-        seating, preempting = self._parts.seating, self._parts.preempting
+    def _attempt(self, entry: PodInfo, view: View, priority: int) -> Preemption:
+        assignments, preempting = self._components.assignments, self._components.preempting
         return preempt(
             view.encoder,
             self._seats_beside(view, priority),
@@ -214,8 +216,8 @@ class Why:
             self._profile,
             view.number,
             priority,
-            seating.priorities,
-            seating.started_s,
+            assignments.priorities,
+            assignments.started_s,
             self._budgets,
             view.guest,
             preempting.at_stake(preempting.losses.jobs(), entry, priority),
@@ -226,7 +228,7 @@ class Why:
         row = view.ledger.row
         promised = [
             other.number
-            for other in self._parts.seating.reserved.values()
+            for other in self._components.assignments.reserved.values()
             if other.seen.pod.priority < priority and row[other.number] >= 0
         ]
         if not promised:
@@ -240,25 +242,25 @@ class Why:
         return ledger
 
     def _evicting(self, found: Preemption) -> str:
-        seating = self._parts.seating
-        keys = [seating.by_number[number].seen.pod.key for number in found.victims]
+        assignments = self._components.assignments
+        keys = [assignments.by_number[number].seen.pod.key for number in found.victims]
         broken = f", {found.violations} of them beyond their disruption budgets" if found.violations else ""
         going = _listed(keys) if keys else "nobody"
         with_them = f", with {len(found.rest)} more of their gangs, which go whole" if found.rest else ""
-        return f"{going} would be evicted on {seating.names[found.row]}{with_them}{broken}"
+        return f"{going} would be evicted on {assignments.names[found.row]}{with_them}{broken}"
 
     def _names(self, uids: frozenset[str]) -> str:
-        pods = self._lives.pods
+        pods = self._pods.by_uid
         return _listed(sorted(pods[uid].seen.pod.key for uid in uids if uid in pods))
 
 
 # ---- values
 
 
-def _shown(entry: Entry, ranks: Ranking) -> tuple[Candidate, ...]:
+def _shown(entry: PodInfo, ranks: Ranking) -> tuple[Candidate, ...]:
     """The best few, and the pod's own node where that is not among them."""
     best = ranks.best(BEST)
-    if entry.state not in SEATED or any(each.node == entry.node for each in best):
+    if entry.state not in ASSIGNED or any(each.node == entry.node for each in best):
         return best
     own, _ = ranks.of(entry.row)
     return best if own is None else (*best, own)
@@ -281,7 +283,7 @@ def _about(view: View, node: str, ranks: Ranking) -> NodeVerdict:
     return NodeVerdict(node, tuple(refusals), candidate, place, len(ranks))
 
 
-def _headline(entry: Entry, supposed: Supposed, waiting: Waiting | None, ranks: Ranking, scheduler: str) -> str:
+def _headline(entry: PodInfo, supposed: Supposed, waiting: Waiting | None, ranks: Ranking, scheduler: str) -> str:
     if supposed.changes and waiting is not None:
         if waiting.passing == 0 or waiting.held:
             return f"with {supposed.words()} it would wait: {waiting.because}"
@@ -291,12 +293,12 @@ def _headline(entry: Entry, supposed: Supposed, waiting: Waiting | None, ranks: 
         return f"it is on {entry.node}{by}"
     if entry.state is State.WAITING:
         return f"it holds {entry.node} and waits for the rest of its gang"
-    if entry.state in SEATED:
+    if entry.state in ASSIGNED:
         return f"it was given {entry.node}; its bind is on the way"
     return f"it waits: {waiting.because}" if waiting is not None else "it waits"
 
 
-def _story(entry: Entry) -> tuple[tuple[float, str], ...]:
+def _story(entry: PodInfo) -> tuple[tuple[float, str], ...]:
     told, before = [], State.NEW
     for at_s, after in entry.story:
         told.append((at_s, LEGAL.get((before, after), after.name.lower())))

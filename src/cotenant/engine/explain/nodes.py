@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotenant.engine.cycle.components import Parts
-from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.cycle.components import Components
+from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.model.arrays import Float, Report
 from cotenant.model.cluster.demands import NO_HOLDINGS
 from cotenant.model.cluster.taints import Taint
@@ -18,22 +18,22 @@ from cotenant.model.decisions.answers import NodeAmount, NodeAnswer, NodePod, No
 from cotenant.model.resources import format_amount
 
 
-def node_answer(parts: Parts, name: str, now_s: float) -> NodeAnswer | None:
+def node_answer(components: Components, name: str, now_s: float) -> NodeAnswer | None:
     """None for a node that is not known."""
-    seating = parts.seating
-    seating.write()
-    row = seating.encoder.node_rows.get(name)
+    assignments = components.assignments
+    assignments.write()
+    row = assignments.encoder.node_rows.get(name)
     if row is None:
         return None
-    node, nodes = seating.encoder.node(row), seating.encoder.nodes()
-    requested = seating.ledger.nodes.requested[row]
+    node, nodes = assignments.encoder.node(row), assignments.encoder.nodes()
+    requested = assignments.ledger.nodes.requested[row]
     amounts = []
-    for column, resource in enumerate(seating.encoder.axis.names):
+    for column, resource in enumerate(assignments.encoder.axis.names):
         there, taken = int(nodes.capacity[row, column]), int(requested[column])
         if there or taken:
             texts = [format_amount(resource, amount) for amount in (there, taken, max(0, there - taken))]
             amounts.append(NodeAmount(resource, *texts))
-    here = seating.residents.get(name, {}).values()
+    here = assignments.residents.get(name, {}).values()
     return NodeAnswer(
         node=name,
         ready=node.ready,
@@ -42,13 +42,13 @@ def node_answer(parts: Parts, name: str, now_s: float) -> NodeAnswer | None:
         taints=tuple(_taint(each) for each in node.taints),
         amounts=tuple(amounts),
         pods=tuple(sorted((_pod(entry) for entry in here), key=lambda pod: pod.pod)),
-        promised=tuple(sorted(_key(parts, uid) for uid in parts.nominations.on(name))),
+        promised=tuple(sorted(_key(components, uid) for uid in components.nominations.on(name))),
         report=_reported(nodes.report[row], now_s),
-        tried_again=row in seating.changed,
+        tried_again=row in assignments.changed,
     )
 
 
-def _pod(entry: Entry) -> NodePod:
+def _pod(entry: PodInfo) -> NodePod:
     pod = entry.seen.pod
     holds = entry.seen.holds if entry.seen.holds != NO_HOLDINGS else entry.holds
     return NodePod(
@@ -64,8 +64,8 @@ def _pod(entry: Entry) -> NodePod:
     )
 
 
-def _key(parts: Parts, uid: str) -> str:
-    entry = parts.seating.reserved.get(uid)
+def _key(components: Components, uid: str) -> str:
+    entry = components.assignments.reserved.get(uid)
     return entry.seen.pod.key if entry is not None else uid
 
 

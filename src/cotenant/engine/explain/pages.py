@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cotenant.engine.registry import Roster
+from cotenant.engine.registry import PluginRegistry
 
 NODE = ":nodeName"
 
@@ -61,7 +61,7 @@ PAGES = (
 )
 
 
-def pages(roster: Roster) -> Iterator[tuple[MemberPage, Any]]:
+def pages(roster: PluginRegistry) -> Iterator[tuple[MemberPage, Any]]:
     """The pages of the members that are there, each with its member."""
     for each in PAGES:
         member = getattr(roster, each.member, None)

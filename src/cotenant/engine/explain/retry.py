@@ -9,7 +9,7 @@ from __future__ import annotations
 from cotenant.engine.cycle.placing import ROW_LOCAL
 from cotenant.engine.cycle.queue import Group, Standing
 from cotenant.engine.framework.events import EVERYTHING, Event, helping
-from cotenant.engine.framework.pod_state import Entry, State
+from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.engine.framework.settings import Settings
 from cotenant.model.decisions.answers import Retry
 
@@ -24,7 +24,7 @@ _WORDS = {
 }
 
 
-def retry(entry: Entry, group: Group | None, promised: bool, settings: Settings, now_s: float) -> Retry:
+def retry(entry: PodInfo, group: Group | None, promised: bool, settings: Settings, now_s: float) -> Retry:
     """Of a pod that sits nowhere; `group` is where it waits in the queue, `promised` whether a node is kept for it."""
     standing = entry.state.name.lower()
     if entry.state is State.GATED:

@@ -18,15 +18,15 @@ import numpy as np
 
 from cotenant.engine.cycle.rejections import Checked, Rejector
 from cotenant.engine.encoding.encoder import Encoder
-from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.reservations.plugin import Reservations
-from cotenant.engine.state.assignments import Seating
+from cotenant.engine.state.assignments import Assignments
 from cotenant.engine.state.ledger import Ledger
 from cotenant.engine.state.narrowing import EVERYWHERE, Narrowing
 from cotenant.model.arrays import Mask
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.decisions.answers import Supposed
-from cotenant.policy.placement.profiles import Profile
+from cotenant.policy.placement.profiles import PlacementProfile
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +52,16 @@ class View:
 
 @contextmanager
 def viewed(
-    seating: Seating, entry: Entry, supposed: Supposed, profile: Profile, reservations: Reservations
+    assignments: Assignments, entry: PodInfo, supposed: Supposed, profile: PlacementProfile, reservations: Reservations
 ) -> Iterator[View]:
     """The cluster for a question about this pod. The arrays are brought up to date first; afterwards they are as they were."""
-    seating.write()
+    assignments.write()
     pod = apply(entry.seen.pod, supposed)
-    encoder, guest = seating.encoder.with_guest(entry.number, pod.shape())
-    ledger = seating.ledger.copy(encoder.nodes(), encoder.shapes())
-    waits_beside = _lifted(seating, entry, pod.priority, ledger)
+    encoder, guest = assignments.encoder.with_guest(entry.number, pod.shape())
+    ledger = assignments.ledger.copy(encoder.nodes(), encoder.shapes())
+    waits_beside = _lifted(assignments, entry, pod.priority, ledger)
     drawn = _draw(entry, pod, ledger, encoder, reservations)
-    narrowing = seating.narrowing
+    narrowing = assignments.narrowing
     with ExitStack() as stack:
         for number in (entry.number, *(each for each in drawn if narrowing.needed_by(each))):
             stack.enter_context(narrowing.without(number))
@@ -80,7 +80,7 @@ def apply(pod: Pod, supposed: Supposed) -> Pod:
     )
 
 
-def _draw(entry: Entry, pod: Pod, ledger: Ledger, encoder: Encoder, reservations: Reservations) -> list[int]:
+def _draw(entry: PodInfo, pod: Pod, ledger: Ledger, encoder: Encoder, reservations: Reservations) -> list[int]:
     """Let the copied ledger not see what stands for reservations from which the pod may draw: their numbers."""
     as_supposed = copy(entry)
     as_supposed.seen = replace(entry.seen, pod=pod)
@@ -92,11 +92,11 @@ def _draw(entry: Entry, pod: Pod, ledger: Ledger, encoder: Encoder, reservations
     return numbers
 
 
-def _lifted(seating: Seating, entry: Entry, priority: int, ledger: Ledger) -> tuple[tuple[int, int], ...]:
+def _lifted(assignments: Assignments, entry: PodInfo, priority: int, ledger: Ledger) -> tuple[tuple[int, int], ...]:
     """Take out of the copied ledger what this pod's judgement would not see; who is promised a node beside it: number, row."""
     away = {entry.number} if entry.row >= 0 else set()  # seated, or room is kept for it
     beside = []
-    for other in seating.reserved.values():
+    for other in assignments.reserved.values():
         if other is entry:
             continue
         if other.seen.pod.priority < priority:

@@ -19,7 +19,7 @@ class Event(StrEnum):
     NODE_ADDED = "NodeAdd"
     NODE_CHANGED = "NodeUpdate"
     NODE_GONE = "NodeDelete"
-    POD_SEATED = "AssignedPodAdd"
+    POD_ASSIGNED = "AssignedPodAdd"
     POD_CHANGED = "AssignedPodUpdate"
     POD_GONE = "AssignedPodDelete"
     NAMESPACE = "NamespaceUpdate"
@@ -30,8 +30,8 @@ class Event(StrEnum):
 
 _NODES = frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.NODE_GONE})
 _HELPING = {
-    "PodTopologySpread": _NODES | {Event.POD_SEATED, Event.POD_CHANGED, Event.POD_GONE},
-    "InterPodAffinity": _NODES | {Event.POD_SEATED, Event.POD_CHANGED, Event.POD_GONE, Event.NAMESPACE},
+    "PodTopologySpread": _NODES | {Event.POD_ASSIGNED, Event.POD_CHANGED, Event.POD_GONE},
+    "InterPodAffinity": _NODES | {Event.POD_ASSIGNED, Event.POD_CHANGED, Event.POD_GONE, Event.NAMESPACE},
     "NodePorts": frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.POD_GONE}),
     "VolumeBinding": frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.POD_GONE}),
     "VolumeRestrictions": frozenset({Event.POD_GONE}),

@@ -65,7 +65,7 @@ class NodeRules(Protocol):
         """The pod was placed on a row that its rules left: choose and keep. Raises `Permanent` where nothing is left after all."""
         ...
 
-    def seat(self, number: int, row: int) -> None:
+    def assign(self, number: int, row: int) -> None:
         """The pod sits there, by somebody's word: what it holds (chosen before, or told) is taken; nothing is chosen."""
         ...
 

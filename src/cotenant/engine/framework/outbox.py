@@ -10,14 +10,14 @@ whoever leads; a nearest miss that was told is that of the moment when the messa
 from __future__ import annotations
 
 from cotenant.engine.framework.instructions import Instruction, Unschedulable
-from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.model.decisions.record import DecisionRecord
 
 _MOST_COUNTS = 200
 _MOST_PENDING = 50_000
 
 
-class Telling:
+class Outbox:
     """Instructions and counts, for the process around the engine."""
 
     def __init__(self) -> None:
@@ -32,10 +32,10 @@ class Telling:
         """Something is to be done."""
         self._pending.append(instruction)
 
-    def waits(self, entry: Entry, message: str, record: DecisionRecord, missing: str = "") -> None:
+    def waits(self, entry: PodInfo, message: str, record: DecisionRecord, missing: str = "") -> None:
         """The pod waits, and why; nothing where it was told so before. `missing`, of a nearest miss, stands behind the message."""
-        if entry.told != message:
-            entry.told = message
+        if entry.last_message != message:
+            entry.last_message = message
             if len(self._pending) > _MOST_PENDING:  # nobody takes them: a replica that does not lead
                 del self._pending[: _MOST_PENDING // 2]
             told = f"{message} {missing}." if missing else message

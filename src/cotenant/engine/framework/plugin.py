@@ -15,7 +15,7 @@ from math import inf
 
 from cotenant.engine.framework.events import Event
 from cotenant.engine.framework.instructions import Instruction
-from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.gangs.members import Job
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
@@ -40,16 +40,16 @@ class Host:
         [str], None
     ]  # what holds the pod of this UID back, or whom it is judged with, may have changed
     count: Callable[[str], None]  # something was odd
-    breaks_budget: Callable[[Entry], bool] = lambda entry: (
+    breaks_budget: Callable[[PodInfo], bool] = lambda entry: (
         False
     )  # whether a disruption budget has nothing left for this pod
-    bears: Callable[[Sequence[Entry]], bool] = lambda entries: (
+    bears: Callable[[Sequence[PodInfo]], bool] = lambda entries: (
         True
     )  # whether disruption budgets bear that all of these go
-    job_of: Callable[[Entry], Job | None] = lambda entry: (
+    job_of: Callable[[PodInfo], Job | None] = lambda entry: (
         None
     )  # the Strict gang that is lost without this pod, or some of it
-    lacks: Callable[[Entry], int] = lambda entry: (
+    lacks: Callable[[PodInfo], int] = lambda entry: (
         1
     )  # how many more of the pod's gang must be placed with it, itself counted
 
@@ -70,19 +70,19 @@ class Plugin:
     def node_gone(self, name: str) -> None:
         """A node was deleted."""
 
-    def opened(self, entry: Entry) -> None:
+    def pod_arrived(self, entry: PodInfo) -> None:
         """A pod is known, or known anew with other demands."""
 
-    def closed(self, entry: Entry) -> None:
+    def pod_left(self, entry: PodInfo) -> None:
         """It is gone, or will be opened anew; its `seen` may already be the new one."""
 
-    def seated(self, entry: Entry) -> None:
+    def assigned(self, entry: PodInfo) -> None:
         """It counts on `entry.node`: decided, or told by the API server."""
 
-    def stood(self, entry: Entry) -> None:
+    def unassigned(self, entry: PodInfo) -> None:
         """It counts there no more."""
 
-    def retold(self, entry: Entry) -> None:
+    def pod_updated(self, entry: PodInfo) -> None:
         """A pod's claims, holdings or phase were told anew."""
 
     def pod_ended(self, seen: ObservedPod) -> None:
@@ -91,25 +91,25 @@ class Plugin:
     def pod_deleted(self, uid: str) -> None:
         """A pod was deleted, also one that was never known."""
 
-    def gate(self, entry: Entry) -> str:
+    def gate(self, entry: PodInfo) -> str:
         """Why the pod must not enter the queue yet; empty = it may (PreEnqueue)."""
         return ""
 
-    def kind_of(self, entry: Entry) -> Hashable:
+    def kind_of(self, entry: PodInfo) -> Hashable:
         """What makes pods different that placement alone could not tell apart."""
         return None
 
-    def admit(self, pods: Sequence[Entry], now_s: float) -> Mapping[int, Refused]:
+    def admit(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, Refused]:
         """Which of these, by position, are not judged now; the others count as admitted, in this order, until `seated` or `cancel` (PreFilter)."""
         return {}
 
-    def cancel(self, entry: Entry) -> None:
+    def cancel(self, entry: PodInfo) -> None:
         """An admitted pod found no node."""
 
-    def make_room(self, pods: Sequence[Entry], name: str, now_s: float) -> None:
+    def make_room(self, pods: Sequence[PodInfo], name: str, now_s: float) -> None:
         """A gang of which so many are enough was turned down here as a whole: others may be told to go for it (PostFilter). `name` is for people."""
 
-    def may_help(self, entry: Entry) -> bool:
+    def may_help(self, entry: PodInfo) -> bool:
         """Whether what happened may help a pod that this plugin refused (QueueingHint)."""
         return True
 
@@ -120,5 +120,5 @@ class Plugin:
         """When `turn` will next have something to do; -inf at once, inf never."""
         return inf
 
-    def validate(self, pods: Mapping[str, Entry]) -> None:
+    def validate(self, pods: Mapping[str, PodInfo]) -> None:
         """Everything agrees with the pods (by UID). Raises `Permanent`."""

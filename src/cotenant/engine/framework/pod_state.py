@@ -73,11 +73,11 @@ LEGAL: dict[tuple[State, State], str] = {
 } | {(state, State.GONE): "deleted or ended" for state in State if state is not State.GONE}
 
 DECIDED = frozenset({State.ASSUMED, State.BINDING, State.BOUND})
-SEATED = DECIDED | {State.WAITING}
+ASSIGNED = DECIDED | {State.WAITING}
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class PodInfo:
     """One pod that this scheduler acts on or counts."""
 
     seen: ObservedPod
@@ -91,7 +91,7 @@ class Entry:
     attempts: int = 0
     queued_s: float = 0.0  # when it could first be judged
     since_s: float = 0.0  # of its state
-    told: str = ""  # what its owner was last told
+    last_message: str = ""  # what its owner was last told
     holds: Holdings = NO_HOLDINGS  # what was chosen for it with its node, until the API server says the same
     story: list[tuple[float, State]] = field(default_factory=list)
 

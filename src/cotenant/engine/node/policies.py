@@ -114,7 +114,7 @@ def roster(settings: PolicySettings) -> tuple[NodePolicy, ...]:
             "interference",
             antagonist.decide,
             settings.interference,
-            antagonist.Memory(),
+            antagonist.CauseHistory(),
             "the cap's time is over, or its victim leaves",
             may_evict=settings.antagonists_leave,
             every_word=True,

@@ -15,10 +15,10 @@ import numpy as np
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.node_rules import NodeRules
 from cotenant.engine.framework.plugin import Plugin
-from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.state.ledger import Ledger
 from cotenant.engine.state.narrowing import Narrowing
-from cotenant.engine.state.verdict_cache import Memory
+from cotenant.engine.state.verdict_cache import VerdictCache
 from cotenant.model.arrays import Float, Int
 from cotenant.model.cluster.demands import NO_HOLDINGS
 from cotenant.model.cluster.node import Node
@@ -31,14 +31,14 @@ _MOST_CLOSING = 1024
 _NEVER_A_VICTIM = 2**62
 
 
-class Seating:
+class Assignments:
     """The cluster's seats."""
 
     def __init__(
         self,
         half_node_cores: float,
         pressure_factor: float,
-        memory: Memory,
+        memory: VerdictCache,
         node_rules: tuple[NodeRules, ...] = (),
         plugins: tuple[Plugin, ...] = (),
     ) -> None:
@@ -47,16 +47,18 @@ class Seating:
         self.narrowing = Narrowing(self.encoder, node_rules)
         self._plugins = plugins  # told of who sits and who stands
         self.ledger = Ledger(self.encoder.nodes(), self.encoder.shapes(), 0, 0)
-        self.residents: dict[str, dict[str, Entry]] = {}  # node's name -> uid -> pod, also of nodes that are not there
-        self.reserved: dict[str, Entry] = {}  # uid -> pod whose room is kept on its nominated node
+        self.residents: dict[
+            str, dict[str, PodInfo]
+        ] = {}  # node's name -> uid -> pod, also of nodes that are not there
+        self.reserved: dict[str, PodInfo] = {}  # uid -> pod whose room is kept on its nominated node
         self.changed: set[int] = set()  # rows with more room, or that changed otherwise, since the last look
         self.names: list[str] = []  # row -> node's name
         self.memory = memory  # of judgements: told of every row that changes
-        self.by_number: list[Entry] = []
+        self.by_number: list[PodInfo] = []
         self.priorities: Int = np.zeros(64, dtype=np.int64)  # by number
         self.started_s: Float = np.full(64, np.nan)
-        self._moved: dict[int, Entry] = {}  # by identity: pods whose rows are not written yet
-        self._closing: list[Entry] = []
+        self._moved: dict[int, PodInfo] = {}  # by identity: pods whose rows are not written yet
+        self._closing: list[PodInfo] = []
         self._released = 0  # numbers given back since shapes were last reclaimed
         self._grown = True
 
@@ -119,7 +121,7 @@ class Seating:
 
     # ---- pods
 
-    def open(self, entry: Entry) -> None:
+    def add(self, entry: PodInfo) -> None:
         """Give the pod a number and a shape."""
         entry.number, entry.shape = self.encoder.add_pod(entry.seen.pod)
         entry.row = entry.wanted = -1
@@ -131,15 +133,15 @@ class Seating:
         if entry.seen.terminating:
             self.narrowing.stop(entry.number)
         for each in self._plugins:
-            each.opened(entry)
+            each.pod_arrived(entry)
 
-    def close(self, entry: Entry) -> None:
-        """The pod is gone for good; the entry must not be opened again (see `reopen`)."""
-        self.stand(entry)
+    def remove(self, entry: PodInfo) -> None:
+        """The pod is gone for good; the entry must not be opened again (see `replace`)."""
+        self.unassign(entry)
         if entry.seen.uid in self.reserved:
             self.release(entry)
         for each in self._plugins:
-            each.closed(entry)
+            each.pod_left(entry)
         self.encoder.remove_pod(entry.seen.pod.key)
         if entry.row >= 0:
             self._closing.append(entry)
@@ -149,22 +151,22 @@ class Seating:
             self._forget(entry)
             self._reclaim()
 
-    def reopen(self, entry: Entry, before: str) -> None:
+    def replace(self, entry: PodInfo, before: str) -> None:
         """What placement sees of the pod has changed; it keeps its seat. `before` is its namespace/name until now."""
         name = entry.node
-        self.stand(entry)
+        self.unassign(entry)
         if entry.seen.uid in self.reserved:
             self.release(entry)
         self.write()
         for each in self._plugins:
-            each.closed(entry)
+            each.pod_left(entry)
         self.encoder.remove_pod(before)
         self._forget(entry)
-        self.open(entry)
+        self.add(entry)
         if name:
-            self.sit(entry, name)
+            self.assign(entry, name)
 
-    def _forget(self, entry: Entry) -> None:
+    def _forget(self, entry: PodInfo) -> None:
         self._moved.pop(id(entry), None)
         self.narrowing.forget(entry.number)
         self.encoder.release_pod(entry.number)
@@ -181,7 +183,7 @@ class Seating:
         self.memory.forget()  # a row that is given to another shape must not be judged by what is remembered of it
         self._grown = True
 
-    def _note(self, entry: Entry) -> None:
+    def _note(self, entry: PodInfo) -> None:
         number = entry.number
         if number >= len(self.priorities):
             more = max(number + 1, len(self.priorities))
@@ -194,7 +196,7 @@ class Seating:
         self.priorities[number] = _NEVER_A_VICTIM if entry.seen.reservation else entry.seen.pod.priority
         self.started_s[number] = entry.seen.started_s
 
-    def retold(self, entry: Entry, before: ObservedPod) -> None:
+    def updated(self, entry: PodInfo, before: ObservedPod) -> None:
         """The pod's claims or holdings changed, or it began to terminate; what its shape is made of did not."""
         if entry.seen.holds not in (before.holds, NO_HOLDINGS):
             self.narrowing.held(entry.number, entry.seen.holds)
@@ -204,9 +206,9 @@ class Seating:
             self.narrowing.stop(entry.number)
         self.started_s[entry.number] = entry.seen.started_s
         for each in self._plugins:
-            each.retold(entry)
+            each.pod_updated(entry)
 
-    def sit(self, entry: Entry, name: str) -> None:
+    def assign(self, entry: PodInfo, name: str) -> None:
         """The pod is counted on a node, known or not."""
         if entry.node:
             raise Permanent(f"pod {entry.seen.pod.key} already sits on node {entry.node}")
@@ -217,9 +219,9 @@ class Seating:
         entry.wanted = self.encoder.node_rows.get(name, -1)
         self._moved[id(entry)] = entry
         for each in self._plugins:
-            each.seated(entry)
+            each.assigned(entry)
 
-    def stand(self, entry: Entry) -> None:
+    def unassign(self, entry: PodInfo) -> None:
         """The pod leaves its node; nothing where it sits on none."""
         if not entry.node:
             return
@@ -228,34 +230,34 @@ class Seating:
         if not here:
             del self.residents[entry.node]
         for each in self._plugins:
-            each.stood(entry)
+            each.unassigned(entry)
         entry.node = ""
         entry.wanted = -1
         self._moved[id(entry)] = entry
 
-    def placed(self, entry: Entry, row: int) -> None:
+    def placed(self, entry: PodInfo, row: int) -> None:
         """The placement has put the pod there, and the ledger and the narrowing know."""
         entry.node = self.names[row]
         entry.row = entry.wanted = row
         self.residents.setdefault(entry.node, {})[entry.seen.uid] = entry
         entry.holds = self.narrowing.holdings(entry.number)
         for each in self._plugins:
-            each.seated(entry)
+            each.assigned(entry)
 
     # ---- room kept for nominated pods
 
-    def reserve(self, entry: Entry, name: str) -> bool:
+    def reserve(self, entry: PodInfo, name: str) -> bool:
         """Keep room for a nominated pod: its requests count on the node. Whether the node is there."""
         row = self.encoder.node_rows.get(name)
         if row is None or entry.node or entry.seen.uid in self.reserved:
             return False
         self.write()
-        self._add(entry, row)
+        self._keep(entry, row)
         entry.row = entry.wanted = row
         self.reserved[entry.seen.uid] = entry
         return True
 
-    def release(self, entry: Entry, freed: bool = True) -> None:
+    def release(self, entry: PodInfo, freed: bool = True) -> None:
         """Keep the room no longer. `freed` False = only for a moment, nobody need look at it."""
         del self.reserved[entry.seen.uid]
         self._adopt()
@@ -265,19 +267,19 @@ class Seating:
             self.changed.add(entry.row)
         entry.row = entry.wanted = -1
 
-    def lift(self, entries: Iterable[Entry]) -> None:
-        """Let a judgement not see these reservations, until `lay`."""
+    def suspend(self, entries: Iterable[PodInfo]) -> None:
+        """Let a judgement not see these reservations, until `resume`."""
         self._adopt()
         lifted = list(entries)
         self.ledger.remove(_column(entry.number for entry in lifted))
         self.memory.changed(_column(entry.row for entry in lifted))
 
-    def lay(self, entries: Iterable[Entry]) -> None:
+    def resume(self, entries: Iterable[PodInfo]) -> None:
         """Put back reservations that were lifted."""
         for entry in entries:
-            self._add(entry, entry.row)
+            self._keep(entry, entry.row)
 
-    def _add(self, entry: Entry, row: int) -> None:
+    def _keep(self, entry: PodInfo, row: int) -> None:
         self._adopt()
         self.ledger.place(np.array([entry.number]), np.array([row]), np.array([entry.shape]))
         self.memory.changed(row)
@@ -320,7 +322,7 @@ class Seating:
             )
             self.memory.changed(_column(entry.wanted for entry in coming))
             for entry in coming:
-                self.narrowing.seat(entry.number, entry.wanted)
+                self.narrowing.assign(entry.number, entry.wanted)
                 entry.row = entry.wanted
 
     def validate(self) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.node_rules import NodeRules, Repeating, Rule, introduce
-from cotenant.engine.state.pod_counts import Census, Count, Kind, Owns, Role, Selected
+from cotenant.engine.state.pod_counts import Count, Kind, Owns, PodCounts, Role, Selected
 from cotenant.engine.state.pod_terms import PodRules, read_rules
 from cotenant.engine.state.topology import Regions
 from cotenant.engine.state.volumes import REASON_EXCLUSIVE, VolumeChoice, Volumes
@@ -46,7 +46,7 @@ class Narrowing:
         self._repeating = {each.name: each for each in node_rules if isinstance(each, Repeating)}
         self._needing: dict[int, tuple[NodeRules, ...]] = {}  # number -> who has something for it
         self._asks: dict[int, tuple[Demands, Amounts]] = {}  # of these pods
-        self.census = Census()
+        self.pod_counts = PodCounts()
         self.regions = Regions(encoder)
         self.volumes = Volumes(self.regions)
         self._pods: dict[int, tuple[Kind, int]] = {}  # number -> kind, shape's row
@@ -73,7 +73,7 @@ class Narrowing:
         """Tell of a pod before it is placed; number and shape are the encoder's (`Encoder.add_pod`)."""
         if number in self._pods:
             raise Permanent(f"pod {number} is watched already")
-        self._set(number, self.census.kind(pod), shape)
+        self._set(number, self.pod_counts.kind(pod), shape)
         if volumes:
             self.volumes.set(number, volumes)
         needing = tuple(each for each in self.node_rules if each.watch(number, pod, demands, holds))
@@ -89,10 +89,10 @@ class Narrowing:
         """A watched pod's labels changed; it keeps its number, shape and seat."""
         before, shape = self._pods[number]
         row = self._seats.get(number)
-        after = self.census.kind(pod)
+        after = self.pod_counts.kind(pod)
         if row is not None:
-            self.census.seat(before, row, -1, number in self._stopping)
-            self.census.seat(after, row, 1, number in self._stopping)
+            self.pod_counts.assign(before, row, -1, number in self._stopping)
+            self.pod_counts.assign(after, row, 1, number in self._stopping)
         self._set(number, after, shape)
         self._release(before)
 
@@ -112,15 +112,15 @@ class Narrowing:
         self.volumes.forget(number)
         self._release(self._pods.pop(number)[0])
 
-    def seat(self, number: int, row: int) -> None:
+    def assign(self, number: int, row: int) -> None:
         """A pod sits there, by somebody's word. Raises `Permanent` if it already sits somewhere."""
-        self._seat(number, row)
+        self._assign(number, row)
         for each in self._needing.get(number, ()):
-            each.seat(number, row)
+            each.assign(number, row)
 
     def choose(self, number: int, row: int) -> None:
         """A pod was placed, on a row that its rules left: what it needs there is chosen."""
-        self._seat(number, row)
+        self._assign(number, row)
         for each in self._needing.get(number, ()):
             each.choose(number, row)
 
@@ -129,19 +129,19 @@ class Narrowing:
         for kind, those in self._plain(numbers, rows, self.choose).items():
             if not self._seats.keys().isdisjoint(those):
                 raise Permanent(f"of pods {list(those)} some already sit on a node")
-            self.census.seat_all(kind, list(those.values()), 1)
+            self.pod_counts.seat_all(kind, list(those.values()), 1)
             self._seats.update(those)
 
     def leave_all(self, numbers: list[int]) -> None:
         """As `leave`, one after the other."""
         rows = [self._seats[number] for number in numbers]
         for kind, those in self._plain(numbers, rows, lambda number, row: self.leave(number)).items():
-            self.census.seat_all(kind, list(map(self._seats.pop, those)), -1)
+            self.pod_counts.seat_all(kind, list(map(self._seats.pop, those)), -1)
 
     def _plain(
         self, numbers: list[int], rows: list[int], singly: Callable[[int, int], None]
     ) -> dict[Kind, dict[int, int]]:
-        """Those of which only their kind's census needs to know, by kind; `singly` is called for the others."""
+        """Those of which only their kind's pod_counts needs to know, by kind; `singly` is called for the others."""
         apart = {*numbers} & (self._needing.keys() | self._stopping) | self.volumes.known(numbers)
         found: dict[Kind, dict[int, int]] = {}
         for number, row in zip(numbers, rows, strict=True):
@@ -158,17 +158,17 @@ class Narrowing:
             holds = each.holdings(number, holds)
         return holds
 
-    def _seat(self, number: int, row: int) -> None:
+    def _assign(self, number: int, row: int) -> None:
         if number in self._seats:
             raise Permanent(f"pod {number} already sits on node {self._seats[number]}")
         self._seats[number] = row
-        self.census.seat(self._pods[number][0], row, 1, number in self._stopping)
+        self.pod_counts.assign(self._pods[number][0], row, 1, number in self._stopping)
         if number in self.volumes:
-            self.volumes.seat(number, row)
+            self.volumes.assign(number, row)
 
     def leave(self, number: int) -> None:
         """A pod left its node but may come back."""
-        self.census.seat(self._pods[number][0], self._seats.pop(number), -1, number in self._stopping)
+        self.pod_counts.assign(self._pods[number][0], self._seats.pop(number), -1, number in self._stopping)
         self.volumes.leave(number)
         for each in self._needing.get(number, ()):
             each.leave(number)
@@ -179,11 +179,11 @@ class Narrowing:
             return
         self._stopping.add(number)
         if number in self._seats:
-            self.census.stop(self._pods[number][0], self._seats[number])
+            self.pod_counts.stop(self._pods[number][0], self._seats[number])
 
     def set_namespace(self, facts: NamespaceFacts) -> None:
         """A namespace's labels now; without labels for one that is gone."""
-        self.census.set_namespace(facts.name, facts.labels)
+        self.pod_counts.set_namespace(facts.name, facts.labels)
 
     # ---- judgement
 
@@ -212,7 +212,7 @@ class Narrowing:
         """Within, pods that hold a nomination count as if they sat on their rows; `number` itself does not."""
         guests = [(pod, row) for pod, row in nominated if pod != number and pod not in self._seats]
         for pod, row in guests:
-            self.seat(pod, row)
+            self.assign(pod, row)
         try:
             yield
         finally:
@@ -242,15 +242,15 @@ class Narrowing:
             yield
             return
         kind, keepers, stopping = self._pods[number][0], self._needing.get(number, ()), number in self._stopping
-        self.census.seat(kind, row, -1, stopping)
+        self.pod_counts.assign(kind, row, -1, stopping)
         for each in keepers:
             each.leave(number)
         try:
             yield
         finally:
             for each in keepers:
-                each.seat(number, row)
-            self.census.seat(kind, row, 1, stopping)
+                each.assign(number, row)
+            self.pod_counts.assign(kind, row, 1, stopping)
 
     @contextmanager
     def supposing(self, number: int, pod: Pod, demands: Demands) -> Iterator[None]:
@@ -288,7 +288,7 @@ class Narrowing:
     def _kind_has_rules(self, kind: Kind) -> bool:
         if self.rules_of(kind).narrows:
             return True
-        return any(count.total and _role(count) is Role.FORBIDS for count in self.census.owners_about(kind))
+        return any(count.total and _role(count) is Role.FORBIDS for count in self.pod_counts.owners_about(kind))
 
     def prefers(self, number: int) -> bool:
         """Whether the pod, or a resident's wish about it, makes one node better than another beside the profile's score."""
@@ -301,7 +301,7 @@ class Narrowing:
     def _kind_has_wishes(self, kind: Kind, k: int) -> bool:
         if self.rules_of(kind).prefers or self.encoder.likes(k):
             return True
-        return any(count.total and _role(count) is not Role.FORBIDS for count in self.census.owners_about(kind))
+        return any(count.total and _role(count) is not Role.FORBIDS for count in self.pod_counts.owners_about(kind))
 
     def repeating(self, number: int) -> tuple[Repeating, ...] | None:
         """The keepers that have something for the pod, if all of them can speak for runs of pods; None otherwise."""
@@ -312,7 +312,7 @@ class Narrowing:
         """The kind's own rules with their counts."""
         rules = self._rules.get(kind)
         if rules is None:
-            rules = self._rules[kind] = read_rules(self.census, kind.pod)
+            rules = self._rules[kind] = read_rules(self.pod_counts, kind.pod)
         return rules
 
     def needed_by(self, number: int) -> tuple[NodeRules, ...]:
@@ -340,7 +340,7 @@ class Narrowing:
         return self._seats.get(number, -1)
 
     def kinds_of(self, numbers: Int) -> Int:
-        """The indexes of watched pods' kinds (`Census.at`)."""
+        """The indexes of watched pods' kinds (`PodCounts.at`)."""
         return self._kinds[numbers]
 
     def is_stopping(self, numbers: Int) -> Mask:
@@ -375,7 +375,7 @@ class Narrowing:
             if count.total:
                 anti = antiaffinity_pods.count_rule(self.regions.domains(key), count.rows(size))
                 yield Rule("InterPodAffinity", antiaffinity_pods.REASON, antiaffinity_pods.mask(anti, every), True)
-        for count in self.census.owners_about(kind):
+        for count in self.pod_counts.owners_about(kind):
             if count.total and isinstance(count.question, Owns) and count.question.role is Role.FORBIDS:
                 over = self.regions.domains(count.question.term.topology_key)
                 anti = antiaffinity_pods.count_rule(over, count.rows(size))
@@ -397,7 +397,7 @@ class Narrowing:
         return (
             count is not None
             and isinstance(count.question, Selected)
-            and self.census.selects_all(count.question, kind.pod)
+            and self.pod_counts.selects_all(count.question, kind.pod)
         )
 
     def spread_rules(
@@ -459,7 +459,7 @@ class Narrowing:
         for key, count, weight in rules.liked:
             if count.total:
                 total += affinity_pods.liking(self.regions.domains(key), count.rows(size), weight, rows)
-        for count in self.census.owners_about(kind):
+        for count in self.pod_counts.owners_about(kind):
             question = count.question
             if not (count.total and isinstance(question, Owns)) or question.role is Role.FORBIDS:
                 continue
@@ -478,10 +478,10 @@ class Narrowing:
         self._kinds[number] = kind.index
 
     def _release(self, kind: Kind) -> None:
-        if self.census.release(kind):
+        if self.pod_counts.release(kind):
             rules = self._rules.pop(kind, None)
             for count in rules.counts() if rules is not None else ():
-                self.census.discount(count)
+                self.pod_counts.discount(count)
 
 
 def _role(count: Count) -> Role | None:

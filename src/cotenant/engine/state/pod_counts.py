@@ -116,7 +116,7 @@ class Kind:
         self.asked_at = -1
 
 
-class Census:
+class PodCounts:
     """Counts the residents that it is told of."""
 
     def __init__(self) -> None:
@@ -182,7 +182,7 @@ class Census:
             self.discount(count)
         return True
 
-    def seat(self, kind: Kind, row: int, change: int = 1, stopping: bool = False) -> None:
+    def assign(self, kind: Kind, row: int, change: int = 1, stopping: bool = False) -> None:
         """One of the kind sat down on a row (`change` 1) or left it (-1)."""
         if not kind.owned and (kind.pod.affinity or kind.pod.anti_affinity):
             kind.owned = [self.count(owns) for owns in _owned(kind.pod)]
@@ -197,7 +197,7 @@ class Census:
         """As `seat`, for several of the kind, none of which terminates."""
         if len(rows) == 0:
             return
-        self.seat(kind, rows[0], change)  # its terms are known from here on
+        self.assign(kind, rows[0], change)  # its terms are known from here on
         rest = rows[1:]
         if change > 0:
             kind.seats.update(rest)

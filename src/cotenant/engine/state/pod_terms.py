@@ -1,7 +1,7 @@
 """A kind of pods' own rules about other pods, tied to the counts that answer them.
 
 Problem: the same selector in a spread constraint, an affinity and an anti-affinity term is one question. Choice: rules are read once a kind,
-when one of its pods is first judged, and ask the census for their counts; terms lose their topology key and weight on the way, so equal
+when one of its pods is first judged, and ask the pod_counts for their counts; terms lose their topology key and weight on the way, so equal
 questions share a count. Limits: none of its own.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotenant.engine.state.pod_counts import Census, Count, Ports, Selected
+from cotenant.engine.state.pod_counts import Count, PodCounts, Ports, Selected
 from cotenant.model.cluster.affinity import PodTerm, SpreadConstraint
 from cotenant.model.cluster.pod import Pod
 
@@ -51,8 +51,8 @@ class PodRules:
         return several if self.affinity is None else (*several, self.affinity)
 
 
-def read_rules(census: Census, pod: Pod) -> PodRules:
-    """The rules of pods like this one; their counts must be given back (`Census.discount`) once they are not needed."""
+def read_rules(pod_counts: PodCounts, pod: Pod) -> PodRules:
+    """The rules of pods like this one; their counts must be given back (`PodCounts.discount`) once they are not needed."""
 
     def selected(*terms: PodTerm) -> Count:
         bare = tuple(
@@ -60,11 +60,11 @@ def read_rules(census: Census, pod: Pod) -> PodRules:
                 PodTerm(_ANY_KEY, term.selector, term.namespaces, None, term.namespace_selector) for term in terms
             )
         )
-        return census.count(Selected(bare, pod.namespace))
+        return pod_counts.count(Selected(bare, pod.namespace))
 
     def spread(constraint: SpreadConstraint) -> tuple[SpreadConstraint, Count]:
         term = PodTerm(_ANY_KEY, constraint.selector, (pod.namespace,))
-        return constraint, census.count(Selected((term,), pod.namespace, living=True))
+        return constraint, pod_counts.count(Selected((term,), pod.namespace, living=True))
 
     required = [term for term in pod.affinity if term.weight is None]
     return PodRules(
@@ -77,6 +77,6 @@ def read_rules(census: Census, pod: Pod) -> PodRules:
             *((t.topology_key, selected(t), t.weight) for t in pod.affinity if t.weight is not None),
             *((t.topology_key, selected(t), -t.weight) for t in pod.anti_affinity if t.weight is not None),
         ),
-        ports=tuple(census.count(Ports(port)) for port in pod.host_ports),
+        ports=tuple(pod_counts.count(Ports(port)) for port in pod.host_ports),
         pinned=pod.pinned,
     )

@@ -4,7 +4,7 @@ Problem: every bind carries its decision record, and to judge again in NumPy wha
 one template ask the same question of thousands of nodes of which one has changed. Choice: verdicts and scores of the shapes judged last are
 remembered with the version of each row, so only changed rows are judged anew; while they are at hand the verdicts are counted and the
 best few scores of each block of rows kept, so that the next pod of the shape costs one block. Limits: whoever changes the ledger must
-tell `Memory`; names of resources and taints are not known here (engine/cycle/rejections.py names them for pods that wait); scores that depend on
+tell `VerdictCache`; names of resources and taints are not known here (engine/cycle/rejections.py names them for pods that wait); scores that depend on
 the time are judged in full once a call.
 """
 
@@ -30,7 +30,7 @@ from cotenant.policy.placement.scores.packing import (
 
 BEST = 3
 _BLOCK = 128  # rows of which the best are kept together: some hundred blocks of some hundred rows in a large cluster
-AS_OFTEN_AS_FITS: Int = np.empty(0, dtype=np.int64)  # of `place_told`: a row takes as many as fit
+AS_OFTEN_AS_FITS: Int = np.empty(0, dtype=np.int64)  # of `place_cached`: a row takes as many as fit
 _VERDICTS = len(Reject) + 1
 _NOT_READY = int(Reject.NOT_READY)
 _BEST_FIT, _LEAST_ALLOCATED = int(Score.BEST_FIT), int(Score.LEAST_ALLOCATED)
@@ -274,7 +274,7 @@ def _place(
                 allowed[n] = False
 
 
-class Memory:
+class VerdictCache:
     """Verdicts and scores of the shapes that were judged last, and which version of each row they are of.
 
     Who changes a row of the ledger counts up `version[row]`; a shape is judged anew only on rows whose version is another than the one it
@@ -355,7 +355,14 @@ def account_best(account: Account, at: int, rows: Int, scores: Float) -> None:
 
 
 def judged(
-    k: int, nodes: NodeArrays, shapes: ShapeArrays, fit: int, score: int, now_s: float, knobs: Float, memory: Memory
+    k: int,
+    nodes: NodeArrays,
+    shapes: ShapeArrays,
+    fit: int,
+    score: int,
+    now_s: float,
+    knobs: Float,
+    memory: VerdictCache,
 ) -> tuple[Int, Float]:
     """What every row's filters say of one shape, and the scores of the rows that pass: the memory's own arrays, to be read at once."""
     memory.resize(nodes.capacity.shape[0])
@@ -369,7 +376,7 @@ def judged(
     return memory.verdicts[slot], memory.scores[slot]
 
 
-def place_told(
+def place_cached(
     queue: Int,
     nodes: NodeArrays,
     shapes: ShapeArrays,
@@ -382,7 +389,7 @@ def place_told(
     now_s: float,
     knobs: Float,
     rng: np.random.Generator,
-    memory: Memory,
+    memory: VerdictCache,
     times: Int = AS_OFTEN_AS_FITS,
 ) -> Account:
     """As `place_queue`, with the account. Changes `nodes` in place, and says so to `memory`.

@@ -68,13 +68,13 @@ class Volumes:
         else:
             self._needs.pop(number, None)
         if row is not None:
-            self.seat(number, row)
+            self.assign(number, row)
 
     def forget(self, number: int) -> None:
         """The pod is gone for good; it sits nowhere."""
         self._needs.pop(number, None)
 
-    def seat(self, number: int, row: int) -> None:
+    def assign(self, number: int, row: int) -> None:
         """The pod sits on a row: its claims are in use, and those that are not bound hold what they chose."""
         needs = self._needs.get(number)
         if not needs:

@@ -12,7 +12,7 @@ import numpy as np
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.settings import Settings
-from cotenant.engine.registry import Roster
+from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.devices.requests import DeviceSettings
 from cotenant.engine.rules.devices.rules import DeviceRules
 from cotenant.lab.clusterworld.facts import BLOCK, RACK
@@ -47,7 +47,7 @@ class Parts:
 
 def make_cluster(parts: Parts, nodes: int, rng: np.random.Generator) -> Cluster:
     """The engine of a cluster of so many nodes, with the objects of these parts; its nodes are told by the world."""
-    roster = Roster(devices=DeviceRules(parts.devices))
+    roster = PluginRegistry(devices=DeviceRules(parts.devices))
     cluster = Cluster(profile(parts.profile), rng, Settings(most_pods=MOST_PODS), roster)
     if parts.quotas:
         for each in quotas(nodes):

@@ -144,7 +144,7 @@ class ClusterWorld:
     def _measure(self) -> None:
         """What is held now, and by whom."""
         held, computing = [0.0] * len(self._levels.held), [0.0] * len(self._levels.held)
-        for uid in self.cluster.seats():
+        for uid in self.cluster.assigned():
             member = self._members[uid]
             plan = member.job.plan
             held[plan.team] += plan.gpu_percent / 100.0

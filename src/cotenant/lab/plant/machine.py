@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from cotenant.lab.plant.knobs import PlantKnobs
 from cotenant.lab.plant.loads import PPM, Load
-from cotenant.lab.plant.sharing import KERNEL_USUAL_WEIGHT, USUAL_WEIGHT, Node, share, want_here
+from cotenant.lab.plant.sharing import KERNEL_USUAL_WEIGHT, USUAL_WEIGHT, GroupNode, share, want_here
 from cotenant.model.cpus.cpulist import parse_cpus
 from cotenant.model.machine.counters import GroupCounters, HostCounters, LogicalCpu, NodeSample, Pressure, Stall
 from cotenant.model.machine.knob import Knob
@@ -48,8 +48,8 @@ class Plant:
         self.knobs = PlantKnobs(cpus, (*groups, *(load.group for load in loads)))
         self.counted: dict[str, Counted] = {}
         self.host = Counted()
-        self._nodes: dict[str, Node] = {}
-        self._root = Node("")
+        self._nodes: dict[str, GroupNode] = {}
+        self._root = GroupNode("")
         self._allowed: dict[str, tuple[int, ...]] = {}
         self._version = -1
         self._taken_ppm = [0] * cpus  # of each CPU in the last step, by groups outside the idle class
@@ -114,7 +114,7 @@ class Plant:
             del self._nodes[gone]
         self._root.children = []
         for name in names:
-            node = self._nodes.setdefault(name, Node(name))
+            node = self._nodes.setdefault(name, GroupNode(name))
             limit = parse_cpu_max(self.knobs.value(name, Knob.CPU_MAX))
             if limit.quota_us is not None and (limit.quota_us, limit.period_us) != (node.quota_us, node.period_us):
                 node.left_us = limit.quota_us  # a new limit begins with a full period
@@ -210,7 +210,7 @@ class Plant:
                 seen.throttled_us += self.step_us
                 node.throttled = True
 
-    def _up(self, group: str) -> list[Node]:
+    def _up(self, group: str) -> list[GroupNode]:
         """The group and those above it, the root left out."""
         found = []
         while group:

@@ -17,7 +17,7 @@ SCALE = 1 << 16  # weights are cut into the parts that each CPU sees
 
 
 @dataclass(slots=True)
-class Node:
+class GroupNode:
     """A group while it shares: its knobs, what it may still use, what it wants here and got in all."""
 
     group: str
@@ -28,7 +28,7 @@ class Node:
     burst_us: int = 0
     left_us: int = 0  # of the quota, in this period
     period: int = -1  # its number
-    children: list[Node] = field(default_factory=list)
+    children: list[GroupNode] = field(default_factory=list)
     threads: int = 0  # runnable below it
     wanted_here_us: int = 0
     threads_here: int = 0
@@ -72,7 +72,7 @@ def fill(amount: int, wants: Sequence[int], weights: Sequence[int]) -> list[int]
     return given
 
 
-def want_here(node: Node) -> int:
+def want_here(node: GroupNode) -> int:
     """What a group could use of this CPU, by its own quota and those below it."""
     if node.children:
         node.wanted_here_us = sum(want_here(child) for child in node.children)
@@ -82,7 +82,7 @@ def want_here(node: Node) -> int:
     return node.wanted_here_us
 
 
-def share(node: Node, amount: int) -> None:
+def share(node: GroupNode, amount: int) -> None:
     """Hand `amount` of this CPU down; what leaves got stands in `got_here_us`."""
     node.got_here_us = amount
     node.got_us += amount
@@ -98,7 +98,7 @@ def share(node: Node, amount: int) -> None:
                 child.got_here_us = 0
 
 
-def _weight_here(node: Node) -> int:
+def _weight_here(node: GroupNode) -> int:
     """A group's weight counts on a CPU by the part of its threads there."""
     weight = KERNEL_IDLE_WEIGHT if node.idle else node.weight
     return max(1, weight * SCALE * node.threads_here // max(1, node.threads))

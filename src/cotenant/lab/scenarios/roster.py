@@ -14,9 +14,9 @@ from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.compiled import Fit
 from cotenant.policy.placement.contract import RoundPolicy
 from cotenant.policy.placement.order import Order
-from cotenant.policy.placement.profiles import Profile, profile
+from cotenant.policy.placement.profiles import PlacementProfile, profile
 
-Maker = Callable[[], "Profile | RoundPolicy"]
+Maker = Callable[[], "PlacementProfile | RoundPolicy"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,12 @@ class Entrant:
     told_truth: bool = False
     knobs: tuple[str, ...] = ()  # fields of a round policy that may be turned; a profile has `Knobs`
 
-    def build(self, overrides: tuple[tuple[str, float], ...] = ()) -> Profile | RoundPolicy:
+    def build(self, overrides: tuple[tuple[str, float], ...] = ()) -> PlacementProfile | RoundPolicy:
         """The policy, with some knobs turned. Raises `InvalidInput` for a knob it has not."""
         policy = self.make()
         if not overrides:
             return policy
-        if isinstance(policy, Profile):
+        if isinstance(policy, PlacementProfile):
             return policy.turned(overrides)
         for name, _ in overrides:
             if name not in self.knobs:
@@ -45,7 +45,7 @@ class Entrant:
 BOUND = "bound"  # not a policy: the scenario computes what any policy could hold
 
 
-def _nobody() -> Profile:
+def _nobody() -> PlacementProfile:
     return profile("first-fit")
 
 
@@ -93,9 +93,9 @@ def _row_local(name: str, role: str) -> Entrant:
 def _ours(name: str, summary: str, **changes: object) -> Entrant:
     """An ablation: fields of the profile, or of its knobs, changed."""
 
-    def make() -> Profile:
+    def make() -> PlacementProfile:
         base = profile("cotenant")
-        own = {f.name for f in fields(Profile)}
+        own = {f.name for f in fields(PlacementProfile)}
         knobs = {k: v for k, v in changes.items() if k not in own}
         kept = {k: v for k, v in changes.items() if k in own}
         return replace(base, name=name, knobs=replace(base.knobs, **knobs), **kept)  # type: ignore[arg-type]

@@ -34,7 +34,7 @@ from cotenant.local.controllers.cluster_views import (
 )
 from cotenant.local.controllers.informer import Informers
 from cotenant.local.controllers.runner import Enqueue
-from cotenant.local.controllers.views import Lease, Node, OwnerReference, Pod
+from cotenant.local.controllers.views import Lease, NodeView, OwnerReference, Pod
 
 LEASE_NAMESPACE = "kube-node-lease"
 _GONE = Plan(reason="it is gone")
@@ -75,7 +75,7 @@ class NodeLifecycle(_Base):
 
     async def plan(self, key: Key, now_s: float) -> Plan:
         """See `node_lifecycle.reconcile_node`."""
-        node: Node | None = self._own.store.get(*key)
+        node: NodeView | None = self._own.store.get(*key)
         if node is None:
             return _GONE
         lease = self._leases.get(LEASE_NAMESPACE, key[1])
@@ -96,7 +96,7 @@ class TaintEviction(_Base):
 
     async def plan(self, key: Key, now_s: float) -> Plan:
         """See `node_lifecycle.evict` and `unready`."""
-        node: Node | None = self._own.store.get(*key)
+        node: NodeView | None = self._own.store.get(*key)
         if node is None:
             return _GONE
         pods = self._pods.by("node", key[1])
@@ -109,7 +109,7 @@ class TaintEviction(_Base):
 
     def _changed(self, old: Named | None, new: Named | None) -> None:
         seen = new or old
-        assert isinstance(seen, Node)
+        assert isinstance(seen, NodeView)
         ready = seen.condition("Ready")
         if new is not None and ready is not None and ready.status == "Unknown":
             self._silent.add(seen.metadata.name)
@@ -126,7 +126,7 @@ class TaintEviction(_Base):
             self._enqueue(node.metadata.key)
 
     @staticmethod
-    def _matters(node: Node) -> bool:
+    def _matters(node: NodeView) -> bool:
         ready = node.condition("Ready")
         not_ready = ready is not None and ready.status != "True"
         return not_ready or any(t.effect == "NoExecute" for t in node.spec.taints)
@@ -184,7 +184,7 @@ class PodCollector(_Base):
 
     def attach(self, enqueue: Enqueue) -> None:
         """Pods that are bound or ending, and nodes that go."""
-        self._nodes: Store[Node] = self._informers.store(NODES)
+        self._nodes: Store[NodeView] = self._informers.store(NODES)
         self._missing: dict[str, float] = {}  # nodes that pods name and that are not there: since when
         super().attach(enqueue)
         self._informers.of(NODES).subscribe(self._node)
@@ -216,7 +216,7 @@ class PodCollector(_Base):
         if (name and self._nodes.get("", name) is None) or (new.metadata.terminating and not name):
             self._enqueue(new.metadata.key)
 
-    def _node(self, old: Node | None, new: Node | None) -> None:
+    def _node(self, old: NodeView | None, new: NodeView | None) -> None:
         if new is None and old is not None:
             self._missing[old.metadata.name] = self._clock()
             for pod in self._own.store.by("node", old.metadata.name):

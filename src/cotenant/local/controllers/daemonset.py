@@ -19,7 +19,7 @@ from cotenant.local.controllers.pods import claim, pod_from
 from cotenant.local.controllers.revisions import HASH_LABEL, History, follow, forget
 from cotenant.local.controllers.rounding import resolve
 from cotenant.local.controllers.scheduling import DAEMON_TOLERATIONS, affinity_matches, pinned_node, tolerates
-from cotenant.local.controllers.views import Node, Pod, PodSpec
+from cotenant.local.controllers.views import NodeView, Pod, PodSpec
 from cotenant.local.controllers.workload_views import ControllerRevision, DaemonSet, DaemonSetStatus
 from cotenant.model.cluster.affinity import NAME_FIELD
 
@@ -31,7 +31,7 @@ RETRY_S = 5.0  # a pod that failed is made again after this
 def reconcile(
     ds: DaemonSet,
     candidates: Iterable[Pod],
-    nodes: Iterable[Node],
+    nodes: Iterable[NodeView],
     revisions: Iterable[ControllerRevision],
     now_s: float,
 ) -> Plan:
@@ -59,7 +59,7 @@ def reconcile(
     return draft.plan("one pod on every suitable node")
 
 
-def suits(spec: PodSpec, node: Node, staying: bool = False) -> bool:
+def suits(spec: PodSpec, node: NodeView, staying: bool = False) -> bool:
     """Whether the node should have a daemon pod (or, `staying`, may keep the one it has: only NoExecute drives it out)."""
     if not affinity_matches(spec, node):
         return False

@@ -24,7 +24,7 @@ from cotenant.local.controllers.views import Object
 
 VIEWS: dict[ResourceName, type[Any]] = {
     names.PODS: views.Pod,
-    names.NODES: views.Node,
+    names.NODES: views.NodeView,
     names.LEASES: views.Lease,
     names.NAMESPACES: cluster_views.Namespace,
     names.CLAIMS: cluster_views.PersistentVolumeClaim,

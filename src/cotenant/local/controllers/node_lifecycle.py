@@ -20,7 +20,7 @@ from cotenant.local.apiserver.contract import Manifest
 from cotenant.local.controllers.actions import NODES, PODS, Delete, Draft, Note, Patch, Plan
 from cotenant.local.controllers.pods import conditions_with
 from cotenant.local.controllers.scheduling import covers
-from cotenant.local.controllers.views import Condition, Lease, Node, Pod, TaintView, seconds, stamp
+from cotenant.local.controllers.views import Condition, Lease, NodeView, Pod, TaintView, seconds, stamp
 
 GRACE_S = 40.0
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -49,7 +49,7 @@ class Health:
         return self.heard_s + self.grace_s
 
 
-def health(node: Node, lease: Lease | None, since_s: float = 0.0) -> Health:
+def health(node: NodeView, lease: Lease | None, since_s: float = 0.0) -> Health:
     """From its Lease, its Ready condition, its creation. `since_s`: when we began to listen, as silence before that proves nothing."""
     ready = node.condition("Ready")
     heard = max(node.metadata.created_s, since_s)
@@ -62,7 +62,7 @@ def health(node: Node, lease: Lease | None, since_s: float = 0.0) -> Health:
     return Health(heard, grace)
 
 
-def reconcile_node(node: Node, lease: Lease | None, now_s: float, since_s: float = 0.0) -> Plan:
+def reconcile_node(node: NodeView, lease: Lease | None, now_s: float, since_s: float = 0.0) -> Plan:
     """Mark a silent node's conditions Unknown, and keep the taints that its conditions ask for."""
     draft = Draft()
     seen = health(node, lease, since_s)
@@ -75,7 +75,7 @@ def reconcile_node(node: Node, lease: Lease | None, now_s: float, since_s: float
     return draft.plan("heard in time")
 
 
-def _unknown(draft: Draft, node: Node, conditions: tuple[Condition, ...], now_s: float) -> tuple[Condition, ...]:
+def _unknown(draft: Draft, node: NodeView, conditions: tuple[Condition, ...], now_s: float) -> tuple[Condition, ...]:
     if all((c := node.condition(kind)) is not None and c.status == "Unknown" for kind in _KUBELET):
         return conditions
     was_ready = (c := node.condition("Ready")) is not None and c.status == "True"
@@ -98,7 +98,7 @@ def _unknown(draft: Draft, node: Node, conditions: tuple[Condition, ...], now_s:
     return views
 
 
-def _taint(draft: Draft, node: Node, conditions: tuple[Condition, ...], now_s: float) -> None:
+def _taint(draft: Draft, node: NodeView, conditions: tuple[Condition, ...], now_s: float) -> None:
     ready = next((c for c in conditions if c.type == "Ready"), None)
     wanted: list[tuple[str, str]] = []
     if ready is None or ready.status == "False":
@@ -134,7 +134,7 @@ def _written(taint: TaintView) -> Manifest:
     return out
 
 
-def deaf(nodes: Iterable[Node]) -> bool:
+def deaf(nodes: Iterable[NodeView]) -> bool:
     """Whether so many nodes are unreachable (more than half, and more than two) that evicting would do more harm than good."""
     total = silent = 0
     for node in nodes:
@@ -161,7 +161,7 @@ def leaves_at_s(pod: Pod, taints: Iterable[TaintView], now_s: float) -> float | 
     return earliest
 
 
-def evict(node: Node, pods: Iterable[Pod], now_s: float) -> Plan:
+def evict(node: NodeView, pods: Iterable[Pod], now_s: float) -> Plan:
     """Delete the pods of a node whose tolerations of its NoExecute taints have ended."""
     draft = Draft()
     taints = [t for t in node.spec.taints if t.effect == "NoExecute"]
@@ -184,7 +184,7 @@ def evict(node: Node, pods: Iterable[Pod], now_s: float) -> Plan:
     return draft.plan("every pod tolerates the taints")
 
 
-def unready(node: Node, pods: Iterable[Pod], now_s: float) -> Plan:
+def unready(node: NodeView, pods: Iterable[Pod], now_s: float) -> Plan:
     """Pods of an unreachable node are not ready any more: services and budgets must not count on them."""
     draft = Draft()
     ready = node.condition("Ready")

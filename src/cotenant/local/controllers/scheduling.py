@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cotenant.local.controllers.views import (
-    Node,
     NodeExpression,
     NodeSelectorView,
     NodeTerm,
+    NodeView,
     PodSpec,
     TaintView,
     TolerationView,
@@ -60,7 +60,7 @@ def selects_node(selector: NodeSelectorView | None, name: str, labels: dict[str,
     return any(_term(term, name, held) for term in selector.node_selector_terms)
 
 
-def affinity_matches(spec: PodSpec, node: Node) -> bool:
+def affinity_matches(spec: PodSpec, node: NodeView) -> bool:
     """nodeSelector and the required node affinity."""
     labels = node.metadata.labels
     if any(labels.get(k) != v for k, v in spec.node_selector.items()):

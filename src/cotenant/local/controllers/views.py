@@ -353,7 +353,7 @@ class NodeStatus(View, frozen=True):
     capacity: dict[str, str | int | float] = field(default_factory=dict)
 
 
-class Node(View, frozen=True):
+class NodeView(View, frozen=True):
     """A node."""
 
     metadata: Meta

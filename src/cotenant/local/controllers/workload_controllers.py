@@ -25,7 +25,7 @@ from cotenant.local.controllers.actions import (
 from cotenant.local.controllers.cache import Key, Named, Store
 from cotenant.local.controllers.informer import Informers
 from cotenant.local.controllers.runner import Enqueue
-from cotenant.local.controllers.views import Node, Pod, Selector
+from cotenant.local.controllers.views import NodeView, Pod, Selector
 from cotenant.local.controllers.workload_views import (
     ControllerRevision,
     DaemonSet,
@@ -190,7 +190,7 @@ class DaemonSets(_Owner):
         """Its sets, their pods and revisions, and every node that becomes suitable or stops being so."""
         super().attach(enqueue)
         self._pods: Store[Pod] = self._informers.store(PODS)
-        self._nodes: Store[Node] = self._informers.store(NODES)
+        self._nodes: Store[NodeView] = self._informers.store(NODES)
         self._revisions: Store[ControllerRevision] = self._informers.store(REVISIONS)
         self._informers.of(PODS).subscribe(self._child)
         self._informers.of(REVISIONS).subscribe(self._child)
@@ -205,14 +205,14 @@ class DaemonSets(_Owner):
         pods = self._pods.owned(uid, key[0])
         return daemonset.reconcile(found, pods, self._nodes, self._revisions.by("owner", uid), now_s)
 
-    def _node(self, old: Node | None, new: Node | None) -> None:
+    def _node(self, old: NodeView | None, new: NodeView | None) -> None:
         if old is not None and new is not None and _suitability(old) == _suitability(new):
             return
         for key in self._own.store.keys():  # noqa: SIM118  the keys of a Store are a list
             self._enqueue(key)
 
 
-def _suitability(node: Node) -> tuple[object, ...]:
+def _suitability(node: NodeView) -> tuple[object, ...]:
     return node.metadata.labels, node.spec
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from cotenant.local.controllers.scheduling import affinity_matches
-from cotenant.local.controllers.views import Node, Pod
+from cotenant.local.controllers.views import NodeView, Pod
 from cotenant.model.cluster.node import KUBELET_MAX_PODS
 from cotenant.model.cluster.pod import HostPort
 from cotenant.model.resources import PODS_NAME, Amounts
@@ -60,7 +60,7 @@ def host_ports(pod: Pod) -> tuple[HostPort, ...]:
     return tuple(found)
 
 
-def admit(pod: Pod, requests: Amounts, node: Node, allocatable: Amounts, room: Room) -> Rejection | None:
+def admit(pod: Pod, requests: Amounts, node: NodeView, allocatable: Amounts, room: Room) -> Rejection | None:
     """Why this node does not run the pod; None where it does."""
     if not affinity_matches(pod.spec, node):
         text = "Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
@@ -88,5 +88,5 @@ def _is_extended(name: str) -> bool:
 
 
 def _out_of(name: str, requested: int, used: int, capacity: int) -> Rejection:
-    text = f"Pod was rejected: Node didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {capacity}"
+    text = f"Pod was rejected: NodeView didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {capacity}"
     return Rejection(f"OutOf{name}", text)

@@ -16,7 +16,7 @@ from enum import Enum
 from cotenant.local.apiserver.contract import Manifest
 from cotenant.local.controllers.actions import PODS, Delete, Patch
 from cotenant.local.controllers.cache import Key
-from cotenant.local.controllers.views import Node, Pod, seconds
+from cotenant.local.controllers.views import NodeView, Pod, seconds
 from cotenant.local.nodes import pod_status
 from cotenant.local.nodes.admission import Room, admit, host_ports
 from cotenant.local.nodes.behaviour import Behaviour, behaviour_of, requests_of
@@ -59,7 +59,7 @@ class _Node:
     index: int
     up: bool
     room: Room
-    view: Node | None = None
+    view: NodeView | None = None
     allocatable: Amounts = NOTHING
 
 
@@ -79,7 +79,7 @@ class Kubelets:
     # --- nodes
 
     def add_node(self, name: str) -> None:
-        """A machine of the fleet; pods run there once its Node object is known."""
+        """A machine of the fleet; pods run there once its NodeView object is known."""
         if name not in self._nodes:
             self._nodes[name] = _Node(len(self._nodes), True, Room())
             self.world.add_node(name)
@@ -107,7 +107,7 @@ class Kubelets:
         """A node's internal address."""
         return address(self._nodes[name].index)
 
-    def observe_node(self, view: Node) -> None:
+    def observe_node(self, view: NodeView) -> None:
         """The API's version of a node."""
         node = self._nodes.get(view.metadata.name)
         if node is None:

@@ -25,7 +25,7 @@ from cotenant.lab.world.config import WorldConfig
 from cotenant.local.apiserver.contract import MERGE, ApiError, Manifest, Resource, Target, WriteOptions
 from cotenant.local.controllers.actions import LEASES, NODES, PODS
 from cotenant.local.controllers.informer import Informers
-from cotenant.local.controllers.views import Node, Pod
+from cotenant.local.controllers.views import NodeView, Pod
 from cotenant.local.nodes.accelerators import device_manifest
 from cotenant.local.nodes.delivery import Delivery
 from cotenant.local.nodes.fleet import LEASE_NAMESPACE, Fleet, lease_manifest, node_manifest, ready_conditions
@@ -136,7 +136,7 @@ class SimulatedNodes:
 
     # --- events
 
-    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+    def _node_changed(self, old: NodeView | None, new: NodeView | None) -> None:
         if new is None:
             return
         name = new.metadata.name
@@ -277,7 +277,7 @@ class SimulatedNodes:
         return report.node in self._uids and max(abs(a - b) for a, b in zip(use, shown, strict=True)) > ANNOTATE_CHANGE
 
     async def _annotate(self, report: NodeReport) -> None:
-        """Show the use on the Node object, for `kubectl describe`."""
+        """Show the use on the NodeView object, for `kubectl describe`."""
         notes = {
             CPU_USED: f"{report.cpu_used:.2f}",
             MEMORY_USED: str(int(report.memory_used)),

@@ -36,7 +36,7 @@ _SUSPECT_TEXT = {
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class CauseHistory:
     """What the search remembers; bounded by its settings and the pods on the node."""
 
     series: Series = field(default_factory=Series)
@@ -47,7 +47,7 @@ class Memory:
     last: tuple[Reason, ...] = ()  # of the last sample
 
 
-def decide(state: NodeState, settings: Settings, memory: Memory) -> tuple[Verdict, Memory]:
+def decide(state: NodeState, settings: Settings, memory: CauseHistory) -> tuple[Verdict, CauseHistory]:
     """Everything that the search wants to stand now."""
     caps, released = capping.release(memory.caps, state, settings)
     memory = replace(memory, caps=caps)
@@ -66,7 +66,7 @@ def decide(state: NodeState, settings: Settings, memory: Memory) -> tuple[Verdic
     return verdict, memory
 
 
-def suspects(entry: PodUse, settings: Settings, memory: Memory) -> tuple[Place, ...]:
+def suspects(entry: PodUse, settings: Settings, memory: CauseHistory) -> tuple[Place, ...]:
     """Everybody's place for one victim over the window as it stands, whether or not that is an anomaly; () while no threshold is known."""
     threshold = _threshold(entry, settings, memory)
     if threshold is None:
@@ -75,12 +75,12 @@ def suspects(entry: PodUse, settings: Settings, memory: Memory) -> tuple[Place, 
     return rank(memory.series.slices, entry.pod.uid, threshold, settings)
 
 
-def _threshold(entry: PodUse, settings: Settings, memory: Memory) -> int | None:
+def _threshold(entry: PodUse, settings: Settings, memory: CauseHistory) -> int | None:
     usual = memory.book.of(job_of(entry))
     return settings.threshold_ppm or (usual.threshold_ppm(settings) if usual else None)
 
 
-def _judge(state: NodeState, settings: Settings, memory: Memory, done: Slice) -> Memory:
+def _judge(state: NodeState, settings: Settings, memory: CauseHistory, done: Slice) -> CauseHistory:
     """Look at each victim's new sample, and search for those that have an anomaly."""
     entries = {entry.pod.uid: entry for entry in state.pods}
     earlier = dict(memory.outliers)
@@ -145,7 +145,7 @@ def _search(
     threshold: int,
     entries: dict[str, PodUse],
     settings: Settings,
-    memory: Memory,
+    memory: CauseHistory,
     now_us: int,
 ) -> tuple[Cap | None, Reason]:
     """Rank the suspects of an anomaly, and cap the first one if it is guilty enough."""

@@ -13,7 +13,7 @@ from cotenant.policy.placement.order import Order
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class PlacementProfile:
     """A row-local placement policy; the engine runs it."""
 
     name: str
@@ -28,40 +28,40 @@ class Profile:
     moves_victims: bool = False  # replicas that keep missing their objective are moved
     knobs: Knobs = field(default_factory=Knobs)
 
-    def turned(self, overrides: tuple[tuple[str, float], ...]) -> Profile:
+    def turned(self, overrides: tuple[tuple[str, float], ...]) -> PlacementProfile:
         """A copy with some knobs changed (ablation, tuning)."""
         return replace(self, knobs=self.knobs.turned(overrides))
 
 
-PROFILES: tuple[Profile, ...] = (
-    Profile("random", "any node that fits, uniformly"),
-    Profile("first-fit", "the lowest-numbered node that fits", random_ties=False),
-    Profile("best-fit", "the node with least CPU and memory left over", score=Score.BEST_FIT),
-    Profile("least-allocated", "the node with most CPU and memory left over", score=Score.LEAST_ALLOCATED),
-    Profile("balance", "least gap between requested CPU and memory", score=Score.BALANCE),
-    Profile(
+PROFILES: tuple[PlacementProfile, ...] = (
+    PlacementProfile("random", "any node that fits, uniformly"),
+    PlacementProfile("first-fit", "the lowest-numbered node that fits", random_ties=False),
+    PlacementProfile("best-fit", "the node with least CPU and memory left over", score=Score.BEST_FIT),
+    PlacementProfile("least-allocated", "the node with most CPU and memory left over", score=Score.LEAST_ALLOCATED),
+    PlacementProfile("balance", "least gap between requested CPU and memory", score=Score.BALANCE),
+    PlacementProfile(
         "kube-default",
         "kube-scheduler: least-allocated + balanced, integers, sampled nodes, random ties",
         score=Score.KUBE_DEFAULT,
         samples_nodes=True,
     ),
-    Profile("founding", "the founding score on reported use", score=Score.FOUNDING),
-    Profile("founding-ledger", "the founding score, capacity from the ledger", score=Score.FOUNDING_LEDGER),
-    Profile("edf-best-fit", "earliest deadline first, best-fit", order=Order.DEADLINE, score=Score.BEST_FIT),
-    Profile(
+    PlacementProfile("founding", "the founding score on reported use", score=Score.FOUNDING),
+    PlacementProfile("founding-ledger", "the founding score, capacity from the ledger", score=Score.FOUNDING_LEDGER),
+    PlacementProfile("edf-best-fit", "earliest deadline first, best-fit", order=Order.DEADLINE, score=Score.BEST_FIT),
+    PlacementProfile(
         "edf-least-allocated",
         "earliest deadline first, least-allocated",
         order=Order.DEADLINE,
         score=Score.LEAST_ALLOCATED,
     ),
-    Profile(
+    PlacementProfile(
         "edf-paragon",
         "earliest deadline first, least total slowdown by estimate",
         order=Order.DEADLINE,
         score=Score.PARAGON_LIKE,
         knobs=Knobs(smt_loss=0.33, batch_budget=0.73, pressure_factor=0.97),
     ),
-    Profile(
+    PlacementProfile(
         "edf-paragon-overcommit",
         "edf-paragon that fits batch by predicted use",
         order=Order.DEADLINE,
@@ -76,7 +76,7 @@ PROFILES: tuple[Profile, ...] = (
             request_cap=1.78,
         ),
     ),
-    Profile(
+    PlacementProfile(
         "edf-paragon-measured",
         "edf-paragon-overcommit, predicted use corrected by measurement as ours is",
         order=Order.DEADLINE,
@@ -93,7 +93,7 @@ PROFILES: tuple[Profile, ...] = (
             caution=0.70,
         ),
     ),
-    Profile(
+    PlacementProfile(
         "cotenant",
         "least slack first; damage in units of what each tolerates; fits by measured use, moves replicas that miss",
         order=Order.SLACK,
@@ -103,7 +103,7 @@ PROFILES: tuple[Profile, ...] = (
         weighs_slack=True,
         moves_victims=True,
     ),
-    Profile(
+    PlacementProfile(
         "cotenant-requests",
         "cotenant for clusters whose kubelets refuse what requests exceed: same order and damage, but requests must fit",
         order=Order.SLACK,
@@ -115,7 +115,7 @@ PROFILES: tuple[Profile, ...] = (
 )
 
 
-def profile(name: str) -> Profile:
+def profile(name: str) -> PlacementProfile:
     """The profile called `name`. Raises KeyError."""
     for candidate in PROFILES:
         if candidate.name == name:

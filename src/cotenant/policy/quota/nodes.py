@@ -63,23 +63,23 @@ class Column:
     all_satisfied: bool = False
 
 
-class Node:
+class QuotaNode:
     """One quota of a tree, or its root."""
 
     __slots__ = ("children", "columns", "depth", "lends", "parent", "quota", "stale")
 
-    def __init__(self, quota: Quota, parent: Node | None, columns: int) -> None:
+    def __init__(self, quota: Quota, parent: QuotaNode | None, columns: int) -> None:
         self.quota = quota
         self.parent = parent
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.lends = quota.lends
-        self.children: list[Node] = []
+        self.children: list[QuotaNode] = []
         self.columns = [Column() for _ in range(columns)]
-        self.stale: dict[int, dict[Node, None]] = {}  # column -> the children that changed
+        self.stale: dict[int, dict[QuotaNode, None]] = {}  # column -> the children that changed
 
-    def upwards(self) -> Iterator[Node]:
+    def upwards(self) -> Iterator[QuotaNode]:
         """This quota, its parent, and so on up to the root."""
-        at: Node | None = self
+        at: QuotaNode | None = self
         while at is not None:
             yield at
             at = at.parent

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.quota import ROOT_QUOTA, Levels, Quota
 from cotenant.model.resources import Amounts
-from cotenant.policy.quota.nodes import Column, Node, Standing
+from cotenant.policy.quota.nodes import Column, QuotaNode, Standing
 from cotenant.policy.quota.runtime import Member, apportion, scaled_minima, share, start
 
 
@@ -189,7 +189,7 @@ class QuotaTree:
                 if i < self._divided:
                     self._validate_division(node, i, resource)
 
-    def _validate_division(self, node: Node, i: int, resource: str) -> None:
+    def _validate_division(self, node: QuotaNode, i: int, resource: str) -> None:
         members = [
             Member(
                 child.columns[i].limited,
@@ -217,8 +217,8 @@ class QuotaTree:
             node.columns[i].own += sign * amount
             self._ask(node, i, sign * amount)
 
-    def _ask(self, node: Node, i: int, change: int) -> None:
-        at: Node | None = node
+    def _ask(self, node: QuotaNode, i: int, change: int) -> None:
+        at: QuotaNode | None = node
         while at is not None and change:
             column = at.columns[i]
             column.asked += change
@@ -241,7 +241,7 @@ class QuotaTree:
             column.used_own += change
             if not preemptible:
                 column.held_own += change
-            at: Node | None = node
+            at: QuotaNode | None = node
             while at is not None:
                 column = at.columns[i]
                 column.used += change
@@ -251,7 +251,7 @@ class QuotaTree:
             if self._guarantee:
                 self._guaranteed(node, i)
 
-    def _guaranteed(self, node: Node, i: int) -> None:
+    def _guaranteed(self, node: QuotaNode, i: int) -> None:
         at = node
         while at.parent is not None:
             column = at.columns[i]
@@ -263,7 +263,7 @@ class QuotaTree:
             self._wish(at, at.parent, i)
             at = at.parent
 
-    def _wish(self, node: Node, parent: Node, i: int, limited_before: int = 0) -> None:
+    def _wish(self, node: QuotaNode, parent: QuotaNode, i: int, limited_before: int = 0) -> None:
         """What this quota would have if nothing were short has changed: its parent's division is out of date for it.
 
         Not so where it was short and is short still: how much more than it has it asks for does not matter to a division.
@@ -282,7 +282,7 @@ class QuotaTree:
         if above.all_satisfied or i in parent.stale or limited_before <= had or column.limited <= had:
             self._mark(parent, i, node)
 
-    def _mark(self, parent: Node, i: int, child: Node | None = None) -> None:
+    def _mark(self, parent: QuotaNode, i: int, child: QuotaNode | None = None) -> None:
         if not parent.children or i >= self._divided:
             return
         self.changes += 1
@@ -293,13 +293,13 @@ class QuotaTree:
 
     # --- division, downwards
 
-    def _refresh_path(self, node: Node) -> None:
+    def _refresh_path(self, node: QuotaNode) -> None:
         for at in reversed(list(node.upwards())):
             if at.stale:
                 del self._stale_nodes[at.depth][at]
                 self._divide(at)
 
-    def _divide(self, node: Node) -> None:
+    def _divide(self, node: QuotaNode) -> None:
         stale, node.stale = node.stale, {}
         for i, changed in stale.items():
             column = node.columns[i]
@@ -315,7 +315,7 @@ class QuotaTree:
                 mine.start = mine.wish if mine.limited <= mine.floor else mine.floor
                 self._set_runtime(child, i, mine.wish)
 
-    def _divide_anew(self, node: Node, i: int) -> None:
+    def _divide_anew(self, node: QuotaNode, i: int) -> None:
         total = node.columns[i].runtime
         minima = self._scaled(node, i)
         wants, weights, left = [], [], total
@@ -329,13 +329,13 @@ class QuotaTree:
         for child, gained in zip(node.children, apportion(left, wants, weights)):
             self._set_runtime(child, i, child.columns[i].start + gained)
 
-    def _set_runtime(self, node: Node, i: int, runtime: int) -> None:
+    def _set_runtime(self, node: QuotaNode, i: int, runtime: int) -> None:
         column = node.columns[i]
         if column.runtime != runtime:
             column.runtime = runtime
             self._mark(node, i)
 
-    def _scaled(self, node: Node, i: int) -> list[int]:
+    def _scaled(self, node: QuotaNode, i: int) -> list[int]:
         minima = [child.columns[i].minimum for child in node.children]
         if not self._scale:
             return minima
@@ -358,13 +358,13 @@ class QuotaTree:
         below: dict[str, list[Quota]] = {}
         for name in sorted(self._quotas):
             below.setdefault(self._quotas[name].parent, []).append(self._quotas[name])
-        self._root = Node(Quota(ROOT_QUOTA, is_parent=True), None, len(self._names))
+        self._root = QuotaNode(Quota(ROOT_QUOTA, is_parent=True), None, len(self._names))
         self._nodes = {ROOT_QUOTA: self._root}
-        self._stale_nodes: list[dict[Node, None]] = [{}]
+        self._stale_nodes: list[dict[QuotaNode, None]] = [{}]
         coming = [self._root]
         for node in coming:  # grows while it is walked, so parents come before their children
             for quota in below.get(node.quota.name, ()):
-                child = Node(quota, node, len(self._names))
+                child = QuotaNode(quota, node, len(self._names))
                 node.children.append(child)
                 self._nodes[quota.name] = child
                 coming.append(child)
@@ -382,7 +382,7 @@ class QuotaTree:
             for i in range(len(self._names)):
                 self._first_request(node, i)
 
-    def _read_columns(self, node: Node) -> None:
+    def _read_columns(self, node: QuotaNode) -> None:
         weight = node.quota.weight
         for resource, i in self._names.items():
             column = node.columns[i]
@@ -391,7 +391,7 @@ class QuotaTree:
             if resource in node.quota.maximum:
                 column.maximum = node.quota.maximum.get(resource)
 
-    def _first_request(self, node: Node, i: int) -> None:
+    def _first_request(self, node: QuotaNode, i: int) -> None:
         column = node.columns[i]
         request = column.asked if node.lends else max(column.asked, column.minimum)
         column.limited = min(request, column.maximum)
@@ -413,7 +413,7 @@ class QuotaTree:
         self._nodes, self._stale_nodes = fresh._nodes, fresh._stale_nodes
         self.changes += 1
 
-    def _take_over(self, nodes: dict[str, Node], names: dict[str, int]) -> None:
+    def _take_over(self, nodes: dict[str, QuotaNode], names: dict[str, int]) -> None:
         """Ask for and use what pods of the same quotas ask for and use in another tree."""
         for name, node in nodes.items():
             if name not in self._nodes or node.parent is None:
@@ -441,7 +441,7 @@ class QuotaTree:
                 node.columns.append(Column())
         return i
 
-    def _node(self, name: str) -> Node:
+    def _node(self, name: str) -> QuotaNode:
         try:
             return self._nodes[name]
         except KeyError:

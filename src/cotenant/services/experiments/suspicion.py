@@ -24,7 +24,7 @@ from cotenant.model.errors import Unsupported
 from cotenant.model.machine.knob import SetKnob
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import GroupUse, NodeState, PodUse
-from cotenant.policy.interference.antagonist import Memory, decide, suspects
+from cotenant.policy.interference.antagonist import CauseHistory, decide, suspects
 from cotenant.policy.interference.settings import Settings, SuspectSignal, VictimSignal
 from cotenant.services.experiments.site import now_us
 
@@ -53,7 +53,7 @@ class Suspicion:
     """One way to name a culprit, and whom it would have capped first."""
 
     settings: Settings
-    memory: Memory = field(default_factory=Memory)
+    memory: CauseHistory = field(default_factory=CauseHistory)
     capped: str | None = None  # a group
     capped_us: int | None = None
     wish: SetKnob | None = None  # the cap that it would have

@@ -45,7 +45,7 @@ class Feed:
             self._mirror.sync()
             _log.info("%d nodes, %d bound pods", len(self._mirror.rows) - 1, self._mirror.residents)
 
-    def take_nodes(self, happened: Sequence[Happening[objects.Node]]) -> None:
+    def take_nodes(self, happened: Sequence[Happening[objects.NodeObject]]) -> None:
         """Nodes that came, changed or went."""
         for each in happened:
             if isinstance(each, Malformed):
@@ -71,4 +71,4 @@ class Feed:
                     gone = each.old or each.new
                     self._mirror.leave((gone.metadata.uid or "") if gone is not None else "")
                 else:
-                    self._mirror.seat(seen.uid, seen.node, ask_of(seen.pod).shape)
+                    self._mirror.assign(seen.uid, seen.node, ask_of(seen.pod).shape)

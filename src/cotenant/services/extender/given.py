@@ -28,7 +28,7 @@ _KEPT_TEXTS = 100_000  # beginnings of scores, by node name
 
 _names = msgspec.json.Decoder(list[str])
 _nodes = msgspec.json.Decoder(NodeList)
-_node = msgspec.json.Decoder(objects.Node)
+_node = msgspec.json.Decoder(objects.NodeObject)
 _encode = msgspec.json.Encoder().encode
 
 

@@ -164,7 +164,7 @@ class Mirror:
 
     # ---- residents
 
-    def seat(self, uid: str, node: str, shape: Shape) -> None:
+    def assign(self, uid: str, node: str, shape: Shape) -> None:
         """A bound pod that has not ended, new or changed."""
         resident = self._residents.get(uid)
         if resident is None:

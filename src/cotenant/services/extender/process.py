@@ -21,7 +21,7 @@ from cotenant.drivers.kube.client.access import Access, load_access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.engine.state.reports import Reports
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.placement.profiles import PROFILES, Profile
+from cotenant.policy.placement.profiles import PROFILES, PlacementProfile
 from cotenant.services.extender.app import Application, Pages
 from cotenant.services.extender.feed import Feed
 from cotenant.services.extender.founding_judge import FoundingJudge
@@ -168,13 +168,13 @@ def run(settings: Settings) -> int:
     return 0
 
 
-def _judge(profile: Profile, mirror: Mirror) -> Judge:
+def _judge(profile: PlacementProfile, mirror: Mirror) -> Judge:
     if profile.name in (FOUNDING, FOUNDING_LEDGER):
         return FoundingJudge(mirror, from_ledger=profile.name == FOUNDING_LEDGER)
     return ProfileJudge(mirror, profile)
 
 
-def _profile(name: str) -> Profile:
+def _profile(name: str) -> PlacementProfile:
     for candidate in PROFILES:
         if candidate.name == name:
             return candidate

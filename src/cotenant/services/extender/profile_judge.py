@@ -14,7 +14,7 @@ import numpy as np
 from cotenant.model.arrays import CPU, MEMORY, Int, Mask
 from cotenant.model.cluster.pod import Pod
 from cotenant.policy.placement.compiled import REASONS, Reject, reject_rows, score_rows
-from cotenant.policy.placement.profiles import Profile
+from cotenant.policy.placement.profiles import PlacementProfile
 from cotenant.services.extender.judge import Ask, Room, ask_of, cores, size
 from cotenant.services.extender.mirror import Mirror
 
@@ -24,7 +24,7 @@ _MIDDLE = 50
 class ProfileJudge:
     """One profile of policy/placement/profiles.py."""
 
-    def __init__(self, mirror: Mirror, profile: Profile) -> None:
+    def __init__(self, mirror: Mirror, profile: PlacementProfile) -> None:
         self._mirror = mirror
         self._profile = profile
         self._knobs = profile.knobs.array()

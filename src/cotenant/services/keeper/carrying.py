@@ -47,7 +47,7 @@ _OWING_REST_S = 5.0  # between tries to write to a full disk
 _MOST_REFUSED = 4096
 
 
-class Memory(Protocol):
+class LeaseMemory(Protocol):
     """Where leases outlive the process: `drivers/leasefile`, or nothing at all for a dry run."""
 
     def keep(self, leases: Sequence[Lease], *, durable: bool) -> None:
@@ -85,7 +85,7 @@ class Carrier:
     def __init__(
         self,
         ports: Mapping[Scope, KnobPort],
-        memory: Memory,
+        memory: LeaseMemory,
         trail: Trail,
         clock: Clock,
         rules: Rules,

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotenant.engine.cycle.rejections import Checked
-from cotenant.engine.cycle.score_parts import Seen, Witness, table
+from cotenant.engine.cycle.score_parts import ScoreListener, Seen, table
 from cotenant.model.decisions.record import Candidate
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import format_amount
-from cotenant.policy.placement.profiles import Profile
+from cotenant.policy.placement.profiles import PlacementProfile
 
 MOST_NODES = 1000
 MOST_FAILURES = 200
@@ -66,7 +66,7 @@ class Failures:
 class Debugging:
     """The flags, and what they gave."""
 
-    def __init__(self, profile: Profile, observe: Callable[[Witness | None], None]) -> None:
+    def __init__(self, profile: PlacementProfile, observe: Callable[[ScoreListener | None], None]) -> None:
         """`observe` is told who wants to see every judgement; None = nobody."""
         self.top_scores = 0
         self.filters = False

@@ -21,7 +21,7 @@ from cotenant.drivers.kube.kinds.node_resource_topology import NODE_TOPOLOGIES, 
 from cotenant.drivers.kube.kinds.objects import Kind
 from cotenant.drivers.kube.kinds.pod_group import POD_GROUPS, read_pod_group
 from cotenant.drivers.kube.kinds.reservation import RESERVATIONS, ReservationReader
-from cotenant.engine.registry import Roster
+from cotenant.engine.registry import PluginRegistry
 from cotenant.model.errors import InvalidInput
 
 T = TypeVar("T", bound=HasMeta)
@@ -61,7 +61,7 @@ class Extension(Generic[T, V]):
                 self.seen(value, now_s)
 
 
-def _loads(roster: Roster) -> tuple[Extension[Any, Any], ...]:
+def _loads(roster: PluginRegistry) -> tuple[Extension[Any, Any], ...]:
     """What nodes use: asked for only where it counts."""
     load = roster.load_aware
     if not load.is_on:
@@ -69,7 +69,7 @@ def _loads(roster: Roster) -> tuple[Extension[Any, Any], ...]:
     return (Extension(READ_NODE_METRICS, read_node_metric, load.metric_seen, load.metric_gone),)
 
 
-def extensions(roster: Roster) -> tuple[Extension[Any, Any], ...]:
+def extensions(roster: PluginRegistry) -> tuple[Extension[Any, Any], ...]:
     """Every custom kind that the engine's plugins read."""
     return (
         Extension(NODE_TOPOLOGIES, read_node_topology, roster.cpus.topology_seen, roster.cpus.topology_gone),

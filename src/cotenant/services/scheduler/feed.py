@@ -27,7 +27,7 @@ from cotenant.services.scheduler.extensions import Extension, extensions
 _log = logging.getLogger(__name__)
 
 
-class Feed:
+class Watches:
     """Watches everything a scheduler needs, and keeps the engine told."""
 
     def __init__(
@@ -125,7 +125,7 @@ class Feed:
         if any(v.persistent_volume_claim is not None or v.ephemeral is not None for v in volumes or ()):
             self._with_claims[uid] = pod
 
-    def _nodes(self, happened: Sequence[Happening[objects.Node]]) -> None:
+    def _nodes(self, happened: Sequence[Happening[objects.NodeObject]]) -> None:
         for each in happened:
             if isinstance(each, Changed):
                 if each.new is None:

@@ -22,7 +22,7 @@ from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.rehearsal import rehearse
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.compiled import Fit
-from cotenant.policy.placement.profiles import PROFILES, Profile
+from cotenant.policy.placement.profiles import PROFILES, PlacementProfile
 from cotenant.services.running import log_to_stderr, stop_on_signals
 from cotenant.services.scheduler.device_settings import device_settings
 from cotenant.services.scheduler.identity import lease_name, new_identity
@@ -118,7 +118,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return factory
 
 
-def _profile(name: str) -> Profile:
+def _profile(name: str) -> PlacementProfile:
     fitting = [profile for profile in PROFILES if profile.fit is Fit.REQUESTS]  # docs/adr/0012
     for candidate in fitting:
         if candidate.name == name:

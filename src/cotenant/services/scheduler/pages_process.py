@@ -69,7 +69,7 @@ def routes(process: Process) -> tuple[Route, ...]:
         found = cluster.find(key)
         if found is None:
             raise _unknown_pod(key, process.scheduler)
-        told = Story(key, found.seen.uid, found.node, found.state.name.lower(), found.told, found.lines())
+        told = Story(key, found.seen.uid, found.node, found.state.name.lower(), found.last_message, found.lines())
         return Answer(200, msgspec.json.encode(told))
 
     def explained(asked: Asked) -> Answer:

@@ -32,7 +32,7 @@ from cotenant.engine.plugins.quotas.plugin import Quotas
 from cotenant.engine.plugins.quotas.settings import DEFAULTS as QUOTAS_AS_USUAL
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.plugins.reservations.instructions import Reserve
-from cotenant.engine.registry import Roster
+from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.devices.requests import DeviceSettings
 from cotenant.engine.rules.devices.rules import SETTINGS as DEVICES_AS_USUAL
 from cotenant.engine.rules.devices.rules import DeviceRules
@@ -40,7 +40,7 @@ from cotenant.engine.rules.load.rules import LoadAware
 from cotenant.engine.state.reports import Reports
 from cotenant.model.cluster.report import NodeReport
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
-from cotenant.policy.placement.profiles import Profile
+from cotenant.policy.placement.profiles import PlacementProfile
 from cotenant.services.reporting.endpoint import ReportEndpoint
 from cotenant.services.reporting.tokens import ReportToken
 from cotenant.services.running import cancelled
@@ -49,7 +49,7 @@ from cotenant.services.scheduler.claiming import Claiming
 from cotenant.services.scheduler.clock import SteadyClock
 from cotenant.services.scheduler.debugging import Debugging
 from cotenant.services.scheduler.evicting import Evictor
-from cotenant.services.scheduler.feed import Feed
+from cotenant.services.scheduler.feed import Watches
 from cotenant.services.scheduler.http import Pages, Server, serve
 from cotenant.services.scheduler.metrics import Metrics
 from cotenant.services.scheduler.notices import Notices
@@ -117,7 +117,7 @@ class SchedulerProcess:
     def __init__(
         self,
         access: Access,
-        profile: Profile,
+        profile: PlacementProfile,
         options: Options,
         identity: str,
         leadership: Callable[[Client], Leadership],
@@ -127,7 +127,7 @@ class SchedulerProcess:
         self.identity = identity
         self.now = clock or SteadyClock()
         settings = Settings(scheduler=options.scheduler, unanswered_s=VOLUMES_WITHIN_S + 120.0)
-        roster = Roster(
+        roster = PluginRegistry(
             devices=DeviceRules(options.devices),
             quotas=Quotas(options.quotas),
             load_aware=LoadAware(options.load_aware),
@@ -156,7 +156,7 @@ class SchedulerProcess:
             changed=self._wake,
         )
         self.statuses = Statuses(self.client, per_s=options.notices_per_s, monotonic=time.monotonic)
-        self.feed = Feed(
+        self.feed = Watches(
             self.client,
             self.cluster,
             self.reader,
@@ -333,7 +333,7 @@ class SchedulerProcess:
             synced=self.feed.synced,
             nodes=nodes,
             pods=pods,
-            seated=len(self.cluster.seats()),
+            seated=len(self.cluster.assigned()),
             pending=self.cluster.pending_pods(),
             nominated=self.cluster.reserved(),
             binds_under_way=self.binder.backlog,

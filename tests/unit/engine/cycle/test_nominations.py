@@ -49,7 +49,7 @@ def test_it_is_no_company_before_it_comes() -> None:
     cluster = Cluster()
     follower = cluster.add(Pod("follower", affinity=(NEAR_X,)))
     assert cluster.narrowing.allowed_beside(follower, cluster.nominated).tolist() == [False, False]
-    cluster.narrowing.seat(cluster.guest, 0)
+    cluster.narrowing.assign(cluster.guest, 0)
     assert cluster.narrowing.allowed(follower).tolist() == [True, False]
 
 

@@ -126,7 +126,7 @@ def test_rules_about_other_pods_come_after_resources_and_ports_before() -> None:
     ):
         number, k = encoder.add_pod(resident)
         narrowing.watch(number, resident, k)
-        narrowing.seat(number, i)
+        narrowing.assign(number, i)
     pod = Pod(
         "p",
         requests=Amounts.of({"cpu": 1000}),

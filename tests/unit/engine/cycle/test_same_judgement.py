@@ -18,7 +18,7 @@ from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.resources import Amounts
-from cotenant.policy.placement.profiles import Profile, profile
+from cotenant.policy.placement.profiles import PlacementProfile, profile
 
 WEB = LabelSelector.of({"app": "web"})
 
@@ -45,7 +45,7 @@ def pods(rules: bool) -> list[Pod]:
     return made
 
 
-def by_the_lab(chosen: Profile, values: list[Pod]) -> dict[str, str]:
+def by_the_lab(chosen: PlacementProfile, values: list[Pod]) -> dict[str, str]:
     encoder = Encoder(half_node_cores=4.0, pressure_factor=chosen.knobs.pressure_factor)
     narrowing = Narrowing(encoder)
     for node in nodes():
@@ -69,7 +69,7 @@ def by_the_lab(chosen: Profile, values: list[Pod]) -> dict[str, str]:
     return {values[n].name: encoder.node(row).name for n, row in zip(decision.pods, decision.rows, strict=True)}
 
 
-def by_the_cluster(chosen: Profile, values: list[Pod]) -> dict[str, str]:
+def by_the_cluster(chosen: PlacementProfile, values: list[Pod]) -> dict[str, str]:
     cluster = Cluster(chosen, np.random.default_rng(3))
     for node in nodes():
         cluster.node_seen(node)

@@ -13,7 +13,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.instructions import Bind, Unschedulable
 from cotenant.engine.framework.node_rules import NodeRules, Rule
-from cotenant.engine.registry import Roster
+from cotenant.engine.registry import PluginRegistry
 from cotenant.model.arrays import Int
 from cotenant.model.cluster.demands import Demands, Holdings
 from cotenant.model.cluster.pod import Pod
@@ -74,7 +74,7 @@ class Slots:
 
 
 @dataclass(frozen=True, slots=True)
-class WithSlots(Roster):
+class WithSlots(PluginRegistry):
     slots: Any = None
 
     def node_rules(self) -> tuple[NodeRules, ...]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.fakes.questions import carry_out, cluster, node, pod
 
-from cotenant.engine.cycle.history import Past
+from cotenant.engine.cycle.history import DecisionHistory
 from cotenant.engine.explain.remedies import least_priority
 from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm, PodTerm
 from cotenant.model.cluster.labels import HOSTNAME, Labels, LabelSelector, Operator, Requirement
@@ -139,7 +139,7 @@ def test_what_if_it_asked_for_less_or_more() -> None:
     assert answer.headline == (
         "with cpu 500m, nvidia.com/gpu 1 it would wait: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
     )
-    assert "nvidia.com/gpu" not in c._parts.seating.encoder.axis.names
+    assert "nvidia.com/gpu" not in c._components.assignments.encoder.axis.names
     c.validate()
 
 
@@ -214,7 +214,7 @@ def test_what_cannot_be_supposed_is_one_line(text: str) -> None:
 
 def test_what_is_remembered_is_bounded() -> None:
     c = cluster(node("a", 100_000))
-    past = Past(most_records=3, most_preemptions=2)
+    past = DecisionHistory(most_records=3, most_preemptions=2)
     for i in range(10):
         c.pod_seen(pod(f"p{i}", 10), 0.0)
         past.note(c.decide(float(i)), float(i))

@@ -10,7 +10,7 @@ import pytest
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Instruction, Preempt, Unschedulable
 from cotenant.engine.framework.settings import Settings
-from cotenant.engine.registry import Roster
+from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.devices.requests import DeviceSettings
 from cotenant.engine.rules.devices.rules import DeviceRules
 from cotenant.model.cluster.demands import NO_DEMANDS, NO_HOLDINGS, Demands, Holdings
@@ -64,7 +64,7 @@ def part(minor: int, percent: int, id_: str = "") -> DeviceAllocation:
 
 def cluster(*names: str, settings: DeviceSettings | None = None) -> Cluster:
     rules = DeviceRules(settings) if settings is not None else DeviceRules()
-    made = Cluster(profile("least-allocated"), np.random.default_rng(1), Settings(), Roster(devices=rules))
+    made = Cluster(profile("least-allocated"), np.random.default_rng(1), Settings(), PluginRegistry(devices=rules))
     for name in names:
         made.node_seen(node(name))
     return made

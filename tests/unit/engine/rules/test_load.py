@@ -11,7 +11,7 @@ import pytest
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Instruction, Unschedulable
 from cotenant.engine.framework.pod_state import State
-from cotenant.engine.registry import Roster
+from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.load.rules import LoadAware
 from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm
 from cotenant.model.cluster.annotations import RAW_ALLOCATABLE, USAGE_THRESHOLDS
@@ -53,7 +53,7 @@ def metric(name: str, cpu: int, memory: int = GI, age_s: float = 0.0, **pods: in
 
 
 def cluster(settings: LoadAwareSettings | None, *nodes: Node, name: str = "least-allocated") -> Cluster:
-    made = Cluster(profile(name), np.random.default_rng(1), roster=Roster(load_aware=LoadAware(settings)))
+    made = Cluster(profile(name), np.random.default_rng(1), roster=PluginRegistry(load_aware=LoadAware(settings)))
     for each in nodes:
         made.node_seen(each)
     return made

@@ -74,7 +74,7 @@ def test_a_promised_volume_is_not_given_again_until_its_pod_leaves() -> None:
     cluster = Cluster()
     only = VolumeOption("v", None)
     first, second = cluster.add("p", static("default/a", only)), cluster.add("q", static("default/b", only))
-    cluster.narrowing.seat(first, 1)
+    cluster.narrowing.assign(first, 1)
     assert cluster.rows(second) == [False, False, False]
     cluster.narrowing.leave(first)
     assert cluster.rows(second) == [True, True, True]
@@ -85,7 +85,7 @@ def test_pods_of_one_claim_keep_to_what_it_was_promised() -> None:
     made = VolumeNeed("default/c", Binding.PROVISIONED, (VolumeOption("", on(ZONE, "a")),))
     first, second = cluster.add("p", made), cluster.add("q", made)
     assert cluster.rows(second) == [True, True, False]
-    cluster.narrowing.seat(first, 1)
+    cluster.narrowing.assign(first, 1)
     assert cluster.rows(second) == [False, True, False]
     # once the claim is bound, the volume decides
     bound = VolumeNeed("default/c", Binding.BOUND, (VolumeOption("pv", on(ZONE, "a")),))
@@ -98,7 +98,7 @@ def test_an_exclusive_claim_has_one_user_wherever_it_is() -> None:
     cluster = Cluster()
     alone = VolumeNeed("default/c", Binding.BOUND, (VolumeOption("v", None),), exclusive=True)
     first, second = cluster.add("p", alone), cluster.add("q", alone)
-    cluster.narrowing.seat(first, 0)
+    cluster.narrowing.assign(first, 0)
     assert cluster.rows(second) == [False, False, False]
     assert cluster.reason(second) == [REASON_EXCLUSIVE]
     cluster.narrowing.forget(first)

@@ -5,17 +5,17 @@ import pytest
 
 from cotenant.local.controllers.actions import Delete, Patch, Plan
 from cotenant.local.controllers.node_lifecycle import evict, leaves_at_s, reconcile_node, unready
-from cotenant.local.controllers.views import Lease, Node, Pod, TaintView, micro_stamp, stamp
+from cotenant.local.controllers.views import Lease, NodeView, Pod, TaintView, micro_stamp, stamp
 
 NOW = 1_800_000_000.0
 UNREACHABLE = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "timeAdded": stamp(NOW)}
 
 
-def node(ready: str | None = "True", taints: list[dict[str, Any]] | None = None, **more: Any) -> Node:
+def node(ready: str | None = "True", taints: list[dict[str, Any]] | None = None, **more: Any) -> NodeView:
     conditions = [] if ready is None else [{"type": "Ready", "status": ready, "lastHeartbeatTime": stamp(NOW)}]
     meta = {"name": "n", "uid": "u", "resourceVersion": "7", "creationTimestamp": stamp(NOW)}
     spec = {"taints": taints or [], **more}
-    return msgspec.convert({"metadata": meta, "spec": spec, "status": {"conditions": conditions}}, Node)
+    return msgspec.convert({"metadata": meta, "spec": spec, "status": {"conditions": conditions}}, NodeView)
 
 
 def lease(renewed: float, duration: int = 40) -> Lease:

@@ -5,7 +5,7 @@ import pytest
 
 from cotenant.lab.world.config import WorldConfig
 from cotenant.local.controllers.actions import Delete, Patch
-from cotenant.local.controllers.views import Node, Pod, stamp
+from cotenant.local.controllers.views import NodeView, Pod, stamp
 from cotenant.local.nodes.kubelets import RESTART_S, START_S, STOP_S, Kubelets
 from cotenant.local.nodes.world import World
 from cotenant.model.cluster.annotations import EXIT_CODE, RUN_SECONDS
@@ -31,7 +31,7 @@ class Machine:
             "metadata": {"name": "n", "uid": "nu", "labels": labels},
             "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "5"}},
         }
-        self.k.observe_node(msgspec.convert(body, Node))
+        self.k.observe_node(msgspec.convert(body, NodeView))
 
     def pod(self, name: str, cpu: str = "1", status: dict[str, Any] | None = None, **more: Any) -> None:
         notes = more.pop("annotations", {})

@@ -9,7 +9,7 @@ from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import PPM, Alarm, GroupUse, HostUse, NodeState, PodUse
 from cotenant.model.machine.run_queue import Blame
 from cotenant.model.machine.verdict import Verdict
-from cotenant.policy.interference.antagonist import Memory, decide, suspects
+from cotenant.policy.interference.antagonist import CauseHistory, decide, suspects
 from cotenant.policy.interference.settings import Settings, SuspectSignal, VictimSignal
 
 SECOND = 1_000_000
@@ -38,7 +38,7 @@ class Node:
 
     def __init__(self, settings: Settings = QUICK, **fields: Any) -> None:
         self.settings = settings
-        self.memory = Memory()
+        self.memory = CauseHistory()
         self.at = 0
         self.verdict = Verdict(())
         self.busy = pod("busy", QoSClass.BE, **fields)
@@ -228,6 +228,6 @@ def test_a_state_shown_again_for_an_alarm_is_not_counted_twice() -> None:
 
 
 def test_the_first_state_has_no_rates_and_is_passed_over() -> None:
-    verdict, memory = decide(NodeState(1, 0, HOST), QUICK, Memory())
-    assert memory == Memory()
+    verdict, memory = decide(NodeState(1, 0, HOST), QUICK, CauseHistory())
+    assert memory == CauseHistory()
     assert verdict.reasons[0].text == "no sample is complete yet"

@@ -27,8 +27,8 @@ def feed(mirror: Mirror) -> Feed:
     return Feed(Client(access, qps=1.0, burst=1, in_flight=1), mirror)
 
 
-def node(name: str, **changes: str) -> objects.Node:
-    return msgspec.convert(forms.node(name, **changes), objects.Node)
+def node(name: str, **changes: str) -> objects.NodeObject:
+    return msgspec.convert(forms.node(name, **changes), objects.NodeObject)
 
 
 def bound(name: str, on: str, phase: str = "Running", cpu: str = "2") -> objects.Pod:

@@ -77,7 +77,7 @@ def test_silence_counts_as_half_full_and_residents_as_they_are() -> None:
     mirror = Mirror()
     mirror.list(node("empty"))
     mirror.list(node("half"))
-    mirror.seat("u", "half", ask(4000, 16 * GIB).shape)
+    mirror.assign("u", "half", ask(4000, 16 * GIB).shape)
     judge = FoundingJudge(mirror)
     here = rows(mirror, "empty", "half", "nobody-knows")
     neutral = by_hand(0, 0.5, 0.5, 1.0, 0.0, 0.5, 0.0)
@@ -100,7 +100,7 @@ def test_a_report_goes_stale_without_a_new_one() -> None:
 def test_the_fallback_is_allocatable_minus_requested_where_residents_are_known() -> None:
     mirror = Mirror()
     mirror.list(node("a"))
-    mirror.seat("u", "a", ask(7000).shape)
+    mirror.assign("u", "a", ask(7000).shape)
     mirror.sync()
     judge, here = FoundingJudge(mirror), rows(mirror, "a")
     assert judge.passing(ask(1000), here, NOW).all()
@@ -130,7 +130,7 @@ def test_other_profiles_rank_by_residents(name: str) -> None:
     for each, milli in (("full", 8000), ("half", 4000), ("empty", 0)):
         mirror.list(node(each))
         if milli:
-            mirror.seat(f"on-{each}", each, ask(milli, milli * 4 * GIB // 1000).shape)
+            mirror.assign(f"on-{each}", each, ask(milli, milli * 4 * GIB // 1000).shape)
     mirror.sync()
     judge = ProfileJudge(mirror, profile(name))
     here = rows(mirror, "full", "half", "empty", "nobody-knows")
@@ -153,7 +153,7 @@ def test_other_profiles_rank_by_residents(name: str) -> None:
 def test_other_profiles_refuse_what_their_fit_refuses() -> None:
     mirror = Mirror()
     mirror.list(node("a"))
-    mirror.seat("u", "a", ask(7000).shape)
+    mirror.assign("u", "a", ask(7000).shape)
     mirror.sync()
     judge, here = ProfileJudge(mirror, profile("best-fit")), rows(mirror, "a")
     assert judge.reasons(ask(2000), here, NOW) == ["cpu: pod asks 2, at most 1 cores not requested (profile best-fit)"]

@@ -27,9 +27,9 @@ def requested(mirror: Mirror, name: str) -> int:
 
 def test_residents_are_counted_whatever_comes_first() -> None:
     mirror = Mirror()
-    mirror.seat("early", "a", shape())
+    mirror.assign("early", "a", shape())
     mirror.list(node("a"))
-    mirror.seat("late", "a", shape(500))
+    mirror.assign("late", "a", shape(500))
     mirror.sync()
     assert requested(mirror, "a") == 1500
     mirror.leave("early")
@@ -43,12 +43,12 @@ def test_a_pod_that_is_resized_or_moved_is_counted_once() -> None:
     mirror = Mirror()
     mirror.list(node("a"))
     mirror.list(node("b"))
-    mirror.seat("u", "a", shape(1000))
+    mirror.assign("u", "a", shape(1000))
     assert requested(mirror, "a") == 1000
-    mirror.seat("u", "a", shape(3000))
-    mirror.seat("u", "a", shape(3000))
+    mirror.assign("u", "a", shape(3000))
+    mirror.assign("u", "a", shape(3000))
     assert requested(mirror, "a") == 3000
-    mirror.seat("u", "b", shape(3000))
+    mirror.assign("u", "b", shape(3000))
     assert (requested(mirror, "a"), requested(mirror, "b")) == (0, 3000)
 
 
@@ -56,11 +56,11 @@ def test_a_node_that_leaves_and_returns_has_its_residents_again() -> None:
     mirror = Mirror()
     for name in ("a", "b"):
         mirror.list(node(name))
-        mirror.seat(f"on-{name}", name, shape())
+        mirror.assign(f"on-{name}", name, shape())
     mirror.sync()
     mirror.settle()
     mirror.unlist("a")
-    mirror.seat("more", "a", shape(250))
+    mirror.assign("more", "a", shape(250))
     assert "a" not in mirror.rows
     assert requested(mirror, "b") == 1000
     mirror.list(node("c"))  # takes the free row
@@ -75,7 +75,7 @@ def test_a_node_that_leaves_takes_nothing_of_what_is_still_to_be_written() -> No
     mirror.list(node("a"))
     mirror.list(node("b"))
     mirror.settle()
-    mirror.seat("u", "b", shape())
+    mirror.assign("u", "b", shape())
     mirror.unlist("a")
     assert requested(mirror, "b") == 1000
 
@@ -83,7 +83,7 @@ def test_a_node_that_leaves_takes_nothing_of_what_is_still_to_be_written() -> No
 def test_new_resources_and_nodes_widen_the_arrays() -> None:
     mirror = Mirror()
     mirror.list(node("a"))
-    mirror.seat("u", "a", shape())
+    mirror.assign("u", "a", shape())
     mirror.settle()
     for i in range(40):
         mirror.list(node(f"n{i}", **{"nvidia.com/gpu": 4}))
@@ -134,7 +134,7 @@ def test_nodes_known_only_by_reports_are_bounded() -> None:
 def test_nodes_of_requests_are_bounded_and_the_clusters_stay() -> None:
     mirror = Mirror(most_nodes=20)
     mirror.list(node("own"))
-    mirror.seat("u", "own", shape())
+    mirror.assign("u", "own", shape())
     for i in range(100):
         mirror.tidy(1)
         mirror.give(node(f"n{i}"))
@@ -145,7 +145,7 @@ def test_nodes_of_requests_are_bounded_and_the_clusters_stay() -> None:
 def test_shapes_are_bounded() -> None:
     mirror = Mirror(most_shapes=10)
     mirror.list(node("a"))
-    mirror.seat("u", "a", shape(123))
+    mirror.assign("u", "a", shape(123))
     for i in range(100):
         mirror.tidy()
         mirror.intern(shape(i + 1))
@@ -170,7 +170,7 @@ def test_nothing_drifts(seed: int) -> None:
                 there.discard(name)
             case 2 | 3:
                 milli = int(rng.integers(1, 12)) * 100
-                mirror.seat(uid, name, shape(milli))
+                mirror.assign(uid, name, shape(milli))
                 truth[uid] = (name, milli)
             case 4:
                 mirror.leave(uid)

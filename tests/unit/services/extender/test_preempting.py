@@ -13,7 +13,7 @@ from cotenant.services.extender.judge import ask_of
 
 
 def seat(known: Known, uid: str, node: str, cpu_milli: int, memory: int = GIB) -> None:
-    known.mirror.seat(uid, node, ask_of(Pod(uid, requests=Amounts.of({"cpu": cpu_milli, "memory": memory}))).shape)
+    known.mirror.assign(uid, node, ask_of(Pod(uid, requests=Amounts.of({"cpu": cpu_milli, "memory": memory}))).shape)
 
 
 def preempt(known: Known, asked: dict[str, Any], victims: dict[str, Any], meta: bool = True) -> dict[str, Any]:

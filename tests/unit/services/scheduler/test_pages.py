@@ -170,7 +170,7 @@ def test_the_score_flag_replies_logs_and_keeps_the_founding_table(caplog: pytest
     c.pod_seen(pod("y", 1000), 1.0)
     carry_out(c, c.decide(1.0), 1.0)
     assert "default/y" not in caplog.text
-    assert c._parts.placing.witness is None
+    assert c._components.placing.witness is None
     assert served.ask("/debug/scores", query="pod=default/y")[0] == 404
 
 

@@ -13,7 +13,7 @@ from tests.fakes.serving import server
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.explain.pages import PAGES, pages
-from cotenant.engine.registry import Roster
+from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.load.rules import LoadAware
 from cotenant.model.cluster.demands import NO_HOLDINGS, Demands
 from cotenant.model.cluster.labels import Labels
@@ -177,7 +177,7 @@ def test_a_question_leaves_devices_and_cpus_as_they_were() -> None:
         "/apis/v1/nodes/b",
     ]
     before = [served.ask(path) for path in paths]
-    for entry in list(c._lives.pods.values()):
+    for entry in list(c._pods.by_uid.values()):
         for supposed in ((), ("cpu=1",), (f"{GPU_CORE}=50", f"{GPU_MEMORY_RATIO}=50"), ("cpu=3", "priority=9")):
             asked(c, entry.seen.pod.key, *supposed)
     assert [served.ask(path) for path in paths] == before
@@ -261,7 +261,7 @@ def test_devices_that_are_kept_are_told_and_an_owner_is_judged_with_them() -> No
 def test_the_load_of_a_node_has_a_page_where_it_is_looked_at() -> None:
     off = cluster(node("a"))
     assert not any("LoadAware" in each for each in server(off).json(SERVICES)["GET"])
-    c = cluster(node("a"), roster=Roster(load_aware=LoadAware(LoadAwareSettings())))
+    c = cluster(node("a"), roster=PluginRegistry(load_aware=LoadAware(LoadAwareSettings())))
     c.pod_seen(pod("x", 1000), 0.0)
     carry_out(c, c.decide(0.0), 0.0)
     served = server(c)

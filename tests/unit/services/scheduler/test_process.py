@@ -151,7 +151,7 @@ def test_the_server_goes_away_and_comes_back() -> None:
                 await api.come()
                 await api.until(lambda: "y" in api.bound(), 20.0)
                 process.cluster.validate()
-                assert process.cluster.seats().keys() == {"uid-y"}
+                assert process.cluster.assigned().keys() == {"uid-y"}
 
     asyncio.run(scenario())
 

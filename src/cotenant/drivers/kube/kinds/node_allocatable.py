@@ -1,7 +1,7 @@
 """What a node has to give to pods, by the API server.
 
 Problem: evictions against requests need the pools that requests are made from, batch and mid among them, and those change while the node runs. Choice:
-the allocatable amounts of the Node object. Limits: what is not said, or cannot be read, is none.
+the allocatable amounts of the NodeObject object. Limits: what is not said, or cannot be read, is none.
 Source: Koordinator's batch and mid resources (batch-cpu and mid-cpu are in milli-CPU).
 """
 
@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cotenant.drivers.kube.kinds.objects import Node
+from cotenant.drivers.kube.kinds.objects import NodeObject
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_state import Allocatable
 from cotenant.model.quantities import milli, whole
 from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, MID_CPU, MID_MEMORY
 
 
-def allocatable_of(node: Node) -> Allocatable | None:
+def allocatable_of(node: NodeObject) -> Allocatable | None:
     """None where the object says nothing of it yet."""
     said = node.status.allocatable if node.status is not None else None
     if not said:

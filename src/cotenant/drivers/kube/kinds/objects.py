@@ -347,8 +347,8 @@ class NodeStatus(_Object, frozen=True):
     conditions: tuple[PodCondition, ...] | None = None
 
 
-class Node(_Object, frozen=True):
-    """v1 Node."""
+class NodeObject(_Object, frozen=True):
+    """v1 NodeObject."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: NodeSpec | None = None
@@ -568,7 +568,7 @@ class Kind(Generic[T]):
 
 
 PODS = Kind("Pod", "", "v1", "pods", True, Pod)
-NODES = Kind("Node", "", "v1", "nodes", False, Node)
+NODES = Kind("Node", "", "v1", "nodes", False, NodeObject)
 NAMESPACES = Kind("Namespace", "", "v1", "namespaces", False, Namespace)
 EVENTS = Kind("Event", "", "v1", "events", True, Event)
 PERSISTENT_VOLUMES = Kind("PersistentVolume", "", "v1", "persistentvolumes", False, PersistentVolume)

@@ -175,7 +175,7 @@ class ObjectReader:
         return self._templates.get(key) or _remember(self._templates, key, _read_template(spec, status, labels))
 
 
-def read_node(obj: objects.Node) -> Node:
+def read_node(obj: objects.NodeObject) -> Node:
     """A node. `InvalidInput` names what of it is wrong: without knowing its size, nothing can be placed on it."""
     meta, spec, status = obj.metadata, obj.spec or objects.NodeSpec(), obj.status or objects.NodeStatus()
     where = f"node {meta.name}"

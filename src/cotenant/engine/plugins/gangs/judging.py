@@ -18,14 +18,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cotenant.engine.cycle.components import Parts
+from cotenant.engine.cycle.components import Components
 from cotenant.engine.cycle.placing import Judgement
-from cotenant.engine.cycle.pods import PodLives
+from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.cycle.queue import Group, Verdict
 from cotenant.engine.framework.instructions import Preempt, Victim
-from cotenant.engine.framework.outbox import Telling
+from cotenant.engine.framework.outbox import Outbox
 from cotenant.engine.framework.plugin import Refused
-from cotenant.engine.framework.pod_state import Entry, State
+from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.engine.plugins.gangs.plugin import NAME, Gangs
 from cotenant.engine.plugins.gangs.preemption import GangPreempting, Plan, place_each
 from cotenant.engine.plugins.gangs.topology import Place, may_be_together, places, topology_of
@@ -34,7 +34,7 @@ from cotenant.engine.plugins.reservations.waiting import insists
 from cotenant.engine.state.narrowing import EVERYWHERE
 from cotenant.model.arrays import Mask
 
-Assume = Callable[[Entry, Group, Judgement, float, int], None]  # the last: how many go together
+Assume = Callable[[PodInfo, Group, Judgement, float, int], None]  # the last: how many go together
 GiveBack = Callable[[str, float], None]
 _PREEMPTIONS_A_ROUND = 1
 
@@ -51,28 +51,28 @@ class GangJudging:
 
     def __init__(
         self,
-        parts: Parts,
-        lives: PodLives,
-        telling: Telling,
+        components: Components,
+        pods: Pods,
+        outbox: Outbox,
         gangs: Gangs,
         draws: GangDraws,
         assume: Assume,
         give_back: GiveBack,
     ) -> None:
         """`give_back(uid, now_s)`: a victim that only holds its node leaves it."""
-        self._parts = parts
-        self._lives = lives
-        self._telling = telling
+        self._components = components
+        self._pods = pods
+        self._outbox = outbox
         self._gangs = gangs
         self._draws = draws
         self._assume = assume
         self._give_back = give_back
-        self._preempting = GangPreempting(parts, gangs)
+        self._preempting = GangPreempting(components, gangs)
         self._refused: list[_Refused] = []
 
     def judge(self, group: Group, now_s: float) -> None:
         """Place the bundle, or leave everything as it is; `settle` must follow once the round's other pods are judged."""
-        entries = [self._lives.pods[uid] for uid in group.pods]
+        entries = [self._pods.by_uid[uid] for uid in group.pods]
         keys = self._keys(entries)
         lacking = self._gangs.lacking(keys, entries)
         if lacking:
@@ -107,33 +107,33 @@ class GangJudging:
         for group, verdict, by_nodes in ((each.group, each.verdict, each.by_nodes) for each in refused):
             if not group.pods:
                 continue
-            entries = [self._lives.pods[uid] for uid in group.pods]
+            entries = [self._pods.by_uid[uid] for uid in group.pods]
             self._reconsider_promises(entries)
             plan: Plan | None = None
-            if by_nodes and allowance and not any(entry.seen.uid in self._parts.nominations for entry in entries):
+            if by_nodes and allowance and not any(entry.seen.uid in self._components.nominations for entry in entries):
                 allowance -= 1
                 plan, words = self._plan(entries, now_s)
                 if words:
                     verdict = replace(verdict, message=f"{verdict.message} {words.rstrip('.')}.")
             group.shapes = tuple(sorted({entry.shape for entry in entries}))
-            self._parts.queue.refuse(group, verdict, now_s)
+            self._components.queue.refuse(group, verdict, now_s)
             self._gangs.note(self._keys(entries), verdict.message)
             for entry in entries:
-                self._telling.waits(entry, verdict.message, verdict.record, verdict.missing)
+                self._outbox.waits(entry, verdict.message, verdict.record, verdict.missing)
             if plan is not None:
                 self._preempt(plan, now_s)
 
     # ---- one transaction
 
     def _try(
-        self, group: Group, keys: tuple[str, ...], entries: list[Entry], now_s: float
+        self, group: Group, keys: tuple[str, ...], entries: list[PodInfo], now_s: float
     ) -> list[Judgement] | Verdict:
         """Where each goes, all of it written; or why not, nothing written."""
         kept = self._where_promised(keys, entries, now_s)
         if kept is not None:
             return kept
         failure: Verdict | None = None
-        for place in places(self._parts.seating, self._gangs, keys, entries, self._promised(entries)):
+        for place in places(self._components.assignments, self._gangs, keys, entries, self._promised(entries)):
             found = self._attempt(keys, entries, place, now_s)
             if isinstance(found, Verdict) and self._draws.drew:  # what they drew may stand in others' way
                 without = self._attempt(keys, entries, place, now_s, drawing=False)
@@ -148,18 +148,22 @@ class GangJudging:
         assert failure is not None
         return failure
 
-    def _where_promised(self, keys: tuple[str, ...], entries: list[Entry], now_s: float) -> list[Judgement] | None:
+    def _where_promised(self, keys: tuple[str, ...], entries: list[PodInfo], now_s: float) -> list[Judgement] | None:
         """Each on the very node that it was promised, which the rehearsal found to work; members without one beside them."""
-        placing, seating = self._parts.placing, self._parts.seating
+        placing, assignments = self._components.placing, self._components.assignments
         promised, topology = self._promised(entries), topology_of(self._gangs, keys)
-        if not len(promised) or any(map(insists, entries)) or not may_be_together(seating, self._gangs, keys, promised):
+        if (
+            not len(promised)
+            or any(map(insists, entries))
+            or not may_be_together(assignments, self._gangs, keys, promised)
+        ):
             return None
         others = promised if topology is not None and topology.required else EVERYWHERE
         mark = placing.mark()
-        nodes, node_of = seating.encoder.node_rows, self._parts.nominations.node_of
+        nodes, node_of = assignments.encoder.node_rows, self._components.nominations.node_of
         expected = [(entry, nodes.get(node_of(entry.seen.uid), -1)) for entry in entries]
         expected.sort(key=lambda pair: pair[1] < 0)
-        found = place_each(self._parts, expected, others, now_s)
+        found = place_each(self._components, expected, others, now_s)
         judged = {entry: judgement for (entry, _), judgement in zip(expected, found, strict=True)}
         placed = [entry for entry in entries if judged[entry].row >= 0]
         if placed and not self._gangs.lacking(keys, placed):
@@ -168,9 +172,9 @@ class GangJudging:
         return None
 
     def _attempt(
-        self, keys: tuple[str, ...], entries: list[Entry], place: Place, now_s: float, drawing: bool = True
+        self, keys: tuple[str, ...], entries: list[PodInfo], place: Place, now_s: float, drawing: bool = True
     ) -> list[Judgement] | Verdict:
-        placing = self._parts.placing
+        placing = self._components.placing
         mark = placing.mark()
         judged = self._draws.place(entries, now_s, place.only, drawing)
         placed = [entry for entry, judgement in zip(entries, judged, strict=True) if judgement.row >= 0]
@@ -193,7 +197,7 @@ class GangJudging:
             verdict = replace(verdict, filters=verdict.filters | {"GangTopology"})
         return of_gang(verdict, words)
 
-    def _accept(self, group: Group, entries: list[Entry], judged: list[Judgement], now_s: float) -> None:
+    def _accept(self, group: Group, entries: list[PodInfo], judged: list[Judgement], now_s: float) -> None:
         left = []
         together = sum(judgement.row >= 0 for judgement in judged)
         for entry, judgement in zip(entries, judged, strict=True):
@@ -204,77 +208,77 @@ class GangJudging:
                 left.append(entry)
         self._cancel(left)
         for uid in list(group.pods):
-            self._lives.requeue(self._lives.pods[uid], now_s)  # they go alone from here on
+            self._pods.requeue(self._pods.by_uid[uid], now_s)  # they go alone from here on
 
-    def _admitted(self, entries: list[Entry], now_s: float) -> tuple[list[Entry], tuple[Entry, Refused] | None]:
+    def _admitted(self, entries: list[PodInfo], now_s: float) -> tuple[list[PodInfo], tuple[PodInfo, Refused] | None]:
         """Those that every plugin admits, and the first that one does not."""
-        why: tuple[Entry, Refused] | None = None
-        for at, plugin in enumerate(self._parts.plugins):
+        why: tuple[PodInfo, Refused] | None = None
+        for at, plugin in enumerate(self._components.plugins):
             turned_down = plugin.admit(entries, now_s) if entries else {}
             if not turned_down:
                 continue
             first = min(turned_down)
             why = why or (entries[first], turned_down[first])
             for position in turned_down:
-                for before in self._parts.plugins[:at]:
+                for before in self._components.plugins[:at]:
                     before.cancel(entries[position])
             entries = [entry for position, entry in enumerate(entries) if position not in turned_down]
         return entries, why
 
     def _make_room(
-        self, keys: tuple[str, ...], entries: list[Entry], admitted: list[Entry], why: Refused, now_s: float
+        self, keys: tuple[str, ...], entries: list[PodInfo], admitted: list[PodInfo], why: Refused, now_s: float
     ) -> None:
         """Who turned the gang down may find room for as many of it as must be placed together."""
         missing = {tally.key: tally.lacks() for tally in self._gangs.lacking(keys, ())}
         through = {entry.seen.uid for entry in admitted}
-        needed: list[Entry] = []
+        needed: list[PodInfo] = []
         for entry in sorted(entries, key=lambda each: each.seen.uid not in through):
             key = self._gangs.key_of(entry.seen.uid)
             if missing.get(key, 0) > 0:
                 missing[key] -= 1
                 needed.append(entry)
         if needed and not self._gangs.lacking(keys, needed):
-            for plugin in self._parts.plugins:
+            for plugin in self._components.plugins:
                 if plugin.name == why.plugin:
                     plugin.make_room(needed, self._name(keys), now_s)
 
-    def _cancel(self, entries: Sequence[Entry]) -> None:
+    def _cancel(self, entries: Sequence[PodInfo]) -> None:
         for entry in entries:
-            for plugin in self._parts.plugins:
+            for plugin in self._components.plugins:
                 plugin.cancel(entry)
 
-    def _largest_first(self, entries: list[Entry]) -> list[Entry]:
+    def _largest_first(self, entries: list[PodInfo]) -> list[PodInfo]:
         """By what they request, as a share of all that is requested; equal ones as they came."""
         shapes = np.array([entry.shape for entry in entries])
         if (shapes == shapes[0]).all():
             return entries
-        request = self._parts.seating.ledger.shapes.request[shapes].astype(np.float64)
+        request = self._components.assignments.ledger.shapes.request[shapes].astype(np.float64)
         size = (request / np.maximum(1.0, request.sum(axis=0))).max(axis=1)
         return [entries[i] for i in np.argsort(-size, kind="stable").tolist()]
 
     # ---- preemption
 
-    def _plan(self, entries: list[Entry], now_s: float) -> tuple[Plan | None, str]:
+    def _plan(self, entries: list[PodInfo], now_s: float) -> tuple[Plan | None, str]:
         with self._promises_lifted(entries):
             found = self._preempting.attempt(self._keys(entries), self._largest_first(entries), now_s)
         return (found, "") if isinstance(found, Plan) else (None, found)
 
     def _preempt(self, plan: Plan, now_s: float) -> None:
         """Promise every member its node, and have the victims go; the first member waits for all of them."""
-        parts, going = self._parts, {victim.seen.uid for victim in plan.victims}
+        components, going = self._components, {victim.seen.uid for victim in plan.victims}
         lost = ", and gangs that cannot do without them" if plan.fallen else ""
         at: dict[str, list[Victim]] = {}
         for victim in plan.victims:
-            if victim.state is not State.WAITING and not parts.preempting.is_going(victim):
+            if victim.state is not State.WAITING and not components.preempting.is_going(victim):
                 at.setdefault(victim.node, []).append(Victim(victim.seen.uid, victim.seen.pod.key))
-        nodes = [parts.seating.names[row] for _, row in plan.rows]
+        nodes = [components.assignments.names[row] for _, row in plan.rows]
         elsewhere = [victim for node in at if node not in nodes for victim in at[node]]
         for (entry, _), node in zip(plan.rows, nodes, strict=True):
-            for other in parts.nominations.add(entry, node, going):
-                self._lives.drop_nomination(self._lives.pods[other])
-                self._lives.requeue(self._lives.pods[other], now_s)
+            for other in components.nominations.add(entry, node, going):
+                self._pods.drop_nomination(self._pods.by_uid[other])
+                self._pods.requeue(self._pods.by_uid[other], now_s)
             victims = (*at.pop(node, ()), *elsewhere)
-            self._telling.say(
+            self._outbox.say(
                 Preempt(
                     entry.seen.uid,
                     entry.seen.pod.key,
@@ -291,60 +295,60 @@ class GangJudging:
     # ---- promises of nodes
 
     @contextmanager
-    def _promises_lifted(self, entries: list[Entry]) -> Iterator[None]:
+    def _promises_lifted(self, entries: list[PodInfo]) -> Iterator[None]:
         """Within, the bundle sees neither its own promises nor those of less important pods; after, those that stand are back."""
-        seating, nominations = self._parts.seating, self._parts.nominations
-        if not seating.reserved:
+        assignments, nominations = self._components.assignments, self._components.nominations
+        if not assignments.reserved:
             yield
             return
         lowest = min(entry.seen.pod.priority for entry in entries)
-        own = [entry for entry in entries if entry.seen.uid in seating.reserved]
+        own = [entry for entry in entries if entry.seen.uid in assignments.reserved]
         for entry in own:
-            seating.release(entry, freed=False)
-        lifted = [entry for entry in seating.reserved.values() if entry.seen.pod.priority < lowest]
-        seating.lift(lifted)
-        if any(seating.narrowing.is_narrowed(entry.number) for entry in entries):
-            seating.narrowing.expect(
+            assignments.release(entry, freed=False)
+        lifted = [entry for entry in assignments.reserved.values() if entry.seen.pod.priority < lowest]
+        assignments.suspend(lifted)
+        if any(assignments.narrowing.is_narrowed(entry.number) for entry in entries):
+            assignments.narrowing.expect(
                 tuple(
                     (entry.number, entry.row)
-                    for entry in seating.reserved.values()
+                    for entry in assignments.reserved.values()
                     if entry.seen.pod.priority >= lowest
                 )
             )
         try:
             yield
         finally:
-            seating.narrowing.expect(())
-            seating.lay(entry for entry in lifted if entry.seen.uid in seating.reserved)
+            assignments.narrowing.expect(())
+            assignments.resume(entry for entry in lifted if entry.seen.uid in assignments.reserved)
             for entry in own:
                 node = nominations.node_of(entry.seen.uid)
                 if node and not entry.node:
-                    seating.reserve(entry, node)
+                    assignments.reserve(entry, node)
 
-    def _promised(self, entries: list[Entry]) -> Mask:
+    def _promised(self, entries: list[PodInfo]) -> Mask:
         """The nodes that members were promised."""
-        nominations, seating = self._parts.nominations, self._parts.seating
+        nominations, assignments = self._components.nominations, self._components.assignments
         if not len(nominations):
             return EVERYWHERE
-        rows = [seating.encoder.node_rows.get(nominations.node_of(entry.seen.uid), -1) for entry in entries]
+        rows = [assignments.encoder.node_rows.get(nominations.node_of(entry.seen.uid), -1) for entry in entries]
         rows = [row for row in rows if row >= 0]
         if not rows:
             return EVERYWHERE
-        mask = np.zeros(len(seating.names), dtype=np.bool_)
+        mask = np.zeros(len(assignments.names), dtype=np.bool_)
         mask[rows] = True
         return mask
 
-    def _reconsider_promises(self, entries: list[Entry]) -> None:
+    def _reconsider_promises(self, entries: list[PodInfo]) -> None:
         """Promises of a bundle that did not fit stay while somebody is still going for it."""
-        nominations = self._parts.nominations
+        nominations = self._components.nominations
         promised = [entry for entry in entries if entry.seen.uid in nominations]
         if promised and not any(nominations.wait_for(entry.seen.uid, set()) for entry in promised):
             for entry in promised:
-                self._lives.drop_nomination(entry)
+                self._pods.drop_nomination(entry)
 
     # ---- words
 
-    def _keys(self, entries: Sequence[Entry]) -> tuple[str, ...]:
+    def _keys(self, entries: Sequence[PodInfo]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self._gangs.key_of(entry.seen.uid) for entry in entries))
 
     @staticmethod
@@ -356,9 +360,9 @@ class GangJudging:
         least = gang.spec.min_available if gang is not None and gang.spec is not None else 0
         return f"gang {key}: {lacks} of the {least} members that must be placed together do not wait for a node now"
 
-    def _unlooked(self, entry: Entry, why: Refused, now_s: float) -> Verdict:
+    def _unlooked(self, entry: PodInfo, why: Refused, now_s: float) -> Verdict:
         """No node was looked at."""
-        record = self._lives.record(entry, why.message, now_s)
+        record = self._pods.record(entry, why.message, now_s)
         return Verdict(record, why.message, frozenset({why.plugin}), why.missing)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.gangs.members import Gang, Job
 from cotenant.engine.plugins.gangs.plugin import Gangs
 from cotenant.model.arrays import Int, Mask
@@ -38,17 +38,17 @@ NOTHING_AT_STAKE = AtStake(NO_JOBS, np.empty(0, dtype=np.int64), np.empty(0, dty
 class GangLosses:
     """The jobs of one cluster."""
 
-    def __init__(self, gangs: Gangs, is_going: Callable[[Entry], bool]) -> None:
+    def __init__(self, gangs: Gangs, is_going: Callable[[PodInfo], bool]) -> None:
         """`is_going`: whether a pod ends, or was told to."""
         self._gangs = gangs
         self._is_going = is_going
 
-    def job_of(self, entry: Entry) -> Job | None:
+    def job_of(self, entry: PodInfo) -> Job | None:
         """The job that a placed pod is of; None where it is of use by itself."""
         gang = self._gangs.of(entry.seen.uid)
         return self._job(gang) if gang is not None and gang.placed else None
 
-    def keys_of(self, entry: Entry) -> tuple[str, ...]:
+    def keys_of(self, entry: PodInfo) -> tuple[str, ...]:
         """The gangs that are placed together with that of a pod, its own included."""
         gang = self._gangs.of(entry.seen.uid)
         return self._gangs.bundle_of(gang) if gang is not None else ()
@@ -78,7 +78,7 @@ class GangLosses:
     ) -> AtStake:
         """For a preemptor of this priority, of the gangs `own`. `none_falls`: all are spared that a job needs; `gone`: numbers that are taken off already."""
         own = frozenset(own)
-        whole: list[tuple[list[Entry], int]] = []
+        whole: list[tuple[list[PodInfo], int]] = []
         of, spared = np.full(pods, -1, dtype=np.int64), list[int]()
         for job in jobs:
             left = [entry for entry in job.members if entry.number not in gone]
@@ -101,7 +101,7 @@ class GangLosses:
         if not any(each.is_strict() and each.spec is not None for each in gangs):
             return None
         spare: list[int] = []
-        members: list[Entry] = []
+        members: list[PodInfo] = []
         for each in gangs:
             stay = [
                 entry for entry in map(each.members.get, each.placed) if entry is not None and not self._is_going(entry)
@@ -111,7 +111,7 @@ class GangLosses:
         return Job(keys, tuple(sorted(members, key=_least_important_first)), max(0, min(spare)))
 
 
-def _table(whole: Sequence[tuple[Sequence[Entry], int]], covering: Covering) -> Jobs:
+def _table(whole: Sequence[tuple[Sequence[PodInfo], int]], covering: Covering) -> Jobs:
     priorities = [[entry.seen.pod.priority for entry in members] for members, _ in whole]
     highest = [max(each) for each in priorities]
     earliest = [
@@ -136,10 +136,10 @@ def _table(whole: Sequence[tuple[Sequence[Entry], int]], covering: Covering) -> 
     )
 
 
-def _started_s(entry: Entry) -> float:
+def _started_s(entry: PodInfo) -> float:
     started_s = entry.seen.started_s
     return started_s if started_s == started_s else np.inf
 
 
-def _least_important_first(entry: Entry) -> tuple[int, float, str]:
+def _least_important_first(entry: PodInfo) -> tuple[int, float, str]:
     return entry.seen.pod.priority, -_started_s(entry), entry.seen.uid

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import inf
 
-from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.model.cluster.observed import Phase
 from cotenant.model.groups.gang import GangSpec, MatchPolicy, Mode, PodGroup, PodGroupStatus
 from cotenant.policy.placement.gangs.permit import Tally
@@ -25,10 +25,10 @@ class Gang:
     group: PodGroup | None = None
     spec: GangSpec | None = None
     problems: tuple[str, ...] = ()  # of the spec
-    members: dict[str, Entry] = field(default_factory=dict)  # by uid
-    oldest: Entry | None = None  # whose annotations count where there is no PodGroup
+    members: dict[str, PodInfo] = field(default_factory=dict)  # by uid
+    oldest: PodInfo | None = None  # whose annotations count where there is no PodGroup
     placed: set[str] = field(default_factory=set)
-    holding: dict[str, Entry] = field(default_factory=dict)
+    holding: dict[str, PodInfo] = field(default_factory=dict)
     ended: dict[str, Phase] = field(default_factory=dict)
     satisfied: bool = False
     open: bool = False  # as its gate last said
@@ -78,11 +78,11 @@ class Gang:
         """Whether members that found a node give it back when others do not."""
         return self.spec is None or self.spec.mode is Mode.STRICT
 
-    def find_oldest(self) -> Entry | None:
+    def find_oldest(self) -> PodInfo | None:
         """The member whose word counts."""
         return min(self.members.values(), key=_age, default=None)
 
-    def is_older(self, entry: Entry) -> bool:
+    def is_older(self, entry: PodInfo) -> bool:
         """Whether this member's word goes before that of the oldest so far."""
         return self.oldest is None or _age(entry) < _age(self.oldest)
 
@@ -92,7 +92,7 @@ class Job:
     """The placed members of Strict gangs that are placed together, those that are going left out."""
 
     keys: tuple[str, ...]  # of the gangs
-    members: tuple[Entry, ...]  # the least important first
+    members: tuple[PodInfo, ...]  # the least important first
     spare: int  # so many of them can go without the job being lost
 
     @property
@@ -101,5 +101,5 @@ class Job:
         return f"gang {self.keys[0]}" if len(self.keys) == 1 else f"gangs {', '.join(self.keys)}"
 
 
-def _age(entry: Entry) -> tuple[float, str]:
+def _age(entry: PodInfo) -> tuple[float, str]:
     return entry.seen.created_s, entry.seen.uid

@@ -18,7 +18,7 @@ from math import inf
 
 from cotenant.engine.cycle.queue import Whole
 from cotenant.engine.framework.plugin import Host, Plugin
-from cotenant.engine.framework.pod_state import Entry, State
+from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.engine.plugins.gangs.members import Gang
 from cotenant.engine.plugins.gangs.status import news_of, view_of
 from cotenant.engine.plugins.gangs.views import GangView
@@ -88,7 +88,7 @@ class Gangs(Plugin):
         self._respec(gang)
         self._drop_if_empty(gang)
 
-    def opened(self, entry: Entry) -> None:
+    def pod_arrived(self, entry: PodInfo) -> None:
         """A member comes."""
         key = gang_key(entry.seen.pod, entry.seen.demands.gang)
         if not key:
@@ -104,7 +104,7 @@ class Gangs(Plugin):
             self._grew[key] = None
         self._touch(gang)
 
-    def closed(self, entry: Entry) -> None:
+    def pod_left(self, entry: PodInfo) -> None:
         """A member goes, or comes anew."""
         uid = entry.seen.uid
         gang = self._of.pop(uid, None)
@@ -123,7 +123,7 @@ class Gangs(Plugin):
         self._touch(gang)
         self._drop_if_empty(gang)
 
-    def seated(self, entry: Entry) -> None:
+    def assigned(self, entry: PodInfo) -> None:
         """A member has a node: for good, or until its gang is there."""
         gang = self._of.get(entry.seen.uid)
         if gang is None:
@@ -135,7 +135,7 @@ class Gangs(Plugin):
             gang.placed.add(entry.seen.uid)
         self._touch(gang)
 
-    def stood(self, entry: Entry) -> None:
+    def unassigned(self, entry: PodInfo) -> None:
         """A member has none any more."""
         gang = self._of.get(entry.seen.uid)
         if gang is None:
@@ -147,14 +147,14 @@ class Gangs(Plugin):
             self._look[gang.key] = None
         self._touch(gang)
 
-    def released(self, entry: Entry) -> None:
+    def released(self, entry: PodInfo) -> None:
         """A member that held a node has it for good."""
         gang = self._of[entry.seen.uid]
         self._unhold(gang, entry.seen.uid)
         gang.placed.add(entry.seen.uid)
         self._touch(gang)
 
-    def retold(self, entry: Entry) -> None:
+    def pod_updated(self, entry: PodInfo) -> None:
         """A member on a node was told of anew: it may run now."""
         gang = self._of.get(entry.seen.uid)
         if gang is not None and gang.group is not None:
@@ -180,12 +180,12 @@ class Gangs(Plugin):
 
     # ---- what is asked before a judgement
 
-    def gate(self, entry: Entry) -> str:
+    def gate(self, entry: PodInfo) -> str:
         """Why a member must not enter the queue yet."""
         gang = self._of.get(entry.seen.uid)
         return self._closed(gang) if gang is not None else ""
 
-    def kind_of(self, entry: Entry) -> Hashable:
+    def kind_of(self, entry: PodInfo) -> Hashable:
         """The key of all that is judged with it, or its gang."""
         gang = self._of.get(entry.seen.uid)
         if gang is None:
@@ -245,7 +245,7 @@ class Gangs(Plugin):
             self._bundles[gang.key] = found
         return found
 
-    def lacking(self, keys: Iterable[str], with_node: Iterable[Entry]) -> tuple[Tally, ...]:
+    def lacking(self, keys: Iterable[str], with_node: Iterable[PodInfo]) -> tuple[Tally, ...]:
         """Of the gangs that must be satisfied with these: those that are not, if these members had a node."""
         extra: dict[str, int] = {}
         for entry in with_node:
@@ -255,24 +255,24 @@ class Gangs(Plugin):
         tallies = (self._tally(key, extra.get(key, 0)) for key in sorted(needed))
         return tuple(tally for tally in tallies if not tally.is_met())
 
-    def lacks(self, entry: Entry) -> int:
+    def lacks(self, entry: PodInfo) -> int:
         """How many members must be placed together for this one to run, itself counted."""
         gang = self._of.get(entry.seen.uid)
         return 1 if gang is None or gang.goes_alone() else max(1, gang.tally().lacks())
 
-    def must_wait(self, entry: Entry) -> bool:
+    def must_wait(self, entry: PodInfo) -> bool:
         """Whether a member that was just given a node must keep it without being bound."""
         gang = self._of.get(entry.seen.uid)
         if gang is None or gang.goes_alone():
             return False
         return bool(self.lacking((gang.key,), (entry,)))
 
-    def holders_with(self, entry: Entry) -> tuple[Entry, ...]:
+    def holders_with(self, entry: PodInfo) -> tuple[PodInfo, ...]:
         """Members that hold nodes and may be bound now that this one is."""
         gang = self._of.get(entry.seen.uid)
         if gang is None:
             return ()
-        found: list[Entry] = []
+        found: list[PodInfo] = []
         for key in (gang.key, *self._dependents(gang.key)):
             other = self._gangs[key]
             if other.holding and not self.lacking((key,), ()):
@@ -320,7 +320,7 @@ class Gangs(Plugin):
         gang = self._of.get(uid)
         return gang.key if gang is not None else ""
 
-    def validate(self, pods: Mapping[str, Entry]) -> None:
+    def validate(self, pods: Mapping[str, PodInfo]) -> None:
         """Members, seats and the queue agree. Raises `Permanent`."""
         expected = {uid: gang_key(entry.seen.pod, entry.seen.demands.gang) for uid, entry in pods.items()}
         found = {uid: gang.key for uid, gang in self._of.items()}

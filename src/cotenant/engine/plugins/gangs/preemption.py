@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cotenant.engine.cycle.components import Parts
+from cotenant.engine.cycle.components import Components
 from cotenant.engine.cycle.placing import Judgement
 from cotenant.engine.cycle.simulated_evictions import Trial, trial
-from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.gangs.members import Job
 from cotenant.engine.plugins.gangs.plugin import Gangs
 from cotenant.engine.plugins.gangs.topology import Place, places_to_clear
@@ -28,20 +28,22 @@ from cotenant.model.arrays import Int, Mask
 MOST_LOOKS = 128
 
 
-def place_each(parts: Parts, expected: Sequence[tuple[Entry, int]], others: Mask, now_s: float) -> list[Judgement]:
+def place_each(
+    components: Components, expected: Sequence[tuple[PodInfo, int]], others: Mask, now_s: float
+) -> list[Judgement]:
     """Place each on the very row it is expected on, those with -1 on rows of `others`, in this order."""
-    every = np.arange(len(parts.seating.names))
-    return [parts.placing.place([entry], now_s, others if row < 0 else every == row)[0] for entry, row in expected]
+    every = np.arange(len(components.assignments.names))
+    return [components.placing.place([entry], now_s, others if row < 0 else every == row)[0] for entry, row in expected]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Who goes, and where the gang's members are expected."""
 
-    rows: tuple[tuple[Entry, int], ...]
-    victims: tuple[Entry, ...]
+    rows: tuple[tuple[PodInfo, int], ...]
+    victims: tuple[PodInfo, ...]
     breaks_budgets: int
-    fallen: tuple[Entry, ...] = ()  # of the victims: members of gangs that go whole
+    fallen: tuple[PodInfo, ...] = ()  # of the victims: members of gangs that go whole
 
     def loss(self) -> tuple[int, int, int, int, int]:
         """Compared as kube-scheduler compares nodes, after whether a gang is lost."""
@@ -52,7 +54,7 @@ class Plan:
 @dataclass(frozen=True, slots=True)
 class _Task:
     keys: tuple[str, ...]
-    entries: Sequence[Entry]
+    entries: Sequence[PodInfo]
     priority: int
     jobs: Sequence[Job]
     place: Place
@@ -61,8 +63,8 @@ class _Task:
 
 @dataclass(slots=True)
 class _Found:
-    placed: list[Entry] = field(default_factory=list)
-    fallen: list[Entry] = field(default_factory=list)
+    placed: list[PodInfo] = field(default_factory=list)
+    fallen: list[PodInfo] = field(default_factory=list)
     breaks_budgets: int = 0
     of_fallen: int = 0  # of those: for gangs that go whole
 
@@ -70,17 +72,17 @@ class _Found:
 class GangPreempting:
     """Looks for victims for whole gangs."""
 
-    def __init__(self, parts: Parts, gangs: Gangs) -> None:
-        self._parts = parts
+    def __init__(self, components: Components, gangs: Gangs) -> None:
+        self._components = components
         self._gangs = gangs
 
-    def attempt(self, keys: tuple[str, ...], entries: list[Entry], now_s: float) -> Plan | str:
+    def attempt(self, keys: tuple[str, ...], entries: list[PodInfo], now_s: float) -> Plan | str:
         """A plan, or why there is none. The bundle's promises and those of less important pods are lifted; nothing is changed."""
         if any(not entry.seen.preempts for entry in entries):
             return "not eligible due to preemptionPolicy=Never"
         priority = min(entry.seen.pod.priority for entry in entries)
-        places = places_to_clear(self._parts.seating, self._gangs, keys, priority, self._asked(keys, entries))
-        jobs = self._parts.losses.jobs() if places else ()
+        places = places_to_clear(self._components.assignments, self._gangs, keys, priority, self._asked(keys, entries))
+        jobs = self._components.losses.jobs() if places else ()
         best: Plan | None = None
         why = ""
         for place in places:
@@ -91,9 +93,9 @@ class GangPreempting:
                 best = found
         return best or why
 
-    def _asked(self, keys: tuple[str, ...], entries: list[Entry]) -> Int:
+    def _asked(self, keys: tuple[str, ...], entries: list[PodInfo]) -> Int:
         """What as many members as are missing ask for at least, by resource."""
-        requests = self._parts.seating.ledger.shapes.request[[entry.shape for entry in entries]]
+        requests = self._components.assignments.ledger.shapes.request[[entry.shape for entry in entries]]
         missing = max(1, sum(tally.lacks() for tally in self._gangs.lacking(keys, ())))
         return np.sort(requests, axis=0)[:missing].sum(axis=0)
 
@@ -109,13 +111,13 @@ class GangPreempting:
 
     def _rehearse(self, task: _Task, found: _Found) -> Plan | str:
         """Those that are `fallen` already go in any case."""
-        seating, placing = self._parts.seating, self._parts.placing
+        assignments, placing = self._components.assignments, self._components.placing
         mark = placing.mark()
-        with trial(seating) as off:
+        with trial(assignments) as off:
             off.take_off(found.fallen)
             try:
                 why = self._place_all(task, found, off)
-                rows = tuple((entry, int(seating.ledger.row[entry.number])) for entry in found.placed)
+                rows = tuple((entry, int(assignments.ledger.row[entry.number])) for entry in found.placed)
                 victims = off.gone()
             finally:
                 placing.undo(found.placed, mark)
@@ -125,22 +127,26 @@ class GangPreempting:
                 return "preemption: members need the company of those who would go"
         return Plan(rows, victims, found.breaks_budgets, tuple(found.fallen))
 
-    def _fits_then(self, task: _Task, rows: Mapping[Entry, int]) -> bool:
+    def _fits_then(self, task: _Task, rows: Mapping[PodInfo, int]) -> bool:
         """Whether those that were placed, some of them before the last victims went, are placed again with all of these gone."""
-        placing = self._parts.placing
+        placing = self._components.placing
         mark = placing.mark()
         ordered = [(entry, rows[entry]) for entry in task.entries if entry in rows]
-        judged = place_each(self._parts, ordered, task.place.only, task.now_s)
+        judged = place_each(self._components, ordered, task.place.only, task.now_s)
         placed = [entry for (entry, _), judgement in zip(ordered, judged, strict=True) if judgement.row >= 0]
         placing.undo(placed, mark)
         return bool(placed) and not self._gangs.lacking(task.keys, placed)
 
     def _place_all(self, task: _Task, found: _Found, off: Trial) -> str:
         """Place members, with evictions where it takes them, until the minimum is there; why not."""
-        seating, placing, preempting = self._parts.seating, self._parts.placing, self._parts.preempting
+        assignments, placing, preempting = (
+            self._components.assignments,
+            self._components.placing,
+            self._components.preempting,
+        )
         placed, place, now_s = found.placed, task.place, task.now_s
         judged = placing.place(task.entries, now_s, place.only)
-        missing: list[Entry] = []
+        missing: list[PodInfo] = []
         for entry, judgement in zip(task.entries, judged, strict=True):
             (placed if judgement.row >= 0 else missing).append(entry)
         looks = 0
@@ -156,12 +162,12 @@ class GangPreempting:
             stake = preempting.at_stake(task.jobs, entry, task.priority, gone=off.numbers())
             look = preempting.look(entry, task.priority, stake, place.only)
             if look.row < 0:
-                return look.headline(len(seating.encoder.node_rows))
-            off.take_off(seating.by_number[number] for number in (*look.victims, *look.rest))
-            found.fallen += [seating.by_number[number] for u in look.fallen for number in stake.jobs.members[u]]
+                return look.headline(len(assignments.encoder.node_rows))
+            off.take_off(assignments.by_number[number] for number in (*look.victims, *look.rest))
+            found.fallen += [assignments.by_number[number] for u in look.fallen for number in stake.jobs.members[u]]
             found.breaks_budgets += look.violations
             found.of_fallen += sum(int(stake.jobs.violations[u]) for u in look.fallen)
-            only = np.zeros(len(seating.names), dtype=np.bool_)
+            only = np.zeros(len(assignments.names), dtype=np.bool_)
             only[look.row] = True
             if placing.place([entry], now_s, only)[0].row < 0:
                 return "preemption: a member does not fit although everything less important was taken away"

@@ -49,7 +49,7 @@ def view_of(
 ) -> GangView:
     """Everything about it. `closed`: why its gate is; `lacking`: gangs that those who hold nodes wait for."""
     members = [
-        MemberView(entry.seen.pod.key, uid, entry.state.name.lower(), entry.node, entry.told)
+        MemberView(entry.seen.pod.key, uid, entry.state.name.lower(), entry.node, entry.last_message)
         for uid, entry in gang.members.items()
     ]
     members += [MemberView("", uid, phase.value.lower()) for uid, phase in gang.ended.items()]

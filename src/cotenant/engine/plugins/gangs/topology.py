@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.gangs.plugin import Gangs
-from cotenant.engine.state.assignments import Seating
+from cotenant.engine.state.assignments import Assignments
 from cotenant.engine.state.narrowing import EVERYWHERE
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.cluster.topology import Domains
@@ -40,29 +40,29 @@ def topology_of(gangs: Gangs, keys: Iterable[str]) -> GangTopology | None:
 
 
 def places(
-    seating: Seating, gangs: Gangs, keys: tuple[str, ...], entries: list[Entry], promised: Mask
+    assignments: Assignments, gangs: Gangs, keys: tuple[str, ...], entries: list[PodInfo], promised: Mask
 ) -> Iterator[Place]:
     """In order; the first that works counts. `promised` are rows that members were promised, tried before all others."""
     topology = topology_of(gangs, keys)
-    if len(promised) and may_be_together(seating, gangs, keys, promised):
+    if len(promised) and may_be_together(assignments, gangs, keys, promised):
         yield Place(promised)
     if topology is None:
         yield Place(EVERYWHERE)
         return
-    yield from _domains(seating, gangs, keys, topology, entries)
+    yield from _domains(assignments, gangs, keys, topology, entries)
     if not topology.required:
         yield Place(EVERYWHERE)
 
 
 def _domains(
-    seating: Seating, gangs: Gangs, keys: tuple[str, ...], topology: GangTopology, entries: list[Entry]
+    assignments: Assignments, gangs: Gangs, keys: tuple[str, ...], topology: GangTopology, entries: list[PodInfo]
 ) -> Iterator[Place]:
-    nodes, shapes = seating.ledger.nodes, seating.ledger.shapes
+    nodes, shapes = assignments.ledger.nodes, assignments.ledger.shapes
     found, counts = np.unique(np.array([entry.shape for entry in entries]), return_counts=True)
     free = nodes.capacity - nodes.requested
-    seated = _seated(seating, gangs, keys)
+    seated = _seated(assignments, gangs, keys)
     for key in topology.keys:
-        domains = seating.narrowing.regions.domains(key)
+        domains = assignments.narrowing.regions.domains(key)
         numbers = with_room(domains, nodes.ready, free, shapes.request[found], counts)
         own = _own(domains, seated)
         last = topology.required and key == topology.keys[-1]
@@ -73,18 +73,18 @@ def _domains(
         for number in numbers[:MOST_TRIES]:
             yield Place(rows_of(domains, number), f"{key}={domains.names[number]}", not (last and own >= 0))
     if topology.required and not seated:
-        yield from _minimum_only(seating, topology, free, found, counts, _least(gangs, keys))
+        yield from _minimum_only(assignments, topology, free, found, counts, _least(gangs, keys))
 
 
 def places_to_clear(
-    seating: Seating, gangs: Gangs, keys: tuple[str, ...], priority: int, asked: Int
+    assignments: Assignments, gangs: Gangs, keys: tuple[str, ...], priority: int, asked: Int
 ) -> tuple[Place, ...]:
     """Where evictions of pods below the priority might make room for `asked[R]` in all: everywhere, or the domains of the required key."""
-    ledger, topology = seating.ledger, topology_of(gangs, keys)
+    ledger, topology = assignments.ledger, topology_of(gangs, keys)
     nodes = ledger.nodes
     yielding = np.zeros_like(nodes.requested)
     lower = np.flatnonzero(ledger.row >= 0)
-    lower = lower[seating.priorities[lower] < priority]
+    lower = lower[assignments.priorities[lower] < priority]
     np.add.at(yielding, ledger.row[lower], ledger.shapes.request[ledger.shape[lower]])
     free = nodes.capacity - nodes.requested
     if len(lower) == 0:
@@ -93,30 +93,30 @@ def places_to_clear(
         most = np.maximum(0, free + yielding)[nodes.ready].sum(axis=0)
         return (Place(EVERYWHERE),) if (most >= asked).all() else ()
     key = topology.keys[-1]
-    domains = seating.narrowing.regions.domains(key)
+    domains = assignments.narrowing.regions.domains(key)
     numbers = within_reach(domains, nodes.ready, free, yielding, asked)
-    seated = _seated(seating, gangs, keys)
+    seated = _seated(assignments, gangs, keys)
     if seated:
         own = _own(domains, seated)
         numbers = tuple(number for number in numbers if number == own)
     return tuple(Place(rows_of(domains, number), f"{key}={domains.names[number]}") for number in numbers[:MOST_TRIES])
 
 
-def may_be_together(seating: Seating, gangs: Gangs, keys: tuple[str, ...], rows: Mask) -> bool:
+def may_be_together(assignments: Assignments, gangs: Gangs, keys: tuple[str, ...], rows: Mask) -> bool:
     """Whether members may be placed on all of these rows: with a required key they must be in one domain, that of the members that are placed."""
     topology = topology_of(gangs, keys)
     if topology is None or not topology.required:
         return True
-    domains = seating.narrowing.regions.domains(topology.keys[-1])
-    found = np.unique(domains.of_node[[*np.flatnonzero(rows), *_seated(seating, gangs, keys)]])
+    domains = assignments.narrowing.regions.domains(topology.keys[-1])
+    found = np.unique(domains.of_node[[*np.flatnonzero(rows), *_seated(assignments, gangs, keys)]])
     return len(found) == 1 and bool(found[0] >= 0)
 
 
-def _seated(seating: Seating, gangs: Gangs, keys: tuple[str, ...]) -> list[int]:
+def _seated(assignments: Assignments, gangs: Gangs, keys: tuple[str, ...]) -> list[int]:
     """Rows on which members are placed."""
     placed = [gang for gang in map(gangs.get, keys) if gang is not None]
     names = (gang.members[uid].node for gang in placed for uid in gang.placed)
-    rows = (seating.encoder.node_rows.get(name, -1) for name in names)
+    rows = (assignments.encoder.node_rows.get(name, -1) for name in names)
     return [row for row in rows if row >= 0]
 
 
@@ -127,16 +127,21 @@ def _least(gangs: Gangs, keys: Iterable[str]) -> int:
 
 
 def _minimum_only(
-    seating: Seating, topology: GangTopology, free: np.ndarray, found: np.ndarray, counts: np.ndarray, least: int
+    assignments: Assignments,
+    topology: GangTopology,
+    free: np.ndarray,
+    found: np.ndarray,
+    counts: np.ndarray,
+    least: int,
 ) -> Iterator[Place]:
     """Nowhere is room for all of it, and it may go nowhere else: where at least the minimum may fit."""
     members = int(counts.sum())
     if least >= members:
         return
     key = topology.keys[-1]
-    domains = seating.narrowing.regions.domains(key)
+    domains = assignments.narrowing.regions.domains(key)
     fewer = np.maximum(1, counts * least // members)
-    nodes, shapes = seating.ledger.nodes, seating.ledger.shapes
+    nodes, shapes = assignments.ledger.nodes, assignments.ledger.shapes
     for number in with_room(domains, nodes.ready, free, shapes.request[found], fewer)[:MOST_TRIES]:
         yield Place(rows_of(domains, number), f"{key}={domains.names[number]}")
 

@@ -16,33 +16,33 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
 
-from cotenant.engine.cycle.components import Parts
-from cotenant.engine.cycle.pods import PodLives
+from cotenant.engine.cycle.components import Components
+from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.cycle.queue import Standing
-from cotenant.engine.framework.pod_state import Entry, State
+from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.engine.plugins.gangs.members import Gang
 from cotenant.engine.plugins.gangs.plugin import Gangs
 from cotenant.model.decisions.record import DecisionRecord
 from cotenant.policy.placement.gangs.deadlock import Holder, give_way
 
-Send = Callable[[Entry, DecisionRecord, float], None]
+Send = Callable[[PodInfo, DecisionRecord, float], None]
 
 
 class GangWaiting:
     """Who holds a node without being bound."""
 
-    def __init__(self, parts: Parts, lives: PodLives, gangs: Gangs, send: Send) -> None:
-        self._parts = parts
-        self._lives = lives
+    def __init__(self, components: Components, pods: Pods, gangs: Gangs, send: Send) -> None:
+        self._components = components
+        self._pods = pods
         self._gangs = gangs
         self._send = send
         self._records: dict[str, DecisionRecord] = {}  # uid -> why it was given its node
 
-    def hold(self, entry: Entry, record: DecisionRecord) -> None:
+    def hold(self, entry: PodInfo, record: DecisionRecord) -> None:
         """The member keeps its node, and is not bound yet."""
         self._records[entry.seen.uid] = record
 
-    def release_with(self, entry: Entry, now_s: float) -> None:
+    def release_with(self, entry: PodInfo, now_s: float) -> None:
         """A pod was placed for good: members that waited for it are bound."""
         self._release_all(self._gangs.holders_with(entry), 1, now_s)
 
@@ -80,7 +80,7 @@ class GangWaiting:
     def give_way(self, now_s: float) -> None:
         """Where nobody can move, one gang gives back."""
         holders = [gang for gang in self._gangs.holding() if gang.holding]
-        if len(holders) < 2 or len(self._parts.nominations) or self._lives.answers:
+        if len(holders) < 2 or len(self._components.nominations) or self._pods.answers:
             return
         way = give_way([Holder(gang.key, _priority(gang), _created_s(gang), self._is_stuck(gang)) for gang in holders])
         if way is not None:
@@ -90,26 +90,26 @@ class GangWaiting:
 
     def preempted(self, uid: str, now_s: float) -> None:
         """A pod is to make room for a more important one: one that only holds its node gives it back."""
-        entry = self._lives.pods.get(uid)
+        entry = self._pods.by_uid.get(uid)
         if entry is None or entry.state is not State.WAITING:
             return
         self._records.pop(uid, None)
-        self._lives.give_back(entry, now_s, "Preempted")
-        for preemptor in self._parts.nominations.victim_gone(uid):
-            group = self._parts.queue.group_of(preemptor)
+        self._pods.give_back(entry, now_s, "Preempted")
+        for preemptor in self._components.nominations.victim_gone(uid):
+            group = self._components.queue.group_of(preemptor)
             if group is not None:
-                self._parts.queue.wake(group, now_s, "AssignedPodDelete", at_once=True)
+                self._components.queue.wake(group, now_s, "AssignedPodDelete", at_once=True)
 
-    def _release_all(self, entries: Sequence[Entry], more: int, now_s: float) -> None:
+    def _release_all(self, entries: Sequence[PodInfo], more: int, now_s: float) -> None:
         """Have these bound; `more` others are bound with them."""
         for entry in entries:
             self._release(entry, len(entries) + more, now_s)
 
-    def _release(self, entry: Entry, together: int, now_s: float) -> None:
+    def _release(self, entry: PodInfo, together: int, now_s: float) -> None:
         uid = entry.seen.uid
         entry.move(State.ASSUMED, now_s)
         self._gangs.released(entry)
-        record = self._records.pop(uid, None) or self._lives.record(entry, "", now_s)
+        record = self._records.pop(uid, None) or self._pods.record(entry, "", now_s)
         self._send(entry, replace(record, gang=self._gangs.key_of(uid), together=together), now_s)
 
     def _give_back(self, gang: Gang, to: str, now_s: float) -> None:
@@ -117,7 +117,7 @@ class GangWaiting:
             self._gangs.stand_back(gang, to, now_s + gang.spec.wait_s)
         for uid, entry in tuple(gang.holding.items()):
             self._records.pop(uid, None)
-            self._lives.give_back(entry, now_s, "GangGivesBack", rests=not to)
+            self._pods.give_back(entry, now_s, "GangGivesBack", rests=not to)
 
     def _is_stuck(self, gang: Gang) -> bool:
         """Whether every gang that it needs lacks members which were all refused."""
@@ -127,7 +127,7 @@ class GangWaiting:
                 return False
             missing = [entry for entry in other.members.values() if not entry.node]
             for entry in missing:
-                group = self._parts.queue.group_of(entry.seen.uid)
+                group = self._components.queue.group_of(entry.seen.uid)
                 if group is None or group.standing is not Standing.UNSCHEDULABLE:
                     return False
             if not missing:

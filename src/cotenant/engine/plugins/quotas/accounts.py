@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.model.arrays import Int
 from cotenant.model.errors import Permanent
 from cotenant.model.groups.gang import LIGHT_NAME, POD_GROUP
@@ -32,7 +32,7 @@ _MOST_REQUESTS = 65_536  # different ones; then the books are made anew
 class Account:
     """A pod as quotas see it. What decides where it belongs is copied: an entry may already say something else when it is closed."""
 
-    entry: Entry
+    entry: PodInfo
     namespace: str
     label: str
     preemptible: bool

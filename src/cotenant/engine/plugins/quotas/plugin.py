@@ -16,7 +16,7 @@ from math import inf
 
 from cotenant.engine.framework.events import Event
 from cotenant.engine.framework.plugin import Host, Plugin, Refused
-from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.quotas.accounts import Account, TreeBooks, gang_of
 from cotenant.engine.plugins.quotas.preemption import QuotaPreempting
 from cotenant.engine.plugins.quotas.revocation import Revoking
@@ -39,7 +39,7 @@ class Quotas(Plugin):
         self.settings = settings
         self._objects: dict[str, QuotaObject] = {}
         self._totals = Totals()
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, PodInfo] = {}
         self._world: QuotaWorld | None = None
         self._is_stale = False  # objects have changed: the world is to be made anew
         self._has_moved = False  # sums have, since overuse and statuses were last looked at
@@ -82,7 +82,7 @@ class Quotas(Plugin):
         self._preempting.clear()
         self._revoking.clear()
 
-    def opened(self, entry: Entry) -> None:
+    def pod_arrived(self, entry: PodInfo) -> None:
         """A pod is known, or known anew with other demands."""
         self._entries[entry.seen.uid] = entry
         world = self._current()
@@ -93,7 +93,7 @@ class Quotas(Plugin):
             account.book.open(account)
             self._has_moved = self._untold = True
 
-    def closed(self, entry: Entry) -> None:
+    def pod_left(self, entry: PodInfo) -> None:
         """It is gone, or will be opened anew."""
         del self._entries[entry.seen.uid]
         world = self._current()
@@ -103,7 +103,7 @@ class Quotas(Plugin):
             self._preempting.end(account)
             self._moved()
 
-    def seated(self, entry: Entry) -> None:
+    def assigned(self, entry: PodInfo) -> None:
         """It counts on its node."""
         world = self._current()
         if world is not None:
@@ -115,7 +115,7 @@ class Quotas(Plugin):
             if self._preempting.end(account):
                 self.host.happened(Event.QUOTA)
 
-    def stood(self, entry: Entry) -> None:
+    def unassigned(self, entry: PodInfo) -> None:
         """It counts there no more."""
         world = self._current()
         if world is not None:
@@ -126,14 +126,14 @@ class Quotas(Plugin):
             account.node = ""
             self._moved()
 
-    def kind_of(self, entry: Entry) -> Hashable:
+    def kind_of(self, entry: PodInfo) -> Hashable:
         """Pods of one sort have the same quota whatever quotas there are."""
         pod = entry.seen.pod
         if not pod.labels:
             return pod.namespace
         return (pod.namespace, pod.labels.get(NAME), pod.labels.get(PREEMPTIBLE))
 
-    def admit(self, pods: Sequence[Entry], now_s: float) -> Mapping[int, Refused]:
+    def admit(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, Refused]:
         """Those that their quota lets run count against it from here on."""
         if not self._objects:
             return {}
@@ -171,7 +171,7 @@ class Quotas(Plugin):
                     refused[position] = Refused(self.name, why)
         return refused
 
-    def cancel(self, entry: Entry) -> None:
+    def cancel(self, entry: PodInfo) -> None:
         """An admitted pod found no node."""
         account = self._world.accounts.get(entry.seen.uid) if self._world is not None else None
         if account is None or not account.admitted:
@@ -180,7 +180,7 @@ class Quotas(Plugin):
         if self._turned_down - {_sort_of(account)}:
             self.host.happened(Event.QUOTA)  # others were refused for this one's sake
 
-    def make_room(self, pods: Sequence[Entry], name: str, now_s: float) -> None:
+    def make_room(self, pods: Sequence[PodInfo], name: str, now_s: float) -> None:
         """Pods of lower priority of their quotas are evicted, if that lets all of these in."""
         world = self._settled()
         if world is None or not self.settings.preempt:
@@ -205,7 +205,7 @@ class Quotas(Plugin):
         for evict in self._preempting.attempt(lots, name, now_s, self.host):
             self.host.say(evict)
 
-    def may_help(self, entry: Entry) -> bool:
+    def may_help(self, entry: PodInfo) -> bool:
         """Whether a pod that was refused would be let through now."""
         world = self._settled()
         if world is None:
@@ -281,7 +281,7 @@ class Quotas(Plugin):
 
     # ---- self-examination
 
-    def validate(self, pods: Mapping[str, Entry]) -> None:
+    def validate(self, pods: Mapping[str, PodInfo]) -> None:
         """Everything agrees with the pods (by UID). Raises `Permanent`."""
         if self._entries != dict(pods):
             raise Permanent(f"quotas know {len(self._entries)} pods, the engine {len(pods)}, or others")

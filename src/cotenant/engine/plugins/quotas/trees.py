@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.quotas.accounts import UNCOUNTED, Account, Outside, TreeBooks
 from cotenant.engine.plugins.quotas.objects import Place, Sorted
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
@@ -26,7 +26,7 @@ class QuotaWorld:
     def __init__(
         self,
         objects: Mapping[str, QuotaObject],
-        entries: Sequence[Entry],
+        entries: Sequence[PodInfo],
         let_through: set[str],
         settings: QuotaSettings,
     ) -> None:
@@ -68,7 +68,7 @@ class QuotaWorld:
             found = self._places[namespace, label] = self.sorted.place(self.forest, namespace, label)
         return found
 
-    def account(self, entry: Entry) -> Account:
+    def account(self, entry: PodInfo) -> Account:
         """A pod that nobody has been told of yet."""
         pod = entry.seen.pod
         label = pod.labels.get(NAME) or ""
@@ -121,7 +121,7 @@ class QuotaWorld:
 
     # ---- self-examination
 
-    def validate(self, pods: Mapping[str, Entry], totals: Totals) -> None:
+    def validate(self, pods: Mapping[str, PodInfo], totals: Totals) -> None:
         """Everything agrees with the pods (by UID). Raises `Permanent`."""
         if self.accounts.keys() != pods.keys():
             raise Permanent(f"{len(self.accounts)} pods have an account, {len(pods)} are known")

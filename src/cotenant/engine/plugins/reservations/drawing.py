@@ -17,9 +17,9 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from cotenant.engine.framework.node_rules import Lending, Lent
-from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.reservations.records import Record
-from cotenant.engine.state.assignments import Seating
+from cotenant.engine.state.assignments import Assignments
 from cotenant.model.arrays import PODS, Mask, NodeArrays
 from cotenant.model.cluster.demands import NO_HOLDINGS
 from cotenant.model.groups.reservation_notes import Allocated
@@ -33,7 +33,7 @@ _AT_ONCE = 16  # rows that an owner is judged over together
 class Drawing:
     """An owner that is judged, and the reservation on each row that it would draw from."""
 
-    entry: Entry
+    entry: PodInfo
     chosen: Mapping[int, Record]
 
     def drawn_on(self, row: int) -> Allocated | None:
@@ -41,45 +41,45 @@ class Drawing:
         record = self.chosen.get(row)
         return Allocated(record.reservation.name, record.reservation.uid) if record is not None else None
 
-    def lift(self, seating: Seating) -> None:
+    def lift(self, assignments: Assignments) -> None:
         """Let the judgement not see them, and the owner's needs be met from what they hold."""
         entries = self._entries()
-        seating.lift(entries)
+        assignments.suspend(entries)
         for entry in entries:
-            seating.narrowing.leave(entry.number)
+            assignments.narrowing.leave(entry.number)
         lent = {row: Lent(record.kept.holds, strict(record.reservation)) for row, record in self._with_numbers()}
         if lent:
-            for keeper in _lending(seating, self.entry):
+            for keeper in _lending(assignments, self.entry):
                 keeper.draw(self.entry.number, lent)
 
-    def lay(self, seating: Seating) -> None:
+    def lay(self, assignments: Assignments) -> None:
         """Put all of them back, the one that was drawn from with what is left of its devices and CPUs."""
         entries = self._entries()
         if any(self._with_numbers()):
-            for keeper in _lending(seating, self.entry):
+            for keeper in _lending(assignments, self.entry):
                 keeper.draw(self.entry.number, {})
         for _, record in self._with_numbers():
             if record.entry is not None:
-                for keeper in _lending(seating, record.entry):
+                for keeper in _lending(assignments, record.entry):
                     keeper.keep(record.entry.number, record.kept.holds)
-        seating.lay(entries)
+        assignments.resume(entries)
         for entry in entries:
-            seating.narrowing.seat(entry.number, entry.row)
+            assignments.narrowing.assign(entry.number, entry.row)
 
-    def _entries(self) -> list[Entry]:
+    def _entries(self) -> list[PodInfo]:
         return [record.entry for record in self.chosen.values() if record.entry is not None]
 
     def _with_numbers(self) -> Iterator[tuple[int, Record]]:
         return ((row, record) for row, record in self.chosen.items() if record.held != NO_HOLDINGS)
 
 
-def _lending(seating: Seating, entry: Entry) -> list[Lending]:
+def _lending(assignments: Assignments, entry: PodInfo) -> list[Lending]:
     """The keepers that have something for this pod and lend."""
-    return [each for each in seating.narrowing.needed_by(entry.number) if isinstance(each, Lending)]
+    return [each for each in assignments.narrowing.needed_by(entry.number) if isinstance(each, Lending)]
 
 
 def candidates(
-    entry: Entry, records: Sequence[Record], nodes: NodeArrays, axis: ResourceAxis, only: Mask
+    entry: PodInfo, records: Sequence[Record], nodes: NodeArrays, axis: ResourceAxis, only: Mask
 ) -> Iterator[dict[int, Record]]:
     """Row -> the reservation that the pod would draw from there, the better ones before the others, a few rows at a time.
 

@@ -16,7 +16,7 @@ import numpy as np
 from cotenant.engine.cycle.placing import CLOSED, Judgement
 from cotenant.engine.framework.events import Event
 from cotenant.engine.framework.plugin import Refused
-from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.reservations.drawing import Drawing, candidates
 from cotenant.engine.plugins.reservations.lifecycle import Ties, Upkeep
 from cotenant.engine.plugins.reservations.records import Record
@@ -47,7 +47,7 @@ class GangDraws:
         """No pod is known."""
         self._drafted.clear()
 
-    def place(self, entries: Sequence[Entry], now_s: float, only: Mask, drawing: bool) -> list[Judgement]:
+    def place(self, entries: Sequence[PodInfo], now_s: float, only: Mask, drawing: bool) -> list[Judgement]:
         """As `Placing.place`, members that may draw first; without `drawing` nobody does. Who insists and does not draw is placed nowhere."""
         found: dict[str, Judgement] = {}
         for entry in entries if drawing else ():
@@ -57,7 +57,7 @@ class GangDraws:
                 found[entry.seen.uid] = judgement
         rest = [entry for entry in entries if entry.seen.uid not in found and not insists(entry)]
         if rest:
-            judged = self._tied.parts.placing.place(rest, now_s, only)
+            judged = self._tied.components.placing.place(rest, now_s, only)
             found.update((entry.seen.uid, judgement) for entry, judgement in zip(rest, judged, strict=True))
         self.drew = bool(self._drafted)
         return [found.get(entry.seen.uid, CLOSED) for entry in entries]
@@ -73,11 +73,11 @@ class GangDraws:
         self._drafted.clear()
         for record in records:
             self._upkeep.stand(record, now_s)
-        ties.parts.seating.write()
-        ties.parts.seating.changed.intersection_update(self._changed)
-        ties.lives.happened.intersection_update(self._happened)
+        ties.components.assignments.write()
+        ties.components.assignments.changed.intersection_update(self._changed)
+        ties.pods.happened.intersection_update(self._happened)
 
-    def made_good(self, entry: Entry) -> Allocated | None:
+    def made_good(self, entry: PodInfo) -> Allocated | None:
         """A member is seated: from which it drew, which is no draft any more; None for any other pod."""
         record = self._drafted.pop(entry.seen.uid, None)
         if record is None:
@@ -85,35 +85,35 @@ class GangDraws:
         del record.drafts[entry.seen.uid]
         return Allocated(record.reservation.name, record.reservation.uid)
 
-    def refusal(self, entry: Entry) -> Refused | None:
+    def refusal(self, entry: PodInfo) -> Refused | None:
         """Why a member that insists was placed nowhere; None for one that does not insist."""
         return nothing_for(entry, self._waiters.kept_for(entry.seen.uid)) if insists(entry) else None
 
-    def _draw(self, entry: Entry, may_draw: list[Record], now_s: float, only: Mask) -> Judgement | None:
+    def _draw(self, entry: PodInfo, may_draw: list[Record], now_s: float, only: Mask) -> Judgement | None:
         ties = self._tied
-        seating = ties.parts.seating
-        for chosen in candidates(entry, may_draw, seating.ledger.nodes, seating.encoder.axis, only):
-            rows = np.zeros(len(seating.names), dtype=np.bool_)
+        assignments = ties.components.assignments
+        for chosen in candidates(entry, may_draw, assignments.ledger.nodes, assignments.encoder.axis, only):
+            rows = np.zeros(len(assignments.names), dtype=np.bool_)
             rows[list(chosen)] = True
             drawing = Drawing(entry, chosen)
-            drawing.lift(seating)
+            drawing.lift(assignments)
             try:
-                (judgement,) = ties.parts.placing.place([entry], now_s, rows)
+                (judgement,) = ties.components.placing.place([entry], now_s, rows)
                 if judgement.row >= 0:
                     self._note(entry, chosen[judgement.row])
             finally:
-                drawing.lay(seating)
+                drawing.lay(assignments)
             if judgement.row >= 0:
                 self._upkeep.stand(chosen[judgement.row], now_s)
-                seating.write()
+                assignments.write()
                 return judgement
         return None
 
-    def _note(self, entry: Entry, record: Record) -> None:
+    def _note(self, entry: PodInfo, record: Record) -> None:
         ties = self._tied
         if not self._drafted:
-            self._changed, self._happened = set(ties.parts.seating.changed), set(ties.lives.happened)
-        holds = ties.parts.seating.narrowing.holdings(entry.number)
+            self._changed, self._happened = set(ties.components.assignments.changed), set(ties.pods.happened)
+        holds = ties.components.assignments.narrowing.holdings(entry.number)
         record.drafts[entry.seen.uid] = Kept(entry.seen.pod.requests, holds)
         self._drafted[entry.seen.uid] = record
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from cotenant.engine.cycle.nominations import Segment
 from cotenant.engine.cycle.queue import Group
-from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.reservations.drawing import Drawing, candidates
 from cotenant.engine.plugins.reservations.lifecycle import Upkeep
 from cotenant.engine.plugins.reservations.records import Record
@@ -38,7 +38,7 @@ class OwnersFirst:
         """Whether an owner is judged with its reservations lifted."""
         return self._drawing is not None
 
-    def drawn_by(self, entry: Entry) -> Allocated | None:
+    def drawn_by(self, entry: PodInfo) -> Allocated | None:
         """From which reservation a pod that was just placed draws; None for one that does not."""
         if self._drawing is None or self._drawing.entry is not entry:
             return None
@@ -55,7 +55,7 @@ class OwnersFirst:
 
     def _split(self, segment: Segment, hopeless: set[int]) -> Iterator[Segment]:
         self._upkeep.settle()
-        run: list[tuple[Entry, Group]] = []
+        run: list[tuple[PodInfo, Group]] = []
         for pod in segment.pods:
             may_draw = self._waiters.open_for(pod[0]) if id(pod[1]) not in hopeless else []
             only_draws = insists(pod[0]) and not segment.last
@@ -75,25 +75,25 @@ class OwnersFirst:
         if run:
             yield Segment(run, segment.only, segment.last)
 
-    def _own(self, pod: tuple[Entry, Group], may_draw: list[Record], segment: Segment) -> Iterator[Segment]:
+    def _own(self, pod: tuple[PodInfo, Group], may_draw: list[Record], segment: Segment) -> Iterator[Segment]:
         assert self._upkeep.ties is not None
-        seating = self._upkeep.ties.parts.seating
-        seating.write()
-        for chosen in candidates(pod[0], may_draw, seating.ledger.nodes, seating.encoder.axis, segment.only):
-            only = np.zeros(len(seating.names), dtype=np.bool_)
+        assignments = self._upkeep.ties.components.assignments
+        assignments.write()
+        for chosen in candidates(pod[0], may_draw, assignments.ledger.nodes, assignments.encoder.axis, segment.only):
+            only = np.zeros(len(assignments.names), dtype=np.bool_)
             only[list(chosen)] = True
             self._drawing = drawing = Drawing(pod[0], chosen)
-            drawing.lift(seating)
+            drawing.lift(assignments)
             try:
                 yield Segment([pod], only, False)
             finally:
-                drawing.lay(seating)
+                drawing.lay(assignments)
                 self._drawing = None
             if pod[0].node:
                 break
         self._upkeep.settle()
 
-    def would_lift(self, entry: Entry, nodes: NodeArrays, axis: ResourceAxis) -> tuple[int, ...]:
+    def would_lift(self, entry: PodInfo, nodes: NodeArrays, axis: ResourceAxis) -> tuple[int, ...]:
         """Numbers of the pods that stand for what this one may draw from, at most one a node. For a question: nothing is lifted."""
         may_draw = self._waiters.open_for(entry)
         first: dict[int, Record] = {}

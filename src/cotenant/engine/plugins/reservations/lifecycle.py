@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from math import inf
 
-from cotenant.engine.cycle.components import Parts
-from cotenant.engine.cycle.pods import PodLives
+from cotenant.engine.cycle.components import Components
+from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.framework.plugin import Host
-from cotenant.engine.framework.pod_state import Entry, State
+from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.engine.plugins.reservations.instructions import DeleteReservation
 from cotenant.engine.plugins.reservations.records import Record
 from cotenant.model.cluster.demands import NO_HOLDINGS
@@ -29,8 +29,8 @@ TOLD_AGAIN_S = 30.0  # a status, or a deletion, that the API server does not sho
 class Ties:
     """What of its cluster's engine the plugin needs beside its `Host`."""
 
-    parts: Parts
-    lives: PodLives
+    components: Components
+    pods: Pods
     scheduler: str  # the name of ours
 
 
@@ -76,7 +76,7 @@ class Upkeep:
         self._dirty.pop(uid, None)
         self._due_s.pop(uid, None)
         if self._ties is not None:
-            self._ties.lives.pod_gone(uid, now_s)
+            self._ties.pods.pod_gone(uid, now_s)
 
     def turn(self, now_s: float) -> None:
         """Whatever is due: ends, room that came back, statuses."""
@@ -87,14 +87,14 @@ class Upkeep:
             if self._due_s.get(uid) == at_s:
                 del self._due_s[uid]
                 self.mark(uid)
-        seating = self._ties.parts.seating
-        if self._labels_revision != seating.encoder.labels_revision:
-            self._labels_revision = seating.encoder.labels_revision
+        assignments = self._ties.components.assignments
+        if self._labels_revision != assignments.encoder.labels_revision:
+            self._labels_revision = assignments.encoder.labels_revision
             for uid, record in self._records.items():
-                if record.node and not record.over and record.node not in seating.encoder.node_rows:
+                if record.node and not record.over and record.node not in assignments.encoder.node_rows:
                     self.mark(uid)
         self._settle(now_s)
-        seating.write()
+        assignments.write()
 
     def wake_rows(self, rows: Container[int], now_s: float) -> None:
         """On these rows something changed: who waits for the reservations there may fit beside them now."""
@@ -107,7 +107,11 @@ class Upkeep:
         if self._dirty:
             return -inf
         ties = self._ties
-        if ties is not None and self._records and self._labels_revision != ties.parts.seating.encoder.labels_revision:
+        if (
+            ties is not None
+            and self._records
+            and self._labels_revision != ties.components.assignments.encoder.labels_revision
+        ):
             return -inf
         while self._due and self._due_s.get(self._due[0][1]) != self._due[0][0]:
             heappop(self._due)
@@ -117,7 +121,7 @@ class Upkeep:
         """Before anybody is judged: room that came back since the turn is its reservation's again."""
         if self._dirty and self._ties is not None:
             self._settle(self._now_s)
-            self._ties.parts.seating.write()
+            self._ties.components.assignments.write()
 
     def _settle(self, now_s: float) -> None:
         """Bring every reservation that something happened to in order."""
@@ -135,7 +139,7 @@ class Upkeep:
         if self._ties is None:
             return
         if record.end is None and judging and self._is_ours(record):
-            rows = self._ties.parts.seating.encoder.node_rows
+            rows = self._ties.components.assignments.encoder.node_rows
             known = replace(record.reservation, node=record.node)
             record.end = ending(known, now_s, record.node not in rows, len(record.bound))
         grew = self.stand(record, now_s)
@@ -158,12 +162,12 @@ class Upkeep:
         wanted, entry = record.stands_for(self._ties.scheduler), record.entry
         if wanted is None:
             if entry is not None:
-                self._ties.lives.pod_gone(record.reservation.uid, now_s)
+                self._ties.pods.pod_gone(record.reservation.uid, now_s)
             return False
         before = entry.seen if entry is not None else None
         if wanted == before:
             return False
-        self._ties.lives.pod_seen(wanted, now_s)
+        self._ties.pods.pod_seen(wanted, now_s)
         if not wanted.node or before is None:
             return bool(wanted.node)
         return (wanted.pod.requests, wanted.holds) != (before.pod.requests, before.holds)
@@ -204,19 +208,19 @@ class Upkeep:
         """Who may draw from it may find room now."""
         if self._ties is None:
             return
-        queue = self._ties.parts.queue
+        queue = self._ties.components.queue
         for uid in list(record.waiting):
             group = queue.group_of(uid)
             if group is not None:
                 queue.wake(group, now_s, "Reservation")
 
-    def tell_apart(self, pods: Iterable[Entry], now_s: float) -> None:
+    def tell_apart(self, pods: Iterable[PodInfo], now_s: float) -> None:
         """From what these may draw has changed, and so with whom they are queued; they are tried again."""
         if self._ties is None:
             return
         for entry in pods:
             if entry.state is State.QUEUED:
-                self._ties.lives.requeue(entry, now_s)
+                self._ties.pods.requeue(entry, now_s)
 
     # ---- self-examination
 
@@ -241,6 +245,6 @@ class Upkeep:
         if entry is not None and entry.seen.pod.requests != wanted.pod.requests:
             raise Permanent(f"{where}: {wanted.pod.requests} are left, {entry.seen.pod.requests} are held")
         if entry is not None and wanted.node and wanted.holds != NO_HOLDINGS:
-            held = self._ties.parts.seating.narrowing.holdings(entry.number)
+            held = self._ties.components.assignments.narrowing.holdings(entry.number)
             if held != wanted.holds:
                 raise Permanent(f"{where}: {wanted.holds} is left, {held} is held")

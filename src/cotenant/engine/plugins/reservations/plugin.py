@@ -20,7 +20,7 @@ from math import inf
 from cotenant.engine.cycle.nominations import Segment
 from cotenant.engine.framework.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Unschedulable
 from cotenant.engine.framework.plugin import Host, Plugin, Refused
-from cotenant.engine.framework.pod_state import Entry, State
+from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.engine.plugins.reservations.gangs import GangDraws
 from cotenant.engine.plugins.reservations.instructions import ReservationView, Reserve, is_stand_in
 from cotenant.engine.plugins.reservations.judging import OwnersFirst
@@ -44,9 +44,11 @@ class Reservations(Plugin):
         """An ended reservation is deleted after `kept_s`; inf = never."""
         self._records: dict[str, Record] = {}  # by uid
         self._uids: dict[str, str] = {}  # by name
-        self._drawn: dict[str, dict[str, Entry]] = {}  # reservation's uid, known or not -> uid -> pod that drew from it
+        self._drawn: dict[
+            str, dict[str, PodInfo]
+        ] = {}  # reservation's uid, known or not -> uid -> pod that drew from it
         self._draws_from: dict[str, str] = {}  # pod's uid -> reservation's
-        self._unsure: dict[str, Entry] = {}  # pods that have drawn and are not known to be bound
+        self._unsure: dict[str, PodInfo] = {}  # pods that have drawn and are not known to be bound
         self._waiters = Waiters()
         self._upkeep = Upkeep(self._records, kept_s)
         self._owners = OwnersFirst(self._records, self._waiters, self._upkeep)
@@ -76,7 +78,7 @@ class Reservations(Plugin):
         record.reservation = reservation
         record.wrong = reservation.wrong + cannot_keep(reservation.pod)
         record.node = reservation.node or record.node
-        former: dict[str, Entry] = {}  # they wait, and are owners no more, perhaps
+        former: dict[str, PodInfo] = {}  # they wait, and are owners no more, perhaps
         if not record.keys or before.owners != reservation.owners:
             former = dict(record.waiting)
             self._waiters.owners_changed(record)
@@ -117,7 +119,7 @@ class Reservations(Plugin):
             record.entry = None
             self._upkeep.mark(uid)
 
-    def opened(self, entry: Entry) -> None:
+    def pod_arrived(self, entry: PodInfo) -> None:
         """A pod, or one that stands for a reservation."""
         seen = entry.seen
         if seen.reservation:
@@ -127,7 +129,7 @@ class Reservations(Plugin):
             return
         self._waiters.add(entry)
 
-    def closed(self, entry: Entry) -> None:
+    def pod_left(self, entry: PodInfo) -> None:
         """It is gone, or will be opened anew."""
         uid = entry.seen.uid
         record = self._records.get(uid)
@@ -136,7 +138,7 @@ class Reservations(Plugin):
             return
         self._waiters.remove(uid)
 
-    def seated(self, entry: Entry) -> None:
+    def assigned(self, entry: PodInfo) -> None:
         """A pod sits: perhaps it has drawn."""
         seen = entry.seen
         if seen.reservation:
@@ -147,7 +149,7 @@ class Reservations(Plugin):
             entry.holds = replace(entry.holds, reservation=from_)
         self._count(entry)
 
-    def stood(self, entry: Entry) -> None:
+    def unassigned(self, entry: PodInfo) -> None:
         """It sits no more: what it drew is the reservation's again."""
         seen = entry.seen
         if seen.reservation:
@@ -155,7 +157,7 @@ class Reservations(Plugin):
         self._discount(seen.uid)
         self._waiters.add(entry)
 
-    def retold(self, entry: Entry) -> None:
+    def pod_updated(self, entry: PodInfo) -> None:
         """It may name another reservation than before, or other devices; or its own word counts from now on."""
         if not entry.node or entry.seen.reservation:
             return
@@ -166,7 +168,7 @@ class Reservations(Plugin):
         elif before in self._records:
             self._upkeep.mark(before)
 
-    def _count(self, entry: Entry) -> None:
+    def _count(self, entry: PodInfo) -> None:
         """A pod that sits has drawn from what it names, if it names any."""
         has, uid = given(entry).reservation, entry.seen.uid
         if has is None:
@@ -190,12 +192,12 @@ class Reservations(Plugin):
         elif not here:
             del self._drawn[uid]
 
-    def kind_of(self, entry: Entry) -> Hashable:
+    def kind_of(self, entry: PodInfo) -> Hashable:
         """Pods for whom different reservations are kept are judged by themselves."""
         found = self._waiters.kept_for(entry.seen.uid)
         return tuple(sorted(record.reservation.uid for record in found)) if found else None
 
-    def admit(self, pods: Sequence[Entry], now_s: float) -> Mapping[int, Refused]:
+    def admit(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, Refused]:
         """A pod that insists on a reservation is not judged while none is there for it."""
         if self._owners.is_drawing:
             return {}
@@ -205,10 +207,10 @@ class Reservations(Plugin):
                 turned_down[position] = nothing_for(entry, self._waiters.kept_for(entry.seen.uid))
         return turned_down
 
-    def _draws_with_its_gang(self, entry: Entry) -> bool:
+    def _draws_with_its_gang(self, entry: PodInfo) -> bool:
         """Whether it may draw while its gang is judged as a whole."""
         ties = self._upkeep.ties
-        group = ties.parts.queue.group_of(entry.seen.uid) if ties is not None else None
+        group = ties.components.queue.group_of(entry.seen.uid) if ties is not None else None
         return group is not None and group.whole and bool(self._waiters.open_for(entry))
 
     # ---- time
@@ -303,13 +305,13 @@ class Reservations(Plugin):
         entry = self._waiters.find(uid)
         return sentences(entry, self._waiters.kept_for(uid)) if entry is not None else ()
 
-    def would_lift(self, entry: Entry, nodes: NodeArrays, axis: ResourceAxis) -> tuple[int, ...]:
+    def would_lift(self, entry: PodInfo, nodes: NodeArrays, axis: ResourceAxis) -> tuple[int, ...]:
         """Numbers of the pods that stand for what this one may draw from, at most one a node. For a question: nothing is lifted."""
         return self._owners.would_lift(entry, nodes, axis)
 
     # ---- self-examination
 
-    def validate(self, pods: Mapping[str, Entry]) -> None:
+    def validate(self, pods: Mapping[str, PodInfo]) -> None:
         """Who has drawn is who says so; every pod that stands for a reservation is as large as what is left. Raises `Permanent`."""
         if self._owners.is_drawing or self.for_gangs.is_drawing:
             raise Permanent("a judgement has not put its reservations back")

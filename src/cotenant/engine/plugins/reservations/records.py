@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from math import nan
 
-from cotenant.engine.framework.pod_state import Entry, State
+from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.engine.plugins.reservations.instructions import ReservationStatus, stand_in
 from cotenant.model.cluster.demands import NO_HOLDINGS, Holdings
 from cotenant.model.cluster.observed import ObservedPod
@@ -34,10 +34,12 @@ class Record:
     node: str = ""  # once it was told of; never forgotten again
     end: Ending | None = None  # decided here; the API server may not say so yet
     ended_s: float = nan  # when it was first seen to have ended
-    owners: dict[str, Entry] = field(default_factory=dict)  # uid -> pod that sits somewhere and says that it has drawn
+    owners: dict[str, PodInfo] = field(
+        default_factory=dict
+    )  # uid -> pod that sits somewhere and says that it has drawn
     drafts: dict[str, Kept] = field(default_factory=dict)  # uid -> what members of the gang that is judged now draw
-    waiting: dict[str, Entry] = field(default_factory=dict)  # uid -> pod that may draw and sits nowhere
-    entry: Entry | None = None  # the pod that stands for it, while there is one
+    waiting: dict[str, PodInfo] = field(default_factory=dict)  # uid -> pod that may draw and sits nowhere
+    entry: PodInfo | None = None  # the pod that stands for it, while there is one
     offered: bool = False  # a node was found for it before, and perhaps written
     refusal: str = ""  # why no node was found
     told: ReservationStatus | None = None  # not confirmed yet
@@ -55,7 +57,7 @@ class Record:
         return self.reservation.reserved
 
     @property
-    def drawers(self) -> list[Entry]:
+    def drawers(self) -> list[PodInfo]:
         """Pods that have drawn: what one on another node says is not believed."""
         return [entry for entry in self.owners.values() if entry.node == self.node]
 
@@ -76,7 +78,7 @@ class Record:
         return self.kept.amounts
 
     @property
-    def bound(self) -> list[Entry]:
+    def bound(self) -> list[PodInfo]:
         """Owners of which the API server says that they sit there."""
         return [entry for entry in self.drawers if entry.state is State.BOUND]
 
@@ -195,16 +197,16 @@ class Index:
                 yield record
 
 
-def given(entry: Entry) -> Holdings:
+def given(entry: PodInfo) -> Holdings:
     """What the pod was given: by its own word once that names its node. Before, its annotations may be copied, or of a bind that failed."""
     return entry.seen.holds if entry.seen.node else entry.holds
 
 
-def _drawn_by(entry: Entry) -> Kept:
+def _drawn_by(entry: PodInfo) -> Kept:
     return Kept(entry.seen.pod.requests, given(entry))
 
 
-def _owner(entry: Entry) -> CurrentOwner:
+def _owner(entry: PodInfo) -> CurrentOwner:
     return CurrentOwner(entry.seen.pod.namespace, entry.seen.pod.name, entry.seen.uid)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from cotenant.engine.framework.plugin import Refused
-from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.reservations.instructions import ReservationView
 from cotenant.engine.plugins.reservations.records import Record
 from cotenant.model.resources import NOTHING
@@ -42,7 +42,7 @@ def view(record: Record) -> ReservationView:
     )
 
 
-def nothing_for(entry: Entry, kept: Sequence[Record]) -> Refused:
+def nothing_for(entry: PodInfo, kept: Sequence[Record]) -> Refused:
     """Why a pod that insists on reservations is not judged. `kept` = those that are kept for it."""
     if not kept:
         return Refused(PLUGIN, "No reservation is kept for the pod, and its reservation affinity asks for one.")
@@ -50,7 +50,7 @@ def nothing_for(entry: Entry, kept: Sequence[Record]) -> Refused:
     return Refused(PLUGIN, "No reservation that is kept for the pod can take it now.", why)
 
 
-def why_not(record: Record, entry: Entry) -> str:
+def why_not(record: Record, entry: PodInfo) -> str:
     """Why an owner does not draw from this one now."""
     name = f"reservation {record.reservation.name}"
     if record.over or not record.node:
@@ -66,7 +66,7 @@ def why_not(record: Record, entry: Entry) -> str:
     )
 
 
-def sentences(entry: Entry, kept: Sequence[Record]) -> tuple[str, ...]:
+def sentences(entry: PodInfo, kept: Sequence[Record]) -> tuple[str, ...]:
     """Why a waiting pod does not draw from the reservations that are kept for it."""
     told = sorted({_sentence(why_not(record, entry)) for record in kept})
     more = (f"{len(told) - _MOST_TOLD} more reservations are kept for it.",) if len(told) > _MOST_TOLD else ()
@@ -77,5 +77,5 @@ def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _keys(entries: Iterable[Entry]) -> tuple[str, ...]:
+def _keys(entries: Iterable[PodInfo]) -> tuple[str, ...]:
     return tuple(sorted(entry.seen.pod.key for entry in entries))

@@ -6,7 +6,7 @@ each one look; found by an index of the owners' keys. Limits: whether a reservat
 
 from __future__ import annotations
 
-from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.reservations.records import Index, Record
 from cotenant.policy.placement.reservations.owners import is_owner, obstacle
 
@@ -18,7 +18,7 @@ class Waiters:
 
     def __init__(self) -> None:
         self._index = Index()
-        self._pods: dict[str, Entry] = {}
+        self._pods: dict[str, PodInfo] = {}
         self._kept: dict[str, tuple[Record, ...]] = {}  # pod's uid -> reservations; none for most pods
 
     def __contains__(self, uid: str) -> bool:
@@ -33,18 +33,18 @@ class Waiters:
         """The reservations that are kept for a waiting pod, whatever their state."""
         return self._kept.get(uid, _NONE)
 
-    def open_for(self, entry: Entry) -> list[Record]:
+    def open_for(self, entry: PodInfo) -> list[Record]:
         """Those from which it may draw now, as far as they and its own affinity decide."""
         found = self.kept_for(entry.seen.uid)
         return [each for each in found if each.is_open and not obstacle(each.reservation, entry.seen)]
 
-    def find(self, uid: str) -> Entry | None:
+    def find(self, uid: str) -> PodInfo | None:
         """A pod that waits."""
         return self._pods.get(uid)
 
     # ---- pods
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: PodInfo) -> None:
         """It waits."""
         seen = entry.seen
         self._pods[seen.uid] = entry
@@ -83,6 +83,6 @@ class Waiters:
             self._kept[pod] = tuple(each for each in self._kept[pod] if each is not record)
 
 
-def insists(entry: Entry) -> bool:
+def insists(entry: PodInfo) -> bool:
     """Whether a pod wants reservations or nothing."""
     return entry.seen.demands.reservation_affinity is not None

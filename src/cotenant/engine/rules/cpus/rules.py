@@ -219,7 +219,7 @@ class Cpus:
                     pod.claim = Claim.chosen(pod.key, given, pod.exclusive)
         self._sit(number, pod, name)
 
-    def seat(self, number: int, row: int) -> None:
+    def assign(self, number: int, row: int) -> None:
         """It sits there with what it holds; nothing is chosen."""
         self._sit(number, self._pods[number], self._name(row))
 

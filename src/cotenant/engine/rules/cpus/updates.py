@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 
 from cotenant.engine.framework.events import Event
 from cotenant.engine.framework.plugin import Host, Plugin
-from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.framework.pod_state import PodInfo
 
 
 class CpuNews(Plugin):
@@ -21,7 +21,7 @@ class CpuNews(Plugin):
         self._need_of = need_of
         self._host: Host | None = None
 
-    def kind_of(self, entry: Entry) -> Hashable:
+    def kind_of(self, entry: PodInfo) -> Hashable:
         """What it needs of CPUs: its class says whether it gets its own."""
         return self._need_of(entry.number)
 

@@ -6,7 +6,7 @@ Limits: what the annotations say is checked where they are read (drivers/kube/ki
 from __future__ import annotations
 
 from cotenant.engine.framework.plugin import Host, Plugin
-from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.rules.devices.rules import PLUGIN, DeviceRules
 
 
@@ -23,6 +23,6 @@ class DeviceGate(Plugin):
         super().attach(host)
         self._rules.nodes.count = host.count
 
-    def gate(self, entry: Entry) -> str:
+    def gate(self, entry: PodInfo) -> str:
         """The contradiction."""
         return self._rules.obstacle(entry.number)

@@ -184,7 +184,7 @@ class DeviceRules:
         elif pod.ask is not None:
             self._bare.setdefault(name, set()).add(number)
 
-    def seat(self, number: int, row: int) -> None:
+    def assign(self, number: int, row: int) -> None:
         """It sits there: what it holds is taken, or guessed."""
         self._sit(number, self._pods[number], self.nodes.name_of(row))
 

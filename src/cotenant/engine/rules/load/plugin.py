@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping
 
 from cotenant.engine.framework.events import Event
 from cotenant.engine.framework.plugin import Host, Plugin
-from cotenant.engine.framework.pod_state import Entry
+from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.rules.load.rules import NAME, LoadAware
 from cotenant.model.errors import Permanent
 
@@ -27,11 +27,11 @@ class LoadTurns(Plugin):
         super().attach(host)
         self._keeper.helped = lambda: host.happened(Event.NODE_LOAD)
 
-    def opened(self, entry: Entry) -> None:
+    def pod_arrived(self, entry: PodInfo) -> None:
         """Since when it runs, where its status says so."""
         self._keeper.started(entry.number, entry.seen.started_s)
 
-    def kind_of(self, entry: Entry) -> Hashable:
+    def kind_of(self, entry: PodInfo) -> Hashable:
         """Pods that are expected to use different amounts are judged apart."""
         return self._keeper.ask_of(entry.seen.pod)
 
@@ -43,7 +43,7 @@ class LoadTurns(Plugin):
         """When figures grow too old, where that opens a node."""
         return self._keeper.next_s()
 
-    def validate(self, pods: Mapping[str, Entry]) -> None:
+    def validate(self, pods: Mapping[str, PodInfo]) -> None:
         """The keeper watches these pods and no others. Raises `Permanent`."""
         known = self._keeper.numbers()
         missing = [entry.seen.pod.key for entry in pods.values() if entry.number not in known]

@@ -195,7 +195,7 @@ class LoadAware:
         if row not in self._stale:
             self._rows.place(row, pod.ask)
 
-    def seat(self, number: int, row: int) -> None:
+    def assign(self, number: int, row: int) -> None:
         """It sits there, since it was started, or was seen for the first time."""
         pod = self._pods[number]
         if row != pod.last_row or isnan(pod.since_s):

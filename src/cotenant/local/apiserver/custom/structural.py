@@ -15,7 +15,7 @@ from cotenant.local.apiserver.contract import Manifest
 from cotenant.local.apiserver.patching.document import copy_value
 from cotenant.local.apiserver.schema import tree
 from cotenant.local.apiserver.schema.openapi import object_meta
-from cotenant.local.apiserver.schema.tree import DEDUCED, OPAQUE, Node
+from cotenant.local.apiserver.schema.tree import DEDUCED, OPAQUE, SchemaNode
 
 MAX_DEPTH = 60
 
@@ -24,25 +24,25 @@ _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _EMBEDDED = "x-kubernetes-embedded-resource"
 
 
-def compile_root(schema: Manifest) -> Node:
+def compile_root(schema: Manifest) -> SchemaNode:
     """The node of a whole object: its schema, with the metadata that every object has."""
     node = compile_node(schema)
-    root = node.copy() if node.kind == tree.STRUCT else Node(tree.STRUCT)
+    root = node.copy() if node.kind == tree.STRUCT else SchemaNode(tree.STRUCT)
     root.fields = {**node.fields, **_type_fields()}
     root.preserves = bool(schema.get(_PRESERVE))
     root.atomic = False
     return root
 
 
-def compile_node(schema: Manifest) -> Node:
+def compile_node(schema: Manifest) -> SchemaNode:
     """The node of one structural schema."""
     kind = schema.get("type")
     if schema.get("x-kubernetes-int-or-string"):
-        return Node(tree.INT_OR_STRING)
+        return SchemaNode(tree.INT_OR_STRING)
     if kind == "object":
         return _object(schema)
     if kind == "array":
-        node = Node(tree.LIST)
+        node = SchemaNode(tree.LIST)
         items = schema.get("items")
         node.item = compile_node(items) if isinstance(items, dict) else DEDUCED
         node.list_type = schema.get("x-kubernetes-list-type", tree.ATOMIC)
@@ -51,15 +51,15 @@ def compile_node(schema: Manifest) -> Node:
         node.defaults = {key: properties[key]["default"] for key in node.keys if "default" in properties.get(key, {})}
         return node
     if kind in _SCALARS:
-        return Node(_SCALARS[kind])
+        return SchemaNode(_SCALARS[kind])
     return DEDUCED if schema.get(_PRESERVE) else OPAQUE
 
 
-def _object(schema: Manifest) -> Node:
+def _object(schema: Manifest) -> SchemaNode:
     additional = schema.get("additionalProperties")
     is_atomic = schema.get("x-kubernetes-map-type") == tree.ATOMIC
     if additional:
-        node = Node(tree.MAP)
+        node = SchemaNode(tree.MAP)
         node.item = compile_node(additional) if isinstance(additional, dict) else DEDUCED
         node.atomic = is_atomic
         return node
@@ -67,7 +67,7 @@ def _object(schema: Manifest) -> Node:
     properties = schema.get("properties", {})
     if preserves and not properties and not schema.get(_EMBEDDED):
         return OPAQUE if is_atomic else DEDUCED
-    node = Node(tree.STRUCT)
+    node = SchemaNode(tree.STRUCT)
     node.fields = {name: compile_node(each) for name, each in properties.items()}
     if schema.get(_EMBEDDED):
         node.fields |= _type_fields()
@@ -76,18 +76,18 @@ def _object(schema: Manifest) -> Node:
     return node
 
 
-def _type_fields() -> dict[str, Node]:
-    return {"apiVersion": Node(tree.STRING), "kind": Node(tree.STRING), "metadata": object_meta()}
+def _type_fields() -> dict[str, SchemaNode]:
+    return {"apiVersion": SchemaNode(tree.STRING), "kind": SchemaNode(tree.STRING), "metadata": object_meta()}
 
 
-def prune(value: Any, node: Node, path: str = "") -> list[str]:
+def prune(value: Any, node: SchemaNode, path: str = "") -> list[str]:
     """Drop, in place, what the schema neither has nor preserves; the paths of what was dropped."""
     dropped: list[str] = []
     _prune(value, node, path, dropped)
     return dropped
 
 
-def _prune(value: Any, node: Node, path: str, dropped: list[str]) -> None:
+def _prune(value: Any, node: SchemaNode, path: str, dropped: list[str]) -> None:
     if type(value) is dict:
         if node.kind == tree.STRUCT:
             fields = node.fields

@@ -17,7 +17,7 @@ import msgspec
 
 from cotenant.local.apiserver.contract import Manifest
 from cotenant.local.apiserver.schema import tree
-from cotenant.local.apiserver.schema.tree import DEDUCED, Node
+from cotenant.local.apiserver.schema.tree import DEDUCED, SchemaNode
 
 FieldSet = dict[str, Any]
 
@@ -51,7 +51,7 @@ _decode = msgspec.json.Decoder().decode
 # -- the elements of lists ------------------------------------------------------------------------------------------------
 
 
-def element_key(item: Any, node: Node) -> str:
+def element_key(item: Any, node: SchemaNode) -> str:
     """How an element of a set or associative list is named: `v:"a"`, `k:{"name":"web"}`."""
     if node.list_type == tree.SET or type(item) is not dict:
         return "v:" + _encode(item).decode()
@@ -67,7 +67,7 @@ def element_key(item: Any, node: Node) -> str:
 # -- sets of values -------------------------------------------------------------------------------------------------------
 
 
-def written(value: Any, node: Node) -> FieldSet:
+def written(value: Any, node: SchemaNode) -> FieldSet:
     """The fields of a value that was not there before, with the value itself: what its writer owns."""
     if type(value) is dict:
         if node.atomic or not value:
@@ -97,7 +97,7 @@ def written(value: Any, node: Node) -> FieldSet:
     return _LEAF
 
 
-def _inner(key: str, value: Any, node: Node) -> FieldSet:
+def _inner(key: str, value: Any, node: SchemaNode) -> FieldSet:
     found = written(value, node)
     if key in _ALWAYS_THERE and len(found) > 1:
         del found["."]
@@ -109,13 +109,13 @@ class _Known:
     """Sets of values written before, by the value's encoding: pods of one template are written by the thousand, and most parts of
     different ones are alike."""
 
-    sets: dict[tuple[Node, str, bytes], FieldSet]
+    sets: dict[tuple[SchemaNode, str, bytes], FieldSet]
 
-    def of_struct(self, key: str, value: Manifest, node: Node) -> FieldSet:
+    def of_struct(self, key: str, value: Manifest, node: SchemaNode) -> FieldSet:
         """The set of a struct: as a whole, or put together from its fields."""
         return self._of(key, value, node, self._by_field)
 
-    def _by_field(self, key: str, value: Manifest, node: Node) -> FieldSet:
+    def _by_field(self, key: str, value: Manifest, node: SchemaNode) -> FieldSet:
         if not value or node.atomic:
             return _LEAF
         found: FieldSet = {".": _LEAF}
@@ -128,7 +128,9 @@ class _Known:
             del found["."]
         return found
 
-    def _of(self, key: str, value: Any, node: Node, compute: Callable[[str, Any, Node], FieldSet]) -> FieldSet:
+    def _of(
+        self, key: str, value: Any, node: SchemaNode, compute: Callable[[str, Any, SchemaNode], FieldSet]
+    ) -> FieldSet:
         identity = (node, key, _encode(value))
         found = self.sets.get(identity)
         if found is None:
@@ -143,7 +145,7 @@ class _Known:
 _known = _Known({})
 
 
-def written_object(obj: Manifest, root: Node, skipped: frozenset[str]) -> FieldSet:
+def written_object(obj: Manifest, root: SchemaNode, skipped: frozenset[str]) -> FieldSet:
     """The fields of a whole object, less those that are nobody's and the top-level ones of `skipped`."""
     found: FieldSet = {}
     fields = root.fields
@@ -164,7 +166,7 @@ def written_object(obj: Manifest, root: Node, skipped: frozenset[str]) -> FieldS
     return found
 
 
-def applied(value: Any, node: Node) -> FieldSet:
+def applied(value: Any, node: SchemaNode) -> FieldSet:
     """The fields that a configuration speaks of: leaves, and elements; not the structs around them."""
     found: FieldSet = {}
     if type(value) is dict:
@@ -186,7 +188,7 @@ def applied(value: Any, node: Node) -> FieldSet:
     return found
 
 
-def applied_object(obj: Manifest, root: Node, skipped: frozenset[str]) -> FieldSet:
+def applied_object(obj: Manifest, root: SchemaNode, skipped: frozenset[str]) -> FieldSet:
     """The same of a whole configuration, less what is nobody's."""
     body = {
         key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata") and key not in skipped
@@ -198,7 +200,7 @@ def applied_object(obj: Manifest, root: Node, skipped: frozenset[str]) -> FieldS
     return found
 
 
-def changes(old: Manifest, new: Manifest, root: Node, skipped: frozenset[str]) -> tuple[FieldSet, FieldSet]:
+def changes(old: Manifest, new: Manifest, root: SchemaNode, skipped: frozenset[str]) -> tuple[FieldSet, FieldSet]:
     """The fields that were added or modified between two objects, and those that were removed; whole objects, nobody's fields left out."""
     set_: FieldSet = {}
     gone: FieldSet = {}
@@ -223,7 +225,7 @@ def changes(old: Manifest, new: Manifest, root: Node, skipped: frozenset[str]) -
     return set_, gone
 
 
-def _put(key: str, name: str, before: Any, after: Any, node: Node, set_: FieldSet, gone: FieldSet) -> None:
+def _put(key: str, name: str, before: Any, after: Any, node: SchemaNode, set_: FieldSet, gone: FieldSet) -> None:
     """Record the difference of two unequal values under `name`."""
     kind = type(after)
     if kind is type(before) and not node.atomic and (kind is dict or (kind is list and node.list_type != tree.ATOMIC)):
@@ -254,7 +256,7 @@ def _put(key: str, name: str, before: Any, after: Any, node: Node, set_: FieldSe
                 gone[name] = lost
 
 
-def _difference(before: Manifest, after: Manifest, node: Node, set_: FieldSet, gone: FieldSet) -> None:
+def _difference(before: Manifest, after: Manifest, node: SchemaNode, set_: FieldSet, gone: FieldSet) -> None:
     is_struct = node.kind == tree.STRUCT
     item = node.item if node.kind == tree.MAP else DEDUCED
     for key, value in after.items():
@@ -268,7 +270,7 @@ def _difference(before: Manifest, after: Manifest, node: Node, set_: FieldSet, g
             gone["f:" + key] = written(value, node.fields.get(key, DEDUCED) if is_struct else item)
 
 
-def _list_difference(before: list[Any], after: list[Any], node: Node, set_: FieldSet, gone: FieldSet) -> None:
+def _list_difference(before: list[Any], after: list[Any], node: SchemaNode, set_: FieldSet, gone: FieldSet) -> None:
     earlier = {element_key(each, node): each for each in before}
     later = {element_key(each, node): each for each in after}
     for name, value in later.items():

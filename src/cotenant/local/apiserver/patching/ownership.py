@@ -14,7 +14,7 @@ from cotenant.local.apiserver.contract import Manifest, Schema
 from cotenant.local.apiserver.patching import managers as entries
 from cotenant.local.apiserver.patching.fieldsets import FieldSet, changes, minus, union, written_object
 from cotenant.local.apiserver.patching.managers import Entry, Managers
-from cotenant.local.apiserver.schema.tree import DEDUCED, Node
+from cotenant.local.apiserver.schema.tree import DEDUCED, SchemaNode
 
 _NONE: frozenset[str] = frozenset()
 
@@ -35,7 +35,7 @@ def track(
     `reset`: top-level fields that this write did not set whatever its body said; by default what the schema says (status, for a write
     of the main resource). `api_version` defaults to the object's own.
     """
-    root: Node = getattr(schema, "tree", DEDUCED)
+    root: SchemaNode = getattr(schema, "tree", DEDUCED)
     version = api_version or new.get("apiVersion", "")
     skipped = reset_fields(schema, subresource) if reset is None else frozenset(reset)
     if old is None:

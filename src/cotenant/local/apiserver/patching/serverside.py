@@ -30,7 +30,7 @@ from cotenant.local.apiserver.patching.managers import APPLY, UPDATE, Entry, Man
 from cotenant.local.apiserver.patching.ownership import reset_fields
 from cotenant.local.apiserver.patching.typedmerge import child_of, merge, remove
 from cotenant.local.apiserver.schema import tree
-from cotenant.local.apiserver.schema.tree import DEDUCED, Node
+from cotenant.local.apiserver.schema.tree import DEDUCED, SchemaNode
 
 
 def apply(
@@ -49,7 +49,7 @@ def apply(
     `ApiError` 400 for a body that is no object of this kind, 409 with one cause a field where others own what it would change.
     """
     config = copied(_checked(body, api_version, manager))
-    root: Node = getattr(schema, "tree", DEDUCED)
+    root: SchemaNode = getattr(schema, "tree", DEDUCED)
     _decode(config, schema, api_version)
     config.get("metadata", {}).pop("managedFields", None)
     _refuse_doubles(config, root, "", api_version)
@@ -137,9 +137,9 @@ def _untyped(config: Manifest, api_version: str, words: str) -> ApiError:
     return ApiError(400, "BadRequest", f"failed to create typed patch object ({what}): {words}")
 
 
-def _refuse_doubles(config: Manifest, root: Node, path: str, api_version: str) -> None:
+def _refuse_doubles(config: Manifest, root: SchemaNode, path: str, api_version: str) -> None:
     """An element must be named by its keys, and once: else nobody could own it."""
-    waiting: list[tuple[object, Node, str]] = [(config, root, path)]
+    waiting: list[tuple[object, SchemaNode, str]] = [(config, root, path)]
     while waiting:
         value, node, here = waiting.pop()
         if type(value) is dict and not node.atomic:
@@ -166,7 +166,7 @@ def _refuse_doubles(config: Manifest, root: Node, path: str, api_version: str) -
                 waiting.append((each, node.item, f"{here}[{index}]"))
 
 
-def _managers_before(obj: Manifest, live: Manifest, root: Node, api_version: str, subresource: str) -> Managers:
+def _managers_before(obj: Manifest, live: Manifest, root: SchemaNode, api_version: str, subresource: str) -> Managers:
     found = entries.read(obj, is_stored=True)
     if (
         not found

@@ -18,7 +18,7 @@ from cotenant.local.apiserver.contract import ApiError, Manifest, Schema
 from cotenant.local.apiserver.patching.document import copy_value, read_mapping, refuse_deep
 from cotenant.local.apiserver.patching.ordering import interleave
 from cotenant.local.apiserver.schema import tree
-from cotenant.local.apiserver.schema.tree import DEDUCED, Node
+from cotenant.local.apiserver.schema.tree import DEDUCED, SchemaNode
 
 _PATCH = "$patch"
 _RETAIN = "$retainKeys"
@@ -33,7 +33,7 @@ def strategic_merge(obj: Manifest, body: bytes | Manifest, schema: Schema | None
     return _merge_map(obj, patch, getattr(schema, "tree", DEDUCED))
 
 
-def _merge_map(target: Manifest, patch: Manifest, node: Node) -> Manifest:
+def _merge_map(target: Manifest, patch: Manifest, node: SchemaNode) -> Manifest:
     directive = patch.get(_PATCH)
     if directive is not None:
         if directive == "replace":
@@ -89,7 +89,7 @@ def _merge_map(target: Manifest, patch: Manifest, node: Node) -> Manifest:
     return target
 
 
-def _merge_list(present: list[Any], patch: list[Any], node: Node, order: list[Any] | None) -> list[Any]:
+def _merge_list(present: list[Any], patch: list[Any], node: SchemaNode, order: list[Any] | None) -> list[Any]:
     if node.item.kind != tree.STRUCT:
         if any(isinstance(each, dict | list) for each in patch):
             raise _bad(f"expected a list of scalars, got {_shown(patch)}")
@@ -123,7 +123,7 @@ def _merge_list(present: list[Any], patch: list[Any], node: Node, order: list[An
     return _ordered(result, order, node) if order is not None else result
 
 
-def _ordered(items: list[Any], order: list[Any], node: Node) -> list[Any]:
+def _ordered(items: list[Any], order: list[Any], node: SchemaNode) -> list[Any]:
     """The items in the order asked for; those that it does not name stay where they stood among the others."""
     key = node.merge_key if node.item.kind == tree.STRUCT else ""
 
@@ -138,7 +138,7 @@ def _ordered(items: list[Any], order: list[Any], node: Node) -> list[Any]:
     return [known[each] for each in interleave([identity(each) for each in items], [w for w in wanted if w in known])]
 
 
-def _child(node: Node, key: str) -> Node:
+def _child(node: SchemaNode, key: str) -> SchemaNode:
     if node.kind == tree.STRUCT:
         return node.fields.get(key, DEDUCED)
     return node.item if node.kind == tree.MAP else DEDUCED

@@ -17,10 +17,10 @@ from cotenant.local.apiserver.patching.document import copy_value
 from cotenant.local.apiserver.patching.fieldsets import FieldSet, element_key
 from cotenant.local.apiserver.patching.ordering import interleave
 from cotenant.local.apiserver.schema import tree
-from cotenant.local.apiserver.schema.tree import DEDUCED, Node
+from cotenant.local.apiserver.schema.tree import DEDUCED, SchemaNode
 
 
-def merge(live: Any, config: Any, node: Node) -> Any:
+def merge(live: Any, config: Any, node: SchemaNode) -> Any:
     """The live value with the configuration's on top; shares nothing with the configuration, and parts with `live`."""
     if type(config) is dict and type(live) is dict and not node.atomic:
         result: Manifest = dict(live)
@@ -42,14 +42,14 @@ def merge(live: Any, config: Any, node: Node) -> Any:
     return copy_value(config)
 
 
-def child_of(node: Node, key: str) -> Node:
+def child_of(node: SchemaNode, key: str) -> SchemaNode:
     """The node of a field or of a map's value."""
     if node.kind == tree.STRUCT:
         return node.fields.get(key, DEDUCED)
     return node.item if node.kind == tree.MAP else DEDUCED
 
 
-def remove(value: Any, owned: FieldSet, kept: FieldSet, others: Sequence[FieldSet], node: Node) -> Any:
+def remove(value: Any, owned: FieldSet, kept: FieldSet, others: Sequence[FieldSet], node: SchemaNode) -> Any:
     """The value without the fields of `owned` that are neither in `kept` nor in any of `others` (a struct counts as theirs if a part is)."""
     if type(value) is dict and not node.atomic:
         result = dict(value)

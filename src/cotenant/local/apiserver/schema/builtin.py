@@ -13,7 +13,7 @@ from cotenant.local.apiserver.contract import ApiError, Cause, Manifest
 from cotenant.local.apiserver.schema import decoding, openapi
 from cotenant.local.apiserver.schema.kinds.registry import rules_of
 from cotenant.local.apiserver.schema.known import KnownSpecs
-from cotenant.local.apiserver.schema.tree import Node
+from cotenant.local.apiserver.schema.tree import SchemaNode
 
 
 class BuiltinSchema:
@@ -21,7 +21,7 @@ class BuiltinSchema:
 
     __slots__ = ("_clean", "_default", "_valid", "_validate", "group", "kind", "reset", "tree", "version")
 
-    def __init__(self, group: str, version: str, kind: str, tree: Node) -> None:
+    def __init__(self, group: str, version: str, kind: str, tree: SchemaNode) -> None:
         self.group = group
         self.version = version
         self.kind = kind

@@ -19,7 +19,7 @@ import msgspec
 
 from cotenant.local.apiserver.contract import ApiError, Manifest
 from cotenant.local.apiserver.schema import tree
-from cotenant.local.apiserver.schema.tree import Node
+from cotenant.local.apiserver.schema.tree import SchemaNode
 from cotenant.model.errors import InvalidInput
 from cotenant.model.quantities import parse_quantity
 
@@ -38,7 +38,7 @@ _CANONICAL = re.compile(r"[1-9][0-9]{0,2}(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?")  #
 _ABSENT = object()
 
 
-def decode(obj: Manifest, root: Node) -> list[Problem]:
+def decode(obj: Manifest, root: SchemaNode) -> list[Problem]:
     """Bring an object to its kind's form, in place; what is wrong with it, unknown fields (dropped) included."""
     problems = _struct(obj, root, 0)
     if not problems:
@@ -65,7 +65,7 @@ def strict_error(kind: str, version: str, paths: list[str]) -> ApiError:
     return ApiError(400, "BadRequest", text)
 
 
-def _struct(obj: Manifest, node: Node, depth: int) -> list[Problem] | None:
+def _struct(obj: Manifest, node: SchemaNode, depth: int) -> list[Problem] | None:
     fields = node.fields
     problems: list[Problem] | None = None
     changes: list[tuple[str, Any]] | None = None
@@ -111,7 +111,7 @@ def _struct(obj: Manifest, node: Node, depth: int) -> list[Problem] | None:
     return problems
 
 
-def _value(value: Any, node: Node, depth: int) -> tuple[Any, list[Problem] | None]:
+def _value(value: Any, node: SchemaNode, depth: int) -> tuple[Any, list[Problem] | None]:
     """The value in its canonical form, and what is wrong with it."""
     kind = node.kind
     if kind == tree.STRUCT:
@@ -144,7 +144,7 @@ def _value(value: Any, node: Node, depth: int) -> tuple[Any, list[Problem] | Non
     return value, [("", MISTYPED, _wrong(value, node))]
 
 
-def _list(items: list[Any], node: Node, depth: int) -> list[Problem] | None:
+def _list(items: list[Any], node: SchemaNode, depth: int) -> list[Problem] | None:
     item = node.item
     problems: list[Problem] | None = None
     if item.kind == tree.STRUCT and depth <= MAX_DEPTH:
@@ -173,7 +173,7 @@ def _list(items: list[Any], node: Node, depth: int) -> list[Problem] | None:
     return problems
 
 
-def _map(pairs: Manifest, node: Node, depth: int) -> list[Problem] | None:
+def _map(pairs: Manifest, node: SchemaNode, depth: int) -> list[Problem] | None:
     item = node.item
     plain = item.plain
     problems: list[Problem] | None = None
@@ -237,7 +237,7 @@ def _bytes(value: str) -> list[Problem] | None:
     return None
 
 
-def _zero(node: Node) -> Any:
+def _zero(node: SchemaNode) -> Any:
     """What a null element of a list or map becomes: the Go type's zero value."""
     if node.kind in (tree.STRUCT, tree.MAP):
         return {}
@@ -260,7 +260,7 @@ def _in(index: int, path: str) -> str:
     return f"[{index}].{path}" if path and path[0] != "[" else f"[{index}]{path}"
 
 
-def _wrong(value: Any, node: Node) -> str:
+def _wrong(value: Any, node: SchemaNode) -> str:
     """Go's words, with a mark where the field's name goes once the structs around it are known."""
     what = {bool: "bool", str: "string", list: "array", dict: "object", int: "number", float: "number"}.get(
         type(value), "null"
@@ -270,7 +270,7 @@ def _wrong(value: Any, node: Node) -> str:
     return f"json: cannot unmarshal {what} into Go \0 of type {node.go_type}"
 
 
-def _named(words: str, node: Node, key: str) -> str:
+def _named(words: str, node: SchemaNode, key: str) -> str:
     """Give the message the struct and the dotted path of the field, as Go's decoder words it."""
     if "\0" in words:
         return words.replace("\0", f"struct field {node.name}\1{key}\2", 1)

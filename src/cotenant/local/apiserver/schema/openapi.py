@@ -18,7 +18,7 @@ import msgspec
 
 from cotenant.local.apiserver.contract import Manifest
 from cotenant.local.apiserver.schema import tree
-from cotenant.local.apiserver.schema.tree import DEDUCED, OPAQUE, Node
+from cotenant.local.apiserver.schema.tree import DEDUCED, OPAQUE, SchemaNode
 from cotenant.model.errors import Unsupported
 
 PREFERRED = "v1.34"
@@ -76,23 +76,23 @@ def definition_name(group: str, version: str, kind: str) -> str | None:
     return _names().get((group, version, kind))
 
 
-def node_of(name: str) -> Node:
+def node_of(name: str) -> SchemaNode:
     """The compiled node of a definition."""
     return _definition(name)
 
 
 @cache
-def object_meta() -> Node:
+def object_meta() -> SchemaNode:
     """The node of `metadata`."""
     return node_of(_META + "ObjectMeta")
 
 
 _compiled: dict[
-    str, Node
+    str, SchemaNode
 ] = {}  # each definition once in a process; known before its fields are, as types may contain themselves
 
 
-def _definition(name: str) -> Node:
+def _definition(name: str) -> SchemaNode:
     node = _compiled.get(name)
     if node is None:
         definition = document()[name]
@@ -102,12 +102,12 @@ def _definition(name: str) -> Node:
         if special is not None:
             _compiled[name] = special
             return special
-        node = _compiled[name] = Node(tree.STRUCT, name.rsplit(".", 1)[-1])
+        node = _compiled[name] = SchemaNode(tree.STRUCT, name.rsplit(".", 1)[-1])
         _fill(node, definition)
     return node
 
 
-def _fill(node: Node, definition: Manifest) -> None:
+def _fill(node: SchemaNode, definition: Manifest) -> None:
     node.go_type = node.name
     node.atomic = definition.get("x-kubernetes-map-type") == "atomic"
     node.required = frozenset(definition.get("required", ()))
@@ -118,7 +118,7 @@ def _fill(node: Node, definition: Manifest) -> None:
         node.fields[name] = child
 
 
-def _field(field: Manifest) -> Node:
+def _field(field: Manifest) -> SchemaNode:
     reference = field.get("$ref")
     if reference is not None:
         node = _definition(reference.removeprefix(_REF))
@@ -134,11 +134,11 @@ def _field(field: Manifest) -> Node:
         return _list(field)
     if kind == "object":
         if "properties" in field:
-            node = Node(tree.STRUCT)
+            node = SchemaNode(tree.STRUCT)
             _fill(node, field)
             return node
         if "additionalProperties" in field:
-            node = Node(tree.MAP)
+            node = SchemaNode(tree.MAP)
             node.item = _field(field["additionalProperties"])
             node.go_type = f"map[string]{node.item.go_type}"
             node.atomic = field.get("x-kubernetes-map-type") == "atomic"
@@ -147,8 +147,8 @@ def _field(field: Manifest) -> Node:
     return OPAQUE
 
 
-def _list(field: Manifest) -> Node:
-    node = Node(tree.LIST)
+def _list(field: Manifest) -> SchemaNode:
+    node = SchemaNode(tree.LIST)
     node.item = _field(field["items"])
     node.go_type = f"[]{node.item.go_type}"
     node.list_type = field.get("x-kubernetes-list-type", tree.ATOMIC)
@@ -159,13 +159,13 @@ def _list(field: Manifest) -> Node:
     return node
 
 
-def _scalar(kind: str, form: str) -> Node:
+def _scalar(kind: str, form: str) -> SchemaNode:
     code = _SCALARS[kind]
     if form == "date-time":
         code = tree.TIME
     elif form == "byte":
         code = tree.BYTES
-    node = Node(code)
+    node = SchemaNode(code)
     node.go_type = {"boolean": "bool", "integer": "int64", "number": "float64"}.get(kind, kind)
     if form == "int32":
         node.low, node.high = tree.INT32
@@ -177,18 +177,18 @@ def _scalar(kind: str, form: str) -> Node:
     return node
 
 
-def _special(name: str) -> Node | None:
+def _special(name: str) -> SchemaNode | None:
     """Types whose JSON form the definitions do not tell, or tell too loosely."""
     if name == _QUANTITY:
-        node = Node(tree.QUANTITY)
+        node = SchemaNode(tree.QUANTITY)
         node.go_type = "resource.Quantity"
         return node
     if name == _INT_OR_STRING:
-        node = Node(tree.INT_OR_STRING)
+        node = SchemaNode(tree.INT_OR_STRING)
         node.go_type = "intstr.IntOrString"
         return node
     if name == _META + "MicroTime":
-        node = Node(tree.MICRO_TIME)
+        node = SchemaNode(tree.MICRO_TIME)
         node.go_type = "v1.MicroTime"
         return node
     if name in (_RAW, _META + "FieldsV1", _META + "Patch"):

@@ -34,7 +34,7 @@ INT64 = (-(2**63), 2**63 - 1)
 _PLAIN: dict[int, type] = {STRING: str, INTEGER: int, BOOLEAN: bool}
 
 
-class Node:
+class SchemaNode:
     """One type. `fields` belongs to structs, `item` to lists (elements) and maps (values); the rest says how values merge."""
 
     __slots__ = (
@@ -62,9 +62,9 @@ class Node:
         self.name = name  # of the Go type, for a struct
         self.go_type = ""  # how Kubernetes' decoder names what it expected
         self.plain: type | None = _PLAIN.get(kind)  # the one Python type that needs no further look
-        self.fields: dict[str, Node] = {}
+        self.fields: dict[str, SchemaNode] = {}
         self.required: frozenset[str] = frozenset()
-        self.item: Node = self
+        self.item: SchemaNode = self
         self.list_type = ATOMIC
         self.keys: tuple[str, ...] = ()  # of an associative list
         self.defaults: dict[str, str] = {}  # of those keys, where an element may leave one out
@@ -75,17 +75,17 @@ class Node:
         self.preserves = False  # fields that it does not have stay (custom resources)
         self.low, self.high = INT64
 
-    def copy(self) -> Node:
+    def copy(self) -> SchemaNode:
         """A node of its own that shares fields and items."""
-        other = Node.__new__(Node)
-        for slot in Node.__slots__:
+        other = SchemaNode.__new__(SchemaNode)
+        for slot in SchemaNode.__slots__:
             setattr(other, slot, getattr(self, slot))
         return other
 
 
-def untyped(*, atomic: bool) -> Node:
+def untyped(*, atomic: bool) -> SchemaNode:
     """Any JSON value; granular maps and atomic lists unless the whole is `atomic`."""
-    node = Node(ANY)
+    node = SchemaNode(ANY)
     node.atomic = atomic
     node.preserves = True
     return node

@@ -118,5 +118,5 @@ def test_a_pods_limits_are_summed_as_its_requests() -> None:
 def test_of_a_nodes_annotations_the_known_ones_are_kept() -> None:
     notes = {USAGE_THRESHOLDS: "{}", RAW_ALLOCATABLE: "{}", "other": "x"}
     obj = {"metadata": {"name": "n", "annotations": notes}, "status": {"allocatable": {"cpu": "1", "memory": "1Gi"}}}
-    found = read_node(msgspec.json.decode(msgspec.json.encode(obj), type=objects.Node))
+    found = read_node(msgspec.json.decode(msgspec.json.encode(obj), type=objects.NodeObject))
     assert dict(found.annotations) == {USAGE_THRESHOLDS: "{}", RAW_ALLOCATABLE: "{}"}

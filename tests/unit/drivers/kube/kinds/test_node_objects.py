@@ -7,12 +7,12 @@ import pytest
 
 from cotenant.drivers.kube.kinds.node_allocatable import allocatable_of
 from cotenant.drivers.kube.kinds.node_pods import NodePodObject, declared
-from cotenant.drivers.kube.kinds.objects import Node
+from cotenant.drivers.kube.kinds.objects import NodeObject
 from cotenant.model.machine.node_state import Allocatable
 
 
-def node(text: str) -> Node:
-    return msgspec.json.decode(text.encode(), type=Node)
+def node(text: str) -> NodeObject:
+    return msgspec.json.decode(text.encode(), type=NodeObject)
 
 
 def test_what_a_node_has_to_give() -> None:

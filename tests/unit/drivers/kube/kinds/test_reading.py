@@ -347,7 +347,7 @@ def test_node() -> None:
             "images": [{"names": ["x"], "sizeBytes": 5}],
         },
     }
-    node = read_node(parse(objects.Node, manifest))
+    node = read_node(parse(objects.NodeObject, manifest))
     assert (node.allocatable.get("cpu"), node.allocatable.get("pods"), node.allocatable.get("nvidia.com/gpu")) == (
         3920,
         64,
@@ -358,7 +358,7 @@ def test_node() -> None:
     assert node.taints[0].effect is Effect.NO_EXECUTE
     for status in ("Unknown", "False"):
         manifest["status"]["conditions"][1]["status"] = status  # type: ignore[index]
-        assert not read_node(parse(objects.Node, manifest)).ready
+        assert not read_node(parse(objects.NodeObject, manifest)).ready
 
 
 @pytest.mark.parametrize(
@@ -372,7 +372,7 @@ def test_node() -> None:
 def test_bad_node_names_the_field(change: dict[str, Any]) -> None:
     good = {"metadata": {"name": "n9"}, "status": {"allocatable": {"cpu": "1", "memory": "1Gi"}}}
     with pytest.raises(InvalidInput, match="n9"):
-        read_node(parse(objects.Node, good | change))
+        read_node(parse(objects.NodeObject, good | change))
 
 
 def test_budget() -> None:

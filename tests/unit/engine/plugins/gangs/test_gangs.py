@@ -96,7 +96,7 @@ def test_a_gang_that_does_not_fit_binds_nobody_and_says_which_member_failed_and_
     assert words.startswith(
         "gang default/a: 5 of 8 members fit; the 6th, default/a-5, does not: 0/5 nodes are available: 5 Insufficient cpu."
     )
-    assert not c.seats()
+    assert not c.assigned()
     seen = c.roster.gangs.describe("default/a")
     assert seen is not None
     assert seen.why.startswith("gang default/a: 5 of 8 members fit")
@@ -298,7 +298,7 @@ def test_they_give_back_when_their_time_is_over() -> None:
     see(c, pod("other", created_s=9.0), now_s=10.0)
     assert not binds(settle(c, 10.0))
     out = settle(c, 60.0) + settle(c, 75.0)
-    assert len(c.seats()) == 2
+    assert len(c.assigned()) == 2
     assert "other" in binds(out) or c.state_of("uid-default-other") is State.QUEUED
 
 
@@ -333,7 +333,7 @@ def test_a_held_member_that_is_deleted_or_loses_its_node() -> None:
     held = [each for each in a if c.state_of(each.uid) is State.WAITING]
     c.pod_gone(held[0].uid, 1.0)
     settle(c, 1.0)
-    c.node_gone(c.seats().get(held[1].uid, "n0"), 2.0)
+    c.node_gone(c.assigned().get(held[1].uid, "n0"), 2.0)
     settle(c, 2.0)
     c.rebuild(3.0)
     settle(c, 3.0)
@@ -345,7 +345,7 @@ def test_a_rebuild_keeps_what_is_held() -> None:
     settle(c, 0.0)
     c.rebuild(1.0)
     c.validate()
-    assert len(c.seats()) == 2
+    assert len(c.assigned()) == 2
     c.node_seen(node("more"))
     assert len(binds(settle(c, 20.0))) == 3
 

@@ -346,7 +346,7 @@ def test_everything_is_rebuilt_in_place_and_from_the_api() -> None:
     assert [w.reservations.describe(name) for name in w.reservations.names()] == before
     fresh = w.again()
     fresh.go()
-    assert fresh.cluster.seats() == w.cluster.seats()
+    assert fresh.cluster.assigned() == w.cluster.assigned()
     assert fresh.reservations.describe("many").left == size(2000)  # type: ignore[union-attr]
 
 
