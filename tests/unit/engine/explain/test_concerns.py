@@ -58,7 +58,7 @@ class Slots:
     def choose(self, number: int, row: int) -> None:
         self.at[number] = row
 
-    seat = choose
+    assign = choose
 
     def leave(self, number: int) -> None:
         del self.at[number]
