@@ -1,15 +1,13 @@
-"""One way to compile.
+"""The decorators that compile, and where the machine code is kept.
 
-Problem: numba's on-disk cache looks only at the file a function stands in; when an inlined function of another file
-changes, the stale machine code is used. Choice: the cache folder is named by a digest of numba's version and of the contents of
-every source that mentions "compiled" or "numba", so an edit of any of those gives a new, empty cache. Limits: after such an edit
-everything compiles once more; a source that compiled code takes a constant from must mention one of the two words; and a read-only
-home directory means that every process compiles for itself (numba then falls back to a temporary folder).
+Problem: numba's on-disk cache compares only the file in which a function is defined; when an inlined function of another file changes, the
+stale machine code is used. Choice: the cache folder is named by a digest of numba's version and of every source that compiled code can depend
+on (`compiled_sources.py`), so an edit of any of those gives a new, empty cache. Limits: after such an edit everything compiles once more; a
+read-only home directory means that every process compiles for itself (numba then falls back to a temporary folder).
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable
 from functools import lru_cache
@@ -17,6 +15,8 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+
+from cotenant.model.compiled_sources import sources_key
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -28,14 +28,7 @@ def cache_directory() -> Path:
     """Where this version's machine code is kept: `$COTENANT_CACHE`, else `$XDG_CACHE_HOME/cotenant`, else `~/.cache/cotenant`."""
     base = os.environ.get("COTENANT_CACHE")
     root = Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cotenant"
-    digest = hashlib.sha256(numba.__version__.encode())
-    for path in sorted(_PACKAGE.rglob("*.py")):
-        text = path.read_bytes()
-        # files that compile something, extend the compiler, or hold what compiled code is built on (constants, records)
-        if b"compiled" in text or b"numba" in text:
-            digest.update(str(path.relative_to(_PACKAGE)).encode())
-            digest.update(text)
-    return root / digest.hexdigest()[:16]
+    return root / sources_key(_PACKAGE, numba.__version__)
 
 
 numba.config.CACHE_DIR = str(cache_directory())  # type: ignore[attr-defined]
