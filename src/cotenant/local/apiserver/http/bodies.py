@@ -1,8 +1,8 @@
-"""From the bytes of a request to a document: content type, size, depth, doubled fields.
+"""From the bytes of a request to a document: content type, size, depth, duplicate fields.
 
-Problem: a body is the one thing that a stranger writes. It may be huge, bottomless, not JSON, JSON that says a field twice, or YAML whose
-aliases blow up. Choice: everything is bounded before it is decoded; JSON is decoded by msgspec, and only where its re-encoding is
-not as long as the body (so something may have been dropped) is it read again to find doubled fields. YAML is read without aliases.
+Problem: request bodies are untrusted. A body may be huge, deeply nested, not JSON, JSON with duplicate fields, or YAML whose aliases expand
+without bound. Choice: everything is bounded before it is decoded; JSON is decoded by msgspec, and read a second time for duplicate fields
+only where its re-encoding is not as long as the body, so that something may have been dropped. YAML is read without aliases.
 Limits: 3 MiB (the server's own limit in Kubernetes), 256 levels (Kubernetes: 10,000).
 """
 
@@ -15,11 +15,11 @@ from typing import Any
 import msgspec
 
 from cotenant.local.apiserver.contract import ApiError, Manifest
+from cotenant.local.apiserver.http import protobuf
+from cotenant.local.apiserver.http.json_documents import MAX_DEPTH, bad_body, decode_json
 
 MAX_BODY_BYTES = 3 << 20
-MAX_DEPTH = 256
 
-_decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 _SPACE = b" \n\r\t"
 
@@ -39,49 +39,9 @@ def unsupported_media_type() -> ApiError:
     )
 
 
-def _bad(message: str, kind: str) -> ApiError:
-    where = f"the object provided is unrecognized (must be of type {kind}): " if kind else ""
-    return ApiError(400, "BadRequest", where + message)
-
-
 def media_type(header: str) -> str:
     """The content type without its parameters, in lower case. An absent one means JSON."""
     return header.split(";", 1)[0].strip().lower() or "application/json"
-
-
-def decode_json(body: bytes, kind: str = "") -> Any:
-    """A JSON document. Raises ApiError 400 for what is not JSON or too deep."""
-    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _depth(body) > MAX_DEPTH:
-        raise _bad("json parse error: exceeded max depth", kind)
-    try:
-        return _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        shown = body[:40].decode("utf-8", "replace") if body else "<empty>"
-        raise _bad(f"couldn't get version/kind; json parse error: {error} ({shown})", kind) from None
-
-
-def _depth(body: bytes) -> int:
-    """The deepest nesting of brackets outside strings."""
-    depth = deepest = 0
-    in_string = escaped = False
-    for byte in body:
-        if in_string:
-            if escaped:
-                escaped = False
-            elif byte == 0x5C:
-                escaped = True
-            elif byte == 0x22:
-                in_string = False
-        elif byte == 0x22:
-            in_string = True
-        elif byte in (0x7B, 0x5B):
-            depth += 1
-            deepest = max(deepest, depth)
-            if deepest > MAX_DEPTH:
-                break
-        elif byte in (0x7D, 0x5D):
-            depth -= 1
-    return deepest
 
 
 def decode_yaml(body: bytes, kind: str = "") -> Any:
@@ -92,16 +52,16 @@ def decode_yaml(body: bytes, kind: str = "") -> Any:
         depth = 0
         for event in yaml.parse(body, Loader=_yaml_loader()):
             if isinstance(event, yaml.AliasEvent):
-                raise _bad("yaml: aliases are not allowed", kind)
+                raise bad_body("yaml: aliases are not allowed", kind)
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
                 if depth > MAX_DEPTH:
-                    raise _bad("yaml: exceeded max depth", kind)
+                    raise bad_body("yaml: exceeded max depth", kind)
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
         document = yaml.load(body, Loader=_yaml_loader())
     except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
-        raise _bad(f"yaml: {' '.join(str(error).split())}", kind) from None
+        raise bad_body(f"yaml: {' '.join(str(error).split())}", kind) from None
     return _plain(document)
 
 
@@ -132,7 +92,7 @@ def _plain(value: Any) -> Any:
         return [_plain(inner) for inner in value]
     if value is None or isinstance(value, str | int | float | bool):
         return value
-    raise _bad(f"yaml: a value of type {type(value).__name__} has no JSON form", "")
+    raise bad_body(f"yaml: a value of type {type(value).__name__} has no JSON form", "")
 
 
 def _key(key: object) -> str:
@@ -149,13 +109,11 @@ def decode_object(body: bytes, content_type: str, kind: str) -> Manifest:
     elif media in ("application/yaml", "application/x-yaml", "text/yaml"):
         document = decode_yaml(body, kind)
     elif media == "application/vnd.kubernetes.protobuf":
-        from cotenant.local.apiserver.http import protobuf
-
         document = protobuf.decode(body, kind)
     else:
         raise unsupported_media_type()
     if not isinstance(document, dict):
-        raise _bad("couldn't get version/kind; json parse error: expected an object", kind)
+        raise bad_body("couldn't get version/kind; json parse error: expected an object", kind)
     metadata = document.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
         raise ApiError(

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from cotenant.local.apiserver.contract import ApiError, Manifest
-from cotenant.local.apiserver.http.bodies import MAX_DEPTH, decode_json
+from cotenant.local.apiserver.http.json_documents import MAX_DEPTH, decode_json
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\x00"

@@ -26,7 +26,6 @@ from cotenant.local.apiserver.contract import (
 from cotenant.local.apiserver.http import rendering
 from cotenant.local.apiserver.http.accept import Form, Wanted, negotiate
 from cotenant.local.apiserver.http.bodies import (
-    decode_json,
     decode_object,
     decode_yaml,
     duplicate_fields,
@@ -35,6 +34,7 @@ from cotenant.local.apiserver.http.bodies import (
 )
 from cotenant.local.apiserver.http.exchange import Exchange, Header
 from cotenant.local.apiserver.http.faces import ApiFace
+from cotenant.local.apiserver.http.json_documents import decode_json
 from cotenant.local.apiserver.http.options import (
     Query,
     check_apply,

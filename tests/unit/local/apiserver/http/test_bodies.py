@@ -8,13 +8,12 @@ import pytest
 
 from cotenant.local.apiserver.contract import ApiError
 from cotenant.local.apiserver.http.bodies import (
-    MAX_DEPTH,
-    decode_json,
     decode_object,
     decode_yaml,
     duplicate_fields,
     is_surely_single,
 )
+from cotenant.local.apiserver.http.json_documents import MAX_DEPTH, decode_json
 
 
 def refused(body: bytes, content_type: str = "application/json") -> ApiError:
