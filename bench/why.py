@@ -23,7 +23,7 @@ from cotenant.model.cluster.pod import Pod
 from cotenant.model.decisions.answers import NOTHING_SUPPOSED, Supposed
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
-from cotenant.services.scheduler.debugging import Debugging
+from cotenant.services.scheduler.pages.debugging import Debugging
 
 DECIDED = 512
 

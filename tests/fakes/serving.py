@@ -10,12 +10,12 @@ from typing import Any
 
 from cotenant.engine.cluster import Cluster
 from cotenant.services.reporting.tokens import ReportToken
-from cotenant.services.scheduler.debugging import Debugging
 from cotenant.services.scheduler.http import Pages
 from cotenant.services.scheduler.metrics import Metrics
-from cotenant.services.scheduler.pages import Guard, Routes
-from cotenant.services.scheduler.pages_plugins import routes as plugin_routes
-from cotenant.services.scheduler.pages_process import Process, State, routes
+from cotenant.services.scheduler.pages.debugging import Debugging
+from cotenant.services.scheduler.pages.plugins import routes as plugin_routes
+from cotenant.services.scheduler.pages.process import Process, State, routes
+from cotenant.services.scheduler.pages.routes import Guard, Routes
 
 SECRET = "a-secret-of-the-operators"
 HERE = ("127.0.0.1", 40000)

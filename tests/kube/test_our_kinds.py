@@ -30,8 +30,8 @@ from cotenant.model.groups.reservation import Condition, CurrentOwner, Phase
 from cotenant.model.machine.counters import GpuCounters
 from cotenant.model.resources import Amounts
 from cotenant.services.agent.devices import DeviceWriter
-from cotenant.services.scheduler.quota_statuses import write_quota_status
-from cotenant.services.scheduler.reserving import delete, write_status
+from cotenant.services.scheduler.actions.quota_status import write_quota_status
+from cotenant.services.scheduler.actions.reservations import delete, write_status
 
 pytestmark = pytest.mark.slow  # definitions take a moment to be served
 

@@ -16,10 +16,10 @@ from cotenant.cli.up import default_directory
 from cotenant.model.decisions.answers import NodeVerdict, PodAnswer, Preempted, Supposed, Waiting
 from cotenant.model.decisions.record import Candidate, DecisionRecord
 from cotenant.model.errors import InvalidInput
-from cotenant.services.scheduler import asking
+from cotenant.services.scheduler.explain import client as asking
 
 if TYPE_CHECKING:
-    from cotenant.services.scheduler.afterwards import Left
+    from cotenant.services.scheduler.explain.stored import Left
 
 _STORY = 6  # lines
 
@@ -42,7 +42,7 @@ def pod(
             raise InvalidInput(
                 field, value, "not together with --kubeconfig", "what was written cannot be asked anything"
             )
-        from cotenant.services.scheduler.afterwards import left_behind
+        from cotenant.services.scheduler.explain.stored import left_behind
 
         left = left_behind(kubeconfig, context, namespace, short)
         if as_json:

@@ -17,7 +17,7 @@ from tests.fakes.questions import carry_out, cluster, node, pod
 from cotenant.cli.main import main
 from cotenant.engine.cluster import Cluster
 from cotenant.model.decisions.answers import Concern, Supposed
-from cotenant.services.scheduler import asking
+from cotenant.services.scheduler.explain import client as asking
 
 
 class Scheduler:

@@ -23,13 +23,13 @@ from cotenant.engine.state.reports import Reports
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.profiles import PROFILES, PlacementProfile
 from cotenant.services.extender.app import Application, Pages
-from cotenant.services.extender.feed import Feed
 from cotenant.services.extender.founding_judge import FoundingJudge
 from cotenant.services.extender.judge import Judge
 from cotenant.services.extender.metrics import Metrics
 from cotenant.services.extender.mirror import Mirror
 from cotenant.services.extender.profile_judge import ProfileJudge, warm
 from cotenant.services.extender.protocol import Extender
+from cotenant.services.extender.watches import Feed
 from cotenant.services.reporting.endpoint import ReportEndpoint
 from cotenant.services.reporting.tokens import ReportToken
 from cotenant.services.running import log_to_stderr, stop_on_signals

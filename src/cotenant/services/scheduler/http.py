@@ -18,7 +18,7 @@ import uvicorn
 from cotenant.services.reporting.asgi import TEXT, Answer, Receive, Scope, Send, send_answer
 from cotenant.services.reporting.endpoint import PATH as REPORT_PATH
 from cotenant.services.scheduler.metrics import Metrics
-from cotenant.services.scheduler.pages import PROTECTED
+from cotenant.services.scheduler.pages.routes import PROTECTED
 
 Endpoint = Callable[[Scope, Receive, Send], Awaitable[None]]
 EXPOSITION = b"text/plain; version=0.0.4; charset=utf-8"

@@ -23,9 +23,9 @@ from cotenant.engine.rehearsal import rehearse
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.compiled import Fit
 from cotenant.policy.placement.profiles import PROFILES, PlacementProfile
+from cotenant.services.kube_process.identity import lease_name, new_identity
 from cotenant.services.running import log_to_stderr, stop_on_signals
 from cotenant.services.scheduler.device_settings import device_settings
-from cotenant.services.scheduler.identity import lease_name, new_identity
 from cotenant.services.scheduler.load_aware import read_settings
 from cotenant.services.scheduler.process import Alone, Leadership, Options, SchedulerProcess
 

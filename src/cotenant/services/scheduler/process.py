@@ -41,24 +41,24 @@ from cotenant.engine.state.reports import Reports
 from cotenant.model.cluster.report import NodeReport
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.policy.placement.profiles import PlacementProfile
+from cotenant.services.kube_process.clock import SteadyClock
 from cotenant.services.reporting.endpoint import ReportEndpoint
 from cotenant.services.reporting.tokens import ReportToken
 from cotenant.services.running import cancelled
-from cotenant.services.scheduler.binding import VOLUMES_WITHIN_S, Binder
-from cotenant.services.scheduler.claiming import Claiming
-from cotenant.services.scheduler.clock import SteadyClock
-from cotenant.services.scheduler.debugging import Debugging
-from cotenant.services.scheduler.evicting import Evictor
-from cotenant.services.scheduler.feed import Watches
+from cotenant.services.scheduler.actions.binding import VOLUMES_WITHIN_S, Binder
+from cotenant.services.scheduler.actions.claims import Claiming
+from cotenant.services.scheduler.actions.eviction import Evictor
+from cotenant.services.scheduler.actions.pod_status import Notices
+from cotenant.services.scheduler.actions.reservations import Reserver
+from cotenant.services.scheduler.actions.statuses import Statuses
 from cotenant.services.scheduler.http import Pages, Server, serve
 from cotenant.services.scheduler.metrics import Metrics
-from cotenant.services.scheduler.notices import Notices
-from cotenant.services.scheduler.pages import Guard, Routes
-from cotenant.services.scheduler.pages_plugins import routes as plugin_routes
-from cotenant.services.scheduler.pages_process import Process, State
-from cotenant.services.scheduler.pages_process import routes as process_routes
-from cotenant.services.scheduler.reserving import Reserver
-from cotenant.services.scheduler.statuses import Statuses
+from cotenant.services.scheduler.pages.debugging import Debugging
+from cotenant.services.scheduler.pages.plugins import routes as plugin_routes
+from cotenant.services.scheduler.pages.process import Process, State
+from cotenant.services.scheduler.pages.process import routes as process_routes
+from cotenant.services.scheduler.pages.routes import Guard, Routes
+from cotenant.services.scheduler.watches import Watches
 
 STUCK_S = 60.0  # the loop has not turned for so long: not healthy
 DRAIN_S = 5.0

@@ -39,7 +39,7 @@ from cotenant.local.nodes.fleet import Fleet, Shape
 from cotenant.local.nodes.simulated import SimulatedNodes
 from cotenant.local.workloads.submitter import Submitter
 from cotenant.model.errors import InvalidInput
-from cotenant.services.scheduler.asking import URL_FILE
+from cotenant.services.scheduler.explain.client import URL_FILE
 from cotenant.services.up.children import Child, ChildSpec, free_port, stop_all
 from cotenant.services.up.config import UpConfig
 from cotenant.services.up.reporter import HttpReporter

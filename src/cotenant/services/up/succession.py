@@ -15,7 +15,7 @@ import msgspec
 
 from cotenant.local.apiserver.contract import MERGE, ApiError
 from cotenant.local.apiserver.verbs import Api
-from cotenant.services.scheduler.identity import DEFAULT_NAMESPACE, lease_name, process_here
+from cotenant.services.kube_process.identity import DEFAULT_NAMESPACE, lease_name, process_here
 
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode

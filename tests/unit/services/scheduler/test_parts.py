@@ -11,8 +11,9 @@ import pytest
 from cotenant.model.decisions.reasons import Rejection
 from cotenant.model.decisions.record import Candidate, DecisionRecord
 from cotenant.model.errors import InvalidInput
-from cotenant.services.scheduler import explaining, main
-from cotenant.services.scheduler.clock import SteadyClock
+from cotenant.services.kube_process.clock import SteadyClock
+from cotenant.services.scheduler import decision_annotation as explaining
+from cotenant.services.scheduler import main
 from cotenant.services.scheduler.metrics import Metrics
 
 REQUEST = main.Request(

@@ -13,7 +13,7 @@ import msgspec
 
 from cotenant.local.apiserver.assembly import assemble
 from cotenant.local.apiserver.store import Store
-from cotenant.services.scheduler.identity import lease_name, new_identity, process_here
+from cotenant.services.kube_process.identity import lease_name, new_identity, process_here
 from cotenant.services.up.succession import succeed
 
 

@@ -16,9 +16,9 @@ from tests.fakes.serving import HERE, SECRET, server
 
 from cotenant.model.cluster.taints import Taint
 from cotenant.model.decisions.answers import PodAnswer
-from cotenant.services.scheduler.debugging import MOST_FAILURES
-from cotenant.services.scheduler.pages import SERVICES, Route
-from cotenant.services.scheduler.pages_json import encode
+from cotenant.services.scheduler.pages.debugging import MOST_FAILURES
+from cotenant.services.scheduler.pages.encoding import encode
+from cotenant.services.scheduler.pages.routes import SERVICES, Route
 
 # ---- who may ask
 

@@ -19,8 +19,8 @@ from cotenant.engine.rules.cpus.views import CpusOfNode
 from cotenant.model.cpus.cpulist import format_cpus
 from cotenant.model.decisions.answers import Concern
 from cotenant.services.reporting.asgi import Answer
-from cotenant.services.scheduler.pages import Asked, Route, Unknown
-from cotenant.services.scheduler.pages_json import page
+from cotenant.services.scheduler.pages.encoding import page
+from cotenant.services.scheduler.pages.routes import Asked, Route, Unknown
 
 
 class CpuInfo(msgspec.Struct, frozen=True):

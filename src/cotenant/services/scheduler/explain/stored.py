@@ -19,8 +19,8 @@ from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.kube.kinds.objects import EVENTS, PODS
 from cotenant.model.cluster.annotations import DECISION
 from cotenant.model.errors import CotenantError
-from cotenant.services.scheduler.asking import Gone
-from cotenant.services.scheduler.explaining import Written, read
+from cotenant.services.scheduler.decision_annotation import Written, read
+from cotenant.services.scheduler.explain.client import Gone
 
 _ANSWER_S = 30.0
 _EVENTS_SHOWN = 8

@@ -25,7 +25,7 @@ from cotenant.model.groups.gang import GangNotes
 from cotenant.model.groups.quota import NAME, ROOT_QUOTA, Quota, QuotaObject
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, Amounts
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
-from cotenant.services.scheduler.pages import SERVICES
+from cotenant.services.scheduler.pages.routes import SERVICES
 
 WHOLE = Amounts.of({GPU_CORE: 100, GPU_MEMORY_RATIO: 100, GPU_MEMORY: 8 << 30})
 

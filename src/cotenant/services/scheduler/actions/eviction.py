@@ -20,8 +20,8 @@ from cotenant.drivers.kube.kinds.objects import PODS
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Evict, Preempt, Victim
 from cotenant.model.errors import CotenantError
+from cotenant.services.scheduler.actions.pod_status import Notices
 from cotenant.services.scheduler.metrics import Metrics
-from cotenant.services.scheduler.notices import Notices
 
 _log = logging.getLogger(__name__)
 

@@ -21,8 +21,8 @@ from cotenant.engine.plugins.quotas.status import QuotaStatus
 from cotenant.engine.plugins.reservations.instructions import DeleteReservation, ReservationStatus
 from cotenant.model.errors import CotenantError, Transient
 from cotenant.model.groups.gang import PodGroupStatus
-from cotenant.services.scheduler import reserving
-from cotenant.services.scheduler.quota_statuses import write_quota_status
+from cotenant.services.scheduler.actions import reservations as reserving
+from cotenant.services.scheduler.actions.quota_status import write_quota_status
 
 Writer = Callable[[Client, Any], Awaitable[None]]
 

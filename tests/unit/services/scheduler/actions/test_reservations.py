@@ -18,7 +18,7 @@ from cotenant.engine.plugins.reservations.instructions import DeleteReservation,
 from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, Amounts
-from cotenant.services.scheduler.reserving import Reserver, delete, write_status
+from cotenant.services.scheduler.actions.reservations import Reserver, delete, write_status
 
 
 class Server(Client):

@@ -22,10 +22,10 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
 from cotenant.model.cluster.annotations import DECISION
 from cotenant.model.errors import CotenantError, Transient
-from cotenant.services.scheduler.claiming import Claiming
-from cotenant.services.scheduler.explaining import written
+from cotenant.services.scheduler.actions.claims import Claiming
+from cotenant.services.scheduler.actions.pod_status import Notices
+from cotenant.services.scheduler.decision_annotation import written
 from cotenant.services.scheduler.metrics import Metrics
-from cotenant.services.scheduler.notices import Notices
 
 VOLUMES_WITHIN_S = 600.0
 _PAUSE_S = 0.2

@@ -21,8 +21,8 @@ from cotenant.drivers.kube.kinds.reading import ObjectReader, read_budget, read_
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.state.reports import Reports
 from cotenant.model.errors import CotenantError, InvalidInput
-from cotenant.services.scheduler.claiming import Claiming
-from cotenant.services.scheduler.extensions import Extension, extensions
+from cotenant.services.scheduler.actions.claims import Claiming
+from cotenant.services.scheduler.custom_kinds import Extension, extensions
 
 _log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.drivers.kube.kinds import objects
 from cotenant.model.arrays import CPU
-from cotenant.services.extender.feed import Feed
 from cotenant.services.extender.mirror import Mirror
+from cotenant.services.extender.watches import Feed
 
 
 @pytest.fixture

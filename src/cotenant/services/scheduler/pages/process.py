@@ -14,9 +14,9 @@ import msgspec
 from cotenant.engine.cluster import Cluster
 from cotenant.model.decisions.answers import PodAnswer, Supposed
 from cotenant.services.reporting.asgi import TEXT, Answer
-from cotenant.services.scheduler.debugging import Debugging
-from cotenant.services.scheduler.pages import Asked, Route, Unknown
-from cotenant.services.scheduler.pages_json import page
+from cotenant.services.scheduler.pages.debugging import Debugging
+from cotenant.services.scheduler.pages.encoding import page
+from cotenant.services.scheduler.pages.routes import Asked, Route, Unknown
 
 MARKDOWN = b"text/markdown; charset=utf-8"
 
