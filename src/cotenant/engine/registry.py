@@ -16,7 +16,7 @@ from cotenant.engine.plugins.reservations.plugin import Reservations
 from cotenant.engine.rules.cpus.rules import Cpus
 from cotenant.engine.rules.devices.gate import DeviceGate
 from cotenant.engine.rules.devices.rules import DeviceRules
-from cotenant.engine.rules.load.plugin import LoadTurns
+from cotenant.engine.rules.load.plugin import LoadPlugin
 from cotenant.engine.rules.load.rules import LoadAware
 
 
@@ -33,8 +33,8 @@ class PluginRegistry:
 
     def plugins(self) -> tuple[Plugin, ...]:
         """Asked in this order before a pod is judged."""
-        load = (LoadTurns(self.load_aware),) if self.load_aware.is_on else ()
-        return (self.gangs, self.quotas, self.cpus.news, DeviceGate(self.devices), self.reservations, *load)
+        load = (LoadPlugin(self.load_aware),) if self.load_aware.is_on else ()
+        return (self.gangs, self.quotas, self.cpus.updates, DeviceGate(self.devices), self.reservations, *load)
 
     def node_rules(self) -> tuple[NodeRules, ...]:
         """Asked in this order for rows."""

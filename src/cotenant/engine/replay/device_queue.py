@@ -1,9 +1,9 @@
-"""Pods that want GPUs are placed one after another: the best node by a rule, from scores that are kept.
+"""Placement of GPU pods one after another: the best node by a rule, from cached scores.
 
-Problem: to score 1,200 nodes afresh costs a third of a millisecond. Choice: a score depends only on a node's own row and a pod's
-shape, so scores stay in a table [K, N] and only nodes that changed since the shape last came are scored again: a log of changed rows
-and, a shape, how far in the log it has read. The choice is the same as by a full scan; a test says so. Limits: the table costs 16
-bytes a shape and node; the log holds a fixed number of placements, and pods that leave are not in it.
+Problem: scoring 1,200 nodes from scratch takes a third of a millisecond. Choice: a score depends only on a node's own row and a pod's
+shape, so scores are cached in a table [K, N], and only nodes that changed since the shape was last placed are scored again: a log of
+changed rows, and per shape the position in the log up to which it has read. The choice equals that of a full scan; a test checks it.
+Limits: the table takes 16 bytes per shape and node; the log holds a fixed number of placements and does not record departures.
 
 Work-conserving: a pod is refused only if it fits no node.
 """
@@ -24,11 +24,11 @@ NONE = -1
 
 
 class KeptScores(NamedTuple):
-    """What is remembered between decisions. K shapes, N nodes, L = most placements."""
+    """State kept between decisions. K shapes, N nodes, L = maximum number of placements."""
 
     score: Float  # [K, N], -inf = does not fit
-    devices: Int  # [K, N] mask of the devices the score stands for
-    read: Int  # [K] how far in `changed` the shape has read; -1 = never scored
+    devices: Int  # [K, N] mask of the devices that the score assumes
+    read: Int  # [K] position in `changed` up to which the shape has read; -1 = never scored
     changed: Int  # [L] rows in the order in which they changed
     changed_count: Int  # [1]
     last: Int  # [N] the node's last entry in `changed`, -1 = none
@@ -39,7 +39,7 @@ class KeptScores(NamedTuple):
 def kept_scores(
     shapes: int, nodes: GpuNodes, rule: int, mix: GpuMix, weights: GpuWeights, placements: int
 ) -> KeptScores:
-    """Make an empty table for at most `placements` placements on nodes on which nothing runs yet."""
+    """Make an empty table for at most `placements` placements on idle nodes."""
     count = len(nodes.cpu)
     kept = KeptScores(
         score=np.full((shapes, count), -np.inf),
@@ -84,15 +84,15 @@ def choose(
     kept: KeptScores,
     draw: float,
 ) -> int:
-    """Return the row with the highest score for shape `k`, the lowest row of equals; -1 = it fits nowhere.
+    """Return the row with the highest score for shape `k`, the lowest row of equals; -1 = no node fits.
 
-    The random rule takes one of the rows on which it fits, by `draw` in [0, 1).
+    The random rule takes one of the rows that fit, by `draw` in [0, 1).
     """
     rows = len(kept.term)
     new = kept.read[k] < 0
     for entry in range(0 if new else kept.read[k], rows if new else kept.changed_count[0]):
         n = entry if new else kept.changed[entry]
-        if new or kept.last[n] == entry:  # once a node, however often it changed
+        if new or kept.last[n] == entry:  # once per node, at its last change
             _rescore(rule, nodes, n, shapes, k, mix, w, kept)
     kept.read[k] = kept.changed_count[0]
     if rule == GpuRule.RANDOM:

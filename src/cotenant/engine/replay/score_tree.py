@@ -1,16 +1,16 @@
 """The score tree: exact placement over all nodes at the cost of one node.
 
 Problem: the best node for a pod is the largest of N scores, and a scan computes all of them although only one node changed since the last pod.
-Choice: a tournament tree of all nodes x hot shapes. When a node changes, its scores for every shape are computed together, sixteen to an
-instruction, and the maxima above it renewed; the best node for a shape is found by walking down from the top. Both costs
-hardly depend on N. The choice equals the full scan's, ties to the lowest row.
+Choice: a tournament tree of all nodes x hot shapes. When a node changes, its scores for every shape are computed together, sixteen per
+instruction, and the maxima above it are updated; the best node for a shape is found by descending from the top. Both costs
+hardly depend on N. The choice equals that of a full scan, ties to the lowest row.
 
-Shapes that are asked often stand in lanes (least recently asked gives way); the others are scanned for, with the same choice.
-The integers of `NodeArrays` stay the truth: the tree commits to them, and packs its floats from them. Whoever else changes them
+Frequently requested shapes have lanes (least recently used is replaced); the others are found by a scan, with the same choice.
+The integers of `NodeArrays` are authoritative: the tree commits to them, and packs its floats from them. A caller that changes them directly
 calls `refresh` for those rows.
 
-Limits: scores must depend on the node's own row (spread and affinity narrow the rows first, by other means); the number of nodes and of
-shapes is fixed (build another tree when it grows); memory is about 8/7 x N x lanes x 8 bytes.
+Limits: scores must depend on the node's own row only (spread and affinity narrow the rows first, elsewhere); the number of nodes and of
+shapes is fixed (build another tree to grow); memory is about 8/7 x N x lanes x 8 bytes.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def _starts(nodes: int) -> Int:
 
 
 def _zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Zeros on the kernel's large pages where it has them: a placement touches rows all over, and small pages cost it a tenth.
+    """Zeros on huge pages where the kernel has them: a placement touches rows everywhere, and small pages make it a tenth slower.
 
-    NumPy asks for large pages from 4 MiB on; the array starts where one starts.
+    NumPy asks for huge pages from 4 MiB on; the array is aligned to one.
     """
     size = int(np.prod(shape)) * dtype.itemsize
     if size < _LARGE_PAGE // 8:
@@ -59,7 +59,7 @@ def _zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 class ScoreTree:
-    """Exact best node for each shape, kept up to date by changes."""
+    """The exact best node for each shape, updated by changes."""
 
     def __init__(
         self,
@@ -76,9 +76,8 @@ class ScoreTree:
     ) -> None:
         """Build over the caller's arrays, which the tree changes in place.
 
-        `weights[5]` or `[K, 5]` and `held[N, T, R]` (what each tenant's pods request on each node; zeros if not given, then kept
-        by the tree) are for the weighted kernel. `hot` are the shapes that start in lanes, by default the first `lanes`.
-        Raises `InvalidInput`.
+        `weights[5]` or `[K, 5]` and `held[N, T, R]` (requests of each tenant's pods on each node; zeros if not given, then maintained
+        by the tree) are for the weighted kernel. `hot` are the shapes that start with lanes, by default the first `lanes`.
         """
         count, resources = shapes.request.shape
         size = nodes.capacity.shape[0]
@@ -130,7 +129,7 @@ class ScoreTree:
 
     @property
     def arrays(self) -> Tree:
-        """What compiled loops take."""
+        """The arrays for compiled loops."""
         return self._tree
 
     @property
@@ -139,11 +138,11 @@ class ScoreTree:
         return int(self._tree.scores.nbytes + self._tree.rows.packed.nbytes + self._tree.rows.allowed.nbytes)
 
     def rebuild(self) -> None:
-        """Compute everything anew, after changes of unknown extent."""
+        """Recompute everything, after changes of unknown extent."""
         tree_loops.build(int(self.kernel), self._tree, True)
 
     def reweigh(self, weights: Float | Sequence[float]) -> None:
-        """Other weights from now on (weighted kernel). Raises `InvalidInput`."""
+        """Set new weights (weighted kernel). Raises `InvalidInput`."""
         tree = self._tree
         self._weights = scaled_weights(np.asarray(weights, dtype=np.float64), len(tree.shapes.tenant))
         tree.table.shape_rows[:] = shape_rows(
@@ -154,28 +153,28 @@ class ScoreTree:
         tree_loops.build(int(self.kernel), tree, False)
 
     def refresh(self, row: int) -> None:
-        """Take over any change that someone made to a node's arrays."""
+        """Apply external changes of a node's arrays."""
         self.refresh_rows(np.array([row], dtype=np.int64))
 
     def refresh_rows(self, rows: Int) -> None:
-        """As `refresh`, several nodes."""
+        """As `refresh`, for several nodes."""
         size = len(self._tree.nodes.ready)
         if len(rows) and (rows.min() < 0 or rows.max() >= size):
             raise InvalidInput("row", f"{rows.min()}..{rows.max()}", f"0..{size - 1}")
         tree_loops.refresh_rows(int(self.kernel), self._tree, rows)
 
     def report(self, row: int, values: Float) -> None:
-        """A node's new report: `float64[len(Report)]`, NaN where unknown."""
+        """Set a node's report: `float64[len(Report)]`, NaN where unknown."""
         self._tree.nodes.report[row] = values
         self.refresh(row)
 
     def set_ready(self, row: int, ready: bool) -> None:
-        """A node comes up or goes down. Its pods stay until they are released."""
+        """Set a node's readiness. Its pods stay until they are released."""
         self._tree.nodes.ready[row] = ready
         self.refresh(row)
 
     def advance(self, now_s: float) -> None:
-        """The time is now `now_s`: reports that became stale (founding kernels) fall back."""
+        """Advance the clock to `now_s`; with the founding kernels, stale reports are no longer used."""
         if not now_s >= self._tree.now_s[0]:
             raise InvalidInput("now_s", now_s, f"a time not before {self._tree.now_s[0]}")
         at = self._tree.nodes.report[:, Report.REPORTED_AT]
@@ -186,7 +185,7 @@ class ScoreTree:
             self.refresh_rows(np.flatnonzero(was != fresh))
 
     def best(self, shape: int) -> int:
-        """The best node for a shape, -1 where none passes."""
+        """The best node for a shape, -1 if none passes."""
         return int(tree_loops.best_row(int(self.kernel), self._tree, self._shape(shape)))
 
     def scan(self, shape: int) -> int:
@@ -194,11 +193,11 @@ class ScoreTree:
         return int(tree_loops.scan_row(int(self.kernel), self._tree, self._shape(shape)))
 
     def place(self, shape: int) -> int:
-        """Place one pod: its row, -1 where no node passes."""
+        """Place one pod: its row, -1 if no node passes."""
         return int(tree_loops.place_one(int(self.kernel), self._tree, self._shape(shape)))
 
     def release(self, row: int, shape: int) -> None:
-        """A pod of that shape leaves the node."""
+        """Remove a pod of that shape from the node."""
         if not 0 <= row < len(self._tree.nodes.ready):
             raise InvalidInput("row", row, f"0..{len(self._tree.nodes.ready) - 1}")
         tree_loops.release_one(int(self.kernel), self._tree, row, self._shape(shape))
@@ -216,19 +215,19 @@ class ScoreTree:
         return placed
 
     def run(self, stream: Int, live: int) -> Int:
-        """Place pod after pod; once `live` have come, the oldest departs after each. `int64[m]` rows, -1 where none passed."""
+        """Place pod after pod; from `live` placements on, the oldest departs after each. `int64[m]` rows, -1 where none passed."""
         placed = np.full(len(stream), -1, dtype=np.int64)
         tree_loops.run_stream(int(self.kernel), self._tree, self._shapes(stream), live, placed, 0, len(stream))
         return placed
 
     def run_by_scan(self, stream: Int, live: int) -> Int:
-        """As `run`, by a full scan for each pod. The scores are not kept up: call `rebuild` before using the tree again."""
+        """As `run`, by a full scan for each pod. The scores are not maintained: call `rebuild` before using the tree again."""
         placed = np.full(len(stream), -1, dtype=np.int64)
         tree_loops.scan_stream(int(self.kernel), self._tree, self._shapes(stream), live, placed, 0, len(stream))
         return placed
 
     def validate(self) -> None:
-        """Compute all floats, bits and maxima anew from the integers and compare. Raises `Permanent` with the first difference."""
+        """Recompute all floats, bits and maxima from the integers and compare. Raises `Permanent` with the first difference."""
         kept = self._tree
         fresh = kept._replace(
             scores=np.full_like(kept.scores, -1),

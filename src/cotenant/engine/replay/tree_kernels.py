@@ -1,8 +1,8 @@
-"""The tree of scores in compiled form: climb, descend, commit, and what a change of lanes takes.
+"""Compiled kernels of the score tree: climb, descend, commit, and lane changes.
 
-Row n of level 0 holds node n's scores for every lane; a row of the next level is the lane-wise largest of its BRANCH children. Each block of
-sixteen lanes climbs by itself and stops where it can change nothing: a row that was below its parent and stays below it.
-`engine.tree_loops` drives these; `engine.scoretree` tells the whole.
+Row n of level 0 holds node n's scores for every lane; a row of the next level is the lane-wise maximum of its BRANCH children. Each block of
+sixteen lanes climbs independently and stops where it cannot change anything: the row was below its parent and stays below it.
+`tree_loops` drives these; score_tree.py describes the whole.
 """
 
 from __future__ import annotations
@@ -36,14 +36,12 @@ from cotenant.policy.placement.lanes_vector import (
 
 BRANCH_BITS = 3
 BRANCH = 1 << BRANCH_BITS
-TOP = 16  # a level of at most so many rows needs none above it
-PROMOTE_AFTER = (
-    8  # full scans after which a shape takes the lane that was used longest ago: about what the change costs
-)
+TOP = 16  # a level of at most this many rows needs none above it
+PROMOTE_AFTER = 8  # full scans after which a shape takes the least recently used lane: about the cost of the change
 
 
 class Tree(NamedTuple):
-    """What the kernels work on. N nodes, L = 16 C lanes, K shapes; levels are padded to whole groups of BRANCH rows."""
+    """The arrays of the kernels. N nodes, L = 16 C lanes, K shapes; levels are padded to whole groups of BRANCH rows."""
 
     scores: Real  # [rows of all levels, L]; padding is -1
     start: Int  # [levels + 1] the first row of each level
@@ -53,14 +51,14 @@ class Tree(NamedTuple):
     shapes: ShapeArrays
     held: Int  # [N, T, R] requests of each tenant's pods on each node
     clock: Int  # [1] placements so far
-    used: Int  # [L] when each lane was last asked
+    used: Int  # [L] clock of each lane's last use
     misses: Int  # [K] scans since the shape last had a lane
     now_s: Float  # [1]
 
 
 @inlined
 def climb(scores: Real, start: Int, n: int, block: int, value: Any) -> None:
-    """Write sixteen new scores of node n and renew what stands above them."""
+    """Write sixteen new scores of node n and update the maxima above them."""
     lanes = scores.shape[1]
     column = block * WIDTH
     at = n * lanes + column
@@ -85,7 +83,7 @@ def climb(scores: Real, start: Int, n: int, block: int, value: Any) -> None:
 
 @inlined
 def rejudge(kernel: int, tree: Tree, n: int) -> None:
-    """Score node n anew in every lane and renew the tree."""
+    """Score node n again in every lane and update the tree."""
     loaded = load_matters(tree.rows, tree.table, n, tree.shapes.request.shape[1])
     for block in range(tree.table.listed.shape[0]):
         climb(tree.scores, tree.start, n, block, judge(kernel, tree.rows, tree.table, n, block, loaded))
@@ -93,7 +91,7 @@ def rejudge(kernel: int, tree: Tree, n: int) -> None:
 
 @inlined
 def renew(kernel: int, tree: Tree, n: int) -> None:
-    """Take over any change of node n: pack its row, judge it, renew the tree."""
+    """Apply any change of node n: pack its row, score it, update the tree."""
     pack_row(kernel, tree.rows, tree.table, tree.nodes, tree.held, n, tree.shapes, tree.now_s[0])
     rejudge(kernel, tree, n)
 
@@ -119,7 +117,7 @@ def build_block(kernel: int, tree: Tree, block: int) -> None:
 
 @inlined
 def descend(scores: Real, start: Int, lane: int) -> int:
-    """The node with the largest score in a lane, the lowest row on a tie; -1 where none passes."""
+    """The node with the largest score in a lane, the lowest row on a tie; -1 if none passes."""
     level = start.shape[0] - 2
     best = scores[start[level], lane]
     row = 0
@@ -163,7 +161,7 @@ def scan(kernel: int, tree: Tree, k: int) -> int:
 
 @inlined
 def commit(kernel: int, tree: Tree, n: int, k: int, sign: int) -> None:
-    """Add (sign 1) or remove (-1) a pod of shape k on node n, in the integers and in the node's row."""
+    """Add (sign 1) or remove (-1) a pod of shape k on node n, in the integers and in the node's packed row."""
     nodes, shapes, rows = tree.nodes, tree.shapes, tree.rows
     resources = shapes.request.shape[1]
     for r in range(resources):
@@ -187,7 +185,7 @@ def commit(kernel: int, tree: Tree, n: int, k: int, sign: int) -> None:
 
 @njit
 def promote(kernel: int, tree: Tree, k: int) -> int:
-    """Give shape k the lane that was asked longest ago, and return it."""
+    """Give shape k the least recently used lane, and return it."""
     table = tree.table
     lane = 0
     for candidate in range(table.shape.shape[0]):
@@ -212,7 +210,7 @@ def promote(kernel: int, tree: Tree, k: int) -> int:
 
 @njit
 def choose_cold(kernel: int, tree: Tree, k: int) -> int:
-    """The best node for a shape without a lane; often asked, it gets one."""
+    """The best node for a shape without a lane; promoted after repeated scans."""
     tree.misses[k] += 1
     if tree.misses[k] > PROMOTE_AFTER:
         lane = promote(kernel, tree, k)
@@ -223,7 +221,7 @@ def choose_cold(kernel: int, tree: Tree, k: int) -> int:
 
 @inlined
 def choose_row(kernel: int, tree: Tree, k: int) -> int:
-    """The best node for shape k, -1 where none passes."""
+    """The best node for shape k, -1 if none passes."""
     lane = tree.table.lane[k]
     tree.clock[0] += 1
     if lane < 0:
@@ -234,7 +232,7 @@ def choose_row(kernel: int, tree: Tree, k: int) -> int:
 
 @inlined
 def place(kernel: int, tree: Tree, k: int) -> int:
-    """Place one pod of shape k: best node, commit, renew. -1 where none passes."""
+    """Place one pod of shape k: best node, commit, update. -1 if none passes."""
     n = choose_row(kernel, tree, k)
     if n >= 0:
         commit(kernel, tree, n, k, 1)
@@ -244,6 +242,6 @@ def place(kernel: int, tree: Tree, k: int) -> int:
 
 @inlined
 def release(kernel: int, tree: Tree, n: int, k: int) -> None:
-    """A pod of shape k leaves node n."""
+    """Remove a pod of shape k from node n."""
     commit(kernel, tree, n, k, -1)
     rejudge(kernel, tree, n)

@@ -1,4 +1,4 @@
-"""The tree's entry points: each takes the tree as arrays, turns it into views once, and loops."""
+"""Entry points of the score tree: each takes the tree as arrays, makes views once, and loops."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def build(kernel: int, tree: Tree, repack: bool) -> None:
 
 @njit
 def refresh_rows(kernel: int, tree: Tree, rows: Int) -> None:
-    """Take over any change of these nodes."""
+    """Apply external changes of these nodes."""
     view = viewed(tree)
     for i in range(rows.shape[0]):
         renew(kernel, view, rows[i])
@@ -32,7 +32,7 @@ def refresh_rows(kernel: int, tree: Tree, rows: Int) -> None:
 
 @njit
 def best_row(kernel: int, tree: Tree, k: int) -> int:
-    """The best node for shape k, -1 where none passes."""
+    """The best node for shape k, -1 if none passes."""
     return choose_row(kernel, viewed(tree), k)
 
 
@@ -50,7 +50,7 @@ def place_one(kernel: int, tree: Tree, k: int) -> int:
 
 @njit
 def release_one(kernel: int, tree: Tree, n: int, k: int) -> None:
-    """A pod of shape k leaves node n."""
+    """Remove a pod of shape k from node n."""
     release(kernel, viewed(tree), n, k)
 
 
@@ -66,7 +66,7 @@ def place_each(kernel: int, tree: Tree, stream: Int) -> Int:
 
 @njit
 def place_gang(kernel: int, tree: Tree, k: int, count: int) -> Int:
-    """Place `count` pods of shape k or none: `int64[count]` rows, or an empty array and the tree as it was."""
+    """Place `count` pods of shape k or none: `int64[count]` rows, or an empty array and the tree unchanged."""
     view = viewed(tree)
     placed = np.empty(count, np.int64)
     for i in range(count):
@@ -90,7 +90,7 @@ def run_stream(kernel: int, tree: Tree, stream: Int, live: int, placed: Int, beg
 
 @njit
 def scan_stream(kernel: int, tree: Tree, stream: Int, live: int, placed: Int, begin: int, end: int) -> None:
-    """As `run_stream`, by a full scan for each pod: what the tree is compared with. The scores are not kept up."""
+    """As `run_stream`, by a full scan for each pod: the reference for the tree. The scores are not maintained."""
     view = viewed(tree)
     for i in range(begin, end):
         placed[i] = scan(kernel, view, stream[i])

@@ -175,7 +175,7 @@ def test_pods_that_claim_the_same_cpus_are_counted_and_both_stay() -> None:
     api = Api(node("a"))
     api.create(pod("x", on="a", has="0-1"), pod("y", on="a", has="1-2"), pod("far", on="a", has="70"))
     api.turn()
-    assert api.cluster.counts["CPUs told of two pods, or not their node's to give"] == 2
+    assert api.cluster.counts["CPUs claimed by two pods, or not available on their node"] == 2
     told = api.cluster.roster.cpus.describe("a")
     assert told is not None
     assert {each.pod: each.missing for each in told.holders} == {

@@ -176,7 +176,7 @@ def test_an_expired_metric_has_a_reason_of_its_own() -> None:
     assert "1 node(s) have not said what they use for too long" in message
     view = c.roster.load_aware.describe("n")
     assert view is not None
-    assert view.sentence() == "n has not said what it uses for 500 s: no pod is placed there until it does"
+    assert view.sentence() == "n has reported no use for 500 s: no pod is placed there until it does"
     c.roster.load_aware.metric_seen(metric("n", 100), 510.0)
     assert binds(c.decide(530.0)) == {"a": "n"}
 

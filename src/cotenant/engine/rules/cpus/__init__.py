@@ -1,4 +1,4 @@
-"""CPUs and NUMA nodes: which nodes can give a pod CPUs of its own, which they are, and who holds them.
+"""CPUs and NUMA nodes: which nodes can give a pod exclusive CPUs, which CPUs they are, and which pods hold them.
 
-Belongs here: each node's account of CPUs over time. Not here: how CPUs are chosen (policy/placement/cpus).
+Belongs here: the CPU account of each node over time. Not here: how CPUs are selected (policy/placement/cpus).
 """

@@ -1,9 +1,10 @@
-"""One node's CPUs as a cluster's engine books them: what the node tells, who claims what, and what is free.
+"""The CPU account of one node: the reported topology, the claims of pods, and the free CPUs.
 
-Problem: topologies come after pods, change under them and go away; pods' CPUs are told by annotations that anybody can write, so two may claim the
-same CPU, or one that is offline or the kubelet's. Choice: claims are kept as told, by the pod's number, in the order of coming; the ledger has of
-each what was free when its turn came, and is made anew from the claims when the node tells something else, or a pod goes whose claim met
-another's. Limits: which of two pods that claim a CPU has it in the ledger is of no consequence: it is not free.
+Problem: a topology may be reported after the pods, change while pods run, or disappear. The CPUs of a pod come from an annotation that any client can
+write, so two pods may claim the same CPU, or one that is offline or reserved for the kubelet. Choice: claims are stored as reported, by pod number, in
+order of arrival. For each claim the ledger holds what was free when the claim was entered. It is recomputed from the claims when the reported topology
+changes, or when a pod leaves while there are conflicting claims. Limits: which of two conflicting pods holds a CPU in the ledger does not matter: the
+CPU is not free either way.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from cotenant.policy.placement.cpus.numa_amounts import NumaAmounts
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one pod holds, as chosen or told. `cpus` is a mask."""
+    """What one pod holds, chosen by the engine or reported by its annotation. `cpus` is a mask."""
 
     pod: str  # namespace/name
     cpus: int
@@ -32,41 +33,41 @@ class Claim:
     numa: tuple[NumaAmount, ...] = ()
 
     @classmethod
-    def told(cls, pod: str, status: ResourceStatus, exclusive: ExclusivePolicy) -> Claim:
-        """From the annotation."""
+    def reported(cls, pod: str, status: ResourceStatus, exclusive: ExclusivePolicy) -> Claim:
+        """From the pod's annotation."""
         return cls(pod, mask_of(status.cpus), exclusive, status.numa)
 
     @classmethod
     def chosen(cls, pod: str, given: Given, exclusive: ExclusivePolicy) -> Claim:
-        """From what was chosen."""
+        """From the engine's choice."""
         return cls(pod, given.cpus, exclusive, given.numa)
 
 
 @dataclass(slots=True)
-class _Standing:
-    """What is derived."""
+class _Derived:
+    """What follows from the reported topology and the claims."""
 
     node: CpuNode
-    met: dict[int, int]  # number -> CPUs that it claims and does not have in the ledger
+    conflicts: dict[int, int]  # pod number -> mask of CPUs that it claims and does not have in the ledger
 
 
-class CpuBooks:
-    """One node. Nothing is free while it tells no topology."""
+class CpuAccount:
+    """The CPU account of one node. Nothing is free while no topology is reported."""
 
     def __init__(self) -> None:
-        self.told: NodeTopology | None = None
+        self.reported: NodeTopology | None = None
         self.labels: Labels = NO_LABELS
         self.claims: dict[int, Claim] = {}
-        self._standing: _Standing | None = None
+        self._standing: _Derived | None = None
 
     @property
     def node(self) -> CpuNode | None:
-        """For the policy; None while it tells no topology."""
+        """The node as the policy sees it; None while no topology is reported."""
         return self._standing.node if self._standing is not None else None
 
     @property
     def options(self) -> NodeOptions:
-        """As labels and kubelet say."""
+        """From the node's labels and the kubelet's settings."""
         return self._standing.node.options if self._standing is not None else AS_USUAL
 
     @property
@@ -76,39 +77,39 @@ class CpuBooks:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is known of it, and nobody claims anything."""
-        return self.told is None and not self.claims
+        """Whether no topology is reported and no pod claims anything."""
+        return self.reported is None and not self.claims
 
-    def tell(self, told: NodeTopology | None) -> None:
-        """What the node tells now."""
-        self.told = told
+    def report(self, reported: NodeTopology | None) -> None:
+        """Set the reported topology; None = no longer reported."""
+        self.reported = reported
         self._standing = self._made()
 
     def relabel(self, labels: Labels) -> None:
-        """The node's labels now."""
+        """Set the node's labels."""
         self.labels = labels
-        if self.told is not None and self._standing is not None:
+        if self.reported is not None and self._standing is not None:
             before = self._standing.node
-            self._standing.node = CpuNode(before.ledger, before.amounts, node_options(labels, self.told))
+            self._standing.node = CpuNode(before.ledger, before.amounts, node_options(labels, self.reported))
 
     def claim(self, number: int, claim: Claim) -> int:
-        """A pod takes its CPUs; those that it cannot have, as a mask: others claim them, they are kept, or not there."""
+        """Enter a pod's claim. Returns the mask of claimed CPUs that it cannot have: claimed by others, reserved, or absent."""
         if number in self.claims:
             raise Permanent(f"{claim.pod} holds CPUs of this node already")
         self.claims[number] = claim
         if self._standing is None:
             return 0
         _enter(self._standing, number, claim)
-        return self._standing.met.get(number, 0)
+        return self._standing.conflicts.get(number, 0)
 
     def release(self, number: int) -> Claim:
-        """A pod gives its CPUs back."""
+        """Remove a pod's claim."""
         claim = self.claims.pop(number)
         standing = self._standing
         if standing is None:
             return claim
-        standing.met.pop(number, None)
-        if standing.met:  # somebody may have waited for these
+        standing.conflicts.pop(number, None)
+        if standing.conflicts:  # another pod may have a conflicting claim on these CPUs
             self._standing = self._made()
             return claim
         before = standing.node
@@ -116,53 +117,57 @@ class CpuBooks:
         standing.node = CpuNode(before.ledger.returned(uid), before.amounts.returned(uid), before.options)
         return claim
 
-    def met(self) -> dict[int, int]:
-        """By number: CPUs that a pod claims and cannot have, as masks."""
-        return dict(self._standing.met) if self._standing is not None else {}
+    def conflicts(self) -> dict[int, int]:
+        """By pod number: mask of the CPUs that the pod claims and cannot have."""
+        return dict(self._standing.conflicts) if self._standing is not None else {}
 
     def validate(self, name: str) -> None:
-        """What is derived is what would be derived now, and no CPU is two pods' in the ledger. Raises `Permanent`."""
+        """Check that the derived state is current and that no CPU has two holders in the ledger. Raises `Permanent`."""
         made = self._made()
         if (made is None) != (self._standing is None):
-            raise Permanent(f"the CPUs of node {name} are kept, and nobody tells of them, or the other way round")
+            raise Permanent(
+                f"node {name}: the CPU ledger and the reported topology must both be present or both be absent"
+            )
         if made is None or self._standing is None:
             return
         made.node.ledger.validate()
         taken = 0
         for holding in made.node.ledger.holdings:
             if holding.cpus & taken:
-                raise Permanent(f"CPUs {format_cpus(numbers_in(holding.cpus & taken))} of node {name} are held twice")
+                raise Permanent(f"CPUs {format_cpus(numbers_in(holding.cpus & taken))} of node {name} have two holders")
             taken |= holding.cpus
         if made != self._standing:
-            raise Permanent(f"the CPUs of node {name} are booked otherwise than its pods' claims say")
+            raise Permanent(f"the CPU ledger of node {name} differs from the claims of its pods")
 
-    def _made(self) -> _Standing | None:
-        if self.told is None:
+    def _made(self) -> _Derived | None:
+        if self.reported is None:
             return None
-        ledger = CpuLedger.empty(self.told.topology, reserved=self.told.reserved)
-        standing = _Standing(CpuNode(ledger, NumaAmounts.empty(self.told), node_options(self.labels, self.told)), {})
+        ledger = CpuLedger.empty(self.reported.topology, reserved=self.reported.reserved)
+        standing = _Derived(
+            CpuNode(ledger, NumaAmounts.empty(self.reported), node_options(self.labels, self.reported)), {}
+        )
         for number, claim in self.claims.items():
             _enter(standing, number, claim)
         return standing
 
 
-def validate_books(books: Mapping[str, CpuBooks], seated: Mapping[str, Mapping[int, Claim]]) -> None:
-    """Every node's books are right, and say what the pods that sit there claim: `seated`, by node and number. Raises `Permanent`."""
-    for name, each in books.items():
+def validate_accounts(accounts: Mapping[str, CpuAccount], assigned: Mapping[str, Mapping[int, Claim]]) -> None:
+    """Check each account, and that it holds the claims of the pods on its node: `assigned`, by node and pod number. Raises `Permanent`."""
+    for name, each in accounts.items():
         each.validate(name)
-        if each.claims != seated.get(name, {}):
-            raise Permanent(f"who holds CPUs of node {name} differs from who sits there")
-    unknown = sorted(seated.keys() - books.keys())
+        if each.claims != assigned.get(name, {}):
+            raise Permanent(f"the CPU claims of node {name} differ from the pods assigned to it")
+    unknown = sorted(assigned.keys() - accounts.keys())
     if unknown:
-        raise Permanent(f"CPUs of {', '.join(unknown)} are held and not booked")
+        raise Permanent(f"pods hold CPUs of nodes without an account: {', '.join(unknown)}")
 
 
-def _enter(standing: _Standing, number: int, claim: Claim) -> None:
+def _enter(standing: _Derived, number: int, claim: Claim) -> None:
     node, uid = standing.node, str(number)
     ledger, amounts = node.ledger, node.amounts
     had = claim.cpus & ledger.free
     if claim.cpus != had:
-        standing.met[number] = claim.cpus & ~had
+        standing.conflicts[number] = claim.cpus & ~had
     if had:
         ledger = ledger.given(CpuHolding(uid, had, claim.exclusive))
     held = claim.numa or tuple(

@@ -1,6 +1,6 @@
-"""Nodes that promise more CPU than they have count CPUs of one's own times the ratio, on both sides.
+"""The CPU check of nodes with amplified capacity: exclusive CPUs count as CPUs times the ratio, in capacity and in requests.
 
-Limits: asked of pods with CPUs of their own only; the others are judged by the plain sum.
+Limits: applied only to pods with exclusive CPUs; other pods are checked by the plain sum.
 
 Source: Koordinator, NodeNUMAResource (amplification).
 """
@@ -14,7 +14,7 @@ import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.node_rules import Rule
-from cotenant.engine.rules.cpus.accounts import CpuBooks
+from cotenant.engine.rules.cpus.accounts import CpuAccount
 from cotenant.model.arrays import CPU, Mask
 from cotenant.policy.placement.cpus.amplification import amplified_fit
 from cotenant.policy.placement.refusal import Refusal
@@ -22,17 +22,17 @@ from cotenant.policy.placement.refusal import Refusal
 INSUFFICIENT_AMPLIFIED = "Insufficient amplified cpu"
 
 
-def short_of_amplified(plugin: str, encoder: Encoder, nodes: Mapping[str, CpuBooks], cpu_m: int) -> Iterator[Rule]:
-    """Those of `nodes`, all of which have a ratio, that lack room for so many milli-CPU of a pod's own."""
+def short_of_amplified(plugin: str, encoder: Encoder, nodes: Mapping[str, CpuAccount], cpu_m: int) -> Iterator[Rule]:
+    """Refuse those of `nodes`, all with an amplification ratio, that lack room for `cpu_m` milli-CPU of exclusive CPUs."""
     table = encoder.nodes()
     figures: dict[int, Refusal] = {}
-    for name, books in nodes.items():
+    for name, account in nodes.items():
         row = encoder.node_rows.get(name)
-        if row is None or books.told is None:
+        if row is None or account.reported is None:
             continue
-        own_m = sum(claim.cpus.bit_count() * 1000 for claim in books.claims.values())
+        own_m = sum(claim.cpus.bit_count() * 1000 for claim in account.claims.values())
         promised_m, requested_m = int(table.capacity[row, CPU]), int(table.requested[row, CPU])
-        refusal = amplified_fit(cpu_m, True, promised_m, requested_m, own_m, books.told.ratio_ppm)
+        refusal = amplified_fit(cpu_m, True, promised_m, requested_m, own_m, account.reported.ratio_ppm)
         if refusal is not None:
             figures[row] = refusal
     if figures:
@@ -42,6 +42,6 @@ def short_of_amplified(plugin: str, encoder: Encoder, nodes: Mapping[str, CpuBoo
 
 
 def _least(figures: Mapping[int, Refusal], refused: Mask) -> str:
-    """The figures of the one of these rows that lacks least."""
+    """Figures of the refused row with the smallest shortage."""
     found = [refusal for row, refusal in figures.items() if refused[row]]
     return min(found, key=lambda refusal: (refusal.missing, refusal.nearest)).nearest if found else ""

@@ -1,7 +1,7 @@
-"""What the engine hears of CPUs: that nodes tell others than before, and what is odd.
+"""Events of the CPU rule for the engine: topology changes, and counts of inconsistencies.
 
-Problem: pods that wait for CPUs must try again when a node tells more of them, and the keeper of CPUs stands where no event is sent. Choice: a plugin
-that the keeper tells. Limits: it wakes all who were refused for CPUs, not those of one node.
+Problem: pods that wait for CPUs must be tried again when a node reports more of them, and a node rule cannot raise events. Choice: a plugin that the
+CPU rule calls. Limits: every pod refused for CPUs is woken, not only those of one node.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from cotenant.engine.framework.plugin import Host, Plugin
 from cotenant.engine.framework.pod_state import PodInfo
 
 
-class CpuNews(Plugin):
-    """Tells the engine that a node tells other CPUs, and counts what is odd. `need_of`: what a pod needs of CPUs, by its number."""
+class CpuUpdates(Plugin):
+    """Raises topology events and counts inconsistencies. `need_of`: the CPU need of a pod, by its number."""
 
     def __init__(self, name: str, need_of: Callable[[int], Hashable]) -> None:
         self.name = name
@@ -22,19 +22,19 @@ class CpuNews(Plugin):
         self._host: Host | None = None
 
     def kind_of(self, entry: PodInfo) -> Hashable:
-        """What it needs of CPUs: its class says whether it gets its own."""
+        """The CPU need: the pod's class decides whether it gets exclusive CPUs."""
         return self._need_of(entry.number)
 
     def attach(self, host: Host) -> None:
-        """Whom to tell."""
+        """Set the receiver of events and counts."""
         self._host = host
 
     def changed(self) -> None:
-        """Pods that were refused for CPUs may try again."""
+        """Wake the pods that were refused for CPUs."""
         if self._host is not None:
             self._host.happened(Event.TOPOLOGY)
 
     def odd(self, what: str) -> None:
-        """Count it."""
+        """Count an inconsistency."""
         if self._host is not None:
             self._host.count(what)

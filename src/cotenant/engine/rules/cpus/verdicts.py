@@ -1,9 +1,8 @@
-"""What every node says to one kind of need, kept until the node changes.
+"""The answers of all nodes to one CPU need, cached until the node changes.
 
-Problem: ten thousand nodes are asked again for each pod, and a placement changes one of them. Choice: a code a row for each kind of need, with the
-version of the row that it was made of, and with the marks of those who keep what is aligned with the CPUs; only rows of another version or mark are
-judged anew, and nodes that stand alike are judged once. Limits: a kind costs some twenty bytes a row; beyond the most, the one that was asked about
-longest ago is forgotten.
+Problem: every pod asks ten thousand nodes, and a placement changes one of them. Choice: one code per row and need, stored with the version of the row
+and the marks of the aligned providers it was computed from. Only rows with a new version or mark are judged again, and nodes in equal states are judged
+once. Limits: about twenty bytes per row and need; beyond `_MOST_NEEDS` the least recently used need is dropped.
 """
 
 from __future__ import annotations
@@ -13,18 +12,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotenant.engine.rules.cpus.companions import Kind
+from cotenant.engine.rules.cpus.numa_providers import Kind
 from cotenant.model.arrays import Int, Mask
 from cotenant.policy.placement.cpus.needs import CpuNeed
 from cotenant.policy.placement.cpus.node_fit import Sets
 from cotenant.policy.placement.refusal import Refusal
 
 PASSES = 0
-_MOST_KINDS = 512
+_MOST_NEEDS = 512
 _MOST_ALIKE = 4096
 
 
-class Told(NamedTuple):
+class RefusalKind(NamedTuple):
     """A refusal of some rows, and whether removing pods there could help."""
 
     reason: str
@@ -32,7 +31,7 @@ class Told(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """One node's. `refusal` None = it can give; `kept`: and all that the pod would rather have as well; `strict`: a NUMA policy has to be kept."""
+    """The answer of one node. `refusal` None = it passes; `kept`: preferences are satisfied too; `strict`: a NUMA policy must hold."""
 
     refusal: Refusal | None
     kept: bool = True
@@ -42,28 +41,28 @@ class Answer(NamedTuple):
 
 
 class Verdicts:
-    """Of one kind of need."""
+    """The answers to one need."""
 
     def __init__(self) -> None:
-        self.codes: Int = np.zeros(0, dtype=np.int64)  # PASSES, or 1 + place in `reasons`
+        self.codes: Int = np.zeros(0, dtype=np.int64)  # PASSES, or 1 + index in `_reasons`
         self.kept: Mask = np.zeros(0, dtype=np.bool_)
         self.strict: Mask = np.zeros(0, dtype=np.bool_)
-        self.elsewhere: dict[str, Int] = {}  # by resource: NUMA nodes (mask) where it is to be taken, -1 = anywhere
-        self._seen: list[Int] = []  # versions, then marks
-        self._reasons: dict[Told, int] = {}
-        self._nearest: dict[int, Refusal] = {}  # by row, of those that are refused
+        self.elsewhere: dict[str, Int] = {}  # by resource: NUMA nodes (mask) to allocate it on, -1 = anywhere
+        self._seen: list[Int] = []  # versions, then marks, that the answers were computed from
+        self._reasons: dict[RefusalKind, int] = {}
+        self._nearest: dict[int, Refusal] = {}  # by refused row
         self._alike: dict[Hashable, Answer] = {}
 
-    def bring(
+    def refresh(
         self, versions: Int, marks: tuple[Int, ...], key: Callable[[int], Hashable], judge: Callable[[int], Answer]
     ) -> None:
-        """Judge the rows that changed. `versions[N]`, `marks[N]`, as many each time; nodes with equal keys (None = none) answer alike."""
+        """Judge the rows that changed. `versions[N]`, `marks[N]`, the same number of marks each time; nodes with equal keys (None = no key) answer alike."""
         size = len(versions)
-        told = [versions, *(each[:size] for each in marks)]
+        current = [versions, *(each[:size] for each in marks)]
         if size > len(self.codes) or not self._seen:
-            self._grow(size - len(self.codes), len(told))
+            self._grow(size - len(self.codes), len(current))
         changed = self._seen[0] != versions
-        for seen, now in zip(self._seen[1:], told[1:], strict=True):
+        for seen, now in zip(self._seen[1:], current[1:], strict=True):
             changed |= seen != now
         for row in np.flatnonzero(changed).tolist():
             at = key(row)
@@ -75,7 +74,7 @@ class Verdicts:
                         self._alike.clear()
                     self._alike[at] = answer
             self._note(row, answer)
-        for seen, now in zip(self._seen, told, strict=True):
+        for seen, now in zip(self._seen, current, strict=True):
             seen[:] = now
 
     def _grow(self, more: int, kinds: int) -> None:
@@ -99,45 +98,45 @@ class Verdicts:
             self.codes[row] = PASSES
             self._nearest.pop(row, None)
             return
-        told = Told(answer.refusal.reason, answer.yields)
-        self.codes[row] = 1 + self._reasons.setdefault(told, len(self._reasons))
+        kind = RefusalKind(answer.refusal.reason, answer.yields)
+        self.codes[row] = 1 + self._reasons.setdefault(kind, len(self._reasons))
         self._nearest[row] = answer.refusal
 
-    def refusals(self, size: int) -> Iterator[tuple[Told, Mask]]:
-        """Each refusal that any row gives now, and the rows that do not give it."""
+    def refusals(self, size: int) -> Iterator[tuple[RefusalKind, Mask]]:
+        """Each current refusal, and the rows that do not give it."""
         codes = self.codes[:size]
         counts = np.bincount(codes, minlength=len(self._reasons) + 1)
-        for told, place in self._reasons.items():
+        for kind, place in self._reasons.items():
             if counts[place + 1]:
-                yield told, codes != place + 1
+                yield kind, codes != place + 1
 
     def forget_alike(self) -> None:
-        """Equal keys may mean another topology from now on."""
+        """Drop the answers by key: equal keys may refer to another topology from now on."""
         self._alike.clear()
 
     def nearest(self, refused: Mask) -> str:
-        """The figures of the one of these rows that lacks least."""
+        """Figures of the refused row with the smallest shortage."""
         rows = np.flatnonzero(refused).tolist()
         found = [self._nearest[row] for row in rows if row in self._nearest]
         return min(found, key=lambda refusal: (refusal.missing, refusal.nearest)).nearest if found else ""
 
 
-class Kinds:
-    """The verdicts of every need that was asked about lately, with what is needed beside it."""
+class VerdictsByNeed:
+    """Verdicts by CPU need and the kind of the NUMA providers, the least recently used dropped first."""
 
     def __init__(self) -> None:
-        self._kinds: dict[tuple[CpuNeed, Kind], Verdicts] = {}
+        self._by_need: dict[tuple[CpuNeed, Kind], Verdicts] = {}
 
-    def of(self, need: CpuNeed, beside: Kind) -> Verdicts:
-        """Of one need; they may be out of date."""
-        key = (need, beside)
-        found = self._kinds.pop(key, None) or Verdicts()
-        self._kinds[key] = found  # the last one asked about is the last to go
-        if len(self._kinds) > _MOST_KINDS:
-            del self._kinds[next(iter(self._kinds))]
+    def of(self, need: CpuNeed, providers: Kind) -> Verdicts:
+        """The verdicts on one need; they may be out of date."""
+        key = (need, providers)
+        found = self._by_need.pop(key, None) or Verdicts()
+        self._by_need[key] = found  # most recently used last
+        if len(self._by_need) > _MOST_NEEDS:
+            del self._by_need[next(iter(self._by_need))]
         return found
 
     def forget_alike(self) -> None:
-        """As `Verdicts.forget_alike`, of all."""
-        for each in self._kinds.values():
+        """`Verdicts.forget_alike` for all needs."""
+        for each in self._by_need.values():
             each.forget_alike()

@@ -1,7 +1,7 @@
-"""What is known of one node's CPUs, as a value to be shown.
+"""The CPUs of one node as a value for display.
 
-Problem: "why does it not get its CPUs" is answered by who has them. Choice: the facts of one node in one frozen value, from its books. Limits: pods
-without CPUs of their own are not listed; they share what is available.
+Problem: "why does this pod not get its CPUs" is answered by listing their holders. Choice: the facts of one node in one frozen value, from its account.
+Limits: pods without exclusive CPUs are not listed; they share the remaining CPUs.
 
 Source: Koordinator's endpoints availableCPUs and cpuTopologyOptions of NodeNUMAResource.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotenant.engine.rules.cpus.accounts import CpuBooks
+from cotenant.engine.rules.cpus.accounts import CpuAccount
 from cotenant.model.cpus.reported import PPM
 from cotenant.model.cpus.spec import ExclusivePolicy, NumaAmount
 from cotenant.model.cpus.topology import CpuTopology, numbers_in
@@ -20,7 +20,7 @@ from cotenant.policy.placement.cpus.node_fit import AS_USUAL, NodeOptions
 
 @dataclass(frozen=True, slots=True)
 class CpuHolder:
-    """A pod with CPUs or NUMA amounts of its own. `missing`: CPUs that it claims and that others claim too, or that are not the node's to give."""
+    """A pod with exclusive CPUs or NUMA amounts. `missing`: CPUs that it claims and cannot have: claimed by others too, or not available on the node."""
 
     pod: str  # namespace/name
     cpus: tuple[int, ...]
@@ -31,7 +31,7 @@ class CpuHolder:
 
 @dataclass(frozen=True, slots=True)
 class NumaRoomLeft:
-    """One NUMA node; None = its memory is not told."""
+    """One NUMA node. `memory_free_bytes` None = its memory is not reported."""
 
     node: int
     cpus: tuple[int, ...]
@@ -42,38 +42,38 @@ class NumaRoomLeft:
 
 @dataclass(frozen=True, slots=True)
 class CpusOfNode:
-    """One node. Without a topology, only its holders are known."""
+    """One node. Without a reported topology only its holders are known."""
 
     node: str
     is_told: bool
     cpus: tuple[LogicalCpu, ...] = ()
     options: NodeOptions = AS_USUAL
     ratio_ppm: int = PPM
-    kept: tuple[tuple[str, tuple[int, ...]], ...] = ()  # who keeps which CPUs from everybody
+    kept: tuple[tuple[str, tuple[int, ...]], ...] = ()  # reserved CPUs, by the component that reserves them
     available: tuple[int, ...] = ()
     numa: tuple[NumaRoomLeft, ...] = ()
     holders: tuple[CpuHolder, ...] = ()
 
 
-def described(name: str, books: CpuBooks) -> CpusOfNode:
-    """From the books, at this moment."""
-    met = books.met()
+def described(name: str, account: CpuAccount) -> CpusOfNode:
+    """A snapshot of the account."""
+    conflicts = account.conflicts()
     holders = tuple(
-        CpuHolder(claim.pod, numbers_in(claim.cpus), claim.exclusive, claim.numa, numbers_in(met.get(number, 0)))
-        for number, claim in sorted(books.claims.items(), key=lambda pair: pair[1].pod)
+        CpuHolder(claim.pod, numbers_in(claim.cpus), claim.exclusive, claim.numa, numbers_in(conflicts.get(number, 0)))
+        for number, claim in sorted(account.claims.items(), key=lambda pair: pair[1].pod)
     )
-    told, node = books.told, books.node
-    if told is None or node is None:
+    reported, node = account.reported, account.node
+    if reported is None or node is None:
         return CpusOfNode(name, False, holders=holders)
     free = node.ledger.free
     cpu_rooms, memory_rooms = node.amounts.cpu_rooms_m(), node.amounts.memory_rooms()
     return CpusOfNode(
         node=name,
         is_told=True,
-        cpus=_logical(told.topology),
+        cpus=_logical(reported.topology),
         options=node.options,
-        ratio_ppm=told.ratio_ppm,
-        kept=tuple((each.who, numbers_in(each.cpus)) for each in told.kept),
+        ratio_ppm=reported.ratio_ppm,
+        kept=tuple((each.who, numbers_in(each.cpus)) for each in reported.kept),
         available=numbers_in(free),
         numa=tuple(
             NumaRoomLeft(
@@ -83,14 +83,14 @@ def described(name: str, books: CpuBooks) -> CpusOfNode:
                 cpu_rooms[place].free,
                 memory_rooms[place].free if memory_rooms is not None else None,
             )
-            for place, group in enumerate(told.topology.numa)
+            for place, group in enumerate(reported.topology.numa)
         ),
         holders=holders,
     )
 
 
 def _logical(topology: CpuTopology) -> tuple[LogicalCpu, ...]:
-    """CPUs with the places of their cores, ascending."""
+    """CPUs with the index of their core, ascending."""
     return tuple(
         sorted(
             (

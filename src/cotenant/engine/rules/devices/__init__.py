@@ -1,4 +1,4 @@
-"""Devices: which nodes can give what is asked of GPUs and cards, who holds which part, and what stands in the way.
+"""Devices: which nodes can satisfy a request for GPUs and other cards, which pods hold which part, and what blocks a pod.
 
-Belongs here: each node's account of devices over time. Not here: how devices are chosen (policy/placement/devices).
+Belongs here: the device account of each node over time. Not here: how devices are selected (policy/placement/devices).
 """

@@ -1,6 +1,6 @@
-"""The part of the device rules that is not about nodes: a pod that contradicts itself is told so before anybody looks at nodes.
+"""The device check that needs no node: a pod with contradictory device requests is rejected before any node is judged.
 
-Limits: what the annotations say is checked where they are read (drivers/kube/kinds/pod_demands.py).
+Limits: annotation values are validated where they are read (drivers/kube/kinds/pod_demands.py).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from cotenant.engine.rules.devices.rules import PLUGIN, DeviceRules
 
 
 class DeviceGate(Plugin):
-    """Holds contradictory requests back, and passes on what was odd."""
+    """Holds back pods with contradictory requests, and forwards counts of inconsistencies."""
 
     name = PLUGIN
 
@@ -19,10 +19,10 @@ class DeviceGate(Plugin):
         self._rules = rules
 
     def attach(self, host: Host) -> None:
-        """Begin anew."""
+        """Set the receiver of counts."""
         super().attach(host)
         self._rules.nodes.count = host.count
 
     def gate(self, entry: PodInfo) -> str:
-        """The contradiction."""
+        """The contradiction; empty for none."""
         return self._rules.obstacle(entry.number)

@@ -1,7 +1,7 @@
-"""What a pod gets of the devices that are kept for it on one row.
+"""The allocation of a pod on a row where devices are reserved for it.
 
-Problem: verdicts are kept by a node's state, and what is kept for one pod is no node's state. Choice: judged anew each time, over the few rows that an
-owner may draw on. Limits: a node without a Device object has no devices by number: there the state decides as for everybody.
+Problem: verdicts are cached by node state, and a reservation for one pod is not part of it. Choice: judge anew each time, over the few rows that an
+owner may draw from. Limits: a node without a Device object has no devices by number: there the cached state decides as for any pod.
 
 Source: Koordinator, DeviceShare (reservation).
 """
@@ -18,7 +18,7 @@ from cotenant.policy.placement.devices.drawing import allocate_from
 
 
 def judge_lent(nodes: DeviceNodes, ask: Ask, row: int, lent: Lent) -> Verdict:
-    """Choose from what is kept, which nobody holds at the moment."""
+    """Choose from the reserved devices, which have no holder at the moment."""
     node = nodes.at(row)
     if node is None or node.facts is None:
         return judge(ask, UNKNOWN, nodes.ledgers[UNKNOWN])

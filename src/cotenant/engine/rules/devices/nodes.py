@@ -1,9 +1,9 @@
-"""The devices of every node, who holds them, and a number for the state that each node is in.
+"""The devices of every node, their holders, and a number for the state of each node.
 
-Problem: ten thousand machines with eight GPUs are in a few hundred different states, and judging each machine for each pod would judge the same state
-thousands of times. Choice: a ledger a node (policy/placement/devices/ledger.py), and a number for all nodes whose devices are alike and used alike: what
-may be given on one may be given on all of them, and the same minors. Nodes are known by name, whether or not they have a row; holders outlive
-the Device object that told of the devices. Limits: the numbers are given out anew when there have been many.
+Problem: ten thousand machines with eight GPUs are in a few hundred distinct states; judging every machine for every pod would judge the same state
+thousands of times. Choice: a ledger per node (policy/placement/devices/ledger.py), and one state number for all nodes with equal devices in equal use:
+an allocation valid on one is valid on all of them, with the same minors. Nodes are known by name, with or without a row; holders outlive the Device
+object. Limits: states are renumbered when there are too many.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ class DeviceNode:
     facts: NodeDevices | None = None
     labels: Labels = NO_LABELS
     ledger: DeviceLedger = _NOTHING
-    form: int = 0  # equal for nodes whose devices are alike
+    form: int = 0  # equal for nodes with equal devices
     state: int = UNKNOWN
     row: int = -1
     overlaps: tuple[str, ...] = field(default=())
 
 
 class DeviceNodes:
-    """All of them."""
+    """The devices of all nodes."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, DeviceNode] = {}
-        self.ledgers: list[DeviceLedger] = [_NOTHING]  # by state: one that stands for all of them, without holders
-        self.generation = 0  # changes when states are numbered anew
-        self.count: Callable[[str], None] = _nobody
-        self.changed: Callable[[], None] = _nothing  # what a node has, or what is told of holders, is other than before
+        self.ledgers: list[DeviceLedger] = [_NOTHING]  # by state: a representative ledger without holders
+        self.generation = 0  # changes when states are renumbered
+        self.count: Callable[[str], None] = _ignore
+        self.changed: Callable[[], None] = _nothing  # called when a node's devices, or reported holdings, changed
         self._forms: dict[Hashable, int] = {}
         self._states: dict[Hashable, int] = {}
         self._encoder: Encoder | None = None
@@ -58,7 +58,7 @@ class DeviceNodes:
         self._rows: Int = np.zeros(0, dtype=np.int64)
 
     def attach(self, encoder: Encoder) -> None:
-        """Begin anew with these rows and no holders."""
+        """Start over with these rows and no holders."""
         self._encoder = encoder
         self._revision = -1
         for node in list(self.by_name.values()):
@@ -76,7 +76,7 @@ class DeviceNodes:
     # ---- facts
 
     def seen(self, facts: NodeDevices) -> None:
-        """A node's devices as they are now."""
+        """Record a node's Device object."""
         node = self.by_name.setdefault(facts.node, DeviceNode(facts.node))
         if node.facts == facts:
             return
@@ -87,7 +87,7 @@ class DeviceNodes:
         self.touch(node)
 
     def gone(self, name: str) -> None:
-        """The Device object was deleted, or cannot be read any more; who holds something goes on holding it."""
+        """The Device object was deleted, or can no longer be read; holders keep what they hold."""
         node = self.by_name.get(name)
         if node is None or node.facts is None:
             return
@@ -99,7 +99,7 @@ class DeviceNodes:
         self._drop_if_empty(node)
 
     def touch(self, node: DeviceNode) -> None:
-        """Others should look at the node again."""
+        """Have the node judged again by the other rules and providers."""
         encoder = self._encoder
         row = encoder.node_rows.get(node.name) if encoder is not None else None
         if encoder is not None and row is not None:
@@ -107,7 +107,7 @@ class DeviceNodes:
         self.changed()
 
     def _refresh(self, node: DeviceNode) -> None:
-        """The same holders over the node's devices as they are told now."""
+        """Move the current holders to a new ledger over the devices as now reported."""
         encoder = self._encoder
         if encoder is not None and node.row < 0 and encoder.labels_revision == self._revision:
             node.row = encoder.node_rows.get(node.name, -1)
@@ -123,7 +123,7 @@ class DeviceNodes:
     # ---- holders
 
     def take(self, name: str, uid: str, allocations: tuple[DeviceAllocation, ...], checked: bool = False) -> None:
-        """A pod holds this. What does not fit beside the others is counted: only somebody else can have given it."""
+        """Enter a holding. One that does not fit beside the others is counted: another component must have allocated it."""
         node = self.by_name.setdefault(name, DeviceNode(name))
         node.ledger = node.ledger.observed(DeviceHolding(uid, allocations))
         self._restate(node)
@@ -131,7 +131,7 @@ class DeviceNodes:
             self._compare(node)
 
     def give_back(self, name: str, uid: str) -> None:
-        """It holds nothing here any more."""
+        """Remove a holding."""
         node = self.by_name.get(name)
         if node is None:
             return
@@ -162,18 +162,18 @@ class DeviceNodes:
         return self._rows
 
     def at(self, row: int) -> DeviceNode | None:
-        """The node of a row, None where nothing is known of its devices."""
+        """The node of a row; None where nothing is known of its devices."""
         encoder = self._encoder
         assert encoder is not None
         return self.by_name.get(encoder.node(row).name)
 
     def name_of(self, row: int) -> str:
-        """A row's node."""
+        """The node name of a row."""
         assert self._encoder is not None
         return self._encoder.node(row).name
 
     def state_of(self, ledger: DeviceLedger, form: int) -> int:
-        """The state of a node of this form with such a ledger."""
+        """The state of a node with this form and ledger."""
         key = (form, tuple((pool.used, pool.functions) for pool in ledger.pools))
         state = self._states.get(key)
         if state is None:
@@ -202,7 +202,7 @@ class DeviceNodes:
                 node.state = self.state_of(node.ledger, node.form)
 
     def _lay_out(self, encoder: Encoder) -> None:
-        """Find every node's row again: nodes came, went, or have other labels."""
+        """Recompute the row of every node: nodes were added or removed, or labels changed."""
         self._revision = encoder.labels_revision
         self._rows = np.zeros(len(encoder.nodes().ready), dtype=np.int64)
         for node in self.by_name.values():
@@ -217,7 +217,7 @@ class DeviceNodes:
             self._rows[node.row] = node.state
 
     def validate(self) -> None:
-        """Every ledger is the sum of its holdings, and every state that of its ledger. Raises `Permanent`."""
+        """Check that every ledger is the sum of its holdings, and every state that of its ledger. Raises `Permanent`."""
         states = self.states() if self._encoder is not None else self._rows
         for node in self.by_name.values():
             try:
@@ -227,12 +227,12 @@ class DeviceNodes:
             pools = [(pool.used, pool.functions) for pool in node.ledger.pools]
             known = [(pool.used, pool.functions) for pool in self.ledgers[node.state].pools]
             if (node.facts is None) != (node.state == UNKNOWN) or (node.facts is not None and pools != known):
-                raise Permanent(f"devices of {node.name} are not in the state that they are judged by")
+                raise Permanent(f"devices of {node.name} do not match the recorded state")
             if node.row >= 0 and states[node.row] != node.state:
-                raise Permanent(f"row {node.row} is not in the state of {node.name}")
+                raise Permanent(f"the recorded state of row {node.row} differs from that of {node.name}")
         here = {node.row for node in self.by_name.values() if node.row >= 0}
         if set(np.flatnonzero(states).tolist()) - here:
-            raise Permanent("rows have devices and no node")
+            raise Permanent("rows without a node have a device state")
 
 
 def _ledger(facts: NodeDevices | None, labels: Labels) -> DeviceLedger:
@@ -243,12 +243,12 @@ def _ledger(facts: NodeDevices | None, labels: Labels) -> DeviceLedger:
 
 
 def _judged_here(facts: NodeDevices) -> frozenset[str]:
-    """Resources of the types that the node has."""
+    """Resources of the device types on the node."""
     types = {device.type for device in facts.devices}
     return frozenset(name for name in RESOURCES if type_of(name) in types)
 
 
-def _nobody(what: str) -> None:
+def _ignore(what: str) -> None:
     pass
 
 

@@ -1,8 +1,8 @@
-"""What pods ask of a node's devices, read once for all that ask alike.
+"""Device requests of pods, read once for all pods with equal requests.
 
-Problem: thousands of pods ask for the same, and asking for a choice of devices means reading requests, hints and strategies together. Choice: one object an ask,
-known by identity, so that verdicts about nodes can hang on it; what contradicts itself is a sentence. Limits: asks that no pod has any more are
-forgotten only when there are many.
+Problem: thousands of pods ask for the same, and a choice of devices needs requests, hints and strategies together. Choice: one object per distinct ask,
+compared by identity, to which the cached verdicts about nodes are attached; a contradictory request is stored as a message. Limits: asks without pods
+are dropped only when there are many.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ _MOST_UNUSED = 256
 class DeviceSettings:
     """How devices are chosen. Both pack by default: what parts and small jobs leave whole is what large jobs need."""
 
-    shared: Strategy = Strategy.BINPACK  # of parts of a GPU, within a node and between nodes
-    whole: Strategy = Strategy.BINPACK  # of whole devices
-    weight: float = 2.0  # of the strategy's 0 to 100 in a node's score; the profile's own has 1: it decides between nodes that suit alike
-    usual: tuple[UsualPod, ...] = ()  # pods that usually come, for Strategy.FRAGMENTATION; without them it packs
+    shared: Strategy = Strategy.BINPACK  # for parts of a GPU, within a node and between nodes
+    whole: Strategy = Strategy.BINPACK  # for whole devices
+    weight: float = 2.0  # of the strategy's 0 to 100 in a node's score; the profile's own has 1: it decides between otherwise equal nodes
+    usual: tuple[UsualPod, ...] = ()  # typical pods, for Strategy.FRAGMENTATION; without them it packs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ask:
-    """One way of asking. `plain`: whole cards and nothing else, which a node without a Device object can count too."""
+    """A distinct device request. `plain`: whole cards only, which can also be counted on a node without a Device object."""
 
     wanted: DeviceAsk
     plain: bool
-    pods: set[int] = field(default_factory=set, repr=False)  # numbers, of those that ask so
+    pods: set[int] = field(default_factory=set, repr=False)  # numbers of the pods with this ask
 
     @property
     def name(self) -> str:
-        """What it is for, as one thing that lies on NUMA nodes: all types of devices together."""
+        """Name of the combined resource in NUMA hints: all requested device types together."""
         return " and ".join(request.type.value for request in self.wanted.requests)
 
 
 def read_ask(pod: Pod, demands: Demands, settings: DeviceSettings) -> DeviceAsk | str:
-    """What a pod with device requests asks, or a sentence about what contradicts itself."""
+    """What a pod with device requests asks for, or a message about a contradiction."""
     asked = Amounts.of((name, amount) for name, amount in pod.requests if name in RESOURCES)
     try:
         requests = device_requests(asked)
@@ -66,7 +66,7 @@ def read_ask(pod: Pod, demands: Demands, settings: DeviceSettings) -> DeviceAsk 
 
 
 class Asks:
-    """The asks of the pods that are known."""
+    """The asks of the known pods."""
 
     def __init__(self, settings: DeviceSettings) -> None:
         self._settings = settings
@@ -74,7 +74,7 @@ class Asks:
         self._unused = 0
 
     def read(self, number: int, pod: Pod, demands: Demands) -> Ask | str:
-        """The ask of a pod with device requests, which from now on has it; or a sentence."""
+        """The ask of a pod with device requests, registered for the pod; or a message."""
         key = (pod.requests, (demands.device_hints, demands.joint_devices, demands.partition))
         found = self._known.get(key)
         if found is None:
@@ -88,7 +88,7 @@ class Asks:
         return found
 
     def _same(self, wanted: DeviceAsk, pod: Pod) -> Ask:
-        """Pods that differ in CPU alone ask the same of devices."""
+        """Share one ask between pods that differ only in other resources."""
         plain = (
             all(name in CARDS for name, amount in pod.requests if amount and type_of(name) is not None)
             and not wanted.hints

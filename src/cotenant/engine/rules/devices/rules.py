@@ -1,19 +1,18 @@
-"""Devices of nodes as a rule of nodes: who may have which part of which device, chosen with the node and written with the bind.
+"""The device rule: which pods get which part of which device, chosen together with the node and written with the bind.
 
-Problem: GPUs and cards are given out in parts and groups, which no sum over a row can judge; objects that tell of them come late, change, and go while
-pods hold them; and others give devices too. Choice: what is asked is judged once for each state that a node's devices are in (device_rules_nodes.py,
-device_rules_verdicts.py), so a pod costs a look at the rows that changed and one choice on the row that won. What a pod was given is its `Holdings`,
-from which all of this is built again. A pod that sits on a node with devices and says nothing of what it was given (kubelet chose, or it is only
-promised the node) is taken to hold what would be chosen for it, so that as much stays free as really is; nobody is told so.
+Problem: GPUs and cards are allocated in parts and groups, which no sum over a row can check; the objects that describe them arrive late, change, and
+disappear while pods hold devices; and other components allocate devices too. Choice: a request is judged once per distinct state of a node's devices
+(nodes.py, verdicts.py), so a pod costs a look at the changed rows and one choice on the selected row. What a pod was given is in its `Holdings`, from
+which all state can be rebuilt. A pod assigned to a node with devices without a reported allocation (the kubelet chose, or the pod is only nominated) is
+assumed to hold what would be chosen for it, so that the free amount is right; the assumption is not written anywhere.
 
-Which resources the row's own sums see: of a node with a Device object, those that its allocatable names, since its kubelet counts them too; the others
-are judged here alone. Of a node without one, all: whole cards are then counted, and whatever needs to know which device is refused.
+Which resources are also checked by the row's sums: on a node with a Device object, those named in allocatable, since its kubelet counts them too; the
+others are checked here only. On a node without one, all: whole cards are counted, and a request that needs specific devices is refused.
 
-Where a NUMA policy holds, the host of the alignment (engine/node_rules.NumaHost) is given hints and says on which NUMA nodes of a row the devices have
-to lie. It refuses where they cannot; here rows are judged as without, and worth and choice are within what it says.
+Where a NUMA policy applies, the host of the alignment (engine/framework/node_rules.NumaHost) receives hints and returns the NUMA nodes of a row on which
+to allocate. The host refuses rows without an alignment; here rows are judged without it, and score and choice stay within the returned NUMA nodes.
 
-Limits: a pod that is taken to hold what would be chosen for it is not aligned; the device that a kubelet's own plugin hands out may be another than
-the one chosen.
+Limits: assumed holdings are not aligned; the device that a kubelet plugin hands out may differ from the one chosen here.
 
 Source: Koordinator, DeviceShare.
 """
@@ -31,7 +30,7 @@ from cotenant.engine.framework.node_rules import Lent, NumaHost, Rule
 from cotenant.engine.rules.devices.lending import judge_lent
 from cotenant.engine.rules.devices.nodes import UNKNOWN, DeviceNodes
 from cotenant.engine.rules.devices.requests import Ask, Asks, DeviceSettings
-from cotenant.engine.rules.devices.verdicts import AllVerdicts
+from cotenant.engine.rules.devices.verdicts import VerdictsByAsk
 from cotenant.engine.rules.devices.victims import device_columns
 from cotenant.engine.rules.devices.views import NodeDeviceSummary, summary
 from cotenant.model.arrays import Int
@@ -51,20 +50,20 @@ SETTINGS = DeviceSettings()
 
 @dataclass(slots=True)
 class _Pod:
-    """One pod that has to do with devices."""
+    """A pod that asks for or holds devices."""
 
     key: str
-    ask: Ask | str | None  # a sentence where what it asks contradicts itself; None = it only holds
+    ask: Ask | str | None  # a message where the request contradicts itself; None = it only holds devices
     given: tuple[DeviceAllocation, ...]
-    given_on: str = ""  # the node that `given` was chosen on; empty = told by an annotation
-    node: str = ""  # where it sits
-    is_guess: bool = False  # it sits, and what it holds is a guess
-    is_exact: bool = False  # it holds what it was said to hold, also if that is nothing
-    lent: Mapping[int, Lent] = field(default_factory=dict)  # row -> what is kept for it there
+    given_on: str = ""  # the node that `given` was chosen on; empty = reported by an annotation
+    node: str = ""  # the node it is assigned to
+    is_guess: bool = False  # assigned, with assumed holdings
+    is_exact: bool = False  # its holdings are fixed, even if empty: nothing is assumed
+    lent: Mapping[int, Lent] = field(default_factory=dict)  # row -> what is reserved for it there
 
 
 class DeviceRules:
-    """Meets engine/node_rules.NodeRules, its Clearing, its Lending and NumaProvider."""
+    """Implements `NodeRules`, `Clearing`, `Lending` and `NumaProvider` of engine/framework/node_rules.py."""
 
     name = PLUGIN
 
@@ -72,21 +71,19 @@ class DeviceRules:
         self.settings = settings
         self.nodes = DeviceNodes()
         self._pods: dict[int, _Pod] = {}
-        self._bare: dict[
-            str, set[int]
-        ] = {}  # node -> pods that sit there, ask for devices, and of which nobody said what they have
+        self._bare: dict[str, set[int]] = {}  # node -> assigned pods that ask for devices, with unknown holdings
         self._asks = Asks(settings)
-        self._verdicts = AllVerdicts(self.nodes)
+        self._verdicts = VerdictsByAsk(self.nodes)
         self._encoder: Encoder | None = None
         self._host: NumaHost | None = None
 
-    # ---- facts
+    # ---- facts about nodes
 
     def seen(self, facts: NodeDevices, now_s: float = 0.0) -> None:
-        """A Device object as it is now."""
+        """Record a Device object."""
         self.nodes.seen(facts)
         for number in sorted(self._bare.pop(facts.node, ())):
-            self._sit(number, self._pods[number], facts.node)
+            self._assign(number, self._pods[number], facts.node)
 
     def gone(self, name: str, now_s: float = 0.0) -> None:
         """A Device object was deleted, or cannot be read."""
@@ -95,7 +92,7 @@ class DeviceRules:
     # ---- NodeRules
 
     def attach(self, encoder: Encoder) -> None:
-        """Begin anew: no pod is known, rows are this encoder's; devices stay."""
+        """Start over with this encoder's rows and no pods; devices stay."""
         self._encoder = encoder
         self._pods.clear()
         self._bare.clear()
@@ -104,7 +101,7 @@ class DeviceRules:
         self.nodes.attach(encoder)
 
     def watch(self, number: int, pod: Pod, demands: Demands, holds: Holdings) -> bool:
-        """Whether it asks for devices or was given some."""
+        """Whether the pod asks for devices or holds some."""
         asks = asks_devices(pod.requests)
         if not (asks or holds.devices):
             return False
@@ -112,7 +109,7 @@ class DeviceRules:
         return True
 
     def held(self, number: int, holds: Holdings) -> None:
-        """What it was given was told anew; nothing told of devices leaves what is known."""
+        """Replace what the pod holds by what is reported; holdings without devices change nothing."""
         pod = self._pods[number]
         if not holds.devices or (holds.devices == pod.given and not pod.is_guess):
             return
@@ -121,11 +118,11 @@ class DeviceRules:
             self._leave(number, pod)
         pod.given, pod.given_on = holds.devices, ""
         if name:
-            self._sit(number, pod, name)
+            self._assign(number, pod, name)
             self._touch(name)
 
     def rules(self, number: int) -> Iterator[Rule]:
-        """A rule for each reason for which rows refuse."""
+        """One rule for each reason of refusal."""
         ask, lent = self._pods[number].ask, self._pods[number].lent
         if isinstance(ask, str):
             yield Rule(PLUGIN, ask, np.zeros(len(self.nodes.states()), dtype=np.bool_), False)
@@ -151,7 +148,7 @@ class DeviceRules:
                     yield Rule(PLUGIN, refusal.reason, left, False)
 
     def wishes(self, number: int, rows: Int) -> tuple[Part, ...]:
-        """The strategy's choice between nodes, the worst 0 and the best 100 as a profile's score; nothing where it makes no difference."""
+        """The strategy's preference between nodes, 0 (worst) to 100 (best) like a profile's score; nothing where all are equal."""
         ask = self._pods[number].ask
         if not isinstance(ask, Ask) or self.settings.weight == 0.0 or self._pods[number].lent:
             return ()
@@ -164,20 +161,20 @@ class DeviceRules:
         return (Part("devices", self.settings.weight * (100.0 / (high - low)) * (values - low)),)
 
     def choose(self, number: int, row: int) -> None:
-        """Choose on a row that the rules left. Raises `Permanent` where nothing is left after all."""
+        """Choose devices on a row that passed. Raises `Permanent` where nothing is available after all."""
         pod = self._pods[number]
         name = self.nodes.name_of(row)
         pod.given, pod.given_on = (), name
         if isinstance(pod.ask, Ask) and row in pod.lent:
             verdict = judge_lent(self.nodes, pod.ask, row, pod.lent[row])
             if verdict.refusal is not None:
-                raise Permanent(f"devices kept on {name}: {verdict.refusal.reason} ({verdict.refusal.nearest})")
+                raise Permanent(f"devices reserved on {name}: {verdict.refusal.reason} ({verdict.refusal.nearest})")
             pod.given = verdict.chosen
         elif isinstance(pod.ask, Ask):
             within = self._host.affinity(number, pod.ask.name) if self._host is not None else None
             pod.given = self._chosen(pod.ask, name, within)
         elif pod.ask is not None:
-            raise Permanent(f"pod {pod.key} was placed, and its devices cannot be chosen: {pod.ask}")
+            raise Permanent(f"pod {pod.key} was placed, but its devices cannot be chosen: {pod.ask}")
         pod.node = name
         if pod.given:
             self.nodes.take(name, str(number), pod.given, checked=True)
@@ -185,15 +182,15 @@ class DeviceRules:
             self._bare.setdefault(name, set()).add(number)
 
     def assign(self, number: int, row: int) -> None:
-        """It sits there: what it holds is taken, or guessed."""
-        self._sit(number, self._pods[number], self.nodes.name_of(row))
+        """Assign the pod: enter what it holds, or assume it."""
+        self._assign(number, self._pods[number], self.nodes.name_of(row))
 
     def leave(self, number: int) -> None:
-        """It left its node; what it held is free, and remembered."""
+        """Release what the pod holds; it is remembered."""
         self._leave(number, self._pods[number])
 
     def forget(self, number: int) -> None:
-        """It is gone for good."""
+        """The pod has left the cluster."""
         pod = self._pods.pop(number)
         if pod.node:
             self._leave(number, pod)
@@ -206,7 +203,7 @@ class DeviceRules:
         return replace(holds, devices=pod.given) if pod.given and not pod.is_guess else holds
 
     def columns(self, number: int, pods: Int, rows: Int) -> Iterator[Column]:
-        """What of these residents stands in the pod's way on devices."""
+        """What of these residents blocks the pod on devices."""
         ask = self._pods[number].ask
         if isinstance(ask, Ask):
             held = [self._held_by(other) for other in pods.tolist()]
@@ -216,57 +213,57 @@ class DeviceRules:
     # ---- NumaProvider
 
     def hosted(self, host: NumaHost) -> None:
-        """This one says where devices have to lie together with what others keep."""
+        """Set the host that decides on which NUMA nodes devices are allocated."""
         self._host = host
         self.nodes.changed = host.provided
 
     def numa_kind(self, number: int) -> Hashable:
-        """What it asks."""
+        """The pod's ask."""
         pod = self._pods.get(number)
         return pod.ask if pod is not None and isinstance(pod.ask, Ask) else None
 
     def numa_marks(self) -> Int:
-        """The states of all rows' devices."""
+        """The device states of all rows."""
         return self.nodes.states() + (self.nodes.generation << 32)
 
     def numa_hints(self, number: int, row: int, numa_nodes: tuple[int, ...]) -> Hints:
-        """The sets on which all devices of the pod could be had together."""
+        """The NUMA node sets that can hold all devices of the pod."""
         ask = self._pods[number].ask
         if not isinstance(ask, Ask):
             return {}
         return self._verdicts.as_known(ask).hints(self.nodes, int(self.nodes.states()[row]), numa_nodes)
 
     def draw(self, number: int, lent: Mapping[int, Lent]) -> None:
-        """Until told otherwise the pod is judged on these rows by what is kept for it there."""
+        """From now on judge the pod on these rows by what is reserved for it there."""
         self._pods[number].lent = {row: kept for row, kept in lent.items() if kept.holds.devices}
 
     def keep(self, number: int, holds: Holdings) -> None:
-        """A pod that sits nowhere holds this and nothing else."""
+        """Set the holdings of an unassigned pod to exactly these."""
         pod = self._pods[number]
         pod.given, pod.given_on, pod.is_exact = holds.devices, "", True
 
     def validate(self) -> None:
-        """What is free and what is held add up. Raises `Permanent`."""
+        """Check ledgers and holdings against each other. Raises `Permanent`."""
         self.nodes.validate()
         expected: dict[str, set[str]] = {}
         for number, pod in self._pods.items():
             if pod.node and (pod.given or pod.is_guess):
                 expected.setdefault(pod.node, set()).add(str(number))
         for name, node in self.nodes.by_name.items():
-            told = {holding.uid for holding in node.ledger.holdings}
-            if not told <= expected.get(name, set()):
-                raise Permanent(f"devices of {name} are held by pods that do not sit there")
+            holders = {holding.uid for holding in node.ledger.holdings}
+            if not holders <= expected.get(name, set()):
+                raise Permanent(f"devices of {name} are held by pods that are not assigned to it")
         for number, pod in self._pods.items():
             if pod.node and pod.given and not pod.is_guess:
                 node_ = self.nodes.by_name.get(pod.node)
                 kept = [h.allocations for h in node_.ledger.holdings if h.uid == str(number)] if node_ else []
                 if kept != [pod.given]:
-                    raise Permanent(f"pod {pod.key} holds devices of {pod.node} that are not kept for it")
+                    raise Permanent(f"pod {pod.key} holds devices of {pod.node} that are not in the ledger")
 
-    # ---- questions
+    # ---- queries
 
     def describe(self, node: str) -> NodeDeviceSummary | None:
-        """A node's devices and their holders; None for one of which nothing is known."""
+        """A node's devices and their holders; None where nothing is known."""
         found = self.nodes.by_name.get(node)
         if found is None:
             return None
@@ -274,7 +271,7 @@ class DeviceRules:
         return summary(found, names)
 
     def summaries(self) -> Iterator[NodeDeviceSummary]:
-        """Of every node of which something is known."""
+        """The devices and holders of every known node."""
         by_node: dict[str, dict[str, tuple[str, bool]]] = {}
         for number, pod in self._pods.items():
             if pod.node:
@@ -283,14 +280,14 @@ class DeviceRules:
             yield summary(node, by_node.get(name, {}))
 
     def obstacle(self, number: int) -> str:
-        """What contradicts itself in what a watched pod asks; empty where nothing does."""
+        """The contradiction in a watched pod's request; empty for none."""
         pod = self._pods.get(number)
         return f"{PLUGIN}: {pod.ask}" if pod is not None and isinstance(pod.ask, str) else ""
 
-    # ---- within
+    # ---- internals
 
     def _chosen(self, ask: Ask, name: str, numa: int | None = None) -> tuple[DeviceAllocation, ...]:
-        """By the state's verdict, with this node's own identities."""
+        """The allocation from the state's verdict, with this node's device ids."""
         node = self.nodes.by_name.get(name)
         verdict = self._verdicts.as_known(ask).of(self.nodes, node.state if node is not None else UNKNOWN, numa)
         if verdict.refusal is not None:
@@ -309,7 +306,7 @@ class DeviceRules:
             )
         return tuple(found)
 
-    def _sit(self, number: int, pod: _Pod, name: str) -> None:
+    def _assign(self, number: int, pod: _Pod, name: str) -> None:
         pod.node = name
         if pod.given and pod.given_on in ("", name):
             self.nodes.take(name, str(number), pod.given)
@@ -341,6 +338,6 @@ class DeviceRules:
             self.nodes.touch(node)
 
     def _held_by(self, number: int) -> tuple[str, str]:
-        """Where a resident sits, and its name among the holders there; empty for one that holds no device."""
+        """The node a resident is assigned to, and its uid in the ledger; empty if it is not assigned."""
         pod = self._pods.get(number)
         return (pod.node, str(number)) if pod is not None and pod.node else ("", "")

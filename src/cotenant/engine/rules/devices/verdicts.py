@@ -1,10 +1,10 @@
-"""Which nodes can give what is asked of their devices, kept by the state that a node is in.
+"""Which nodes can satisfy a device request, cached by node state.
 
-Problem: choosing devices takes some microseconds a node, and there are thousands of nodes for each pod. Choice: an ask is judged once a state
-(device_rules_nodes.py) by choosing as if it were given: whether it can be, which minors, what that is worth between nodes, or why not and whether it
-could be if nobody held anything. By row only a number is kept, and a row is looked at again when its state is another. Where devices have to lie on some
-NUMA nodes, the same is kept for each state and set of them; and for each state the sets that could serve. Limits: memory is a few bytes for each ask and
-row; asks beyond the most are forgotten in the order in which they were used.
+Problem: choosing devices takes microseconds per node, and there are thousands of nodes for each pod. Choice: an ask is judged once per node state
+(nodes.py) by a trial allocation: whether it fits, which minors, its score between nodes, or the reason and whether it would fit on an idle node. Per
+row only a code is stored, and a row is judged again when its state changes. Where allocations are restricted to NUMA nodes, the same is cached per
+state and NUMA node set; for each state, so are the sets that could serve. Limits: a few bytes per ask and row; beyond `_MOST_ASKS` the least recently
+used ask is dropped.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from cotenant.policy.placement.refusal import Refusal
 
 _FEW = 8
 _MOST_ASKS = 512
-_LOOKED_AT = 64  # states, for the nearest of a reason
+_LOOKED_AT = 64  # states searched for the nearest miss of a reason
 NO_OBJECT = Refusal("no devices known on the node", "there is no Device object of its name")
-_COUNTED = ()  # nothing is chosen: whole cards are counted by the row's sums
+_COUNTED = ()  # no choice: whole cards are counted by the row's sums
 
 
 class Verdict(NamedTuple):
-    """Of one ask on nodes of one state."""
+    """The answer to one ask on nodes of one state."""
 
     refusal: Refusal | None
     chosen: tuple[DeviceAllocation, ...] = _COUNTED
     worth: float = 0.0
-    yields: bool = False  # refused, and would not be if nobody held anything
+    yields: bool = False  # refused now, but would fit on an idle node
 
 
 def judge(ask: Ask, state: int, ledger: DeviceLedger, numa: int | None = None) -> Verdict:
-    """Choose, as if it were given; within these NUMA nodes (mask), None = anywhere."""
+    """A trial allocation, within these NUMA nodes (mask), None = anywhere."""
     if ask.plain and (state == UNKNOWN or ledger.pool(DeviceType.GPU) is None):
         return Verdict(None)
     if state == UNKNOWN:
@@ -56,14 +56,16 @@ def judge(ask: Ask, state: int, ledger: DeviceLedger, numa: int | None = None) -
 
 
 class Verdicts:
-    """Of one ask, by row."""
+    """The answers to one ask, by row."""
 
     def __init__(self, ask: Ask) -> None:
         self.ask = ask
-        self.reasons: list[tuple[str, bool]] = [("", False)]  # by code: words, and whether it yields; 0 = it fits
+        self.reasons: list[tuple[str, bool]] = [
+            ("", False)
+        ]  # by code: text, and whether evictions could help; 0 = it fits
         self.codes: Int = np.zeros(0, dtype=np.int64)
         self.worths: Float = np.zeros(0)
-        self._states: Int = np.zeros(0, dtype=np.int64)  # that the codes are of
+        self._states: Int = np.zeros(0, dtype=np.int64)  # that the codes were computed from
         self._by_state: dict[int, tuple[Verdict, int]] = {}
         self._within: dict[tuple[int, int], Verdict] = {}  # by state and NUMA nodes
         self._hints: dict[tuple[int, tuple[int, ...]], tuple[Hint, ...]] = {}
@@ -81,7 +83,7 @@ class Verdicts:
         return found
 
     def hints(self, nodes: DeviceNodes, state: int, numa_nodes: tuple[int, ...]) -> Hints:
-        """On which of these NUMA nodes nodes of one state could serve; nothing where they cannot at all, or nothing is chosen there."""
+        """Which of these NUMA nodes could serve on nodes of one state; empty where the ask does not fit, or nothing is chosen there."""
         if not self.of(nodes, state).chosen:
             return {}
         found = self._hints.get((state, numa_nodes))
@@ -90,7 +92,7 @@ class Verdicts:
         return {self.ask.name: found}
 
     def worths_within(self, nodes: DeviceNodes, where: Int) -> Float:
-        """`worths`, where the choice on each row is within NUMA nodes: `where[N]`, a mask or -1 = anywhere. Rows are up to date."""
+        """`worths` with each row's choice restricted to NUMA nodes: `where[N]`, a mask or -1 = anywhere. Rows must be up to date."""
         aligned = np.flatnonzero(where >= 0)
         if not len(aligned):
             return self.worths
@@ -103,7 +105,7 @@ class Verdicts:
         return found
 
     def refresh(self, nodes: DeviceNodes) -> None:
-        """Look again at the rows whose state has changed."""
+        """Judge the rows whose state has changed."""
         now = nodes.states()
         if nodes.generation != self._generation:
             self._forget(nodes.generation)
@@ -122,7 +124,7 @@ class Verdicts:
         self._states[changed] = now[changed]
 
     def figures(self, nodes: DeviceNodes, code: int, among: Mask) -> str:
-        """What the node that came nearest lacks, of these rows that are refused for this reason."""
+        """The shortage on the nearest miss among these rows, refused for this reason."""
         rows = np.flatnonzero((self.codes == code) & among)
         states, first = np.unique(self._states[rows], return_index=True)
         found: list[tuple[int, int, str]] = []
@@ -132,8 +134,8 @@ class Verdicts:
                 found.append((refusal.missing, int(rows[index]), refusal.nearest))
         if not found:
             return ""
-        _, row, words = min(found)
-        return f"{nodes.name_of(row)}: {words}"
+        _, row, text = min(found)
+        return f"{nodes.name_of(row)}: {text}"
 
     def _judged(self, nodes: DeviceNodes, state: int) -> tuple[Verdict, int]:
         known = self._by_state.get(state)
@@ -163,26 +165,26 @@ class Verdicts:
         self.worths = np.zeros(size)
 
 
-class AllVerdicts:
-    """Of every ask that was judged lately."""
+class VerdictsByAsk:
+    """Verdicts by ask, the least recently used dropped first."""
 
     def __init__(self, nodes: DeviceNodes) -> None:
         self._nodes = nodes
-        self._of: dict[Ask, Verdicts] = {}
+        self._by_ask: dict[Ask, Verdicts] = {}
 
     def of(self, ask: Ask) -> Verdicts:
-        """Those of one ask, up to date."""
-        found = self._of.pop(ask, None) or Verdicts(ask)
-        self._of[ask] = found  # the last one used is the last to go
-        if len(self._of) > _MOST_ASKS:
-            del self._of[next(iter(self._of))]
+        """The verdicts on one ask, up to date."""
+        found = self._by_ask.pop(ask, None) or Verdicts(ask)
+        self._by_ask[ask] = found  # most recently used last
+        if len(self._by_ask) > _MOST_ASKS:
+            del self._by_ask[next(iter(self._by_ask))]
         found.refresh(self._nodes)
         return found
 
     def as_known(self, ask: Ask) -> Verdicts:
-        """Those of one ask, whose rows may be out of date: to be asked about states."""
-        return self._of.get(ask) or self.of(ask)
+        """The verdicts on one ask, whose rows may be out of date: for queries by state."""
+        return self._by_ask.get(ask) or self.of(ask)
 
     def clear(self) -> None:
-        """Rows are others now."""
-        self._of.clear()
+        """Drop everything: the rows changed."""
+        self._by_ask.clear()

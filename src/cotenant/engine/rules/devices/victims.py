@@ -1,9 +1,9 @@
-"""What stands in a pod's way on the devices of nodes, as columns for the choice of victims.
+"""The holders that block a pod on the devices of nodes, as columns for the choice of preemption victims.
 
-Problem: whether removing pods frees what is asked depends on which devices they hold, and columns are sums. Choice: on each node where the ask would fit if all of
-lower priority were gone, the devices that it would then get are chosen, idle ones first; for each of them the residents' parts add up to what is
-used of it, and may be as much as leaves room. That is exact for those devices. Limits: as kube-scheduler's, the search ends when some nodes have been
-found; another set of devices on the same node might cost less; virtual functions are judged when the pod is placed.
+Problem: whether removing pods frees the requested devices depends on which devices they hold, and columns are sums. Choice: on each node where the ask
+would fit without the pods of lower priority, the devices that it would get are chosen, idle ones first; for each of them, the residents' parts must sum
+to no more than leaves room. That is exact for those devices. Limits: as in kube-scheduler, the search ends after enough nodes; another set of devices
+on the same node might cost less; virtual functions are judged when the pod is placed.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from cotenant.policy.placement.preemption import UNLIMITED, Column
 
 REASON = "node(s) whose devices would not suffice without pods of lower priority"
 REASON_PARTS = "node(s) whose devices are held by pods of no lower priority"
-_ENOUGH = 128  # nodes on which it would work
+_ENOUGH = 128  # nodes with enough victims
 _LOOKED_AT = 1024
 
 
 def device_columns(
     nodes: DeviceNodes, verdicts: Verdicts, held: Sequence[tuple[str, str]], rows: Int, barred: Mask | None = None
 ) -> Iterator[Column]:
-    """`held`: for each candidate its node and its name among the holders there, empty where it holds no device. `verdicts` are up to date.
+    """`held`: for each candidate its node and its uid in the ledger there, empty where it holds no device. `verdicts` are up to date.
 
-    `barred[N]`: rows where no sum says what an eviction would bring.
+    `barred[N]`: rows where no sum predicts the effect of an eviction.
     """
     size = len(verdicts.codes)
     candidates: dict[int, list[int]] = {}
-    for position, (row, (sits_on, _)) in enumerate(zip(rows.tolist(), held, strict=True)):
-        if sits_on and verdicts.codes[row] and not (barred is not None and barred[row]):
+    for position, (row, (assigned_to, _)) in enumerate(zip(rows.tolist(), held, strict=True)):
+        if assigned_to and verdicts.codes[row] and not (barred is not None and barred[row]):
             candidates.setdefault(row, []).append(position)
     hopeless = verdicts.codes != 0
     slots: list[tuple[Int, Int, Int]] = []  # held, limit, weight
@@ -76,7 +76,7 @@ def _fill(
     got: DeviceChoice,
     positions: dict[str, int],
 ) -> None:
-    """One row of the columns: a column for each chosen device and each of its resources."""
+    """Fill one row of the columns: a column for each chosen device and each of its resources."""
     at = 0
     for part in got.allocations:
         pool = ledger.pool(part.type)

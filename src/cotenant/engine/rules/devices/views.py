@@ -1,6 +1,6 @@
-"""The devices of a node as values for people and pages: what there is, what is used, by whom.
+"""The devices of a node as values for display: totals, use, holders.
 
-Limits: a snapshot; who asks often should ask for single nodes.
+Limits: a snapshot; query single nodes where it is needed often.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cotenant.policy.placement.devices.ledger import DeviceLedger, Pool
 
 @dataclass(frozen=True, slots=True)
 class HolderSummary:
-    """A pod's part of one device. `is_guess`: nobody said which device it has."""
+    """A pod's part of one device. `is_guess`: the allocation is assumed, because none was reported."""
 
     pod: str  # namespace/name
     amounts: Amounts
@@ -27,7 +27,7 @@ class HolderSummary:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSummary:
-    """One device. `is_known` False: it is held, and the Device object does not tell of it (any more)."""
+    """One device. `is_known` False: it is held, but not (or no longer) in the Device object."""
 
     type: DeviceType
     minor: int
@@ -45,19 +45,19 @@ class DeviceSummary:
 
 @dataclass(frozen=True, slots=True)
 class NodeDeviceSummary:
-    """One node. `has_object` False: its Device object is gone, and pods hold devices all the same."""
+    """One node. `has_object` False: its Device object is gone, but pods still hold devices."""
 
     node: str
     has_object: bool
     devices: tuple[DeviceSummary, ...]
-    partition_sizes: tuple[int, ...] = ()  # of the table of GPUs that go together; empty = no table
+    partition_sizes: tuple[int, ...] = ()  # of the GPU partition table; empty = no table
     honors_partitions: bool = False
     wrong: tuple[str, ...] = ()  # entries of the object that cannot be used
-    overlaps: tuple[str, ...] = ()  # devices of which more is held than there is
+    overlaps: tuple[str, ...] = ()  # devices held beyond their capacity
 
 
 def summary(node: DeviceNode, holders: Mapping[str, tuple[str, bool]]) -> NodeDeviceSummary:
-    """`holders`: by the ledger's name of a holder, the pod and whether its devices are a guess."""
+    """`holders`: by uid in the ledger, the pod and whether its devices are assumed."""
     ledger, facts = node.ledger, node.facts
     held: dict[tuple[DeviceType, int], list[HolderSummary]] = {}
     for holding in ledger.holdings:

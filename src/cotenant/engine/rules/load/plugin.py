@@ -1,6 +1,6 @@
-"""What load-aware placement needs of the engine beside rows: the time, pods' starts, and who is woken.
+"""The plugin of load-aware placement: passes time, pod start times and load events between the engine and the load rule.
 
-Choice: a plugin that hands these on; the keeper itself (engine/rules/load/rules.py) is asked as `NodeRules`. Limits: starts are taken when a pod is opened.
+Choice: row judgements are in the node rule (engine/rules/load/rules.py), events in this plugin. Limits: the start time of a pod is read when it arrives.
 """
 
 from __future__ import annotations
@@ -14,38 +14,38 @@ from cotenant.engine.rules.load.rules import NAME, LoadAware
 from cotenant.model.errors import Permanent
 
 
-class LoadTurns(Plugin):
-    """One keeper's hands."""
+class LoadPlugin(Plugin):
+    """Connects one load rule to the engine."""
 
     name = NAME
 
-    def __init__(self, keeper: LoadAware) -> None:
-        self._keeper = keeper
+    def __init__(self, rules: LoadAware) -> None:
+        self._rules = rules
 
     def attach(self, host: Host) -> None:
-        """Refused pods are woken by a node that may take more than before."""
+        """Wake refused pods when a node can take more than before."""
         super().attach(host)
-        self._keeper.helped = lambda: host.happened(Event.NODE_LOAD)
+        self._rules.opened = lambda: host.happened(Event.NODE_LOAD)
 
     def pod_arrived(self, entry: PodInfo) -> None:
-        """Since when it runs, where its status says so."""
-        self._keeper.started(entry.number, entry.seen.started_s)
+        """Pass on the start time from the pod's status."""
+        self._rules.started(entry.number, entry.seen.started_s)
 
     def kind_of(self, entry: PodInfo) -> Hashable:
-        """Pods that are expected to use different amounts are judged apart."""
-        return self._keeper.ask_of(entry.seen.pod)
+        """Pods with different load estimates are judged separately."""
+        return self._rules.ask_of(entry.seen.pod)
 
     def turn(self, now_s: float) -> None:
-        """The time goes on."""
-        self._keeper.at(now_s)
+        """Advance the clock."""
+        self._rules.at(now_s)
 
     def next_s(self) -> float:
-        """When figures grow too old, where that opens a node."""
-        return self._keeper.next_s()
+        """When figures expire, where that opens a node."""
+        return self._rules.next_s()
 
     def validate(self, pods: Mapping[str, PodInfo]) -> None:
-        """The keeper watches these pods and no others. Raises `Permanent`."""
-        known = self._keeper.numbers()
+        """Check that every pod is watched. Raises `Permanent`."""
+        known = self._rules.numbers()
         missing = [entry.seen.pod.key for entry in pods.values() if entry.number not in known]
         if missing:
-            raise Permanent(f"the load of {len(missing)} pods is not watched, of {missing[0]} among them")
+            raise Permanent(f"{len(missing)} pods are not watched by the load rule, {missing[0]} among them")

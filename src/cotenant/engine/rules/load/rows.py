@@ -1,8 +1,9 @@
-"""Every node's room by load, and its use, as arrays that are brought up to date row by row; masks and scores of pods' estimates over them.
+"""The room of every node by load, and its use, as arrays updated row by row; masks and scores over them by pod estimate.
 
-Problem: with load-aware placement every pod asks every node, and a cluster of ten thousand nodes hears of two hundred metrics a second. Choice: a row holds what a
-pod's estimate may be at most, so a mask is two comparisons; a row is written anew when its node, metric or residents changed, a pod that is placed
-only takes its estimate off; masks and scores are kept for each estimate and follow the log of changed rows. Limits: the `MOST_KEPT` estimates asked for last.
+Problem: with load-aware placement every pod is checked against every node, and a cluster of ten thousand nodes receives two hundred metrics a second.
+Choice: a row holds the largest estimate that still fits, so a mask is two comparisons. A row is rewritten when its node, metric or residents change; a
+placement only subtracts the pod's estimate. Masks and scores are cached per estimate and follow a log of changed rows. Limits: the cache holds the
+`MOST_KEPT` most recently used estimates.
 """
 
 from __future__ import annotations
@@ -21,26 +22,26 @@ from cotenant.policy.placement.load_aware.standing import CLOSED, Source, Standi
 from cotenant.policy.placement.load_aware.usage import Basis
 
 MOST_KEPT = 64
-_ANEW_OVER = 8  # above so many changed rows (a share of all: one in eight) everything is computed anew
+_ANEW_OVER = 8  # above this share of changed rows (one in eight) everything is recomputed
 
 USUAL, PROD = 0, 1
 
 
 class Ask(NamedTuple):
-    """What makes pods alike to load: what they are expected to use, and whether they are judged as production."""
+    """What makes pods equal to the load rule: the expected use, and whether they are judged as production."""
 
     estimate: Use
     is_prod: bool
 
     @property
     def side(self) -> int:
-        """Which of the sides it is judged by."""
+        """The side that judges it."""
         return PROD if self.is_prod else USUAL
 
 
 @dataclass(slots=True)
 class _Kept:
-    """An estimate's answers up to a point of the log."""
+    """The answers to one estimate, valid up to a position in the log."""
 
     cpu: Mask
     memory: Mask
@@ -54,20 +55,20 @@ class LoadRows:
     def __init__(self, settings: LoadAwareSettings) -> None:
         self.settings = settings
         self.room: Int = np.empty((2, 0, 2), dtype=np.int64)  # by side, row, resource
-        self.total: Int = np.empty((2, 0, 2), dtype=np.int64)  # of the score
+        self.total: Int = np.empty((2, 0, 2), dtype=np.int64)  # used by the score
         self.size: Int = np.empty((0, 2), dtype=np.int64)
         self.closed: Mask = np.empty(0, dtype=np.bool_)
         self.scored: Mask = np.empty(0, dtype=np.bool_)
-        self._known: list[bool] = []  # some figures count
-        self.sources: list[Source | None] = []  # whose figures count; None for a row without a node
-        self.updated_s: list[float] = []  # when the figures that count were written, -inf for none
-        self._prod_filter: list[bool] = []  # production's side knows only production pods
+        self._known: list[bool] = []  # the node has usable figures
+        self.sources: list[Source | None] = []  # source of the figures; None for a row without a node
+        self.updated_s: list[float] = []  # time of the figures, -inf for none
+        self._prod_filter: list[bool] = []  # the production side counts only production pods
         self._prod_score: list[bool] = []
         self._log: list[int] = []
-        self._kept: dict[Ask, _Kept] = {}  # the longest unused first
+        self._kept: dict[Ask, _Kept] = {}  # least recently used first
 
     def grow(self, rows: int) -> None:
-        """There are so many rows; new ones take every pod."""
+        """Extend to `rows` rows; new rows admit every pod."""
         more = rows - len(self.closed)
         if more <= 0:
             return
@@ -85,7 +86,7 @@ class LoadRows:
         self._log.clear()
 
     def write(self, row: int, standing: Standing | None) -> bool:
-        """How the row stands now, None for a row without a node. Whether some pod may pass there now that did not."""
+        """Set a row's standing; None for a row without a node. Returns whether a pod may pass now that did not before."""
         before = self.room[:, row].copy()
         if standing is None:
             self.room[:, row] = UNLIMITED
@@ -96,9 +97,9 @@ class LoadRows:
             self._known[row] = False
             self.sources[row] = None
         else:
-            for side, told in ((USUAL, standing.usual), (PROD, standing.prod)):
-                self.room[side, row] = told.room
-                self.total[side, row] = told.scored.total
+            for side, state in ((USUAL, standing.usual), (PROD, standing.prod)):
+                self.room[side, row] = state.room
+                self.total[side, row] = state.scored.total
             self.size[row] = standing.size
             self.closed[row] = standing.is_closed
             self.scored[row] = standing.is_scored
@@ -111,7 +112,7 @@ class LoadRows:
         return bool((self.room[:, row] > before).any())
 
     def place(self, row: int, ask: Ask) -> None:
-        """A pod was placed there a moment ago: it counts by its estimate."""
+        """Account for a pod that was just placed, by its estimate."""
         cpu, memory = ask.estimate
         for side in (USUAL, PROD):
             room, total = self.room[side, row], self.total[side, row]
@@ -125,19 +126,19 @@ class LoadRows:
                 total[1] += memory
         self._log.append(row)
 
-    # ---- answers
+    # ---- queries
 
     def masks(self, ask: Ask) -> tuple[Mask, Mask]:
-        """Rows with enough room of CPU, and of memory; closed rows are open here. Not to be written to."""
+        """Rows with enough CPU room, and with enough memory room; closed rows are True here. Read-only."""
         kept = self._current(ask)
         return kept.cpu, kept.memory
 
     def scores(self, ask: Ask) -> Float:
-        """Every row's score. Not to be written to."""
+        """The score of every row. Read-only."""
         return self._current(ask).scores
 
     def times(self, ask: Ask) -> Int:
-        """How many pods like this one each row takes, one after the other."""
+        """How many such pods each row can take one after the other."""
         room = self.room[ask.side]
         answer = np.full(len(self.closed), UNLIMITED, dtype=np.int64)
         for resource, amount in enumerate(ask.estimate):

@@ -1,10 +1,10 @@
-"""Load-aware placement: which nodes use too much, or soon will, and which use least.
+"""Load-aware placement: which nodes use too much or will soon, and which use the least.
 
-Problem: what a node uses is told once a minute, by an object that may be late, absent or wrong, while pods are placed by the thousand; and every pod is concerned, so nothing
-may be asked of every node for every pod. Choice: facts by node's name; rows of room and use that follow them (engine/rules/load/rows.py); a pod counts by its estimate from the moment
-it is placed until a metric knows it. Off unless it has settings. Pods that are made for one node (a DaemonSet's) are not filtered, but they count.
-Limits: the filter does not ask for preemption: evicting a pod lowers no metric; one that fits by its estimate may use more. What is held against a node:
-policy/placement/load_aware/standing.py.
+Problem: a node's use is reported once a minute, by an object that may be late, absent or wrong, while pods are placed by the thousand; and the rule
+applies to every pod, so nothing may be computed per node and pod. Choice: facts by node name; rows of room and use that follow them
+(engine/rules/load/rows.py); a pod counts by its estimate from its placement until a metric includes it. Off unless it has settings. Pods that are
+pinned to one node (a DaemonSet's) are not filtered, but they count. Limits: no preemption for load: evicting a pod does not lower a metric at once; a
+pod that fits by its estimate may use more. Which figures count for a node: policy/placement/load_aware/standing.py.
 
 Source: Koordinator, the load-aware scheduling plugin.
 """
@@ -43,17 +43,17 @@ from cotenant.policy.placement.preference import Part
 NAME = "LoadAwareScheduling"
 
 _MOST_REMEMBERED = 4096
-_SAME_S = 0.5  # a metric whose time differs by less is the one that was there before
+_SAME_S = 0.5  # a metric whose time differs by less is the previous metric
 
 
 @dataclass(slots=True, eq=False)
 class _Pod:
-    """A watched pod. `since_s` is kept while it is away, so that a seat given back is the same seat."""
+    """A watched pod. `since_s` is kept while it is unassigned, so that assigning it again restores its state."""
 
     key: str
     ask: Ask
-    is_bound: bool  # made for one node
-    started_s: float = nan  # as told
+    is_pinned: bool  # to one node
+    started_s: float = nan  # from its status
     since_s: float = nan
     row: int = -1
     last_row: int = -1
@@ -63,26 +63,26 @@ class _Pod:
 
 
 class LoadAware:
-    """The keeper of loads (`NodeRules`). Times are those of the engine's clock."""
+    """The load rule (`NodeRules`). Times are on the engine's clock."""
 
     name = NAME
 
     def __init__(self, settings: LoadAwareSettings | None = None) -> None:
-        """Without settings it is off: nothing is kept, no pod is concerned."""
+        """Without settings it is off: no state is kept and no pod is watched."""
         self.settings = settings or LoadAwareSettings()
         self.is_on = settings is not None
-        self.counts: dict[str, int] = {}  # what was odd, by name
-        self.helped: Callable[[], None] = lambda: None  # called when some node may take more than before
+        self.counts: dict[str, int] = {}  # inconsistencies, by name
+        self.opened: Callable[[], None] = lambda: None  # called when a node may take more than before
         self._facts: dict[str, Facts] = {}  # by node's name
         self._now_s = -inf
         self._annotations: dict[tuple[str | None, str | None], tuple[NodeThresholds, Use | None]] = {}
         self._estimates: dict[Hashable, Ask] = {}
         self.attach(Encoder(1.0))
 
-    # ---- what was told
+    # ---- facts about nodes
 
     def metric_seen(self, metric: NodeMetric, now_s: float) -> None:
-        """A node's metric as the API server has it now; the same one again changes nothing but its age."""
+        """Record a node's metric; repeating the same metric only updates its age."""
         self.at(now_s)
         facts = self._facts.get(metric.node, Facts())
         updated_s = nan if metric.is_empty else self._now_s - metric.age_s
@@ -95,32 +95,32 @@ class LoadAware:
             and not updated_s <= facts.updated_s + _SAME_S
         ):
             history = history.with_use(metric.use, updated_s, forecast)
-        self._tell(metric.node, replace(facts, metric=metric, updated_s=updated_s, history=history))
+        self._set_facts(metric.node, replace(facts, metric=metric, updated_s=updated_s, history=history))
 
     def metric_gone(self, node: str, now_s: float) -> None:
-        """There is no metric of this node, or it cannot be read."""
+        """The node's metric was deleted, or cannot be read."""
         self.at(now_s)
         facts = self._facts.get(node)
         if facts is not None:
-            self._tell(node, replace(facts, metric=None, updated_s=nan))
+            self._set_facts(node, replace(facts, metric=None, updated_s=nan))
 
     def report_seen(self, report: NodeReport, now_s: float) -> None:
-        """A node's agent reported to us directly: it counts where there is no metric that does."""
+        """Record a report of the node's agent: used where there is no valid metric."""
         if not self.is_on:
             return
         self.at(now_s)
         facts = self._facts.get(report.node, Facts())
         use = Use(round(report.cpu_used * 1000.0), round(report.memory_used))
-        told_s = min(report.at_s, self._now_s)
+        reported_s = min(report.at_s, self._now_s)
         history = facts.history
         forecast = self.settings.forecast
         if forecast is not None and facts.metric is None:
-            history = history.with_use(use, told_s, forecast)
-        told = NodeMetric(report.node, max(0.0, self._now_s - told_s), use=use, pods=None)
-        self._tell(report.node, replace(facts, report=told, reported_s=told_s, history=history))
+            history = history.with_use(use, reported_s, forecast)
+        as_metric = NodeMetric(report.node, max(0.0, self._now_s - reported_s), use=use, pods=None)
+        self._set_facts(report.node, replace(facts, report=as_metric, reported_s=reported_s, history=history))
 
     def at(self, now_s: float) -> None:
-        """The time. It never goes back; figures that have grown too old meanwhile count no more."""
+        """Advance the clock, which never goes back. Figures that have expired no longer count."""
         self._now_s = max(self._now_s, now_s)
         opened = False
         while self._due and self._due[0][0] <= self._now_s:
@@ -128,17 +128,17 @@ class LoadAware:
             if self._due_s[row] <= self._now_s:
                 opened |= self._renew_row(row)
         if opened:
-            self.helped()
+            self.opened()
 
     def next_s(self) -> float:
-        """When a node may take more than before although nothing happens; inf for never."""
+        """When a node may next take more than before without any event; inf for never."""
         waits = self.settings.schedule_when_expired or self.settings.expects_s > 0
         return self._due[0][0] if waits and self._due else inf
 
     # ---- NodeRules
 
     def attach(self, encoder: Encoder) -> None:
-        """Begin anew: no pod is known, rows are this encoder's; what nodes told stays."""
+        """Start over with this encoder's rows and no pods; facts about nodes stay."""
         self._encoder = encoder
         self._revision = 0
         self._rows = LoadRows(self.settings)
@@ -150,25 +150,25 @@ class LoadAware:
         self._here: dict[int, dict[int, _Pod]] = {}  # row -> number -> pod
 
     def watch(self, number: int, pod: Pod, demands: Demands, holds: Holdings) -> bool:
-        """Every pod counts."""
+        """Every pod is watched while the rule is on."""
         if not self.is_on:
             return False
         self._pods[number] = _Pod(pod.key, self.ask_of(pod), pod.pinned is not None)
         return True
 
     def started(self, number: int, started_s: float) -> None:
-        """When a watched pod was started, as its status says; NaN = it does not."""
+        """Set the start time of a watched pod, from its status; NaN = not known."""
         pod = self._pods.get(number)
         if pod is not None:
             pod.started_s = started_s
 
     def held(self, number: int, holds: Holdings) -> None:
-        """Nothing is given out here."""
+        """Pods hold nothing of this rule."""
 
     def rules(self, number: int) -> Iterator[Rule]:
-        """What the pod's estimate leaves, by reason."""
+        """The rows that fit the pod's estimate, by reason."""
         pod = self._pods[number]
-        if pod.is_bound:
+        if pod.is_pinned:
             return
         self.renew()
         rows = self._rows
@@ -180,14 +180,14 @@ class LoadAware:
                 yield Rule(NAME, reason, left.copy(), False, _Nearest(self, pod.ask, resource))
 
     def wishes(self, number: int, rows: Int) -> tuple[Part, ...]:
-        """The less a row uses, the better."""
+        """Prefer rows with lower use."""
         if not self.settings.score_weight:
             return ()
         self.renew()
         return (Part("load", self.settings.score_weight * self._rows.scores(self._pods[number].ask)[rows]),)
 
     def choose(self, number: int, row: int) -> None:
-        """It was placed there now: no metric can know it yet."""
+        """The pod was placed on the row just now, so no metric includes it yet."""
         self.renew()
         pod = self._pods[number]
         pod.since_s = max(self._now_s, nextafter(self._rows.updated_s[row], inf))
@@ -196,7 +196,7 @@ class LoadAware:
             self._rows.place(row, pod.ask)
 
     def assign(self, number: int, row: int) -> None:
-        """It sits there, since it was started, or was seen for the first time."""
+        """The pod is assigned to the row, since its start or since it was first seen."""
         pod = self._pods[number]
         if row != pod.last_row or isnan(pod.since_s):
             pod.since_s = self._now_s if isnan(pod.started_s) else pod.started_s
@@ -204,22 +204,22 @@ class LoadAware:
         self._stale.add(row)
 
     def leave(self, number: int) -> None:
-        """It left; the metric knows that later."""
+        """Unassign the pod; the metric reflects it later."""
         pod = self._pods[number]
         del self._here[pod.row][number]
         self._stale.add(pod.row)
         pod.row = -1
 
     def forget(self, number: int) -> None:
-        """It is gone."""
+        """The pod has left the cluster."""
         del self._pods[number]
 
     def holdings(self, number: int, holds: Holdings) -> Holdings:
-        """Nothing is given out here."""
+        """Unchanged: pods hold nothing of this rule."""
         return holds
 
     def validate(self) -> None:
-        """Every row is what it would be if it were written now. Raises `Permanent`."""
+        """Check that every row equals its recomputed value. Raises `Permanent`."""
         self.renew()
         fresh = LoadRows(self.settings)
         fresh.grow(len(self._rows.closed))
@@ -233,28 +233,28 @@ class LoadAware:
             if len(wrong):
                 side, row, resource = wrong[0].tolist()
                 raise Permanent(
-                    f"the {what} of node {self._names[row] or row} is kept as {kept[side, row, resource]}, and is {anew[side, row, resource]}"
+                    f"the {what} of node {self._names[row] or row} is stored as {kept[side, row, resource]}, but should be {anew[side, row, resource]}"
                 )
         if (self._rows.closed != fresh.closed).any() or (self._rows.scored != fresh.scored).any():
-            raise Permanent("a node is kept as open or scored, and is not")
-        seated = {number: pod.row for number, pod in self._pods.items() if pod.row >= 0}
-        if seated != {number: row for row, pods in self._here.items() for number in pods}:
-            raise Permanent("pods' rows and rows' pods disagree")
+            raise Permanent("the stored closed or scored flag of a node is wrong")
+        assigned = {number: pod.row for number, pod in self._pods.items() if pod.row >= 0}
+        if assigned != {number: row for row, pods in self._here.items() for number in pods}:
+            raise Permanent("the rows of pods and the pods of rows disagree")
 
-    # ---- a run of pods that are alike (engine/state/narrowing.py)
+    # ---- runs of equal pods (engine/state/narrowing.py)
 
     def alike(self, number: int) -> Hashable:
-        """Pods of one value take the same of every row, one after the other; None for a pod that is judged by itself."""
+        """Pods with equal values take the same of every row, one after the other; None for a pod that is judged alone."""
         pod = self._pods[number]
-        return None if pod.is_bound or self.settings.score_weight else pod.ask
+        return None if pod.is_pinned or self.settings.score_weight else pod.ask
 
     def times(self, number: int) -> Int:
-        """How many pods like this one each row takes."""
+        """How many pods like this one each row can take."""
         self.renew()
         return self._rows.times(self._pods[number].ask)
 
     def ask_of(self, pod: Pod) -> Ask:
-        """What a pod is expected to use, and as what it is judged."""
+        """The pod's expected use, and whether it is judged as production."""
         key = (pod.requests, pod.limits, pod.priority_class, pod.qos)
         found = self._estimates.get(key)
         if found is None:
@@ -266,10 +266,10 @@ class LoadAware:
             )
         return found
 
-    # ---- questions
+    # ---- queries
 
     def sources(self) -> dict[str, int]:
-        """Nodes by whose figures count."""
+        """Number of nodes by the source of their figures."""
         found = {source.value: 0 for source in Source}
         for source in self._rows.sources:
             if source is not None:
@@ -277,27 +277,27 @@ class LoadAware:
         return found
 
     def numbers(self) -> frozenset[int]:
-        """The pods that are watched."""
+        """Numbers of the watched pods."""
         return frozenset(self._pods)
 
     def describe(self, node: str) -> LoadView | None:
-        """How a node stands now, for people; None for one that is not there, or where this is off."""
+        """A node's load for display; None for an unknown node, or where the rule is off."""
         row = self._encoder.node_rows.get(node)
         if not self.is_on or row is None:
             return None
         self.renew()
-        told = self._standing(row)
-        return None if told is None else view(node, told, len(self._here.get(row, ())))
+        state = self._standing(row)
+        return None if state is None else view(node, state, len(self._here.get(row, ())))
 
     def nearest(self, ask: Ask, resource: str, among: Int) -> str:
-        """The figures of the row, of these, that lacks least of a resource."""
+        """Figures of the row, of `among`, with the smallest shortage of a resource."""
         column = 0 if resource == CPU_NAME else 1
         short = ask.estimate[column] - self._rows.room[ask.side, among, column]
         row = int(among[int(short.argmin())])
-        told = self._standing(row)
-        if told is None:
+        state = self._standing(row)
+        if state is None:
             return ""
-        return figures(self._names[row], told, told.prod if ask.side == PROD else told.usual, ask.estimate, resource)
+        return figures(self._names[row], state, state.prod if ask.side == PROD else state.usual, ask.estimate, resource)
 
     # ---- rows
 
@@ -315,14 +315,14 @@ class LoadAware:
             self._renew_row(self._stale.pop())
 
     def _renew_row(self, row: int) -> bool:
-        told = self._standing(row)
-        self._due_s[row] = inf if told is None else told.due_s
-        if told is not None and told.due_s < inf:
-            heappush(self._due, (told.due_s, row))
+        state = self._standing(row)
+        self._due_s[row] = inf if state is None else state.due_s
+        if state is not None and state.due_s < inf:
+            heappush(self._due, (state.due_s, row))
             if len(self._due) > 4 * len(self._names) + 1024:
                 self._due = sorted((due_s, at) for at, due_s in enumerate(self._due_s) if due_s < inf)
         self._stale.discard(row)
-        return self._rows.write(row, told)
+        return self._rows.write(row, state)
 
     def _standing(self, row: int) -> Standing | None:
         try:
@@ -337,7 +337,7 @@ class LoadAware:
         return standing(size, own, self._facts.get(node.name, Facts()), residents, self.settings, self._now_s)
 
     def _own(self, node: Node) -> tuple[NodeThresholds, Use | None]:
-        """What the node's annotations say; what cannot be read of them is counted, and the cluster's stands."""
+        """The thresholds and raw size in the node's annotations; unreadable ones are counted, and the cluster's settings apply."""
         if not node.annotations:
             return NO_THRESHOLDS, None
         key = node.annotations.get(USAGE_THRESHOLDS), node.annotations.get(RAW_ALLOCATABLE)
@@ -354,7 +354,7 @@ class LoadAware:
             found = self._annotations[key] = own, raw
         return found
 
-    def _tell(self, node: str, facts: Facts) -> None:
+    def _set_facts(self, node: str, facts: Facts) -> None:
         if facts == Facts(history=facts.history):
             self._facts.pop(node, None)
         else:
@@ -364,7 +364,7 @@ class LoadAware:
             return
         self.renew()
         if self._renew_row(row):
-            self.helped()
+            self.opened()
 
     def _put(self, number: int, pod: _Pod, row: int) -> None:
         pod.row = pod.last_row = row
@@ -377,11 +377,11 @@ class LoadAware:
 
 @dataclass(frozen=True, slots=True)
 class _Nearest:
-    """Says the figures of the row that lacks least, when somebody asks."""
+    """Formats the figures of the row with the smallest shortage, on request."""
 
-    keeper: LoadAware
+    rules: LoadAware
     ask: Ask
     resource: str
 
     def __call__(self, rows: Mask) -> str:
-        return self.keeper.nearest(self.ask, self.resource, np.flatnonzero(rows))
+        return self.rules.nearest(self.ask, self.resource, np.flatnonzero(rows))

@@ -1,7 +1,7 @@
-"""A node's load in words and as a value for people.
+"""A node's load as text and as a value for display.
 
-Choice: what counts, of how many pods, against which threshold, in whole per cent as the filter rounds. Limits: per cent of what the node has, so two figures of
-one sentence may differ by one from their sum.
+Choice: the figures used, the number of pods in them and the thresholds, in whole per cent, rounded as the filter rounds. Limits: per cent of the node's
+size, so two figures of one sentence may differ by one from their sum.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ _BASIS = {
 
 @dataclass(frozen=True, slots=True)
 class SideView:
-    """How pods of one sort are judged: in production or not."""
+    """How one class of pods is judged: production or other."""
 
     basis: str  # last, percentile, forecast, production, estimates
     use: Use
-    expected: Use  # of pods that the figures do not know yet, or know too little
-    counted: int  # of them
-    cpu_threshold_pct: int  # 0 = not looked at
+    expected: Use  # of pods that the figures do not cover yet, or cover only partly
+    counted: int  # number of such pods
+    cpu_threshold_pct: int  # 0 = not checked
     memory_threshold_pct: int
-    cpu_pct: int  # used and expected, of what the node has
+    cpu_pct: int  # used and expected, of the node's size
     memory_pct: int
 
 
 @dataclass(frozen=True, slots=True)
 class LoadView:
-    """How a node stands."""
+    """The load of a node."""
 
     node: str
     source: str  # NodeMetric, report, expired NodeMetric, nobody
     age_s: float  # of the figures, NaN for none
     size: Use
     residents: int
-    takes_pods: bool  # False: nobody knows what it uses, and the settings say to wait
+    takes_pods: bool  # False: its use is unknown, and the settings say to wait
     usual: SideView
     prod: SideView
 
     def sentence(self) -> str:
         """One line."""
         if not self.takes_pods:
-            return f"{self.node} has not said what it uses for {self.age_s:.0f} s: no pod is placed there until it does"
+            return f"{self.node} has reported no use for {self.age_s:.0f} s: no pod is placed there until it does"
         if self.source == Source.NOBODY:
-            return f"nobody has said what {self.node} uses: its load is not looked at"
+            return f"no use of {self.node} was ever reported: its load is not checked"
         side = self.usual
         return (
             f"{self.node} uses {percent(side.use.cpu_m, self.size.cpu_m)} % of CPU and {percent(side.use.memory_bytes, self.size.memory_bytes)} % of memory, "
@@ -65,25 +65,25 @@ class LoadView:
         )
 
 
-def view(node: str, told: Standing, residents: int) -> LoadView:
-    """A node's standing as a value for people."""
+def view(node: str, standing: Standing, residents: int) -> LoadView:
+    """A node's standing as a value for display."""
     return LoadView(
         node=node,
-        source=told.source.value,
-        age_s=told.age_s,
-        size=told.size,
+        source=standing.source.value,
+        age_s=standing.age_s,
+        size=standing.size,
         residents=residents,
-        takes_pods=not told.is_closed,
-        usual=_side(told.size, told.usual),
-        prod=_side(told.size, told.prod),
+        takes_pods=not standing.is_closed,
+        usual=_side(standing.size, standing.usual),
+        prod=_side(standing.size, standing.prod),
     )
 
 
-def figures(node: str, told: Standing, side: Side, asked: Use, resource: str) -> str:
-    """Why a node takes no pod that is expected to use so much of a resource."""
+def figures(node: str, standing: Standing, side: Side, asked: Use, resource: str) -> str:
+    """Why a node cannot take a pod with this expected use of a resource."""
     at = 0 if resource == CPU_NAME else 1
     name = "CPU" if at == 0 else "memory"
-    has, load = told.size[at], side.load
+    has, load = standing.size[at], side.load
     threshold = side.rule.thresholds.cpu if at == 0 else side.rule.thresholds.memory
     more = (
         f" and {percent(load.expected[at], has)} % more is expected of {load.counted} pods just placed"

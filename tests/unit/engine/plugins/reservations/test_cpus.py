@@ -190,7 +190,7 @@ def test_all_of_it_is_rebuilt_from_the_api() -> None:
     fresh = w.again()
     fresh.go()
     assert fresh.reservations.describe("r") == before
-    assert fresh.cluster.counts.get("CPUs told of two pods, or not their node's to give", 0) == 0
+    assert fresh.cluster.counts.get("CPUs claimed by two pods, or not available on their node", 0) == 0
 
 
 def test_a_node_that_tells_no_cpus_any_more() -> None:

@@ -1,7 +1,7 @@
-"""What one node says to one kind of need for CPUs, and which nodes are bound to say the same.
+"""The answer of one node to one CPU need, and a key that is equal for nodes with equal answers.
 
-Problem: judging takes tens of microseconds a node, and thousands of nodes stand alike. Choice: a key of all that the answer depends on, so that nodes
-with equal keys are judged once (`cpu_verdicts`). Limits: a pod for which CPUs are kept on a row is judged there by itself (`Cpus.draw`).
+Problem: judging takes tens of microseconds per node, and thousands of nodes are in the same state. Choice: a key of everything the answer depends on,
+so that nodes with equal keys are judged once (verdicts.py). Limits: a pod with CPUs reserved for it on a row is judged there separately (`Cpus.draw`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cotenant.policy.placement.refusal import Refusal
 
 
 def likeness(node: CpuNode | None, need: CpuNeed, marks: Iterable[int]) -> Hashable:
-    """Equal for nodes with equal answers. None: the node tells no CPUs; `marks`: of what is aligned with them (engine/node_rules.NumaProvider)."""
+    """Equal for nodes with equal answers. `node` None: no topology reported; `marks`: of the aligned providers (engine/framework/node_rules.NumaProvider)."""
     if node is None:
         return False
     aligned = policy_of(node, need) is not TopologyPolicy.NONE
@@ -30,7 +30,7 @@ def likeness(node: CpuNode | None, need: CpuNeed, marks: Iterable[int]) -> Hasha
 
 
 def answer(node: CpuNode | None, need: CpuNeed, others: Provider) -> Answer:
-    """Whether it could give what is needed."""
+    """Whether the node could satisfy the need."""
     if node is None:
         return Answer(NO_TOPOLOGY) if need.own or need.is_strict else Answer(None)
     policy = policy_of(node, need)

@@ -1,8 +1,8 @@
-"""What a pod needs beside CPU and memory that lies on NUMA nodes too, as the keeper of CPUs asks about it.
+"""NUMA hints from other node rules, collected for the CPU rule, which hosts the NUMA alignment.
 
-Problem: the host of the alignment judges ten thousand rows and must not ask every provider (engine/framework/node_rules.py) for each of them again. Choice: the
-providers' marks tell which rows may have other hints, and their kinds which pods have equal ones; hints are asked for when a row is judged.
-Limits: two providers that name a resource alike would be taken for one.
+Problem: the host judges ten thousand rows per pod and must not query every provider (engine/framework/node_rules.py) for each of them. Choice: the
+marks of the providers say which rows may have new hints, and their kinds say which pods have equal hints; hints are computed only when a row is judged.
+Limits: resource names must be unique across providers.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from cotenant.engine.framework.node_rules import NumaProvider
 from cotenant.model.arrays import Int
 from cotenant.policy.placement.numa import Hint, Hints, Provider, nobody
 
-Kind = tuple[Hashable, ...]  # one a provider, None for one who has nothing for the pod; () = none has
+Kind = tuple[Hashable, ...]  # one entry per provider, None where it has nothing for the pod; () = no provider has
 
 
-class Beside:
-    """The providers."""
+class NumaProviders:
+    """The providers registered with the host."""
 
     def __init__(self, providers: tuple[NumaProvider, ...] = ()) -> None:
         self._providers = providers
@@ -36,7 +36,7 @@ class Beside:
         return tuple(each.numa_marks() for each, own in pairs if own is not None)
 
     def of(self, number: int, kind: Kind, row: int) -> Provider:
-        """Their hints for a pod on one row."""
+        """The combined hints for a pod on one row."""
         if not kind:
             return nobody
         asked = [each for each, own in zip(self._providers, kind, strict=True) if own is not None]
