@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from cotenant.local.controllers.actions import Create, Delete, Note, Patch, Plan, ResourceName
-from cotenant.local.controllers.informer import VIEWS
-from cotenant.local.controllers.views import stamp
+from cotenant.local.controllers.runtime.actions import Create, Delete, Note, Patch, Plan, ResourceName
+from cotenant.local.controllers.runtime.informer import VIEWS
+from cotenant.local.controllers.views.core import stamp
 
 Manifest = dict[str, Any]
 

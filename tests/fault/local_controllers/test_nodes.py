@@ -12,10 +12,10 @@ from cotenant.local.apiserver.assembly import assemble
 from cotenant.local.apiserver.contract import MERGE, ListOptions
 from cotenant.local.apiserver.store import Store
 from cotenant.local.apiserver.verbs import Api
-from cotenant.local.controllers.actions import JOBS, NODES, PODS, REPLICA_SETS, ResourceName
-from cotenant.local.controllers.informer import Informers
 from cotenant.local.controllers.roster import controller_manager
-from cotenant.local.controllers.runner import Runner
+from cotenant.local.controllers.runtime.actions import JOBS, NODES, PODS, REPLICA_SETS, ResourceName
+from cotenant.local.controllers.runtime.informer import Informers
+from cotenant.local.controllers.runtime.runner import Runner
 from cotenant.local.nodes.fleet import Fleet, Shape
 from cotenant.local.nodes.reporting import LastReports
 from cotenant.local.nodes.simulated import SimulatedNodes

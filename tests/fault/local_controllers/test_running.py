@@ -13,11 +13,11 @@ from cotenant.local.apiserver.assembly import assemble
 from cotenant.local.apiserver.contract import MERGE, ApiError, DeleteOptions, ListOptions
 from cotenant.local.apiserver.store import Store
 from cotenant.local.apiserver.verbs import Api
-from cotenant.local.controllers.actions import DEPLOYMENTS, JOBS, NODES, PODS, REPLICA_SETS, Plan, ResourceName
-from cotenant.local.controllers.cache import Key
-from cotenant.local.controllers.informer import Informers
 from cotenant.local.controllers.roster import all_controllers, controller_manager
-from cotenant.local.controllers.runner import Controller, Runner
+from cotenant.local.controllers.runtime.actions import DEPLOYMENTS, JOBS, NODES, PODS, REPLICA_SETS, Plan, ResourceName
+from cotenant.local.controllers.runtime.cache import Key
+from cotenant.local.controllers.runtime.informer import Informers
+from cotenant.local.controllers.runtime.runner import Controller, Runner
 from cotenant.local.controllers.workload_controllers import ReplicaSets
 
 
@@ -278,7 +278,7 @@ def test_events_go_after_an_hour() -> None:
 def test_an_informer_lists_again_after_an_error_and_tells_the_difference(
     code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cotenant.local.controllers.informer.RETRY_S", 0.0)
+    monkeypatch.setattr("cotenant.local.controllers.runtime.informer.RETRY_S", 0.0)
 
     async def case(c: Cluster) -> None:
         await c.make(

@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable, Iterable
 
 from cotenant.local.apiserver.contract import ListOptions, Resource, Scope, Target
-from cotenant.local.controllers import disruption, namespaces, node_lifecycle, pod_gc, volumes
-from cotenant.local.controllers.actions import (
+from cotenant.local.controllers.cleanup import namespaces, pod_gc
+from cotenant.local.controllers.cluster import disruption, node_lifecycle, volumes
+from cotenant.local.controllers.runtime.actions import (
     BUDGETS,
     CLAIMS,
     LEASES,
@@ -24,17 +25,17 @@ from cotenant.local.controllers.actions import (
     Plan,
     ResourceName,
 )
-from cotenant.local.controllers.cache import Key, Named, Store
-from cotenant.local.controllers.cluster_views import (
+from cotenant.local.controllers.runtime.cache import Key, Named, Store
+from cotenant.local.controllers.runtime.informer import Informers
+from cotenant.local.controllers.runtime.runner import Enqueue
+from cotenant.local.controllers.views.cluster import (
     Budget,
     Namespace,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
 )
-from cotenant.local.controllers.informer import Informers
-from cotenant.local.controllers.runner import Enqueue
-from cotenant.local.controllers.views import Lease, NodeView, OwnerReference, Pod
+from cotenant.local.controllers.views.core import Lease, NodeView, OwnerReference, Pod
 
 LEASE_NAMESPACE = "kube-node-lease"
 _GONE = Plan(reason="it is gone")

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from cotenant.local.controllers import cluster_controllers as cluster
 from cotenant.local.controllers import workload_controllers as workload
-from cotenant.local.controllers.event_expiry import EventExpiry
-from cotenant.local.controllers.garbage_controller import GarbageCollector
-from cotenant.local.controllers.informer import Informers
-from cotenant.local.controllers.runner import Controller, Runner
+from cotenant.local.controllers.cleanup.event_expiry import EventExpiry
+from cotenant.local.controllers.cleanup.garbage_controller import GarbageCollector
+from cotenant.local.controllers.runtime.informer import Informers
+from cotenant.local.controllers.runtime.runner import Controller, Runner
 
 
 def all_controllers(informers: Informers, clock: Callable[[], float] = time.time) -> tuple[Controller, ...]:

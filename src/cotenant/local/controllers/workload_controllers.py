@@ -8,8 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from cotenant.local.controllers import daemonset, deployment, job, replicaset, statefulset
-from cotenant.local.controllers.actions import (
+from cotenant.local.controllers.runtime.actions import (
     CLAIMS,
     DAEMON_SETS,
     DEPLOYMENTS,
@@ -22,11 +21,11 @@ from cotenant.local.controllers.actions import (
     Plan,
     ResourceName,
 )
-from cotenant.local.controllers.cache import Key, Named, Store
-from cotenant.local.controllers.informer import Informers
-from cotenant.local.controllers.runner import Enqueue
-from cotenant.local.controllers.views import NodeView, Pod, Selector
-from cotenant.local.controllers.workload_views import (
+from cotenant.local.controllers.runtime.cache import Key, Named, Store
+from cotenant.local.controllers.runtime.informer import Informers
+from cotenant.local.controllers.runtime.runner import Enqueue
+from cotenant.local.controllers.views.core import NodeView, Pod, Selector
+from cotenant.local.controllers.views.workloads import (
     ControllerRevision,
     DaemonSet,
     Deployment,
@@ -34,6 +33,7 @@ from cotenant.local.controllers.workload_views import (
     ReplicaSet,
     StatefulSet,
 )
+from cotenant.local.controllers.workloads import daemonset, deployment, job, replicaset, statefulset
 
 _GONE = Plan(reason="it is gone")
 

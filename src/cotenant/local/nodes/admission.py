@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cotenant.local.controllers.scheduling import affinity_matches
-from cotenant.local.controllers.views import NodeView, Pod
+from cotenant.local.controllers.views.core import NodeView, Pod
+from cotenant.local.controllers.workloads.scheduling import affinity_matches
 from cotenant.model.cluster.node import KUBELET_MAX_PODS
 from cotenant.model.cluster.pod import HostPort
 from cotenant.model.resources import PODS_NAME, Amounts

@@ -14,7 +14,7 @@ from math import inf, isfinite
 
 import msgspec
 
-from cotenant.local.controllers.views import Pod
+from cotenant.local.controllers.views.core import Pod
 from cotenant.model.cluster.annotations import EXIT_CODE, OBJECTIVE_P99_MS, RUN_SECONDS, SIMULATED, TENANT
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, Amounts, ContainerAmounts, pod_requests

@@ -15,8 +15,8 @@ import msgspec
 
 from cotenant.local.apiserver.contract import MERGE, ApiError, DeleteOptions, Target, WriteOptions
 from cotenant.local.apiserver.verbs import Api
-from cotenant.local.controllers.actions import Delete
-from cotenant.local.controllers.cache import Key
+from cotenant.local.controllers.runtime.actions import Delete
+from cotenant.local.controllers.runtime.cache import Key
 from cotenant.local.nodes.kubelets import Write
 
 ABREAST = 64

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cotenant.local.apiserver.contract import Manifest
-from cotenant.local.controllers.views import micro_stamp, stamp
+from cotenant.local.controllers.views.core import micro_stamp, stamp
 from cotenant.model.cluster.labels import HOSTNAME, REGION, ZONE
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import NVIDIA_GPU

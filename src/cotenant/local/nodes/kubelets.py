@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from cotenant.local.apiserver.contract import Manifest
-from cotenant.local.controllers.actions import PODS, Delete, Patch
-from cotenant.local.controllers.cache import Key
-from cotenant.local.controllers.views import NodeView, Pod, seconds
+from cotenant.local.controllers.runtime.actions import PODS, Delete, Patch
+from cotenant.local.controllers.runtime.cache import Key
+from cotenant.local.controllers.views.core import NodeView, Pod, seconds
 from cotenant.local.nodes import pod_status
 from cotenant.local.nodes.admission import Room, admit, host_ports
 from cotenant.local.nodes.behaviour import Behaviour, behaviour_of, requests_of

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from msgspec import convert
 
 from cotenant.local.apiserver.contract import Manifest
-from cotenant.local.controllers.pods import conditions_with
-from cotenant.local.controllers.views import Condition, Pod, seconds, stamp
+from cotenant.local.controllers.views.core import Condition, Pod, seconds, stamp
+from cotenant.local.controllers.workloads.pods import conditions_with
 
 _READY = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
 

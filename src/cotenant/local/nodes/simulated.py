@@ -23,9 +23,9 @@ from cotenant.drivers.kube.kinds.device import DEVICES
 from cotenant.drivers.kube.kinds.node_resource_topology import NODE_TOPOLOGIES
 from cotenant.lab.world.config import WorldConfig
 from cotenant.local.apiserver.contract import MERGE, ApiError, Manifest, Resource, Target, WriteOptions
-from cotenant.local.controllers.actions import LEASES, NODES, PODS
-from cotenant.local.controllers.informer import Informers
-from cotenant.local.controllers.views import NodeView, Pod
+from cotenant.local.controllers.runtime.actions import LEASES, NODES, PODS
+from cotenant.local.controllers.runtime.informer import Informers
+from cotenant.local.controllers.views.core import NodeView, Pod
 from cotenant.local.nodes.accelerators import device_manifest
 from cotenant.local.nodes.delivery import Delivery
 from cotenant.local.nodes.fleet import LEASE_NAMESPACE, Fleet, lease_manifest, node_manifest, ready_conditions

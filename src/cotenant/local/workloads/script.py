@@ -19,7 +19,7 @@ from cotenant.lab.world.config import WorldConfig
 from cotenant.lab.world.offer import Offer
 from cotenant.lab.world.truth import Truth
 from cotenant.local.apiserver.contract import Manifest
-from cotenant.local.controllers.views import stamp
+from cotenant.local.controllers.views.core import stamp
 from cotenant.local.nodes.behaviour import Simulated
 from cotenant.local.nodes.fleet import Shape
 from cotenant.model.cluster.annotations import (

@@ -16,10 +16,10 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 
 from cotenant.local.apiserver.contract import ApiError, Manifest, Target, WriteOptions
-from cotenant.local.controllers.actions import JOBS
-from cotenant.local.controllers.informer import Informers
-from cotenant.local.controllers.job import finished
-from cotenant.local.controllers.workload_views import Job
+from cotenant.local.controllers.runtime.actions import JOBS
+from cotenant.local.controllers.runtime.informer import Informers
+from cotenant.local.controllers.views.workloads import Job
+from cotenant.local.controllers.workloads.job import finished
 from cotenant.local.nodes.fleet import Shape
 from cotenant.local.workloads.script import DAY_S, BatchJob, Script, job_manifest, priority_classes, script
 from cotenant.model.errors import InvalidInput

@@ -5,17 +5,28 @@ from typing import Any
 import msgspec
 import pytest
 
-from cotenant.local.controllers import disruption, garbage, namespaces, pod_gc, volumes
-from cotenant.local.controllers.actions import CLAIMS, PODS, REPLICA_SETS, Create, Delete, Empty, Finalize, Patch, Plan
-from cotenant.local.controllers.cluster_views import (
+from cotenant.local.controllers.cleanup import garbage, namespaces, pod_gc
+from cotenant.local.controllers.cleanup.garbage import FOREGROUND, ORPHAN, Dependent, Presence
+from cotenant.local.controllers.cluster import disruption, volumes
+from cotenant.local.controllers.runtime.actions import (
+    CLAIMS,
+    PODS,
+    REPLICA_SETS,
+    Create,
+    Delete,
+    Empty,
+    Finalize,
+    Patch,
+    Plan,
+)
+from cotenant.local.controllers.views.cluster import (
     Budget,
     Namespace,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
 )
-from cotenant.local.controllers.garbage import FOREGROUND, ORPHAN, Dependent, Presence
-from cotenant.local.controllers.views import Object, OwnerReference, Pod, stamp
+from cotenant.local.controllers.views.core import Object, OwnerReference, Pod, stamp
 
 NOW = 1_800_000_000.0
 

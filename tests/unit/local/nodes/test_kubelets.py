@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from cotenant.lab.world.config import WorldConfig
-from cotenant.local.controllers.actions import Delete, Patch
-from cotenant.local.controllers.views import NodeView, Pod, stamp
+from cotenant.local.controllers.runtime.actions import Delete, Patch
+from cotenant.local.controllers.views.core import NodeView, Pod, stamp
 from cotenant.local.nodes.kubelets import RESTART_S, START_S, STOP_S, Kubelets
 from cotenant.local.nodes.world import World
 from cotenant.model.cluster.annotations import EXIT_CODE, RUN_SECONDS

@@ -1,0 +1,124 @@
+"""What controllers know of the cluster: typed objects by name, by owner and by what else is asked for.
+
+Problem: a controller that acts on a stale cache creates the same pod twice. Upstream counts what it expects to see; here the answer to every
+write of ours is put into the cache at once (`apply`), and resourceVersions, which rise, decide which of two versions is newer. So the
+cache is never older than our own writes. Limits: an object that was deleted is remembered for a while by its UID, so that a late answer
+does not bring it back; objects are immutable and shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Generic, Protocol, TypeVar
+
+from cotenant.local.controllers.views.core import Meta
+
+Key = tuple[str, str]
+_REMEMBERED = 20_000
+
+
+class Named(Protocol):
+    """Anything with metadata."""
+
+    @property
+    def metadata(self) -> Meta:
+        """Its identity."""
+
+
+T = TypeVar("T", bound=Named)
+Index = Callable[[T], Iterable[str]]
+
+
+class Store(Generic[T]):
+    """The objects of one resource."""
+
+    def __init__(self, indexes: Mapping[str, Index[T]] | None = None) -> None:
+        self._items: dict[Key, T] = {}
+        self._versions: dict[Key, int] = {}
+        self._indexes: dict[str, Index[T]] = {
+            "owner": _owner,
+            "orphan": _orphan,
+            "namespace": _namespace,
+            **(indexes or {}),
+        }
+        self._by: dict[str, dict[str, dict[Key, None]]] = {name: {} for name in self._indexes}
+        self._gone: dict[str, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._items.values())
+
+    def get(self, namespace: str, name: str) -> T | None:
+        """The object of that name."""
+        return self._items.get((namespace, name))
+
+    def keys(self) -> list[Key]:
+        """All names."""
+        return list(self._items)
+
+    def by(self, index: str, value: str) -> list[T]:
+        """The objects that an index has under a value, in the order in which they were first seen."""
+        items = self._items
+        return [items[key] for key in self._by[index].get(value, ())]
+
+    def count(self, index: str, value: str) -> int:
+        """How many those are."""
+        return len(self._by[index].get(value, ()))
+
+    def owned(self, uid: str, namespace: str) -> list[T]:
+        """What a controller with this UID owns, and what of the namespace nobody owns: candidates for its claim."""
+        return self.by("owner", uid) + self.by("orphan", namespace)
+
+    def apply(self, obj: T) -> tuple[bool, T | None]:
+        """Take in a version of an object: (whether it is news, what was there before)."""
+        key = obj.metadata.key
+        version = int(obj.metadata.resource_version or 0)
+        old = self._items.get(key)
+        if obj.metadata.uid in self._gone or (old is not None and version <= self._versions[key]):
+            return False, old
+        if old is not None:
+            self._unindex(key, old)
+        self._items[key] = obj
+        self._versions[key] = version
+        for name, index in self._indexes.items():
+            held = self._by[name]
+            for value in index(obj):
+                held.setdefault(value, {})[key] = None
+        return True, old
+
+    def remove(self, key: Key, uid: str = "") -> T | None:
+        """Forget an object (only the one with this UID, if given): what was there."""
+        if uid:
+            self._gone[uid] = None
+            if len(self._gone) > _REMEMBERED:
+                self._gone.pop(next(iter(self._gone)))
+        old = self._items.get(key)
+        if old is None or (uid and old.metadata.uid != uid):
+            return None
+        self._unindex(key, old)
+        del self._items[key], self._versions[key]
+        return old
+
+    def _unindex(self, key: Key, old: T) -> None:
+        for name, index in self._indexes.items():
+            held = self._by[name]
+            for value in index(old):
+                group = held.get(value)
+                if group is not None:
+                    group.pop(key, None)
+                    if not group:
+                        del held[value]
+
+
+def _owner(obj: Named) -> Iterable[str]:
+    return [o.uid for o in obj.metadata.owner_references if o.controller]
+
+
+def _orphan(obj: Named) -> Iterable[str]:
+    return () if any(o.controller for o in obj.metadata.owner_references) else (obj.metadata.namespace,)
+
+
+def _namespace(obj: Named) -> Iterable[str]:
+    return (obj.metadata.namespace,)

@@ -1,0 +1,247 @@
+"""Deployment: moves pods from old ReplicaSets to the one with the present template, within the limits of its strategy.
+
+Problem: at no time may there be more than replicas + maxSurge pods, nor fewer than replicas - maxUnavailable available ones because of us,
+and the update must still end. Choice: one step a call, computed from the ReplicaSets' spec and status alone; each call either scales the new
+set up, or old sets down (unhealthy pods first), never both. Limits: proportional scaling gives the rounding's remainder to the largest set.
+
+Source: Kubernetes documentation "Deployments" (rolling update, recreate, proportional scaling, rolling back, pausing).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from cotenant.local.apiserver.contract import Manifest
+from cotenant.local.controllers.runtime.actions import DEPLOYMENTS, REPLICA_SETS, Create, Draft, Note, Patch, Plan
+from cotenant.local.controllers.views.workloads import Deployment, ReplicaSet
+from cotenant.local.controllers.workloads import deployment_sets as sets
+from cotenant.local.controllers.workloads import deployment_status as status
+from cotenant.local.controllers.workloads.deployment_sets import API_VERSION, DESIRED, KIND, MAXIMUM, REVISION
+from cotenant.local.controllers.workloads.pods import adopted, owner_reference, released
+
+
+@dataclass(slots=True)
+class _Sets:
+    new: ReplicaSet | None
+    old: list[ReplicaSet]
+
+    @property
+    def all(self) -> list[ReplicaSet]:
+        return [*self.old, self.new] if self.new else list(self.old)
+
+    @property
+    def total(self) -> int:
+        return sum(rs.spec.replicas for rs in self.all)
+
+    @property
+    def active_old(self) -> list[ReplicaSet]:
+        return [rs for rs in self.old if rs.spec.replicas > 0]
+
+
+def reconcile(
+    deployment: Deployment,
+    candidates: Iterable[ReplicaSet],
+    now_s: float,
+    taken: Callable[[str], bool] = lambda name: False,
+    old_pods: Callable[[Sequence[ReplicaSet]], int] = lambda old: 0,
+) -> Plan:
+    """One step towards the spec.
+
+    `candidates`: ReplicaSets of the namespace that it owns or that nobody owns. `taken`: whether a ReplicaSet of that name exists.
+    `old_pods`: pods of these sets that have not ended yet, for Recreate.
+    """
+    draft = Draft()
+    owned = _claim(draft, deployment, candidates)
+    new = sets.newest(deployment, owned)
+    have = _Sets(new, sorted((rs for rs in owned if rs is not new), key=lambda rs: rs.metadata.created_s))
+    created, collisions = "", 0
+    if deployment.metadata.terminating:
+        status.write(draft, deployment, new, have.old, now_s)
+        return draft.plan("it is ending")
+    if new is not None and not deployment.spec.paused:
+        _show_revision(draft, deployment, sets.refresh(draft, deployment, new, have.old))
+    if _resized(deployment, have) or deployment.spec.paused:
+        _scale(draft, deployment, have)
+    elif deployment.spec.strategy.type == "Recreate":
+        created, collisions = _recreate(draft, deployment, have, taken, old_pods)
+    else:
+        created, collisions = _roll(draft, deployment, have, taken)
+    if status.complete(deployment, deployment.status) or deployment.spec.paused:
+        sets.clean(draft, deployment, have.old)
+    status.write(draft, deployment, new, have.old, now_s, collisions, created)
+    return draft.plan("all replicas are of the present template")
+
+
+def _claim(draft: Draft, deployment: Deployment, candidates: Iterable[ReplicaSet]) -> list[ReplicaSet]:
+    owned: list[ReplicaSet] = []
+    meta = deployment.metadata
+    for rs in candidates:
+        controller = rs.metadata.controller
+        selected = deployment.spec.selector.matches(rs.metadata.labels)
+        if controller is not None and controller.uid == meta.uid:
+            if selected:
+                owned.append(rs)
+            elif not meta.terminating:
+                draft.add(released(REPLICA_SETS, rs, meta.uid), f"release {rs.metadata.name}")
+        elif controller is None and selected and not meta.terminating and not rs.metadata.terminating:
+            reference = owner_reference(meta, KIND, API_VERSION)
+            draft.add(adopted(REPLICA_SETS, rs, reference), f"adopt {rs.metadata.name}")
+            owned.append(rs)
+    return owned
+
+
+def _show_revision(draft: Draft, deployment: Deployment, revision: int) -> None:
+    if deployment.metadata.annotations.get(REVISION) != str(revision):
+        body: Manifest = {"metadata": {"annotations": {REVISION: str(revision)}}}
+        draft.add(Patch(DEPLOYMENTS, deployment.metadata.namespace, deployment.metadata.name, body))
+
+
+def _create_new(draft: Draft, deployment: Deployment, have: _Sets, taken: Callable[[str], bool]) -> tuple[str, int]:
+    """Make the new set, as large as the limits allow at once."""
+    name, collisions = sets.new_name(deployment, taken)
+    revision = max((sets.revision_of(rs) for rs in have.old), default=0) + 1
+    surge, _ = sets.limits(deployment)
+    room = max(0, deployment.spec.replicas + surge - have.total)
+    size = (
+        deployment.spec.replicas if deployment.spec.strategy.type == "Recreate" else min(deployment.spec.replicas, room)
+    )
+    obj = sets.make(deployment, size, revision, name)
+    draft.add(Create(REPLICA_SETS, deployment.metadata.namespace, obj), f"create {name} of {size}")
+    draft.add(_note(deployment, f"Scaled up replica set {name} from 0 to {size}"))
+    _show_revision(draft, deployment, revision)
+    return name, collisions
+
+
+def _roll(draft: Draft, deployment: Deployment, have: _Sets, taken: Callable[[str], bool]) -> tuple[str, int]:
+    if have.new is None:
+        return _create_new(draft, deployment, have, taken)
+    desired = deployment.spec.replicas
+    surge, unavailable = sets.limits(deployment)
+    new = have.new
+    if new.spec.replicas > desired:
+        _resize(draft, deployment, new, desired)
+        return "", 0
+    if new.spec.replicas < desired:
+        room = desired + surge - have.total
+        if room > 0:
+            _resize(draft, deployment, new, new.spec.replicas + min(room, desired - new.spec.replicas))
+            return "", 0
+    _shrink_old(draft, deployment, have, desired - unavailable)
+    return "", 0
+
+
+def _shrink_old(draft: Draft, deployment: Deployment, have: _Sets, least_available: int) -> None:
+    """Old pods go as far as enough stay available: first those that are not healthy, then the oldest sets'."""
+    assert have.new is not None
+    new_unavailable = have.new.spec.replicas - have.new.status.available_replicas
+    may_go = have.total - least_available - new_unavailable
+    if may_go <= 0 or not have.active_old:
+        return
+    size = {rs.metadata.name: rs.spec.replicas for rs in have.active_old}
+    left = may_go
+    for rs in have.active_old:
+        unhealthy = max(0, rs.spec.replicas - rs.status.available_replicas)
+        gone = min(left, unhealthy)
+        size[rs.metadata.name] -= gone
+        left -= gone
+    surplus = sum(rs.status.available_replicas for rs in have.all) - least_available
+    for rs in have.active_old:
+        gone = max(0, min(surplus, left, size[rs.metadata.name]))
+        size[rs.metadata.name] -= gone
+        surplus -= gone
+        left -= gone
+    for rs in have.active_old:
+        if size[rs.metadata.name] != rs.spec.replicas:
+            _resize(draft, deployment, rs, size[rs.metadata.name])
+
+
+def _recreate(
+    draft: Draft,
+    deployment: Deployment,
+    have: _Sets,
+    taken: Callable[[str], bool],
+    old_pods: Callable[[Sequence[ReplicaSet]], int],
+) -> tuple[str, int]:
+    for rs in have.active_old:
+        _resize(draft, deployment, rs, 0)
+    if have.active_old or old_pods(have.old):
+        draft.reasons.append("old pods have not ended yet")
+        return "", 0
+    if have.new is None:
+        return _create_new(draft, deployment, have, taken)
+    if have.new.spec.replicas != deployment.spec.replicas:
+        _resize(draft, deployment, have.new, deployment.spec.replicas)
+    return "", 0
+
+
+def _resized(deployment: Deployment, have: _Sets) -> bool:
+    """Whether the user has asked for another number of replicas since the sets were last scaled."""
+    return any(
+        rs.spec.replicas > 0 and sets.annotated(rs, DESIRED, deployment.spec.replicas) != deployment.spec.replicas
+        for rs in have.all
+    )
+
+
+def _scale(draft: Draft, deployment: Deployment, have: _Sets) -> None:
+    """Spread a new number of replicas over the sets in use, in proportion to their sizes."""
+    active = [rs for rs in have.all if rs.spec.replicas > 0]
+    desired = deployment.spec.replicas
+    if len(active) <= 1:
+        latest = active[0] if active else (have.new or (have.old[-1] if have.old else None))
+        if latest is not None:
+            _resize(draft, deployment, latest, desired)
+        return
+    new = have.new
+    if new is not None and new.spec.replicas == desired == new.status.available_replicas:
+        for rs in have.active_old:
+            _resize(draft, deployment, rs, 0)
+        return
+    if deployment.spec.strategy.type != "RollingUpdate":
+        return
+    surge, _ = sets.limits(deployment)
+    allowed = desired + surge if desired > 0 else 0
+    to_add = allowed - have.total
+    # growing favours the newest among equals, shrinking takes from the oldest
+    order = sorted(active, key=lambda rs: rs.metadata.created_s, reverse=to_add >= 0)
+    order.sort(key=lambda rs: rs.spec.replicas, reverse=True)
+    size = {}
+    left = to_add
+    for rs in order:
+        before = sets.annotated(rs, MAXIMUM, have.total) or have.total
+        share = _round(rs.spec.replicas * allowed / before) - rs.spec.replicas
+        share = max(min(share, left), 0) if to_add > 0 else min(max(share, left), 0)
+        size[rs.metadata.name] = max(0, rs.spec.replicas + share)
+        left -= share
+    first = order[0].metadata.name
+    size[first] = max(0, size[first] + left)
+    for rs in order:
+        _resize(draft, deployment, rs, size[rs.metadata.name])
+
+
+def _round(number: float) -> int:
+    return int(number + 0.5)
+
+
+def _resize(draft: Draft, deployment: Deployment, rs: ReplicaSet, size: int) -> None:
+    surge, _ = sets.limits(deployment)
+    annotations = {DESIRED: str(deployment.spec.replicas), MAXIMUM: str(deployment.spec.replicas + surge)}
+    stale = any(rs.metadata.annotations.get(k) != v for k, v in annotations.items())
+    if size == rs.spec.replicas and not stale:
+        return
+    body: Manifest = {"metadata": {"annotations": annotations}}
+    if size != rs.spec.replicas:
+        body["spec"] = {"replicas": size}
+    version = rs.metadata.resource_version  # sizes follow from what was seen: not on top of another change
+    if any(isinstance(a, Patch) and a.resource == REPLICA_SETS and a.name == rs.metadata.name for a in draft.actions):
+        version = ""  # this very plan has changed it
+    patch = Patch(REPLICA_SETS, rs.metadata.namespace, rs.metadata.name, body, resource_version=version)
+    draft.add(patch, f"{rs.metadata.name}: {rs.spec.replicas} -> {size}")
+    if size != rs.spec.replicas:
+        word = "up" if size > rs.spec.replicas else "down"
+        text = f"Scaled {word} replica set {rs.metadata.name} from {rs.spec.replicas} to {size}"
+        draft.add(_note(deployment, text))
+
+
+def _note(deployment: Deployment, message: str) -> Note:
+    return Note(deployment, KIND, API_VERSION, "Normal", "ScalingReplicaSet", message)

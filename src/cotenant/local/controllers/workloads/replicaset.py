@@ -1,0 +1,82 @@
+"""ReplicaSet: as many pods as asked for.
+
+Problem: pods come, fail, are relabelled and deleted by others, and the number must hold. Choice: a pure function of the set and the pods that
+might be its own. At most `BURST` pods are created or deleted at a time, as upstream. Limits: the events that a user reads name the first pods
+of a burst only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cotenant.local.apiserver.contract import Manifest
+from cotenant.local.controllers.runtime.actions import PODS, REPLICA_SETS, Delete, Draft, Note, Patch, Plan
+from cotenant.local.controllers.views.core import Pod
+from cotenant.local.controllers.views.workloads import ReplicaSet
+from cotenant.local.controllers.workloads.pods import claim, create_pods, deletion_order, pod_from
+
+KIND, API_VERSION = "ReplicaSet", "apps/v1"
+BURST = 500
+
+
+def reconcile(rs: ReplicaSet, candidates: Iterable[Pod], now_s: float, related: Iterable[Pod] = ()) -> Plan:
+    """Bring the number of active pods to `spec.replicas` and the status up to date.
+
+    `candidates`: pods of the namespace that it owns or that nobody owns. `related`: pods of sibling sets, for the deletion order.
+    """
+    draft = Draft()
+    held = claim(rs.metadata, KIND, API_VERSION, rs.spec.selector, candidates)
+    for patch in held.actions:
+        draft.add(patch, f"claim {patch.name}")
+    active = [p for p in held.owned if p.active]
+    _status(draft, rs, active, now_s)  # before the creations: it is told even where those are refused
+    if not rs.metadata.terminating:
+        _replace(draft, rs, active, [*related, *active], now_s)
+    return draft.plan("as many pods as asked for")
+
+
+def _replace(draft: Draft, rs: ReplicaSet, active: list[Pod], related: list[Pod], now_s: float) -> None:
+    difference = rs.spec.replicas - len(active)
+    if difference > 0:
+        count = min(difference, BURST)
+        pod = pod_from(rs.spec.template, rs.metadata, KIND, API_VERSION)
+        create_pods(draft, rs.metadata.namespace, [pod] * count, f"{len(active)} of {rs.spec.replicas} exist")
+        draft.add(_note(rs, "SuccessfulCreate", f"Created {count} pod{'s' if count > 1 else ''}"))
+    elif difference < 0:
+        doomed = deletion_order(active, related, now_s)[: min(-difference, BURST)]
+        for victim in doomed:
+            draft.add(Delete(PODS, rs.metadata.namespace, victim.metadata.name, victim.metadata.uid))
+        draft.reasons.append(f"delete {len(doomed)}: {len(active)} of {rs.spec.replicas} exist")
+        named = ", ".join(v.metadata.name for v in doomed[:3]) + (", ..." if len(doomed) > 3 else "")
+        draft.add(_note(rs, "SuccessfulDelete", f"Deleted pod{'s' if len(doomed) > 1 else ''}: {named}"))
+
+
+def _status(draft: Draft, rs: ReplicaSet, active: list[Pod], now_s: float) -> None:
+    labels = ((rs.spec.template.get("metadata") or {}).get("labels") or {}).items()
+    available = 0
+    for pod in active:
+        if pod.available(rs.spec.min_ready_seconds, now_s):
+            available += 1
+        else:
+            draft.again(pod.available_at(rs.spec.min_ready_seconds))
+    wanted: Manifest = {
+        "replicas": len(active),
+        "fullyLabeledReplicas": sum(labels <= p.metadata.labels.items() for p in active),
+        "readyReplicas": sum(p.ready for p in active),
+        "availableReplicas": available,
+        "observedGeneration": rs.metadata.generation,
+    }
+    status = rs.status
+    shown = (
+        status.replicas,
+        status.fully_labeled_replicas,
+        status.ready_replicas,
+        status.available_replicas,
+        status.observed_generation,
+    )
+    if shown != tuple(wanted.values()):
+        draft.add(Patch(REPLICA_SETS, rs.metadata.namespace, rs.metadata.name, {"status": wanted}, "status"))
+
+
+def _note(rs: ReplicaSet, reason: str, message: str) -> Note:
+    return Note(rs, KIND, API_VERSION, "Normal", reason, message)
