@@ -82,14 +82,6 @@ def jain(values: ArrayLike) -> float:
     return 1.0 if squares == 0.0 else float(x.sum()) ** 2 / (x.size * squares)
 
 
-def quantiles(sample: ArrayLike, at: Sequence[float]) -> tuple[float, ...]:
-    """Quantiles with linear interpolation between order statistics; NaN for an empty sample."""
-    x = np.asarray(sample, dtype=np.float64)
-    if x.size == 0:
-        return (nan,) * len(at)
-    return tuple(float(q) for q in np.quantile(x, list(at)))
-
-
 def cumulative(sample: NDArray[np.float64], points: int = 200) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The empirical distribution thinned to at most `points` quantiles: finite values and the share at or below each.
 

@@ -11,7 +11,6 @@ from cotenant.lab.statistics import (
     interval,
     jain,
     paired_difference,
-    quantiles,
     student_t,
     sustained_load,
 )
@@ -82,11 +81,6 @@ def test_jains_index(values: list[float], expected: float) -> None:
 
 def test_jains_index_of_nothing_is_undefined() -> None:
     assert isnan(jain([]))
-
-
-def test_quantiles_interpolate() -> None:
-    assert quantiles([1.0, 2.0, 3.0, 4.0], (0.0, 0.5, 1.0)) == (1.0, 2.5, 4.0)
-    assert all(isnan(value) for value in quantiles([], (0.5, 0.9)))
 
 
 def test_cumulative_keeps_small_samples_whole() -> None:

@@ -19,7 +19,6 @@ from cotenant.local.apiserver.contract import ApiError
 
 _KEY = r"(?:[a-zA-Z0-9](?:[-a-zA-Z0-9.]*[a-zA-Z0-9])?/)?[a-zA-Z0-9](?:[-a-zA-Z0-9_.]*[a-zA-Z0-9])?"
 _VALUE = r"(?:[a-zA-Z0-9](?:[-a-zA-Z0-9_.]*[a-zA-Z0-9])?)?"
-_KEY_RE = re.compile(_KEY)
 _VALUE_RE = re.compile(_VALUE)
 _TERM = re.compile(
     rf"\s*(?:(?P<absent>!)\s*(?P<no>{_KEY})"

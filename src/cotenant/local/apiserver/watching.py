@@ -25,7 +25,6 @@ Convert = Callable[[bytes], bytes]
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 BUFFER_EVENTS = 8_192
 BUFFER_BYTES = 64 << 20
-BOOKMARK_PERIOD_S = 60.0
 
 
 def line(kind: str, raw: bytes) -> bytes:

@@ -102,9 +102,9 @@ class TaintEviction(_Base):
             return _GONE
         pods = self._pods.by("node", key[1])
         first = node_lifecycle.unready(node, pods, now_s)
-        if len(self._silent) > 2 and len(self._silent) > 0.5 * len(self._own.store):
+        if node_lifecycle.is_full_disruption(len(self._silent), len(self._own.store)):
             again = now_s + 10.0
-            return Plan(first.actions, "most nodes are silent: nobody is evicted", again)
+            return Plan(first.actions, "most nodes are silent: no pod is evicted", again)
         then = node_lifecycle.evict(node, pods, now_s)
         return Plan(first.actions + then.actions, f"{first.reason}; {then.reason}", then.again_at_s)
 

@@ -276,10 +276,6 @@ class World:
         p = self._pod_row.get(uid)
         return None if p is None or self._state.pods.status[p] != RUNNING else self._usage(p)
 
-    def usages(self) -> list[PodUsage]:
-        """Of every running pod."""
-        return [self._usage(p) for p in self._pod_row.values() if self._state.pods.status[p] == RUNNING]
-
     def _usage(self, p: int) -> PodUsage:
         s = self._state
         pod = s.pods[p]

@@ -27,7 +27,6 @@ TREE_ID = PREFIX + "tree-id"
 IS_ROOT = PREFIX + "is-root"
 IGNORE_DEFAULT_TREE = PREFIX + "ignore-default-tree"
 ALLOW_FORCE_UPDATE = PREFIX + "allow-force-update"
-PROFILE = PREFIX + "profile"
 # --- labels of a pod
 NAME = PREFIX + "name"
 PREEMPTIBLE = PREFIX + "preemptible"  # only "false" forbids it
@@ -35,7 +34,6 @@ PREEMPTIBLE = PREFIX + "preemptible"  # only "false" forbids it
 SHARED_WEIGHT = PREFIX + "shared-weight"  # JSON of amounts; absent or all zero = the maximum
 NAMESPACES = PREFIX + "namespaces"  # JSON list
 TOTAL_RESOURCE = PREFIX + "total-resource"  # of a tree's root
-RESOURCE_KEYS = PREFIX + "resource-keys"
 # --- annotations of a quota that a scheduler writes
 RUNTIME = PREFIX + "runtime"
 REQUEST = PREFIX + "request"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.fakes.gpu_grants import GpuGrants
 
-from cotenant.engine.devices import DeviceLedger
 from cotenant.engine.replay.device_queue import kept_scores, place_all
 from cotenant.policy.baselines.fgd import GpuRule, kind_bit, node_term, score_node
 from cotenant.policy.placement.gpu_fragmentation import GpuMix, GpuWeights, mix_of
@@ -53,7 +53,7 @@ def placed(
 def test_a_pod_that_fits_somewhere_is_placed_and_nothing_is_over_capacity(rule: GpuRule, seed: int) -> None:
     nodes, shapes, arrivals, mix = world(seed)
     row, devices = placed(rule, nodes, shapes, arrivals, mix, BALANCED)
-    book = DeviceLedger(nodes, shapes)
+    book = GpuGrants(nodes, shapes)
     for a, k in enumerate(arrivals):
         fits = any(misfit(book.nodes, n, shapes, k) == 0 for n in range(len(nodes.cpu)))
         assert (row[a] >= 0) == fits
@@ -68,7 +68,7 @@ def test_a_pod_that_fits_somewhere_is_placed_and_nothing_is_over_capacity(rule: 
 def test_kept_scores_choose_as_a_full_scan_does(rule: GpuRule, seed: int) -> None:
     nodes, shapes, arrivals, mix = world(seed)
     row, devices = placed(rule, nodes, shapes, arrivals, mix, BALANCED)
-    book, kinds = DeviceLedger(nodes, shapes), np.zeros(len(nodes.cpu), np.int64)
+    book, kinds = GpuGrants(nodes, shapes), np.zeros(len(nodes.cpu), np.int64)
     for a, k in enumerate(arrivals):
         best, chosen, mask = -np.inf, -1, 0
         for n in range(len(nodes.cpu)):

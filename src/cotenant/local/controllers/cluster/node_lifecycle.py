@@ -1,10 +1,10 @@
 """Node life cycle: a node that falls silent is marked, and what runs there is sent elsewhere.
 
-Problem: a dead node tells nobody. Choice: a node is heard through its Lease; when neither the Lease was renewed nor the node's Ready
+Problem: a dead node cannot report that it is dead. Choice: the node is watched through its Lease; when neither the Lease was renewed nor the node's Ready
 condition was touched for the grace period, the conditions become Unknown, taints follow from the Ready condition, and pods leave as their
 tolerations say. The grace is the larger of 40 s and the Lease's own `leaseDurationSeconds`, so that a large simulated cluster may renew
-less often and still not be taken for dead. When more than half of the nodes are silent at once nobody is evicted: then it is
-more likely us who are deaf (upstream's full-disruption rule, here for the cluster as one zone).
+less often and still not be taken for dead. When more than half of the nodes are silent at once, no pod is evicted: then it is
+more likely that this side is cut off (upstream's full-disruption rule, here for the cluster as one zone).
 
 Source: Kubernetes documentation "Nodes" (heartbeats, node controller), "Taints and Tolerations" (taint-based evictions, tolerationSeconds).
 """
@@ -134,13 +134,8 @@ def _written(taint: TaintView) -> Manifest:
     return out
 
 
-def deaf(nodes: Iterable[NodeView]) -> bool:
-    """Whether so many nodes are unreachable (more than half, and more than two) that evicting would do more harm than good."""
-    total = silent = 0
-    for node in nodes:
-        total += 1
-        ready = node.condition("Ready")
-        silent += ready is not None and ready.status == "Unknown"
+def is_full_disruption(silent: int, total: int) -> bool:
+    """Whether so many nodes are silent (more than half, and more than two) that the fault is probably on this side and evicting would do harm."""
     return silent > 2 and silent > 0.5 * total
 
 

@@ -25,7 +25,6 @@ SELECTED_NODE = "volume.kubernetes.io/selected-node"
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
-DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _PROTECTION = ("kubernetes.io/pvc-protection", "kubernetes.io/pv-protection")
 
 

@@ -25,9 +25,8 @@ import numpy as np
 
 from cotenant.model.arrays import CPU, MEMORY, Float, Int, Mask, NodeArrays, ShapeArrays
 from cotenant.model.compiled import njit
-from cotenant.policy.placement.antiaffinity import UNLIMITED, GroupRules
+from cotenant.policy.placement.antiaffinity import GroupRules
 
-_UNLIMITED = int(UNLIMITED)
 PRICE_UNIT = 1e15  # a sum of 1,000 prices of 1.0 stays below 2^63
 
 

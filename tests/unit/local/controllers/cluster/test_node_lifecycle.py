@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cotenant.local.controllers.cluster.node_lifecycle import evict, leaves_at_s, reconcile_node, unready
+from cotenant.local.controllers.cluster.node_lifecycle import evict, is_full_disruption, leaves_at_s, reconcile_node, unready
 from cotenant.local.controllers.runtime.actions import Delete, Patch, Plan
 from cotenant.local.controllers.views.core import Lease, NodeView, Pod, TaintView, micro_stamp, stamp
 
@@ -133,3 +133,12 @@ def test_pods_of_a_silent_node_are_not_ready() -> None:
     assert unready(node("True"), [pod()], NOW).actions == ()
     plan = unready(node("Unknown"), [pod(), pod(ready=False)], NOW)
     assert len(plan.actions) == 1
+
+
+@pytest.mark.parametrize(
+    ("silent", "total", "full"), [(2, 2, False), (3, 3, True), (3, 6, False), (4, 7, True), (0, 0, False)]
+)
+def test_more_than_half_and_more_than_two_silent_nodes_are_a_full_disruption(
+    silent: int, total: int, full: bool
+) -> None:
+    assert is_full_disruption(silent, total) is full
