@@ -3,7 +3,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from cotenant.local.controllers.cluster.node_lifecycle import evict, is_full_disruption, leaves_at_s, reconcile_node, unready
+from cotenant.local.controllers.cluster.node_lifecycle import (
+    evict,
+    is_full_disruption,
+    leaves_at_s,
+    reconcile_node,
+    unready,
+)
 from cotenant.local.controllers.runtime.actions import Delete, Patch, Plan
 from cotenant.local.controllers.views.core import Lease, NodeView, Pod, TaintView, micro_stamp, stamp
 
