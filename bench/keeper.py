@@ -25,10 +25,10 @@ from cotenant.drivers.leasefile.file import LeaseFile
 from cotenant.model.errors import Transient
 from cotenant.model.machine.knob import GiveBack, Knob, LeaseAnswer, LeaseState, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason, Term
-from cotenant.services.keeper.allowed import Rules
-from cotenant.services.keeper.carrying import Carrier
 from cotenant.services.keeper.client import KeeperClient
-from cotenant.services.keeper.opening import CLOCK, machine_knobs
+from cotenant.services.keeper.executor import LeaseExecutor
+from cotenant.services.keeper.host import CLOCK, machine_knobs
+from cotenant.services.keeper.rules import Rules
 
 REASON = Reason(
     "cpu-suppress",
@@ -54,7 +54,7 @@ def wishes(leases: int, quota_us: int) -> list[SetKnob]:
 def here(root: Path, leases: int, repeats: int) -> Iterator[dict[str, Any]]:
     file = LeaseFile(root / "state", "bench")
     with machine_knobs(root / "tree") as ports:
-        carrier = Carrier(ports, file, AuditTrail(root / "state"), CLOCK, Rules(("be",)))
+        executor = LeaseExecutor(ports, file, AuditTrail(root / "state"), CLOCK, Rules(("be",)))
 
         def act(what: str, times: int, one: Callable[[int], tuple[LeaseAnswer, ...]]) -> dict[str, Any]:
             syncs, taken = file.syncs, []
@@ -66,10 +66,10 @@ def here(root: Path, leases: int, repeats: int) -> Iterator[dict[str, Any]]:
                     raise AssertionError(f"{what}: {answers[0]}")
             return _row("one process", what, leases, median(taken), (file.syncs - syncs) / times)
 
-        yield act("take", 1, lambda number: carrier.hold(wishes(leases, 20_000)))
-        yield act("renew", repeats, lambda number: carrier.hold(wishes(leases, 20_000)))
-        yield act("change", repeats, lambda number: carrier.hold(wishes(leases, 30_000 + number)))
-        yield act("put back", 1, lambda number: carrier.give_all_back(REASON))
+        yield act("take", 1, lambda number: executor.hold(wishes(leases, 20_000)))
+        yield act("renew", repeats, lambda number: executor.hold(wishes(leases, 20_000)))
+        yield act("change", repeats, lambda number: executor.hold(wishes(leases, 30_000 + number)))
+        yield act("put back", 1, lambda number: executor.give_all_back(REASON))
     file.close()
 
 

@@ -33,9 +33,9 @@ from cotenant.services.agent.config import AgentConfig, Amounts, PlainGroup
 from cotenant.services.agent.ports import Clocks, Ports
 from cotenant.services.agent.pressure import Bell
 from cotenant.services.agent.process import AgentProcess
-from cotenant.services.keeper.allowed import Rules
-from cotenant.services.keeper.carrying import Carrier, Clock
-from cotenant.services.keeper.dry import NoMemory
+from cotenant.services.keeper.dry_run import NoStateFile
+from cotenant.services.keeper.executor import Clock, LeaseExecutor
+from cotenant.services.keeper.rules import Rules
 
 SECOND_US = 1_000_000
 GIB = 1 << 30
@@ -47,7 +47,7 @@ class AwayKeeper:
 
     def __init__(self, knobs: FakeKnobs, clock: Clock, roots: tuple[str, ...]) -> None:
         self.trail: list[KnobChange] = []
-        self.carrier = Carrier({Scope.CGROUP: knobs}, NoMemory(), self, clock, Rules(roots))
+        self.executor = LeaseExecutor({Scope.CGROUP: knobs}, NoStateFile(), self, clock, Rules(roots))
         self.away = False
         self.hangs = False
         self.asked = 0
@@ -57,15 +57,15 @@ class AwayKeeper:
 
     async def hold(self, wishes: Sequence[SetKnob]) -> tuple[LeaseAnswer, ...]:
         await self._reach()
-        return self.carrier.hold(wishes)
+        return self.executor.hold(wishes)
 
     async def give_back(self, requests: Sequence[GiveBack]) -> tuple[LeaseAnswer, ...]:
         await self._reach()
-        return self.carrier.give_back(requests)
+        return self.executor.give_back(requests)
 
     async def leases(self) -> tuple[Lease, ...]:
         await self._reach()
-        return self.carrier.leases()
+        return self.executor.leases()
 
     async def _reach(self) -> None:
         self.asked += 1
@@ -184,7 +184,7 @@ class World:
                 cpu_us=(old.cpu_us or 0) + self.use.get(group, 0) * us // 1000,
                 run_delay_us=(old.run_delay_us or 0) + self.delay_ppm.get(group, 0) * us // SECOND_US,
             )
-        self.keeper.carrier.tick()
+        self.keeper.executor.tick()
 
     async def tick(self, process: AgentProcess, count: int = 1) -> None:
         """Some periods pass."""

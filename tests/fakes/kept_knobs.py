@@ -1,4 +1,4 @@
-"""Knobs in memory whose groups can be told apart from later ones of the same name, and what kills a keeper between two of its steps."""
+"""In-memory knobs whose groups have an identity, and a fuse that kills a keeper between two of its steps."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from tests.fakes.fake_knobs import FakeKnobs
 
 from cotenant.model.errors import Transient
 from cotenant.model.machine.knob import Lease, Target, Vanished
-from cotenant.services.keeper.carrying import LeaseMemory
+from cotenant.services.keeper.executor import LeaseStore
 
 
 class Killed(BaseException):
-    """kill -9: nothing may catch it."""
+    """Stands in for kill -9; must not be caught."""
 
 
-def kill_in_thought() -> None:
+def raise_killed() -> None:
     """For a keeper within the test's own process."""
     raise Killed
 
 
 class Fuse:
-    """Blows at the n-th step from now, before or after it is done. Unset, it never does."""
+    """Blows at the n-th step from now, before or after it is done; never where `steps` is None."""
 
-    def __init__(self, blow: Callable[[], None] = kill_in_thought) -> None:
+    def __init__(self, blow: Callable[[], None] = raise_killed) -> None:
         self.steps: int | None = None
         self.after = False
         self._blow = blow
@@ -38,7 +38,7 @@ class Fuse:
 
 
 class KeptKnobs(FakeKnobs):
-    """`FakeKnobs` with `KnobIdentity`, on a fuse."""
+    """`FakeKnobs` with `KnobIdentity` and a fuse."""
 
     def __init__(self, groups: Iterable[str] = ()) -> None:
         self.made: dict[str, int] = {}
@@ -75,7 +75,7 @@ class KeptKnobs(FakeKnobs):
 class FusedMemory:
     """A state file on the same fuse, whose disk can be full: then what is durable fails, and the rest is owed."""
 
-    def __init__(self, memory: LeaseMemory, fuse: Fuse) -> None:
+    def __init__(self, memory: LeaseStore, fuse: Fuse) -> None:
         self._memory = memory
         self._fuse = fuse
         self.full = False

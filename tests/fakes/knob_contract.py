@@ -1,4 +1,4 @@
-"""What whoever offers engine/node_ports.KnobPort must do: one list of tests for fakes, fixture trees, this host and a guest.
+"""What whoever offers engine/node/interfaces.KnobPort must do: one list of tests for fakes, fixture trees, this host and a guest.
 
 A subclass named `Test...` gives the fixtures `knobs`, `group` (one that exists, every knob at its default), `vanish` (removes that group) and
 `device` (MAJOR:MINOR of a disk that may be limited).
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cotenant.engine.node.ports import KnobPort
+from cotenant.engine.node.interfaces import KnobPort
 from cotenant.model.errors import InvalidInput, Transient, Unsupported
 from cotenant.model.machine.knob import Knob, Scope, Target, Vanished
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.fakes.dying_keeper import KeeperAtWork, a_busy_life
+from tests.fakes.dying_keeper import KeeperAtWork, all_lease_states
 
 from cotenant.drivers.cgroup.files import Tree
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
@@ -80,14 +80,14 @@ def test_killed_at_any_step_every_setting_is_back(layout: Layout, top: str, stat
     turned = died = 0
     while True:
         keeper = KeeperAtWork(layout, Tree, state / f"{died}", top)
-        if not keeper.dies(a_busy_life(top), died, after=False):
+        if not keeper.dies(all_lease_states(top), died, after=False):
             break
         turned += settings(layout, top) != before
-        answers = keeper.puts_back()
+        answers = keeper.restore_all()
         assert settings(layout, top) == before, f"killed at step {died}"
         assert {answer.state for answer in answers} <= {LeaseState.RESTORED}
         died += 1
     assert died > 60
     assert turned > died / 3
-    keeper.puts_back()
+    keeper.restore_all()
     assert settings(layout, top) == before

@@ -19,8 +19,8 @@ from cotenant.model.cpus.cpulist import parse_cpus
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Knob, LeaseState, Scope, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason
-from cotenant.services.keeper.allowed import Rules
-from cotenant.services.keeper.carrying import Carrier, Clock
+from cotenant.services.keeper.executor import Clock, LeaseExecutor
+from cotenant.services.keeper.rules import Rules
 
 WHY = Reason("test", "for a test")
 WISHES = {
@@ -73,11 +73,11 @@ def targets(knobs: CgroupKnobs, group: str) -> list[Target]:
     return [Target(group, knob) for knob in WISHES if knobs.supported(knob) is None]
 
 
-def carrier(knobs: object, folder: Path, group: str) -> tuple[Carrier, LeaseFile]:
+def executor(knobs: object, folder: Path, group: str) -> tuple[LeaseExecutor, LeaseFile]:
     file = LeaseFile(folder, "this boot")
     now = Clock(lambda: 1_000_000, lambda: 1.0)
     rules = Rules((group.split("/")[0],))
-    return Carrier({Scope.CGROUP: knobs}, file, AuditTrail(folder), now, rules), file  # type: ignore[dict-item]
+    return LeaseExecutor({Scope.CGROUP: knobs}, file, AuditTrail(folder), now, rules), file  # type: ignore[dict-item]
 
 
 def in_a_process_of_its_own(act: Callable[[], None]) -> bool:
@@ -98,7 +98,7 @@ def test_everything_is_held_and_given_back(
     knobs: CgroupKnobs, targets: list[Target], group: str, tmp_path: Path
 ) -> None:
     before = {target: knobs.raw(target) for target in targets}
-    keeper, file = carrier(knobs, tmp_path, group)
+    keeper, file = executor(knobs, tmp_path, group)
     answers = keeper.hold([SetKnob(target, WISHES[target.knob], WHY) for target in targets])
     told = {answer.target.knob: answer.state for answer in answers}
     # idle takes the weight with it, whichever of the two was asked for first
@@ -129,7 +129,7 @@ def test_killed_at_any_step_the_next_keeper_finds_every_knob_its_way_back(
 
         def live(steps: int = steps, folder: Path = folder) -> None:
             fatal = Fatal(knobs, 10**9 if ending else steps, after)
-            keeper, _ = carrier(fatal, folder, group)
+            keeper, _ = executor(fatal, folder, group)
             keeper.hold(wishes)
             if ending:
                 fatal._left = steps
@@ -140,7 +140,7 @@ def test_killed_at_any_step_the_next_keeper_finds_every_knob_its_way_back(
         if ended and ending:
             assert {target: knobs.raw(target) for target in targets} == before
         try:
-            keeper, file = carrier(knobs, folder, group)
+            keeper, file = executor(knobs, folder, group)
         except InvalidInput as error:
             raise AssertionError(steps) from error
         keeper.restart(file.found.leases)
@@ -155,7 +155,7 @@ def test_killed_at_any_step_the_next_keeper_finds_every_knob_its_way_back(
 
 
 def test_a_group_that_went_is_let_go(knobs: CgroupKnobs, groups: Groups, group: str, tmp_path: Path) -> None:
-    keeper, file = carrier(knobs, tmp_path, group)
+    keeper, file = executor(knobs, tmp_path, group)
     target = Target(group, Knob.CPU_MAX)
     assert keeper.hold([SetKnob(target, "30000 100000", WHY)])[0].state is LeaseState.HELD
     groups.remove(group)
@@ -168,7 +168,7 @@ def test_a_group_that_went_is_let_go(knobs: CgroupKnobs, groups: Groups, group: 
 
 def test_a_cpuset_of_running_tasks_is_let_go(knobs: CgroupKnobs, groups: Groups, group: str, tmp_path: Path) -> None:
     """On v2 it was empty, and no kernel takes that back while tasks are in it."""
-    keeper, file = carrier(knobs, tmp_path, group)
+    keeper, file = executor(knobs, tmp_path, group)
     target = Target(group, Knob.CPUSET_CPUS)
     with burning(groups, group):
         assert keeper.hold([SetKnob(target, "0", WHY)])[0].state is LeaseState.HELD

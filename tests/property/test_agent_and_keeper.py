@@ -22,9 +22,9 @@ from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import Transient
 from cotenant.model.machine.knob import GiveBack, Knob, KnobChange, LeaseAnswer, Scope, SetKnob, Target
-from cotenant.services.keeper.allowed import Rules
-from cotenant.services.keeper.carrying import Carrier, Clock
-from cotenant.services.keeper.dry import NoMemory
+from cotenant.services.keeper.dry_run import NoStateFile
+from cotenant.services.keeper.executor import Clock, LeaseExecutor
+from cotenant.services.keeper.rules import Rules
 
 GROUPS = ("pods", "pods/be", "pods/be/a", "pods/be/b", "pods/web")
 PODS = (
@@ -60,18 +60,18 @@ class RealKeeper(FakeKeeper):
 
     def __post_init__(self) -> None:
         clock = Clock(lambda: self.now_us, lambda: 0.0)
-        self.carrier = Carrier({Scope.CGROUP: self.port}, NoMemory(), NoTrail(), clock, Rules(("pods",)))
+        self.executor = LeaseExecutor({Scope.CGROUP: self.port}, NoStateFile(), NoTrail(), clock, Rules(("pods",)))
 
     def expire(self, now_us: int) -> None:
         self.now_us = max(self.now_us, now_us)
-        self.carrier.tick()
+        self.executor.tick()
 
     def give_back(self, requests: Sequence[GiveBack]) -> list[LeaseAnswer]:
-        return list(self.carrier.give_back(requests))
+        return list(self.executor.give_back(requests))
 
     def hold(self, wishes: Sequence[SetKnob], now_us: int) -> list[LeaseAnswer]:
-        lasting = iter(self.carrier.hold([wish for wish in wishes if wish.target.knob.undoable]))
-        return [next(lasting) if wish.target.knob.undoable else self.carrier.once(wish) for wish in wishes]
+        lasting = iter(self.executor.hold([wish for wish in wishes if wish.target.knob.undoable]))
+        return [next(lasting) if wish.target.knob.undoable else self.executor.once(wish) for wish in wishes]
 
 
 class RealNode(FakeNode):
@@ -134,7 +134,7 @@ def play(story: Sequence[Step], *, whole_roster: bool) -> tuple[RealNode, RealKe
         now = step
         if step.renews:
             node.agent = new_agent(policy, whole_roster=whole_roster)
-            node.agent.found(keeper.carrier.leases(), node.now_us)
+            node.agent.found(keeper.executor.leases(), node.now_us)
         node.show([PODS[i] for i in step.here])
         node.use = {one.group: use for one, use in zip(PODS, step.use, strict=True)}
         policy.wants = step.wants
@@ -170,7 +170,7 @@ def test_when_nobody_wants_anything_the_machine_is_as_it_was(story: list[Step], 
     for _ in range(4):
         node.tick()
     keeper.expire(node.now_us + SECOND)
-    assert keeper.carrier.leases() == ()
+    assert keeper.executor.leases() == ()
     as_before(keeper, outside)
 
 
@@ -181,7 +181,7 @@ def test_an_agent_that_dies_leaves_nothing_after_one_lease(story: list[Step], wh
     node, keeper, outside = play(story, whole_roster=whole_roster)
     for second in range(1, 61):
         keeper.expire(node.now_us + second * SECOND)
-    assert keeper.carrier.leases() == ()
+    assert keeper.executor.leases() == ()
     as_before(keeper, outside)
 
 
@@ -191,7 +191,7 @@ def test_an_agent_that_dies_leaves_nothing_after_one_lease(story: list[Step], wh
 def test_a_clean_stop_leaves_nothing(story: list[Step]) -> None:
     node, keeper, outside = play(story, whole_roster=True)
     node.carry_out(node.agent.stopping(node.now_us))
-    held = {lease.target for lease in keeper.carrier.leases()}
+    held = {lease.target for lease in keeper.executor.leases()}
     known = {hold.target for hold in node.agent.holds()}
     assert held <= known, "something is held that the agent does not know of"
     for second in range(1, 31):
@@ -208,6 +208,6 @@ def test_what_the_agent_believes_to_be_held_is_held(story: list[Step]) -> None:
     for step in story:
         policy.wants = step.wants
         said: Instructions = node.tick(step.passes_s * SECOND)
-        held = {lease.target: lease.value for lease in keeper.carrier.leases()}
+        held = {lease.target: lease.value for lease in keeper.executor.leases()}
         believed = {hold.target: hold.value for hold in node.agent.holds() if hold.state == "held"}
         assert believed.items() <= held.items(), said

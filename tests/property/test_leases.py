@@ -1,4 +1,4 @@
-"""Whatever is asked, fails, vanishes, is written by others or is killed in between: a knob that nobody holds stands as its owner left it."""
+"""Whatever is requested, fails, vanishes, is written by others or is killed in between: a knob without a lease has its owner's value."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from cotenant.engine.leases.leases import Leases
 from cotenant.model.errors import InvalidInput, Permanent, Transient
 from cotenant.model.machine.knob import GiveBack, Knob, KnobChange, LeaseState, Scope, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason
-from cotenant.services.keeper.allowed import Rules
-from cotenant.services.keeper.carrying import Carrier, Clock
+from cotenant.services.keeper.executor import Clock, LeaseExecutor
+from cotenant.services.keeper.rules import Rules
 
 GROUPS = ("be/a", "be/a/x")
-WISHES = {
+REQUESTS = {
     Knob.CPU_MAX: ("20000 100000", "50000 100000", "max 100000"),
     Knob.CPU_BURST: ("5000", "0"),
     Knob.CPU_WEIGHT: ("2", "50"),
@@ -30,7 +30,7 @@ WISHES = {
     Knob.MEMORY_HIGH: ("10000", "20480"),  # the first is rounded
     Knob.CPUSET_CPUS: ("0", "1"),
 }
-THEIRS = {  # never what a wish could have made
+FOREIGN = {  # never a value that a request could have set
     Knob.CPU_MAX: ("30000 100000", "40000 50000"),
     Knob.CPU_BURST: ("3000",),
     Knob.CPU_WEIGHT: ("300",),
@@ -38,8 +38,8 @@ THEIRS = {  # never what a wish could have made
     Knob.CPUSET_CPUS: ("0-1",),
 }
 REASON = Reason("test", "because")
-targets = st.builds(Target, st.sampled_from(GROUPS), st.sampled_from(list(WISHES)))
-wishes = st.one_of(
+targets = st.builds(Target, st.sampled_from(GROUPS), st.sampled_from(list(REQUESTS)))
+requests = st.one_of(
     [
         st.builds(
             SetKnob,
@@ -48,14 +48,14 @@ wishes = st.one_of(
             st.just(REASON),
             st.integers(1, 20),
         )
-        for knob, values in WISHES.items()
+        for knob, values in REQUESTS.items()
     ]
 )
 fuses = st.one_of(st.just((None, False)), st.tuples(st.integers(0, 16), st.booleans()))
-theirs = st.one_of(
+foreign = st.one_of(
     [
         st.tuples(st.builds(Target, st.sampled_from(GROUPS), st.just(knob)), st.sampled_from(values))
-        for knob, values in THEIRS.items()
+        for knob, values in FOREIGN.items()
     ]
 )
 
@@ -65,25 +65,25 @@ class Nowhere:
         pass
 
 
-class Keeping(RuleBasedStateMachine):
+class KeeperMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="cotenant-test-"))
         self.now_us = 0
         self.knobs = KeptKnobs(GROUPS)
-        self.owned: dict[Target, str] = {}  # what stands where nobody holds it
-        self.unclear: dict[Target, str | None] = {}  # what may stand instead after a kill; None: anything
+        self.owned: dict[Target, str] = {}  # the owner's value of every knob
+        self.unclear: dict[Target, str | None] = {}  # other values that are possible after a kill; None: any
         self.file: LeaseFile | None = None
 
     def teardown(self) -> None:
         self.file.close()
         shutil.rmtree(self.folder)
 
-    @initialize(values=st.lists(theirs, max_size=6))
+    @initialize(values=st.lists(foreign, max_size=6))
     def begin(self, values: list[tuple[Target, str]]) -> None:
         for target, value in values:
             self.knobs.set_outside(target, value)
-        self.owned = {Target(group, knob): self.stands(Target(group, knob)) for group in GROUPS for knob in WISHES}
+        self.owned = {Target(group, knob): self.value(Target(group, knob)) for group in GROUPS for knob in REQUESTS}
         self.start()
 
     def start(self) -> None:
@@ -91,8 +91,10 @@ class Keeping(RuleBasedStateMachine):
         self.memory = FusedMemory(self.file, self.knobs.fuse)
         self.engine = Leases()
         clock = Clock(lambda: self.now_us, lambda: float(self.now_us))
-        self.carrier = Carrier({Scope.CGROUP: self.knobs}, self.memory, Nowhere(), clock, Rules(("be",)), self.engine)
-        self.attempt(lambda: self.carrier.restart(self.file.found.leases))
+        self.executor = LeaseExecutor(
+            {Scope.CGROUP: self.knobs}, self.memory, Nowhere(), clock, Rules(("be",)), self.engine
+        )
+        self.attempt(lambda: self.executor.restart(self.file.found.leases))
 
     def attempt(self, work: Callable[[], object], fuse: tuple[int | None, bool] = (None, False)) -> None:
         self.knobs.fuse.steps, self.knobs.fuse.after = fuse
@@ -111,28 +113,28 @@ class Keeping(RuleBasedStateMachine):
         self.file.close()
         self.start()
 
-    def stands(self, target: Target) -> str:
+    def value(self, target: Target) -> str:
         return self.knobs._value(target)
 
-    @rule(batch=st.lists(wishes, min_size=1, max_size=4), fuse=fuses)
+    @rule(batch=st.lists(requests, min_size=1, max_size=4), fuse=fuses)
     def hold(self, batch: list[SetKnob], fuse: tuple[int | None, bool]) -> None:
-        self.attempt(lambda: self.carrier.hold(batch), fuse)
+        self.attempt(lambda: self.executor.hold(batch), fuse)
 
     @rule(batch=st.lists(targets, min_size=1, max_size=3), fuse=fuses)
     def give_back(self, batch: list[Target], fuse: tuple[int | None, bool]) -> None:
-        self.attempt(lambda: self.carrier.give_back([GiveBack(target, REASON) for target in batch]), fuse)
+        self.attempt(lambda: self.executor.give_back([GiveBack(target, REASON) for target in batch]), fuse)
 
     @rule(us=st.integers(0, 15), fuse=fuses)
     def time_passes(self, us: int, fuse: tuple[int | None, bool]) -> None:
         self.now_us += us
-        self.attempt(self.carrier.tick, fuse)
+        self.attempt(self.executor.tick, fuse)
 
     @rule()
     def killed_between_rounds(self) -> None:
         self.killed()
 
-    @rule(change=theirs)
-    def somebody_else_writes(self, change: tuple[Target, str]) -> None:
+    @rule(change=foreign)
+    def another_process_writes(self, change: tuple[Target, str]) -> None:
         target, value = change
         try:
             self.knobs.set_outside(target, value)
@@ -142,14 +144,14 @@ class Keeping(RuleBasedStateMachine):
         self.unclear.pop(target, None)
 
     @rule(group=st.sampled_from(GROUPS), again=st.booleans())
-    def a_group_goes_or_comes(self, group: str, again: bool) -> None:
+    def a_group_is_deleted_or_created(self, group: str, again: bool) -> None:
         there = group in self.knobs.groups
         self.knobs.remove(group)
         if there and not again:
             return
         self.knobs.add(group)
-        for knob in WISHES:
-            self.owned[Target(group, knob)] = self.stands(Target(group, knob))
+        for knob in REQUESTS:
+            self.owned[Target(group, knob)] = self.value(Target(group, knob))
             self.unclear.pop(Target(group, knob), None)
 
     @rule(
@@ -166,7 +168,7 @@ class Keeping(RuleBasedStateMachine):
         self.memory.full = full
 
     @invariant()
-    def what_nobody_holds_stands_as_its_owner_left_it(self) -> None:
+    def a_knob_without_a_lease_has_its_owners_value(self) -> None:
         if self.file is None:
             return
         self.engine.validate()
@@ -180,19 +182,19 @@ class Keeping(RuleBasedStateMachine):
             if target.knob is Knob.CPU_WEIGHT and target.group in idle:
                 continue  # pinned
             allowed = {value, self.unclear.get(target, value)}
-            assert None in allowed or self.stands(target) in allowed, (target, self.stands(target), allowed)
+            assert None in allowed or self.value(target) in allowed, (target, self.value(target), allowed)
 
     @rule()
-    def everything_comes_back(self) -> None:
+    def everything_is_restored(self) -> None:
         self.knobs._failures.clear()
         self.memory.full = False
         for _ in range(3):
-            self.carrier.give_all_back(REASON)
-            self.carrier.tick()
-        assert self.carrier.leases() == ()
+            self.executor.give_all_back(REASON)
+            self.executor.tick()
+        assert self.executor.leases() == ()
         assert self.file.leases() == ()
         self.check(set())
 
 
-TestKeeping = pytest.mark.slow(Keeping.TestCase)
-TestKeeping.settings = settings(max_examples=250, stateful_step_count=30, deadline=None)
+TestKeeperMachine = pytest.mark.slow(KeeperMachine.TestCase)
+TestKeeperMachine.settings = settings(max_examples=250, stateful_step_count=30, deadline=None)

@@ -1,6 +1,6 @@
-"""`cotenant keeper`: the process with the right to turn knobs, which puts each one back.
+"""`cotenant keeper`: the process that is allowed to write knobs, and that restores each one.
 
-Only signatures and words stand here; what the command does is imported when it runs, so that `--help` stays quick.
+Only signatures and help texts are here; what the command does is imported when it runs, so that `--help` stays fast.
 """
 
 from __future__ import annotations
@@ -16,32 +16,33 @@ def keeper(
     root: Annotated[
         tuple[str, ...],
         Parameter(
-            help="A group whose knobs, and those of all groups below it, may be turned; several times for several."
+            help="A group whose knobs, and those of all groups below it, may be written; may be given several times."
         ),
     ],
-    state_dir: Annotated[Path, Parameter(help="Where leases outlive a crash, and the audit trail stands.")] = Path(
-        "/var/lib/cotenant"
-    ),
-    socket: Annotated[Path, Parameter(help="Where agents speak to it.")] = Path("/run/cotenant/keeper.sock"),
+    state_dir: Annotated[
+        Path, Parameter(help="Folder of the lease state file, which survives a crash, and of the audit trail.")
+    ] = Path("/var/lib/cotenant"),
+    socket: Annotated[Path, Parameter(help="Path of the socket for agents.")] = Path("/run/cotenant/keeper.sock"),
     allow_user: Annotated[
-        tuple[str, ...], Parameter(help="User whose processes may speak to it, by name or number; root always may.")
+        tuple[str, ...], Parameter(help="User whose processes may connect, by name or number; root always may.")
     ] = (),
-    allow_gid: Annotated[tuple[int, ...], Parameter(help="Group, by number, whose processes may.")] = (),
-    knob: Annotated[tuple[str, ...], Parameter(help="A knob that may be turned, e.g. cpu.max; default: all.")] = (),
+    allow_gid: Annotated[tuple[int, ...], Parameter(help="Group, by number, whose processes may connect.")] = (),
+    knob: Annotated[tuple[str, ...], Parameter(help="A knob that may be written, e.g. cpu.max; default: all.")] = (),
     never: Annotated[
-        tuple[str, ...], Parameter(help="A group that may not be touched, nor any above it; its own always is one.")
+        tuple[str, ...],
+        Parameter(help="A group that may not be written, nor any above it; the keeper's own group is always included."),
     ] = (),
-    longest_ttl_s: Annotated[float, Parameter(help="Seconds that a lease may be asked for at most.")] = 600.0,
+    longest_ttl_s: Annotated[float, Parameter(help="Longest time to live of a lease, in seconds.")] = 600.0,
     cgroup_root: Annotated[
-        Path | None, Parameter(help="Where the host's cgroups are mounted; default: as mountinfo has it.")
+        Path | None, Parameter(help="Where the host's cgroups are mounted; default: from mountinfo.")
     ] = None,
-    dry_run: Annotated[bool, Parameter(help="Answer and record as if, but turn nothing.")] = False,
+    dry_run: Annotated[bool, Parameter(help="Answer and record as usual, but write no knob.")] = False,
     log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
 ) -> int:
-    """Turn knobs for an unprivileged agent, as leases: written down, read back, and put back.
+    """Write knobs for an unprivileged agent under leases: recorded on disk, read back, and restored.
 
-    What an earlier keeper left is put back before the first request is taken. Exit status: 0 after SIGTERM or Ctrl-C with everything back, 1 where
-    something could not be put back, 2 bad input.
+    Knobs left by an earlier keeper are restored before the first request is served. Exit status: 0 after SIGTERM or Ctrl-C with everything restored, 1 where
+    something could not be restored, 2 bad input.
     """
     from cotenant.services.keeper import main
 

@@ -18,7 +18,7 @@ from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transi
 from cotenant.model.machine.knob import LeaseState
 from cotenant.model.machine.node_state import GroupUse
 from cotenant.services.agent.client import AgentClient
-from cotenant.services.keeper.opening import Left, left_in, put_back
+from cotenant.services.keeper.host import Left, put_back, read_left
 from cotenant.services.nodeview.capabilities import MEASURE, TURN, capabilities
 from cotenant.services.nodeview.reading import Look, NodeLooker
 
@@ -148,7 +148,7 @@ def knobs(agent: str, state_dir: Path, restore: bool, as_json: bool) -> int:
         why = f"{error}; "
         if not state_dir.is_dir():
             raise Permanent(f"{why}and there is no folder {state_dir}: nobody can say what is turned") from None
-        left = left_in(state_dir)
+        left = read_left(state_dir)
         found = [_plain(asdict(each)) for each in left.leases]
         source = str(state_dir)
     if as_json:
@@ -214,7 +214,7 @@ def _restore(state_dir: Path, as_json: bool) -> int:
 
 
 def _explain_without(group: str, why: str, state_dir: Path, as_json: bool) -> int:
-    held = [each for each in left_in(state_dir).leases if each.target.group == group]
+    held = [each for each in read_left(state_dir).leases if each.target.group == group]
     trail = [each for each in changes(state_dir) if each.target.group == group][-20:]
     if not held and not trail:
         raise Permanent(f"{why}, and {state_dir} says nothing of /{group}")

@@ -1,4 +1,4 @@
-"""Where the keepers of these tests have their state."""
+"""The state folder of the keepers under test."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IN_MEMORY = Path("/dev/shm")
 
 @pytest.fixture
 def state(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory, where there is one: what a kill leaves does not depend on the disk, and a thousand syncs take minutes."""
+    """A folder in memory where available: the result of a kill does not depend on the disk, and a thousand syncs take minutes."""
     if not IN_MEMORY.is_dir():
         yield tmp_path
         return

@@ -1,4 +1,4 @@
-"""The task that gives back what expires ends when it is told to, also in the moment of news."""
+"""The expiry task ends when cancelled, also at the moment of a change."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from tests.fakes.fake_knobs import FakeKnobs
 
 from cotenant.model.machine.knob import Knob, Scope, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason
-from cotenant.services.keeper.allowed import Rules
-from cotenant.services.keeper.carrying import Carrier, Clock
-from cotenant.services.keeper.dry import NoMemory
-from cotenant.services.keeper.here import KeptHere
+from cotenant.services.keeper.dry_run import NoStateFile
+from cotenant.services.keeper.executor import Clock, LeaseExecutor
+from cotenant.services.keeper.local_keeper import LocalKeeper
+from cotenant.services.keeper.rules import Rules
 
 
 class _NoTrail:
@@ -19,18 +19,18 @@ class _NoTrail:
         pass
 
 
-def test_a_cancellation_together_with_news_is_heard() -> None:
+def test_a_cancellation_together_with_a_change_is_not_lost() -> None:
     async def run() -> bool:
         knobs = FakeKnobs(["a", "a/b"])
         clock = Clock(lambda: 1_000_000, lambda: 1.7e9)
-        kept = KeptHere(Carrier({Scope.CGROUP: knobs}, NoMemory(), _NoTrail(), clock, Rules(("a",))))
+        kept = LocalKeeper(LeaseExecutor({Scope.CGROUP: knobs}, NoStateFile(), _NoTrail(), clock, Rules(("a",))))
         running = asyncio.create_task(kept.run())
-        wish = SetKnob(Target("a/b", Knob.CPU_IDLE), "1", Reason("r", "test"))
-        await kept.hold([wish])
+        wanted = SetKnob(Target("a/b", Knob.CPU_IDLE), "1", Reason("r", "test"))
+        await kept.hold([wanted])
         for _ in range(4):
-            await kept.leases()  # rounds are in one thread's order: by now `run` has had its own, and rests
-        await kept.hold([wish])  # news
-        running.cancel()  # before anybody heard them
+            await kept.leases()  # rounds are serialized in one thread: by now `run` has had its own, and sleeps
+        await kept.hold([wanted])  # a change
+        running.cancel()  # before the change is processed
         done, _ = await asyncio.wait([running], timeout=2.0)
         ended = bool(done)
         running.cancel()

@@ -1,5 +1,7 @@
-"""kill -9 of a real process at every single step of a keeper's work: afterwards every file is, byte for byte, as before. Over folders that take
-writes as kernels do; tests/node/test_keeper_kill.py does it on real cgroups."""
+"""kill -9 of a real process at every single step of a keeper's work: afterwards every file is restored byte for byte.
+
+Over folders that accept writes as kernels do; tests/node/test_keeper_kill.py does the same on real cgroups.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.cgroup_trees import CgroupTrees, KernelTree
-from tests.fakes.dying_keeper import NEVER, KeeperAtWork, a_busy_life, everything_held
+from tests.fakes.dying_keeper import NEVER, KeeperAtWork, all_lease_states, one_batch_held
 
 from cotenant.drivers.leasefile.audit import changes
 from cotenant.model.machine.knob import LeaseState
@@ -41,58 +43,58 @@ def at_work(trees: CgroupTrees, folder: Path) -> KeeperAtWork:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before a step", "after a step"])
-def test_killed_at_any_step_everything_is_back_byte_for_byte(trees: CgroupTrees, state: Path, after: bool) -> None:
+def test_killed_at_any_step_everything_is_restored_byte_for_byte(trees: CgroupTrees, state: Path, after: bool) -> None:
     before = all_files(trees.root)
-    turned = died = 0
+    changed = died = 0
     while True:
         folder = state / f"{died}"
         keeper = at_work(trees, folder)
-        if not keeper.dies(a_busy_life("be"), died, after=after):
+        if not keeper.dies(all_lease_states("be"), died, after=after):
             break
-        turned += all_files(trees.root) != before
-        answers = keeper.puts_back()
+        changed += all_files(trees.root) != before
+        answers = keeper.restore_all()
         assert all_files(trees.root) == before, (
             f"killed at step {died}: {[change.detail for change in changes(folder)]}"
         )
         assert {answer.state for answer in answers} <= OVER
         died += 1
-    assert died > (20 if after else 60)  # reads end in nothing that could be half done
-    assert turned > died / 3  # steps between a turn and its undoing
-    keeper.puts_back()
+    assert died > (20 if after else 60)  # reads leave nothing half done
+    assert changed > died / 3  # steps between a write and its restore
+    keeper.restore_all()
     assert all_files(trees.root) == before
 
 
 @pytest.mark.slow
-def test_killed_while_it_puts_back_the_next_one_goes_on(trees: CgroupTrees, state: Path) -> None:
+def test_killed_while_restoring_the_next_keeper_continues(trees: CgroupTrees, state: Path) -> None:
     before = all_files(trees.root)
     died = 0
     while True:
         keeper = at_work(trees, state / f"{died}")
-        keeper.dies(everything_held("be"), NEVER, after=False)
+        keeper.dies(one_batch_held("be"), NEVER, after=False)
         assert all_files(trees.root) != before
-        if not keeper.dies(lambda carrier, now_us: None, died, after=False):
+        if not keeper.dies(lambda executor, now_us: None, died, after=False):
             break
-        keeper.puts_back()
-        assert all_files(trees.root) == before, f"killed at step {died} of the way back"
+        keeper.restore_all()
+        assert all_files(trees.root) == before, f"killed at step {died} while restoring"
         died += 1
     assert died > 25
     assert all_files(trees.root) == before
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("again", [False, True], ids=["vanished", "made anew"])
-def test_groups_that_go_while_nobody_keeps_them_are_given_nothing(trees: CgroupTrees, state: Path, again: bool) -> None:
+@pytest.mark.parametrize("again", [False, True], ids=["vanished", "recreated"])
+def test_groups_that_vanish_while_no_keeper_runs_are_not_written(trees: CgroupTrees, state: Path, again: bool) -> None:
     for step in range(0, 90, 7):
         keeper = at_work(trees, state / f"{step}")
-        keeper.dies(a_busy_life("be"), step, after=True)
+        keeper.dies(all_lease_states("be"), step, after=True)
         old = [os.open(path, os.O_RDONLY) for path in trees.root.glob("**/be/a/**/") if path.is_dir()]
         trees.remove("be/a")
         if again:
             trees.add("be/a/x")
-        for folder in old:  # open until now: cgroups never give a number again, this file system does
+        for folder in old:  # open until now: cgroups never reuse an inode number, this file system does
             os.close(folder)
         fresh = {name: text for name, text in all_files(trees.root).items() if "/be/a" in f"/{name}"}
-        for answer in keeper.puts_back():
+        for answer in keeper.restore_all():
             assert answer.state in OVER, (step, answer)
         assert {name: text for name, text in all_files(trees.root).items() if "/be/a" in f"/{name}"} == fresh
         trees.remove("be/a")

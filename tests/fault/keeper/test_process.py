@@ -1,4 +1,4 @@
-"""The keeper as a process, over folders that look like cgroups: killed, stopped in the middle, started twice, with a spoilt file or a full disk."""
+"""The keeper as a process, over folders that look like cgroups: killed, stopped halfway, started twice, with a corrupt state file or a full disk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cotenant.drivers.leasefile.file import NAME
 from cotenant.model.machine.knob import Knob, LeaseState, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.keeper.client import KeeperClient
-from cotenant.services.keeper.opening import left_in, put_back
+from cotenant.services.keeper.host import put_back, read_left
 
 pytestmark = pytest.mark.slow
 REASON = Reason("test", "because")
@@ -47,8 +47,8 @@ def start(trees: CgroupTrees, tmp_path: Path) -> Iterator[Callable[..., KeeperPr
         process.__exit__()
 
 
-def standing(trees: CgroupTrees) -> dict[str, str]:
-    """But for line feeds at the end, which kernels add by themselves."""
+def values_of(trees: CgroupTrees) -> dict[str, str]:
+    """All files, without the trailing line feeds that kernels add."""
     return {
         str(path.relative_to(trees.root)): path.read_text().strip() for path in trees.root.rglob("*") if path.is_file()
     }
@@ -69,50 +69,48 @@ def with_agent(keeper: KeeperProcess, use: Callable[[KeeperClient], Coroutine[An
     return asyncio.run(whole())
 
 
-def held(keeper: KeeperProcess, wishes: list[SetKnob]) -> set[LeaseState]:
-    return {answer.state for answer in with_agent(keeper, lambda agent: agent.hold(wishes))}
+def held(keeper: KeeperProcess, requests: list[SetKnob]) -> set[LeaseState]:
+    return {answer.state for answer in with_agent(keeper, lambda agent: agent.hold(requests))}
 
 
-def test_killed_while_it_holds_and_started_again_everything_is_back_before_it_serves(
+def test_after_a_kill_the_next_start_restores_everything_before_it_serves(
     trees: CgroupTrees, start: Callable[..., KeeperProcess], tmp_path: Path
 ) -> None:
-    before = standing(trees)
+    before = values_of(trees)
     first = start().ready()
     assert held(first, quotas()) == {LeaseState.HELD}
     first.kill()
-    assert standing(trees) != before
-    left = left_in(tmp_path / "state")
+    assert values_of(trees) != before
+    left = read_left(tmp_path / "state")
     assert (len(left.leases), left.keeper) == (40, None)
     start().ready()
-    assert standing(trees) == before
-    assert left_in(tmp_path / "state").leases == ()
+    assert values_of(trees) == before
+    assert read_left(tmp_path / "state").leases == ()
 
 
-def test_what_a_dead_keeper_left_can_be_put_back_by_hand_but_not_beside_a_living_one(
+def test_leftover_leases_can_be_restored_by_hand_but_not_beside_a_running_keeper(
     trees: CgroupTrees, start: Callable[..., KeeperProcess], tmp_path: Path
 ) -> None:
-    before = standing(trees)
+    before = values_of(trees)
     keeper = start().ready()
     held(keeper, quotas())
-    assert left_in(tmp_path / "state").keeper == keeper.process.pid
+    assert read_left(tmp_path / "state").keeper == keeper.process.pid
     with pytest.raises(Exception, match=f"process {keeper.process.pid}"):
         put_back(tmp_path / "state", trees.root)
     keeper.kill()
     done = put_back(tmp_path / "state", trees.root)
     assert {answer.state for answer in done.answers} == {LeaseState.RESTORED}
     assert done.faults == ()
-    assert standing(trees) == before
+    assert values_of(trees) == before
 
 
-def test_an_agent_that_dies_loses_its_leases_when_they_run_out(
-    trees: CgroupTrees, start: Callable[..., KeeperProcess]
-) -> None:
-    before = standing(trees)
+def test_the_leases_of_a_dead_agent_expire(trees: CgroupTrees, start: Callable[..., KeeperProcess]) -> None:
+    before = values_of(trees)
     keeper = start().ready()
     agent = os.fork()
     if agent == 0:
         held(keeper, quotas(ttl_us=700_000))
-        os._exit(0 if standing(trees) != before else 1)
+        os._exit(0 if values_of(trees) != before else 1)
     _, status = os.waitpid(agent, 0)
     assert status == 0
 
@@ -122,28 +120,26 @@ def test_an_agent_that_dies_loses_its_leases_when_they_run_out(
                 await asyncio.sleep(0.02)
 
     with_agent(keeper, until_none)
-    assert standing(trees) == before
+    assert values_of(trees) == before
 
 
-def test_stopped_in_the_middle_of_batches_it_gives_everything_back(
-    trees: CgroupTrees, start: Callable[..., KeeperProcess]
-) -> None:
-    before = standing(trees)
+def test_stopped_during_batches_it_restores_everything(trees: CgroupTrees, start: Callable[..., KeeperProcess]) -> None:
+    before = values_of(trees)
     keeper = start().ready()
 
-    async def press(client: KeeperClient) -> None:
-        pressing = [asyncio.create_task(KeeperClient(keeper.path).hold(quotas())) for _ in range(6)]
-        await pressing[0]
+    async def hold_many(client: KeeperClient) -> None:
+        holding = [asyncio.create_task(KeeperClient(keeper.path).hold(quotas())) for _ in range(6)]
+        await holding[0]
         keeper.process.terminate()
-        await asyncio.gather(*pressing, return_exceptions=True)
+        await asyncio.gather(*holding, return_exceptions=True)
 
-    with_agent(keeper, press)
+    with_agent(keeper, hold_many)
     assert keeper.ends() == 0
-    assert standing(trees) == before
+    assert values_of(trees) == before
     assert not keeper.path.exists()
 
 
-def test_a_second_keeper_on_the_same_folder_is_refused_and_the_first_goes_on(
+def test_a_second_keeper_on_the_same_folder_is_refused_and_the_first_continues(
     start: Callable[..., KeeperProcess],
 ) -> None:
     first = start().ready()
@@ -153,10 +149,10 @@ def test_a_second_keeper_on_the_same_folder_is_refused_and_the_first_goes_on(
     assert held(first, quotas()) == {LeaseState.HELD}
 
 
-def test_a_spoilt_state_file_stops_one_start_after_what_can_be_read_is_back(
+def test_a_corrupt_state_file_fails_one_start_after_the_readable_leases_are_restored(
     trees: CgroupTrees, start: Callable[..., KeeperProcess], tmp_path: Path
 ) -> None:
-    before = standing(trees)
+    before = values_of(trees)
     first = start().ready()
     held(first, quotas())
     first.kill()
@@ -168,23 +164,23 @@ def test_a_spoilt_state_file_stops_one_start_after_what_can_be_read_is_back(
     assert second.ends() == 2
     assert "raw_before" in second.said()
     assert "leases.bad-1" in second.said()
-    assert standing(trees) == before
+    assert values_of(trees) == before
     start().ready()
-    assert left_in(tmp_path / "state").aside == (tmp_path / "state" / "leases.bad-1",)
+    assert read_left(tmp_path / "state").aside == (tmp_path / "state" / "leases.bad-1",)
 
 
-def test_a_dry_run_answers_and_records_and_turns_nothing(
+def test_a_dry_run_answers_and_records_and_writes_nothing(
     trees: CgroupTrees, start: Callable[..., KeeperProcess], tmp_path: Path
 ) -> None:
-    before = standing(trees)
+    before = values_of(trees)
     keeper = start("--dry-run").ready()
     assert held(keeper, quotas()) == {LeaseState.HELD}
-    assert standing(trees) == before
+    assert values_of(trees) == before
     assert len(changes(tmp_path / "state")) == 40
     assert keeper.terminate() == 0
 
 
-def test_bad_arguments_are_one_line(start: Callable[..., KeeperProcess], tmp_path: Path) -> None:
+def test_bad_arguments_give_a_one_line_error(start: Callable[..., KeeperProcess], tmp_path: Path) -> None:
     for number, (argument, value, expected) in enumerate(
         [
             ("--knob", "cpu.maximum", "--knob: cpu.maximum: expected one of cpu.max"),
@@ -216,10 +212,10 @@ def tiny(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def test_with_a_full_disk_nothing_new_is_turned_and_everything_held_still_comes_back(
+def test_with_a_full_disk_no_new_knob_is_written_and_one_batch_held_is_restored(
     trees: CgroupTrees, start: Callable[..., KeeperProcess], tiny: Path
 ) -> None:
-    before = standing(trees)
+    before = values_of(trees)
     keeper = start(state=tiny / "state").ready()
     assert held(keeper, quotas(GROUPS[:5])) == {LeaseState.HELD}
     with (tiny / "filler").open("wb", buffering=0) as filler:
@@ -228,17 +224,17 @@ def test_with_a_full_disk_nothing_new_is_turned_and_everything_held_still_comes_
                 pass
         except OSError:
             pass
-    some_held = standing(trees)
+    some_held = values_of(trees)
     answers = with_agent(keeper, lambda agent: agent.hold(quotas(GROUPS)))
     assert [answer.state for answer in answers[:5]] == [LeaseState.HELD] * 5
     assert {answer.state for answer in answers[5:]} == {LeaseState.REFUSED}
-    assert "cannot be written down" in answers[-1].detail
-    assert standing(trees) == some_held
+    assert "cannot be saved" in answers[-1].detail
+    assert values_of(trees) == some_held
     keeper.kill()
     again = start(state=tiny / "state").ready()  # on the disk that is still full
-    assert standing(trees) == before
+    assert values_of(trees) == before
     assert held(again, quotas()) == {LeaseState.REFUSED}
     (tiny / "filler").unlink()
     assert held(again, quotas()) == {LeaseState.HELD}
     assert again.terminate() == 0
-    assert standing(trees) == before
+    assert values_of(trees) == before

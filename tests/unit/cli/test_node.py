@@ -13,7 +13,7 @@ from cotenant.model.machine.knob import Knob, Lease, LeaseState, Target
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.experiments import page, roster
 from cotenant.services.experiments.outcome import Check, Curve, Outcome, Picture
-from cotenant.services.keeper.opening import boot_id
+from cotenant.services.keeper.host import boot_id
 
 NOWHERE = "unix:/nowhere/agent.sock"
 

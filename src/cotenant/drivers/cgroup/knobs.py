@@ -51,7 +51,7 @@ _REFUSED = frozenset((errno.EINVAL, errno.ERANGE, errno.ENOSPC, errno.EDOM, errn
 
 
 class CgroupKnobs:
-    """Meets engine/node_ports.KnobPort for `Scope.CGROUP`. Holds a descriptor a tree until `close`. `enter` opens a tree by its path."""
+    """Meets engine/node/interfaces.KnobPort for `Scope.CGROUP`. Holds a descriptor a tree until `close`. `enter` opens a tree by its path."""
 
     def __init__(
         self, layout: Layout, enter: Callable[[str], Tree] = Tree, possible: str = "/sys/devices/system/cpu/possible"
@@ -182,7 +182,7 @@ class CgroupKnobs:
             raise Transient(str(error)) from error
 
     def identity(self, target: Target) -> str:
-        """The inode of the group's folder, which no later group of the name has (engine/node_ports.KnobIdentity)."""
+        """The inode of the group's folder, which no later group of the name has (engine/node/interfaces.KnobIdentity)."""
         _, hierarchy, _ = self._place(target.knob)
         try:
             with self._tree(hierarchy).folder(parts_of(target.group)) as at:

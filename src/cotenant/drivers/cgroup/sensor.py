@@ -73,7 +73,7 @@ class Traffic(Protocol):
 
 
 class NodeSensor:
-    """Meets engine/node_ports.Sensor. `monotonic_us` and `wall_s` are clocks. Whoever made the readers closes them."""
+    """Meets engine/node/interfaces.Sensor. `monotonic_us` and `wall_s` are clocks. Whoever made the readers closes them."""
 
     def __init__(
         self,

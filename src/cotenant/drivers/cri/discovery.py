@@ -29,7 +29,7 @@ _NOT_TOLD = ContainerLimits(None, None, None, None)
 
 
 class CriPods:
-    """Meets engine/node_ports.Discovery. `tree` None: no kubelet's groups here, every group is asked of /proc."""
+    """Meets engine/node/interfaces.Discovery. `tree` None: no kubelet's groups here, every group is asked of /proc."""
 
     def __init__(self, client: CriClient, tree: KubepodsTree | None, proc_root: str = "/proc") -> None:
         self._client = client

@@ -62,7 +62,7 @@ def parse_pod_info(text: str, folder: str = "") -> DeclaredPod:
 
 
 class PodInfo:
-    """Meets engine/node_ports.Discovery: the files below `folder`, with the groups of `tree`."""
+    """Meets engine/node/interfaces.Discovery: the files below `folder`, with the groups of `tree`."""
 
     def __init__(self, tree: KubepodsTree, folder: str = PODS) -> None:
         self._tree = tree

@@ -44,7 +44,7 @@ class _Amounts:
 
 
 class KubepodsTree:
-    """Meets engine/node_ports.Discovery; several discoveries may share one. Holds a descriptor a tree until `close`."""
+    """Meets engine/node/interfaces.Discovery; several discoveries may share one. Holds a descriptor a tree until `close`."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout

@@ -18,7 +18,7 @@ _STOOD = "stood\n"
 
 
 class ResctrlKnobs:
-    """Meets engine/node_ports.KnobPort for `Scope.RESCTRL`."""
+    """Meets engine/node/interfaces.KnobPort for `Scope.RESCTRL`."""
 
     def __init__(self, tree: ResctrlTree | None = None) -> None:
         self._tree = tree if tree is not None else ResctrlTree()

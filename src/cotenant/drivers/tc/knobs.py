@@ -59,7 +59,7 @@ class Traffic(Protocol):
 
 
 class TcKnobs:
-    """Meets engine/node_ports.KnobPort for `Scope.TC`."""
+    """Meets engine/node/interfaces.KnobPort for `Scope.TC`."""
 
     def __init__(self, traffic: Traffic | None = None) -> None:
         self._traffic: Traffic = traffic if traffic is not None else Netlink()

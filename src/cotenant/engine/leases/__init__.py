@@ -1,4 +1,4 @@
-"""Leases of knobs: what stood before each knob that is turned, how long a turn lasts, and how everything is put back.
+"""Leases of knobs: the original value of each knob that is written, how long the written value is held, and how the original is restored.
 
-Belongs here: the keeper's state machine. Not here: which knobs should be turned (engine/node).
+Belongs here: the keeper's state machine, without I/O. Not here: which knobs should be written (engine/node), or the writing (services/keeper).
 """

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from cotenant.engine.leases.knob_order import ordered
+from cotenant.engine.leases.write_order import order_writes
 from cotenant.engine.node.clock import NodeClock
 from cotenant.engine.node.evictions import Evictions
 from cotenant.engine.node.history import NodeHistory
@@ -216,7 +216,7 @@ class Agent:
             for gone in evict:
                 self._evictions.answered(gone.uid, True, "observe only", now_us)
             return NOTHING
-        hold = ordered(changes.hold, self._readings.values())
+        hold = order_writes(changes.hold, self._readings.values())
         asked = {(wish.target, wish.value) for wish in changes.hold}
         for wish in hold:
             if (wish.target, wish.value) not in asked:

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cotenant.engine.leases.leases import Leases
-from cotenant.engine.leases.steps import (
+from cotenant.engine.leases.instructions import (
     Audit,
     Drop,
     Failure,
-    Look,
+    FailureKind,
     Persist,
     ReadBack,
+    ReadCurrent,
+    Reading,
     Restore,
-    Standing,
-    Trouble,
     Write,
 )
-from cotenant.engine.node.ports import KnobPort
+from cotenant.engine.leases.leases import Leases
+from cotenant.engine.node.interfaces import KnobPort
 from cotenant.model.errors import CotenantError, Transient
 from cotenant.model.machine.knob import GiveBack, Lease, LeaseAnswer, LeaseState, SetKnob, Vanished
 
@@ -75,24 +75,24 @@ class PlantKeeper:
                         self._leases.persisted()
                     case Drop() | Audit():
                         pass
-                    case Look() | ReadBack() | Write() | Restore():
+                    case ReadCurrent() | ReadBack() | Write() | Restore():
                         try:
                             self._turn(instruction)
                         except Vanished as error:
-                            self._leases.failed(instruction, Failure(Trouble.GONE, str(error)))
+                            self._leases.failed(instruction, Failure(FailureKind.GONE, str(error)))
                         except Transient as error:
-                            self._leases.failed(instruction, Failure(Trouble.LATER, str(error)))
+                            self._leases.failed(instruction, Failure(FailureKind.TRANSIENT, str(error)))
                         except CotenantError as error:
-                            self._leases.failed(instruction, Failure(Trouble.NEVER, str(error)))
+                            self._leases.failed(instruction, Failure(FailureKind.PERMANENT, str(error)))
 
-    def _turn(self, instruction: Look | ReadBack | Write | Restore) -> None:
+    def _turn(self, instruction: ReadCurrent | ReadBack | Write | Restore) -> None:
         target = instruction.target
         match instruction:
             case Write(value=value):
                 self._port.write(target, value)
-                self._leases.done(target)
+                self._leases.written(target)
             case Restore(raw=raw):
                 self._port.restore(target, raw)
-                self._leases.done(target)
-            case Look(raw=raw) | ReadBack(raw=raw):
-                self._leases.saw(target, Standing(self._port.read(target), self._port.raw(target) if raw else None))
+                self._leases.written(target)
+            case ReadCurrent(raw=raw) | ReadBack(raw=raw):
+                self._leases.read(target, Reading(self._port.read(target), self._port.raw(target) if raw else None))

@@ -27,7 +27,7 @@ _NEEDS = "a plant that models more than CPU"
 
 
 class PlantKnobs:
-    """Meets `engine.node_ports.KnobPort`. `cpus`: how many the machine has."""
+    """Meets `engine.node.interfaces.KnobPort`. `cpus`: how many the machine has."""
 
     def __init__(self, cpus: int, groups: Iterable[str] = ()) -> None:
         self._cpus = cpus

@@ -65,7 +65,7 @@ class Plant:
         return tuple(LogicalCpu(cpu, cpu, 0, 0) for cpu in range(self.cpus))
 
     def sample(self, groups: Sequence[str]) -> NodeSample:
-        """Meets `engine.node_ports.Sensor`."""
+        """Meets `engine.node.interfaces.Sensor`."""
         there = set(self.knobs.groups())
         told = tuple(self._told(group) for group in groups if group in there)
         host = HostCounters(

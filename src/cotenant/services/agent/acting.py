@@ -17,7 +17,7 @@ from typing import Protocol
 from cotenant.engine.framework.backoff import Backoff
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.instructions import Instructions
-from cotenant.engine.node.ports import Keeper
+from cotenant.engine.node.interfaces import Keeper
 from cotenant.model.errors import CotenantError
 from cotenant.model.machine.knob import Lease, LeaseAnswer, LeaseState, Target
 from cotenant.model.machine.node_decision import EvictPod

@@ -16,13 +16,13 @@ from cotenant.drivers.kube.kinds.node_allocatable import allocatable_of
 from cotenant.drivers.kube.kinds.node_pods import NODE_PODS, NodePodObject, declared
 from cotenant.drivers.kube.kinds.objects import NODES
 from cotenant.drivers.kubelet.declared import join
-from cotenant.engine.node.ports import Discovery
+from cotenant.engine.node.interfaces import Discovery
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import Allocatable
 
 
 class ClusterPods:
-    """Meets engine/node_ports.Discovery over another one that finds groups. `run` it as a task."""
+    """Meets engine/node/interfaces.Discovery over another one that finds groups. `run` it as a task."""
 
     def __init__(self, client: Client, node: str, groups: Discovery, changed: Callable[[], None]) -> None:
         """`changed` is called when the server has news."""

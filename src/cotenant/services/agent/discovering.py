@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from cotenant.engine.node.ports import Discovery
+from cotenant.engine.node.interfaces import Discovery
 from cotenant.model.errors import CotenantError
 from cotenant.model.machine.node_pod import NodePod
 
@@ -51,7 +51,7 @@ def plain(pods: Sequence[NodePod]) -> Source:
 
 @dataclass(slots=True)
 class Sources:
-    """All of them as one. Meets the contract of engine/node_ports.Discovery, and never raises for a source that is away."""
+    """All of them as one. Meets the contract of engine/node/interfaces.Discovery, and never raises for a source that is away."""
 
     monotonic: Callable[[], float]
     sources: list[Source] = field(default_factory=list)

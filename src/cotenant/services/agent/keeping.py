@@ -15,15 +15,15 @@ from contextlib import asynccontextmanager
 
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import NAME, LeaseFile
-from cotenant.engine.node.ports import Keeper
+from cotenant.engine.node.interfaces import Keeper
 from cotenant.engine.node.settings import Mode
 from cotenant.model.machine.knob import GiveBack, KnobChange, Lease, LeaseAnswer, LeaseState, SetKnob
 from cotenant.services.agent.config import LONGEST_TTL_MS, AgentConfig
-from cotenant.services.keeper.allowed import Rules
-from cotenant.services.keeper.carrying import Carrier
-from cotenant.services.keeper.dry import DryKnobs, NoMemory
-from cotenant.services.keeper.here import KeptHere
-from cotenant.services.keeper.opening import CLOCK, boot_id, groups_of_this_process, machine_knobs, put_back_left
+from cotenant.services.keeper.dry_run import DryRunKnobs, NoStateFile
+from cotenant.services.keeper.executor import LeaseExecutor
+from cotenant.services.keeper.host import CLOCK, boot_id, groups_of_this_process, machine_knobs, put_back_left
+from cotenant.services.keeper.local_keeper import LocalKeeper
+from cotenant.services.keeper.rules import Rules
 
 _log = logging.getLogger(__name__)
 
@@ -62,8 +62,10 @@ async def open_keeper(config: AgentConfig, *, single: bool) -> AsyncIterator[Kee
             async with _holding(config):
                 pass  # puts back what is left
         with machine_knobs(config.cgroup_root, config.resctrl_root) as ports:
-            dry = {scope: DryKnobs(port) for scope, port in ports.items()}
-            async with _running(KeptHere(Carrier(dry, NoMemory(), _ToldOnly(), CLOCK, _rules(config)))) as kept:
+            dry = {scope: DryRunKnobs(port) for scope, port in ports.items()}
+            async with _running(
+                LocalKeeper(LeaseExecutor(dry, NoStateFile(), _ToldOnly(), CLOCK, _rules(config)))
+            ) as kept:
                 yield kept
     elif is_left or (single and config.mode is Mode.ACT):
         async with _holding(config) as kept:
@@ -81,12 +83,12 @@ async def open_keeper(config: AgentConfig, *, single: bool) -> AsyncIterator[Kee
 
 
 @asynccontextmanager
-async def _holding(config: AgentConfig) -> AsyncIterator[KeptHere]:
+async def _holding(config: AgentConfig) -> AsyncIterator[LocalKeeper]:
     """A keeper of the real knobs in this process, which begins by putting back what an earlier one left."""
     with machine_knobs(config.cgroup_root, config.resctrl_root) as ports:
         file = LeaseFile(config.state_dir, boot_id())
         try:
-            kept = KeptHere(Carrier(ports, file, AuditTrail(config.state_dir), CLOCK, _rules(config)))
+            kept = LocalKeeper(LeaseExecutor(ports, file, AuditTrail(config.state_dir), CLOCK, _rules(config)))
             await put_back_left(kept, file.found)
             async with _running(kept):
                 yield kept
@@ -95,7 +97,7 @@ async def _holding(config: AgentConfig) -> AsyncIterator[KeptHere]:
 
 
 @asynccontextmanager
-async def _running(kept: KeptHere) -> AsyncIterator[KeptHere]:
+async def _running(kept: LocalKeeper) -> AsyncIterator[LocalKeeper]:
     expiring = asyncio.create_task(kept.run(), name="expiry")
     try:
         yield kept

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from cotenant.drivers.resctrl.monitoring import CacheUse
+from cotenant.engine.node.interfaces import Discovery, Keeper, KnobPort, Sensor
 from cotenant.engine.node.policies import PolicySettings
-from cotenant.engine.node.ports import Discovery, Keeper, KnobPort, Sensor
 from cotenant.engine.node.settings import Mode
 from cotenant.model.machine.cache_partition import CacheHardware
 from cotenant.model.machine.counters import Gap, LogicalCpu

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.instructions import Instructions
-from cotenant.engine.node.ports import KnobPort, Sensor
+from cotenant.engine.node.interfaces import KnobPort, Sensor
 from cotenant.model.errors import CotenantError
 from cotenant.model.machine.counters import LogicalCpu, NodeSample
 from cotenant.model.machine.knob import Target

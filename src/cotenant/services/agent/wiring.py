@@ -27,7 +27,7 @@ from cotenant.drivers.proc.network import container_network
 from cotenant.drivers.proc.schedstat import RunDelayReader
 from cotenant.drivers.proc.topology import read_topology
 from cotenant.drivers.psi.triggers import PressureFiles, PressureTrigger, Resource
-from cotenant.engine.node.ports import Discovery, Keeper
+from cotenant.engine.node.interfaces import Discovery, Keeper
 from cotenant.engine.node.settings import Mode
 from cotenant.model.errors import CotenantError, Unsupported
 from cotenant.model.machine.counters import Gap

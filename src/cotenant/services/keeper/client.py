@@ -1,8 +1,8 @@
-"""The agent's side of the keeper's socket. Meets engine/node_ports.Keeper.
+"""The agent's side of the keeper's socket. Implements engine/node/interfaces.Keeper.
 
-Problem: the keeper may be away, restart between two requests, or stop to answer; the agent's loop must go on. Choice: one connection, made when it is
-needed, given up at the first trouble, which is a `Transient`; the next request tries anew. A request that may have been carried out is not sent
-again: the agent asks for all it wants each time anyway, and leases end by themselves. Limits: batches above `wire.MOST_IN_ONE` go as several.
+Problem: the keeper may be down, restart between two requests, or stop answering; the agent's loop must continue. Choice: one connection, opened
+on demand and closed at the first error, which is raised as `Transient`; the next request reconnects. A request that may have been carried out is
+not sent again: the agent repeats all it needs anyway, and leases expire. Limits: batches above `wire.MOST_IN_ONE` go as several messages.
 """
 
 from __future__ import annotations
@@ -21,120 +21,120 @@ from cotenant.model.machine.knob import GiveBack, Lease, LeaseAnswer, LeaseState
 from cotenant.model.machine.node_decision import in_unicode
 from cotenant.services.keeper import wire
 
-PATIENCE_S = 10.0
+TIMEOUT_S = 10.0
 
 
 class KeeperClient:
-    """Speaks to the keeper at `path`. One request at a time; further ones wait."""
+    """A client of the keeper at `path`. One request at a time; further ones wait."""
 
-    def __init__(self, path: Path, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, path: Path, timeout_s: float = TIMEOUT_S) -> None:
         self._path = path
-        self._patience_s = patience_s
-        self._ends: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
-        self._turn = asyncio.Lock()
+        self._timeout_s = timeout_s
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._lock = asyncio.Lock()
 
-    async def hold(self, wishes: Sequence[SetKnob]) -> tuple[LeaseAnswer, ...]:
+    async def hold(self, wanted: Sequence[SetKnob]) -> tuple[LeaseAnswer, ...]:
         """As the Protocol."""
-        asked = [replace(wish, reason=in_unicode(wish.reason)) for wish in wishes if _is_text(wish.target)]
+        sent = [replace(each, reason=in_unicode(each.reason)) for each in wanted if _is_text(each.target)]
         answers: list[LeaseAnswer] = []
-        for at in range(0, len(asked), wire.MOST_IN_ONE):
-            answers += await self._answers(wire.Hold(tuple(asked[at : at + wire.MOST_IN_ONE])))
-        told = iter(answers)
-        return tuple(next(told) if _is_text(wish.target) else _unsayable(wish.target) for wish in wishes)
+        for at in range(0, len(sent), wire.MOST_IN_ONE):
+            answers += await self._answers(wire.Hold(tuple(sent[at : at + wire.MOST_IN_ONE])))
+        replies = iter(answers)
+        return tuple(next(replies) if _is_text(each.target) else _refuse_non_text(each.target) for each in wanted)
 
     async def give_back(self, requests: Sequence[GiveBack]) -> tuple[LeaseAnswer, ...]:
         """As the Protocol."""
-        asked = [replace(one, reason=in_unicode(one.reason)) for one in requests if _is_text(one.target)]
+        sent = [replace(each, reason=in_unicode(each.reason)) for each in requests if _is_text(each.target)]
         answers: list[LeaseAnswer] = []
-        for at in range(0, len(asked), wire.MOST_IN_ONE):
-            answers += await self._answers(wire.End(tuple(asked[at : at + wire.MOST_IN_ONE])))
-        told = iter(answers)
-        return tuple(next(told) if _is_text(one.target) else _not_held(one.target) for one in requests)
+        for at in range(0, len(sent), wire.MOST_IN_ONE):
+            answers += await self._answers(wire.End(tuple(sent[at : at + wire.MOST_IN_ONE])))
+        replies = iter(answers)
+        return tuple(next(replies) if _is_text(each.target) else _not_held(each.target) for each in requests)
 
     async def leases(self) -> tuple[Lease, ...]:
         """As the Protocol."""
-        told = await self._ask(wire.List())
-        return told.leases if isinstance(told, wire.Leases) else _odd(told)
+        reply = await self._ask(wire.List())
+        return reply.leases if isinstance(reply, wire.Leases) else _unexpected(reply)
 
     async def read(self, targets: Sequence[Target]) -> tuple[str | None, ...]:
-        """The canonical values that stand, by the keeper's rights; None where they could not be read."""
+        """The canonical values, read with the keeper's privileges; None where they could not be read."""
         values: list[str | None] = []
         for at in range(0, len(targets), wire.MOST_IN_ONE):
-            told = await self._ask(wire.Read(tuple(targets[at : at + wire.MOST_IN_ONE])))
-            values += told.values if isinstance(told, wire.Values) else _odd(told)
+            reply = await self._ask(wire.Read(tuple(targets[at : at + wire.MOST_IN_ONE])))
+            values += reply.values if isinstance(reply, wire.Values) else _unexpected(reply)
         return tuple(values)
 
-    async def trigger(self, asked: wire.Trigger) -> tuple[int, int]:
-        """The descriptor of a pressure trigger, which the caller closes, and the window that the kernel took, in microseconds."""
-        return await asyncio.to_thread(_granted, self._path, asked, self._patience_s)
+    async def trigger(self, request: wire.Trigger) -> tuple[int, int]:
+        """The descriptor of a pressure trigger, which the caller closes, and the window that the kernel accepted, in microseconds."""
+        return await asyncio.to_thread(_granted, self._path, request, self._timeout_s)
 
     async def close(self) -> None:
-        """End the connection; the next request makes a new one."""
-        if self._ends is not None:
-            writer = self._ends[1]
-            self._ends = None
+        """End the connection; the next request opens a new one."""
+        if self._streams is not None:
+            writer = self._streams[1]
+            self._streams = None
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
 
-    async def _answers(self, asked: wire.Hold | wire.End) -> tuple[LeaseAnswer, ...]:
-        told = await self._ask(asked)
-        return told.answers if isinstance(told, wire.Answers) else _odd(told)
+    async def _answers(self, request: wire.Hold | wire.End) -> tuple[LeaseAnswer, ...]:
+        reply = await self._ask(request)
+        return reply.answers if isinstance(reply, wire.Answers) else _unexpected(reply)
 
-    async def _ask(self, asked: wire.Request) -> wire.Reply:
-        data = wire.frame(asked)
-        async with self._turn:
+    async def _ask(self, request: wire.Request) -> wire.Reply:
+        data = wire.frame(request)
+        async with self._lock:
             try:
-                async with asyncio.timeout(self._patience_s):
+                async with asyncio.timeout(self._timeout_s):
                     reader, writer = await self._connected()
                     writer.write(data)
                     await writer.drain()
                     (length,) = wire.LENGTH.unpack(await reader.readexactly(wire.LENGTH.size))
                     if length > wire.MOST_REPLY_BYTES:
                         raise ConnectionError(f"a reply of {length} bytes")
-                    told = wire.reply(await reader.readexactly(length))
+                    reply = wire.reply(await reader.readexactly(length))
             except (OSError, asyncio.IncompleteReadError, TimeoutError) as error:
-                self._give_up()
-                raise Transient(f"the keeper at {self._path} does not answer: {str(error) or 'too late'}") from error
+                self._disconnect()
+                raise Transient(f"the keeper at {self._path} does not answer: {str(error) or 'timeout'}") from error
             except BaseException:  # cancelled in the middle of a message
-                self._give_up()
+                self._disconnect()
                 raise
-        if isinstance(told, wire.Refused):
-            raise wire.error_of(told)
-        return told
+        if isinstance(reply, wire.Refused):
+            raise wire.error_of(reply)
+        return reply
 
     async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if self._ends is None or self._ends[0].at_eof():
-            self._give_up()
-            self._ends = await asyncio.open_unix_connection(os.fspath(self._path), limit=wire.MOST_REQUEST_BYTES)
-        return self._ends
+        if self._streams is None or self._streams[0].at_eof():
+            self._disconnect()
+            self._streams = await asyncio.open_unix_connection(os.fspath(self._path), limit=wire.MOST_REQUEST_BYTES)
+        return self._streams
 
-    def _give_up(self) -> None:
-        if self._ends is not None:
-            self._ends[1].transport.abort()
-            self._ends = None
+    def _disconnect(self) -> None:
+        if self._streams is not None:
+            self._streams[1].transport.abort()
+            self._streams = None
 
 
-def _granted(path: Path, asked: wire.Trigger, patience_s: float) -> tuple[int, int]:
+def _granted(path: Path, request: wire.Trigger, timeout_s: float) -> tuple[int, int]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
         descriptors: list[int] = []
         try:
-            peer.settimeout(patience_s)
+            peer.settimeout(timeout_s)
             peer.connect(os.fspath(path))
-            peer.sendall(wire.frame(asked))
+            peer.sendall(wire.frame(request))
             data = b""
             while len(data) < wire.LENGTH.size or len(data) < wire.LENGTH.size + wire.LENGTH.unpack(data[:4])[0]:
                 part, came, _, _ = socket.recv_fds(peer, 65536, 1)
                 descriptors += came
                 if not part:
-                    raise ConnectionError("it hung up")
+                    raise ConnectionError("connection closed")
                 data += part
-            told = wire.reply(data[wire.LENGTH.size :])
-            if isinstance(told, wire.Refused):
-                raise wire.error_of(told)
-            if not isinstance(told, wire.Granted) or len(descriptors) != 1:
-                _odd(told)
-            return descriptors.pop(), told.window_us
+            reply = wire.reply(data[wire.LENGTH.size :])
+            if isinstance(reply, wire.Refused):
+                raise wire.error_of(reply)
+            if not isinstance(reply, wire.Granted) or len(descriptors) != 1:
+                _unexpected(reply)
+            return descriptors.pop(), reply.window_us
         except OSError as error:
             raise Transient(f"the keeper at {path} does not answer: {error}") from error
         finally:
@@ -143,7 +143,7 @@ def _granted(path: Path, asked: wire.Trigger, patience_s: float) -> tuple[int, i
 
 
 def _is_text(target: Target) -> bool:
-    """Whether its group's name can be sent; the keeper grants no other."""
+    """Whether its group's name can be encoded; the keeper grants no other."""
     try:
         target.group.encode()
     except UnicodeEncodeError:
@@ -151,13 +151,13 @@ def _is_text(target: Target) -> bool:
     return True
 
 
-def _unsayable(target: Target) -> LeaseAnswer:
-    return LeaseAnswer(target, LeaseState.REFUSED, "the group's name is no Unicode text")
+def _refuse_non_text(target: Target) -> LeaseAnswer:
+    return LeaseAnswer(target, LeaseState.REFUSED, "the group's name is not Unicode text")
 
 
 def _not_held(target: Target) -> LeaseAnswer:
     return LeaseAnswer(target, LeaseState.RESTORED, "is not held")
 
 
-def _odd(told: wire.Reply) -> Never:
-    raise Permanent(f"the keeper answered with {type(told).__name__}")
+def _unexpected(reply: wire.Reply) -> Never:
+    raise Permanent(f"unexpected reply from the keeper: {type(reply).__name__}")

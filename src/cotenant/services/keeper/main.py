@@ -1,9 +1,9 @@
-"""The keeper's process: arguments checked, privileges given up, what was left put back, and only then its socket.
+"""The keeper's process: check arguments, drop privileges, restore leftovers of an earlier keeper, and only then open the socket.
 
-Problem: between a crash and the next start, knobs stand as the last keeper left them; nobody may be served before they are back. Choice: lock the state
-folder, put everything back, then listen; SIGTERM or SIGINT stops listening and puts everything back again. Leases are not adopted: whoever
-still wants one asks again within a second. A state file with unreadable lines is kept aside and ends the start after the readable ones are
-back, so that somebody looks; the next start goes on without it. Limits: logs are lines on standard error.
+Problem: between a crash and the next start, knobs keep the last keeper's values; no request may be served before they are restored. Choice: lock
+the state folder, restore everything, then listen; SIGTERM or SIGINT stops listening and restores everything again. Leases are not adopted: an
+agent that still needs one asks again within a second. A state file with unreadable lines is kept aside and fails this start after the readable
+leases are restored, so that an operator looks; the next start continues without it. Limits: logs are lines on standard error.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from pathlib import Path
 
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import Found, LeaseFile
-from cotenant.engine.node.ports import KnobPort
+from cotenant.engine.node.interfaces import KnobPort
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Knob, Scope
-from cotenant.services.keeper.allowed import Rules
-from cotenant.services.keeper.carrying import Carrier
-from cotenant.services.keeper.dry import DryKnobs, NoMemory
-from cotenant.services.keeper.here import KeptHere
-from cotenant.services.keeper.opening import (
+from cotenant.services.keeper.dry_run import DryRunKnobs, NoStateFile
+from cotenant.services.keeper.executor import LeaseExecutor
+from cotenant.services.keeper.host import (
     CLOCK,
     boot_id,
     groups_of_this_process,
     machine_knobs,
     put_back_left,
 )
+from cotenant.services.keeper.local_keeper import LocalKeeper
 from cotenant.services.keeper.pressure import pressure_triggers
 from cotenant.services.keeper.privileges import give_up
+from cotenant.services.keeper.rules import Rules
 from cotenant.services.keeper.server import KeeperServer, Peers, Triggers
 from cotenant.services.running import log_to_stderr
 
 _log = logging.getLogger(__name__)
-NOT_ALL_BACK = 1
+NOT_ALL_RESTORED = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,48 +71,48 @@ def run(request: Request) -> int:
             return asyncio.run(_serve_dry(request, ports, rules, peers))
         file = LeaseFile(request.state_dir, boot_id())
         try:
-            carrier = Carrier(ports, file, AuditTrail(request.state_dir), CLOCK, rules)
+            executor = LeaseExecutor(ports, file, AuditTrail(request.state_dir), CLOCK, rules)
             with pressure_triggers(request.cgroup_root) as triggers:
-                return asyncio.run(serve(KeptHere(carrier), file.found, request.socket, peers, triggers))
+                return asyncio.run(serve(LocalKeeper(executor), file.found, request.socket, peers, triggers))
         finally:
             file.close()
 
 
-async def serve(keeper: KeptHere, found: Found, path: Path, peers: Peers, triggers: Triggers | None = None) -> int:
-    """Put back what was left, then serve at `path` until SIGTERM or SIGINT. Raises `InvalidInput` for a state file that had faults."""
+async def serve(keeper: LocalKeeper, found: Found, path: Path, peers: Peers, triggers: Triggers | None = None) -> int:
+    """Restore leftover leases, then serve at `path` until SIGTERM or SIGINT. Raises `InvalidInput` for a state file with faults."""
     stop = _stop_on_signals()
     await put_back_left(keeper, found)
     server = KeeperServer(path, keeper, peers, triggers)
     await server.start()
     expiring = asyncio.create_task(keeper.run(), name="expiry")
     _log.info("serving at %s", path)
-    _tell_systemd("READY=1")
+    _notify_systemd("READY=1")
     await stop.wait()
-    _tell_systemd("STOPPING=1")
+    _notify_systemd("STOPPING=1")
     await server.stop()
     expiring.cancel()
     await asyncio.gather(expiring, return_exceptions=True)
     left = await keeper.stop()
     for lease in left:
-        _log.error("%s could not be put back; the next start tries again: %s", lease.target, lease.detail)
-    return NOT_ALL_BACK if left else 0
+        _log.error("%s could not be restored; the next start tries again: %s", lease.target, lease.detail)
+    return NOT_ALL_RESTORED if left else 0
 
 
 async def _serve_dry(request: Request, ports: Mapping[Scope, KnobPort], rules: Rules, peers: Peers) -> int:
     try:
         request.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise InvalidInput("--state-dir", str(request.state_dir), "a folder that can be made", str(error)) from error
-    dry = {scope: DryKnobs(port) for scope, port in ports.items()}
-    _log.warning("dry run: no knob is turned; %s tells what would be", request.state_dir)
-    keeper = KeptHere(Carrier(dry, NoMemory(), AuditTrail(request.state_dir), CLOCK, rules))
+        raise InvalidInput("--state-dir", str(request.state_dir), "a folder that can be created", str(error)) from error
+    dry = {scope: DryRunKnobs(port) for scope, port in ports.items()}
+    _log.warning("dry run: no knob is written; the audit trail in %s records what would be", request.state_dir)
+    keeper = LocalKeeper(LeaseExecutor(dry, NoStateFile(), AuditTrail(request.state_dir), CLOCK, rules))
     return await serve(keeper, Found(()), request.socket, peers)
 
 
 def rules_of(request: Request) -> Rules:
-    """The rules that the arguments make. Raises `InvalidInput`."""
+    """The rules given by the arguments. Raises `InvalidInput`."""
     if not request.roots:
-        raise InvalidInput("--root", "", "one group or more below which knobs may be turned")
+        raise InvalidInput("--root", "", "one group or more below which knobs may be written")
     if not 1 <= request.longest_ttl_s <= 86_400:
         raise InvalidInput("--longest-ttl-s", request.longest_ttl_s, "1 to 86400 seconds")
     known = {str(knob): knob for knob in Knob}
@@ -145,8 +145,8 @@ def _stop_on_signals() -> asyncio.Event:
     return stop
 
 
-def _tell_systemd(state: str) -> None:
-    """The unit is of type notify: it is up when leases of before are back and the socket is there."""
+def _notify_systemd(state: str) -> None:
+    """The unit is of type notify: it is up once leftover leases are restored and the socket exists."""
     path = os.environ.get("NOTIFY_SOCKET", "")
     if path:
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:

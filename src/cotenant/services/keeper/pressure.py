@@ -1,8 +1,8 @@
 """Pressure triggers opened on an agent's behalf.
 
-Problem: windows under two seconds need CAP_SYS_RESOURCE, and the files belong to root; the agent has neither. Choice: the keeper opens the trigger and
-passes its descriptor, which is all that its use takes. The agent makes a `PressureTrigger` of it. Limits: any group may be watched: pressure
-tells how long tasks waited, and nothing else.
+Problem: windows under two seconds need CAP_SYS_RESOURCE, and the files belong to root; the agent has neither. Choice: the keeper opens the trigger
+and passes its descriptor, which is all that polling needs. The agent wraps it in a `PressureTrigger`. Limits: any group may be watched: pressure
+reveals how long tasks waited, and nothing else.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from cotenant.services.keeper import wire
 
 
 class PressureTriggers:
-    """Meets `server.Triggers` over the machine's pressure files."""
+    """Implements `server.Triggers` over the machine's pressure files."""
 
     def __init__(self, files: PressureFiles) -> None:
         self._files = files
 
     def open(self, asked: wire.Trigger) -> tuple[int, int]:
-        """Raises `InvalidInput`, `Vanished`, `Unsupported` as the driver does."""
+        """Open a trigger. Raises `InvalidInput`, `Vanished`, `Unsupported` as the driver does."""
         known = {str(resource): resource for resource in Resource}
         if asked.resource not in known:
             raise InvalidInput("resource", asked.resource, f"one of {', '.join(known)}")
         if asked.group is not None:
-            Target(asked.group, Knob.CPU_MAX)  # a path that leads nowhere else
+            Target(asked.group, Knob.CPU_MAX)  # rejects a path that leads out of the tree
         with self._files.trigger(
             asked.group, known[asked.resource], asked.stall_us, asked.window_us, asked.full
         ) as trigger:
@@ -40,7 +40,7 @@ class PressureTriggers:
 
 @contextmanager
 def pressure_triggers(cgroup_root: Path | None) -> Iterator[PressureTriggers]:
-    """Of this machine. Raises `Unsupported`."""
+    """The triggers of this machine. Raises `Unsupported`."""
     files = PressureFiles(detect(None if cgroup_root is None else str(cgroup_root)))
     try:
         yield PressureTriggers(files)

@@ -1,8 +1,8 @@
-"""Giving up what the keeper does not need.
+"""Dropping the privileges that the keeper does not need.
 
-Problem: the keeper runs as root because cgroup files belong to root; nothing else of root's power serves it. Choice: at start, before any thread, no new
-privileges ever (not by exec either), and of the capabilities only those with a use here. Limits: the user stays root, so files of root stay writable;
-a container or unit narrows that further (deploy/node). Capabilities are a thread's own: what starts later has no more.
+Problem: the keeper runs as root because cgroup files belong to root; it needs none of root's other powers. Choice: at start, before any thread, no
+new privileges ever (not through exec either), and only the capabilities that are used. Limits: the user stays root, so files of root stay writable;
+a container or unit restricts that further (deploy/node). Capabilities are per thread: threads started later have no more.
 
 Source: capabilities(7), prctl(2), capset(2).
 """
@@ -21,9 +21,9 @@ _MOST = 64
 
 
 class Capability(IntEnum):
-    """Those with a use."""
+    """The capabilities that are kept."""
 
-    DAC_OVERRIDE = 1  # cgroups that were delegated belong to their user
+    DAC_OVERRIDE = 1  # delegated cgroups belong to their user
     NET_ADMIN = 12  # traffic classes
     SYS_RESOURCE = 24  # pressure triggers with short windows
 
@@ -37,7 +37,7 @@ class _Data(ctypes.Structure):
 
 
 def give_up(keep: frozenset[Capability] = frozenset(Capability)) -> None:
-    """Keep at most these capabilities. Raises `Permanent` where the kernel refuses; without root there is nothing to give up but new privileges."""
+    """Keep at most these capabilities. Raises `Permanent` where the kernel refuses. Without root, only no_new_privs is set."""
     libc = ctypes.CDLL(None, use_errno=True)
     _must(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no new privileges")
     if os.geteuid() != 0:
@@ -46,13 +46,13 @@ def give_up(keep: frozenset[Capability] = frozenset(Capability)) -> None:
     _must(libc.capget(ctypes.byref(header), data), "reading capabilities")
     for number in range(_MOST):
         if number not in keep and libc.prctl(_PR_CAPBSET_READ, number, 0, 0, 0) == 1:
-            libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)  # may lack CAP_SETPCAP: then no_new_privs has to do
+            libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)  # may lack CAP_SETPCAP: then no_new_privs has to suffice
     for half in range(2):
         mask = sum(1 << (number - 32 * half) for number in keep if number // 32 == half)
         data[half].effective &= mask
         data[half].permitted &= mask
         data[half].inheritable = 0
-    _must(libc.capset(ctypes.byref(header), data), "giving up capabilities")
+    _must(libc.capset(ctypes.byref(header), data), "dropping capabilities")
 
 
 def _must(status: int, what: str) -> None:

@@ -1,9 +1,9 @@
-"""The keeper's socket: who may speak, how much, and what is done with it.
+"""The keeper's socket: which peers may connect, how much they may send, and how requests are served.
 
-Problem: whoever can reach the socket may flood it, send half a message, a huge one, or none; expiry must go on meanwhile. Choice: the kernel says who
-is at the other end (SO_PEERCRED), strangers are cut off before anything is read; few connections, one request at a time each, bounded in size and
-time. Rounds of several connections and expiry take turns in the keeper's own thread, first come, first served. Limits: a peer that is allowed can fill the
-few connections that there are; it can only hurt its own kind.
+Problem: a process that reaches the socket may flood it or send half a message, a huge one, or none; expiry must continue meanwhile. Choice: the
+kernel identifies the peer (SO_PEERCRED), and unauthorized peers are disconnected before anything is read; few connections, one request at a time on
+each, bounded in size and time. Rounds of all connections and expiry are serialized in the keeper's own thread, in order of arrival. Limits: an
+authorized peer can use up the few connections; it only hurts other authorized peers.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from typing import Protocol
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Unsupported
 from cotenant.model.machine.knob import GiveBack, Lease, LeaseAnswer, SetKnob, Target
 from cotenant.services.keeper import wire
-from cotenant.services.keeper.allowed import Asker
-from cotenant.services.keeper.opening import groups_of
+from cotenant.services.keeper.host import groups_of
+from cotenant.services.keeper.rules import Requester
 
 _log = logging.getLogger(__name__)
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
@@ -34,63 +34,63 @@ IDLE_S = 300.0
 REPLY_S = 10.0  # to a peer that does not read
 
 
-class Holder(Protocol):
-    """A keeper that is told who asks: `here.KeptHere`."""
+class RequesterKeeper(Protocol):
+    """A keeper that knows its clients: `local_keeper.LocalKeeper`."""
 
-    async def hold(self, wishes: Sequence[SetKnob], asker: Asker) -> tuple[LeaseAnswer, ...]:
-        """Turn and hold."""
+    async def hold(self, wanted: Sequence[SetKnob], requester: Requester) -> tuple[LeaseAnswer, ...]:
+        """Write and hold."""
         ...
 
-    async def give_back(self, requests: Sequence[GiveBack], asker: Asker) -> tuple[LeaseAnswer, ...]:
-        """Put back."""
+    async def give_back(self, requests: Sequence[GiveBack], requester: Requester) -> tuple[LeaseAnswer, ...]:
+        """Restore."""
         ...
 
     async def leases(self) -> tuple[Lease, ...]:
-        """All."""
+        """All live leases."""
         ...
 
     async def read(self, targets: Sequence[Target]) -> tuple[str | None, ...]:
-        """What stands."""
+        """The current values."""
         ...
 
 
 class Triggers(Protocol):
-    """Opens pressure triggers that need a privilege."""
+    """Opens pressure triggers, which need a privilege."""
 
-    def open(self, asked: wire.Trigger) -> tuple[int, int]:
-        """A descriptor, which the caller closes, and the window that the kernel took."""
+    def open(self, request: wire.Trigger) -> tuple[int, int]:
+        """A descriptor, which the caller closes, and the window that the kernel accepted."""
         ...
 
 
 class NoTriggers:
-    """On a machine without pressure."""
+    """For a machine without pressure stall information."""
 
-    def open(self, asked: wire.Trigger) -> tuple[int, int]:
-        """Refused."""
+    def open(self, request: wire.Trigger) -> tuple[int, int]:
+        """Raises `Unsupported`."""
         raise Unsupported("pressure triggers", "a kernel with CONFIG_PSI and a cgroup v2 tree")
 
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """Who may speak. `own`: root and the keeper's own user."""
+    """Which peers may connect. `own`: root and the keeper's own user."""
 
     users: frozenset[int] = frozenset()
     groups: frozenset[int] = frozenset()
     own: bool = True
 
     def allows(self, user: int, group: int) -> bool:
-        """By effective user or group at the time of its connect."""
+        """Whether a peer may connect, by its effective user or group at connect time."""
         return (self.own and user in (0, os.geteuid())) or user in self.users or group in self.groups
 
 
 @dataclass(slots=True)
 class Counts:
-    """What came in, for logs and tests."""
+    """Counts of connections and requests, for logs and tests."""
 
     requests: int = 0
-    strangers: int = 0  # cut off before anything was read
-    crowded: int = 0  # cut off because there were too many
-    broken: int = 0  # ended in half a message, or in one that is none
+    unauthorized: int = 0  # disconnected before anything was read
+    over_limit: int = 0  # disconnected because there were too many
+    malformed: int = 0  # ended by an incomplete or malformed message
     open: int = 0
 
 
@@ -100,7 +100,7 @@ class KeeperServer:
     def __init__(
         self,
         path: Path,
-        keeper: Holder,
+        keeper: RequesterKeeper,
         peers: Peers,
         triggers: Triggers | None = None,
         rest_of_message_s: float = REST_OF_MESSAGE_S,
@@ -111,11 +111,11 @@ class KeeperServer:
         self._triggers = triggers or NoTriggers()
         self._rest_of_message_s = rest_of_message_s
         self._server: asyncio.Server | None = None
-        self._talks: set[asyncio.Task[None]] = set()
+        self._connections: set[asyncio.Task[None]] = set()
         self.counts = Counts()
 
     async def start(self) -> None:
-        """Listen. Raises `Permanent` where something that is no socket stands at the path, or somebody listens there."""
+        """Listen. Raises `Permanent` where the path is not a socket, or another process listens there."""
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._bind(listening)
@@ -127,58 +127,60 @@ class KeeperServer:
         )
 
     async def stop(self) -> None:
-        """Accept nobody and end all conversations; a request that is under way is carried out, but not answered."""
+        """Stop listening and close all connections; a request that is under way is carried out, but not answered."""
         if self._server is not None:
             self._server.close()
             self._path.unlink(missing_ok=True)
-        for talk in tuple(self._talks):
-            talk.cancel()
-        await asyncio.gather(*self._talks, return_exceptions=True)
+        for connection in tuple(self._connections):
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
 
     def _bind(self, listening: socket.socket) -> None:
         try:
             self._path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             with contextlib.suppress(FileNotFoundError):
                 if not stat.S_ISSOCK(os.lstat(self._path).st_mode):
-                    raise Permanent(f"{self._path} is no socket; it is not removed")
-                if _somebody_listens(self._path):
-                    raise Permanent(f"somebody listens at {self._path} already")
+                    raise Permanent(f"{self._path} is not a socket; it is not removed")
+                if _is_listening(self._path):
+                    raise Permanent(f"another process listens at {self._path}")
                 self._path.unlink()
             mask = os.umask(0o177)
             try:
                 listening.bind(os.fspath(self._path))
             finally:
                 os.umask(mask)
-            self._path.chmod(0o600 if not (self._peers.users or self._peers.groups) else 0o666)  # who it is, is asked
+            self._path.chmod(
+                0o600 if not (self._peers.users or self._peers.groups) else 0o666
+            )  # the peer is checked by SO_PEERCRED
         except OSError as error:
             raise InvalidInput("--socket", str(self._path), "a path for a socket", str(error)) from error
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        talk = asyncio.current_task()
-        assert talk is not None
-        self._talks.add(talk)
+        connection = asyncio.current_task()
+        assert connection is not None
+        self._connections.add(connection)
         self.counts.open += 1
         try:
             pid, user, group = _credentials(writer)
             if not self._peers.allows(user, group):
-                self.counts.strangers += 1
-                _log.warning("user %d (process %d) may not speak to the keeper", user, pid)
+                self.counts.unauthorized += 1
+                _log.warning("user %d (process %d) may not use the keeper", user, pid)
                 return
             if self.counts.open > MOST_CONNECTIONS:
-                self.counts.crowded += 1
+                self.counts.over_limit += 1
                 return
-            writer.transport.set_write_buffer_limits(high=0)  # drain: all is in the kernel
-            await self._talk(reader, writer, Asker(f"uid {user}, pid {pid}", groups_of(pid)))
+            writer.transport.set_write_buffer_limits(high=0)  # drain returns once the kernel has everything
+            await self._serve(reader, writer, Requester(f"uid {user}, pid {pid}", groups_of(pid)))
         except (asyncio.IncompleteReadError, TimeoutError, ConnectionError):
-            self.counts.broken += 1
+            self.counts.malformed += 1
         except asyncio.CancelledError:
-            pass  # by `stop` alone; asyncio tells a handler that ends cancelled as an error
+            pass  # only by `stop`; asyncio logs a handler that ends cancelled as an error
         finally:
             self.counts.open -= 1
-            self._talks.discard(talk)
+            self._connections.discard(connection)
             writer.transport.abort()
 
-    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asker: Asker) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, requester: Requester) -> None:
         while True:
             try:
                 async with asyncio.timeout(IDLE_S):
@@ -193,42 +195,42 @@ class KeeperServer:
                     if length > wire.MOST_REQUEST_BYTES:
                         raise InvalidInput("message", length, f"at most {wire.MOST_REQUEST_BYTES} bytes")
                     data = await reader.readexactly(length)
-                asked = wire.request(data)
-            except CotenantError as error:  # nothing that follows can be trusted to be a beginning
-                self.counts.broken += 1
+                request = wire.request(data)
+            except CotenantError as error:  # the start of the next message is not known
+                self.counts.malformed += 1
                 await _send(writer, wire.refusal(error))
                 return
             self.counts.requests += 1
-            if isinstance(asked, wire.Trigger):
-                await self._grant(writer, asked)
+            if isinstance(request, wire.Trigger):
+                await self._grant(writer, request)
                 continue
             try:
-                told = await self._answer(asked, asker)
+                reply = await self._answer(request, requester)
             except CotenantError as error:
-                told = wire.refusal(error)
-            await _send(writer, told)
+                reply = wire.refusal(error)
+            await _send(writer, reply)
 
-    async def _answer(self, asked: wire.Hold | wire.End | wire.List | wire.Read, asker: Asker) -> wire.Reply:
-        match asked:
-            case wire.Hold(wishes=wishes):
-                return wire.Answers(await self._keeper.hold(wishes, asker))
+    async def _answer(self, request: wire.Hold | wire.End | wire.List | wire.Read, requester: Requester) -> wire.Reply:
+        match request:
+            case wire.Hold(knobs=knobs):
+                return wire.Answers(await self._keeper.hold(knobs, requester))
             case wire.End(requests=requests):
-                return wire.Answers(await self._keeper.give_back(requests, asker))
+                return wire.Answers(await self._keeper.give_back(requests, requester))
             case wire.Read(targets=targets):
                 return wire.Values(await self._keeper.read(targets))
             case _:
                 return wire.Leases(await self._keeper.leases())
 
-    async def _grant(self, writer: asyncio.StreamWriter, asked: wire.Trigger) -> None:
+    async def _grant(self, writer: asyncio.StreamWriter, request: wire.Trigger) -> None:
         try:
-            descriptor, window_us = self._triggers.open(asked)
+            descriptor, window_us = self._triggers.open(request)
         except CotenantError as error:
             await _send(writer, wire.refusal(error))
             return
         try:
             await writer.drain()
             with _real_socket(writer) as peer:
-                # one small message into an empty buffer: it goes at once or not at all
+                # one small message into an empty buffer: it is sent at once or not at all
                 socket.send_fds(peer, [wire.frame(wire.Granted(window_us))], [descriptor])
         except BlockingIOError as error:
             raise ConnectionError("the peer does not read") from error
@@ -236,8 +238,8 @@ class KeeperServer:
             os.close(descriptor)
 
 
-async def _send(writer: asyncio.StreamWriter, told: wire.Reply) -> None:
-    writer.write(wire.frame(told))
+async def _send(writer: asyncio.StreamWriter, reply: wire.Reply) -> None:
+    writer.write(wire.frame(reply))
     async with asyncio.timeout(REPLY_S):
         await writer.drain()
 
@@ -258,7 +260,7 @@ def _real_socket(writer: asyncio.StreamWriter) -> Iterator[socket.socket]:
         peer.close()
 
 
-def _somebody_listens(path: Path) -> bool:
+def _is_listening(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trial:
         trial.settimeout(1.0)
         try:

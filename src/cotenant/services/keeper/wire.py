@@ -1,8 +1,8 @@
-"""What agent and keeper say to each other over the socket.
+"""The messages between agent and keeper over the socket.
 
-Problem: the keeper reads what a process with fewer rights sends it: half a message, a huge one, nonsense. Choice: four bytes of length, then one
-typed JSON message, decoded strictly and bounded before it is read; one answer a request, in order. A descriptor (of a pressure trigger) comes with its
-answer as ancillary data. Limits: one host, one version of both sides; they are installed together.
+Problem: the keeper reads what a process with fewer privileges sends it: half a message, a huge one, garbage. Choice: a four-byte length, then one
+typed JSON message, decoded strictly and bounded before it is read; one reply per request, in order. The descriptor of a pressure trigger comes with
+its reply as ancillary data. Limits: one host, one version on both sides; they are installed together.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from cotenant.model.machine.knob import GiveBack, Lease, LeaseAnswer, SetKnob, T
 LENGTH = struct.Struct(">I")
 MOST_REQUEST_BYTES = 1 << 20
 MOST_REPLY_BYTES = 16 << 20  # all leases at once
-MOST_IN_ONE = 512  # wishes, targets
+MOST_IN_ONE = 512  # knobs, requests or targets
 
 
-class Hold(msgspec.Struct, tag_field="ask", tag="hold", frozen=True):
-    """Answered by `Answers`."""
+class Hold(msgspec.Struct, tag_field="request", tag="hold", frozen=True):
+    """Write and hold these knobs. Answered by `Answers`."""
 
-    wishes: tuple[SetKnob, ...]
+    knobs: tuple[SetKnob, ...]
 
 
-class End(msgspec.Struct, tag_field="ask", tag="give back", frozen=True):
-    """Answered by `Answers`."""
+class End(msgspec.Struct, tag_field="request", tag="give back", frozen=True):
+    """Restore these knobs. Answered by `Answers`."""
 
     requests: tuple[GiveBack, ...]
 
 
-class List(msgspec.Struct, tag_field="ask", tag="leases", frozen=True):
-    """Answered by `Leases`."""
+class List(msgspec.Struct, tag_field="request", tag="leases", frozen=True):
+    """List all leases. Answered by `Leases`."""
 
 
-class Read(msgspec.Struct, tag_field="ask", tag="read", frozen=True):
-    """The canonical values that stand, of knobs that only root may read. Answered by `Values`."""
+class Read(msgspec.Struct, tag_field="request", tag="read", frozen=True):
+    """The canonical values of knobs that only root may read. Answered by `Values`."""
 
     targets: tuple[Target, ...]
 
 
-class Trigger(msgspec.Struct, tag_field="ask", tag="trigger", frozen=True):
-    """A pressure trigger. Answered by `Granted`, with its descriptor. `group` None: the host."""
+class Trigger(msgspec.Struct, tag_field="request", tag="trigger", frozen=True):
+    """Open a pressure trigger. Answered by `Granted`, with its descriptor. `group` None: the host."""
 
     group: str | None
     resource: str
@@ -56,32 +56,32 @@ class Trigger(msgspec.Struct, tag_field="ask", tag="trigger", frozen=True):
 Request = Hold | End | List | Read | Trigger
 
 
-class Answers(msgspec.Struct, tag_field="told", tag="answers", frozen=True):
+class Answers(msgspec.Struct, tag_field="reply", tag="answers", frozen=True):
     """In the order of the request."""
 
     answers: tuple[LeaseAnswer, ...]
 
 
-class Leases(msgspec.Struct, tag_field="told", tag="leases", frozen=True):
-    """All that are not over."""
+class Leases(msgspec.Struct, tag_field="reply", tag="leases", frozen=True):
+    """All live leases."""
 
     leases: tuple[Lease, ...]
 
 
-class Values(msgspec.Struct, tag_field="told", tag="values", frozen=True):
+class Values(msgspec.Struct, tag_field="reply", tag="values", frozen=True):
     """In the order of the request; None where it could not be read."""
 
     values: tuple[str | None, ...]
 
 
-class Granted(msgspec.Struct, tag_field="told", tag="trigger", frozen=True):
-    """The window that the kernel took."""
+class Granted(msgspec.Struct, tag_field="reply", tag="trigger", frozen=True):
+    """The window that the kernel accepted."""
 
     window_us: int
 
 
-class Refused(msgspec.Struct, tag_field="told", tag="refused", frozen=True):
-    """The request as a whole was not carried out. `kind`: the name of the error."""
+class Refused(msgspec.Struct, tag_field="reply", tag="refused", frozen=True):
+    """The whole request was refused. `kind`: the name of the error."""
 
     kind: str
     detail: str
@@ -98,7 +98,7 @@ _REPLY: msgspec.json.Decoder[Reply] = msgspec.json.Decoder(Reply)
 
 
 def frame(message: Request | Reply) -> bytes:
-    """With its length. Raises `InvalidInput` for a name that is no Unicode text."""
+    """Encode a message with its length. Raises `InvalidInput` for a name that is not Unicode text."""
     try:
         data = msgspec.json.encode(message)
     except UnicodeEncodeError as error:
@@ -107,16 +107,16 @@ def frame(message: Request | Reply) -> bytes:
 
 
 def request(data: bytes) -> Request:
-    """Raises `InvalidInput`."""
-    asked = _decode(data, _REQUEST)
-    items = {Hold: "wishes", End: "requests", Read: "targets"}.get(type(asked))
-    if items is not None and len(getattr(asked, items)) > MOST_IN_ONE:
-        raise InvalidInput(items, len(getattr(asked, items)), f"at most {MOST_IN_ONE} in one message")
-    return asked
+    """Decode a request. Raises `InvalidInput`."""
+    message = _decode(data, _REQUEST)
+    items = {Hold: "knobs", End: "requests", Read: "targets"}.get(type(message))
+    if items is not None and len(getattr(message, items)) > MOST_IN_ONE:
+        raise InvalidInput(items, len(getattr(message, items)), f"at most {MOST_IN_ONE} in one message")
+    return message
 
 
 def reply(data: bytes) -> Reply:
-    """Raises `InvalidInput`."""
+    """Decode a reply. Raises `InvalidInput`."""
     return _decode(data, _REPLY)
 
 
@@ -128,7 +128,7 @@ def _decode(data: bytes, decoder: msgspec.json.Decoder[_T]) -> _T:
 
 
 def refusal(error: CotenantError) -> Refused:
-    """An error as a reply."""
+    """Encode an error as a reply."""
     if isinstance(error, InvalidInput):
         return Refused("InvalidInput", error.expected, error.field, str(error.value)[:200], error.hint)
     if isinstance(error, Unsupported):
@@ -137,7 +137,7 @@ def refusal(error: CotenantError) -> Refused:
 
 
 def error_of(refused: Refused) -> CotenantError:
-    """A reply as the error that it was."""
+    """Decode the error of a reply."""
     match refused.kind:
         case "InvalidInput":
             return InvalidInput(refused.field, refused.value, refused.detail, refused.needs)

@@ -1,4 +1,4 @@
-"""A lease's life, step by step, over knobs in memory that behave as a kernel's."""
+"""The lease state machine, step by step, over in-memory knobs that behave like a kernel's."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from itertools import islice
 import pytest
 from tests.fakes.kept_knobs import KeptKnobs
 
-from cotenant.engine.leases.leases import Leases
-from cotenant.engine.leases.steps import (
+from cotenant.engine.leases.instructions import (
     Audit,
     Drop,
     Failure,
+    FailureKind,
     Instruction,
-    Look,
     Persist,
     ReadBack,
+    ReadCurrent,
+    Reading,
     Restore,
-    Trouble,
     Write,
 )
-from cotenant.engine.leases.steps import Standing as Seen
-from cotenant.engine.leases.transitions import LEGAL, OVER, Story
+from cotenant.engine.leases.leases import Leases
+from cotenant.engine.leases.transitions import LEGAL, OVER, LeaseHistory
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
 from cotenant.model.machine.knob import GiveBack, Knob, KnobChange, LeaseAnswer, LeaseState, SetKnob, Target, Vanished
 from cotenant.model.machine.node_decision import Reason
@@ -38,71 +38,73 @@ HALF = "50000 100000"
 
 
 class World:
-    """Carries out by hand, and writes down what was asked."""
+    """Executes instructions, and records them."""
 
     def __init__(self) -> None:
         self.knobs = KeptKnobs(["be/a", "be/b"])
         self.engine = Leases(most=8)
         self.disk_full = False
-        self.asked: list[Instruction] = []
-        self.told: list[KnobChange] = []
+        self.executed: list[Instruction] = []
+        self.audited: list[KnobChange] = []
         self.now_us = 0
 
-    def carry_out(self) -> tuple[LeaseAnswer, ...]:
-        self.asked = []
+    def run_round(self) -> tuple[LeaseAnswer, ...]:
+        self.executed = []
         while stage := self.engine.next():
             for instruction in stage:
-                self.asked.append(instruction)
-                self._step(instruction)
+                self.executed.append(instruction)
+                self._execute(instruction)
         self.engine.validate()
         return self.engine.answers()
 
-    def _step(self, instruction: Instruction) -> None:
+    def _execute(self, instruction: Instruction) -> None:
         match instruction:
             case Audit(change=change):
-                self.told.append(change)
+                self.audited.append(change)
             case Persist(durable=durable):
                 if self.disk_full and durable:
                     self.engine.not_persisted("no space left on device")
                 else:
                     self.engine.persisted()
-            case Look() | ReadBack() | Write() | Restore():
+            case ReadCurrent() | ReadBack() | Write() | Restore():
                 try:
-                    self._turn(instruction)
+                    self._read_or_write(instruction)
                 except CotenantError as error:
-                    kinds = {Vanished: Trouble.GONE, Transient: Trouble.LATER}
-                    self.engine.failed(instruction, Failure(kinds.get(type(error), Trouble.NEVER), str(error)))
+                    failure_kinds = {Vanished: FailureKind.GONE, Transient: FailureKind.TRANSIENT}
+                    self.engine.failed(
+                        instruction, Failure(failure_kinds.get(type(error), FailureKind.PERMANENT), str(error))
+                    )
 
-    def _turn(self, instruction: Look | ReadBack | Write | Restore) -> None:
+    def _read_or_write(self, instruction: ReadCurrent | ReadBack | Write | Restore) -> None:
         target = instruction.target
         match instruction:
             case Write(value=value):
                 self.knobs.write(target, value)
-                self.engine.done(target)
+                self.engine.written(target)
             case Restore(raw=raw):
                 self.knobs.restore(target, raw)
-                self.engine.done(target)
-            case Look(raw=raw) | ReadBack(raw=raw):
+                self.engine.written(target)
+            case ReadCurrent(raw=raw) | ReadBack(raw=raw):
                 kept = self.knobs.raw(target) if raw else None
                 identity = self.knobs.identity(target)
                 try:
-                    self.engine.saw(target, Seen(self.knobs.read(target), kept, identity))
+                    self.engine.read(target, Reading(self.knobs.read(target), kept, identity))
                 except InvalidInput as error:
-                    self.engine.failed(instruction, Failure(Trouble.NEVER, str(error), identity))
+                    self.engine.failed(instruction, Failure(FailureKind.PERMANENT, str(error), identity))
 
-    def hold(self, *wishes: tuple[Target, str], ttl_us: int = 100) -> list[LeaseState]:
-        made = [SetKnob(target, value, REASON, ttl_us) for target, value in wishes]
-        self.engine.hold(made, self.now_us, 1.0, "somebody")
-        return [answer.state for answer in self.carry_out()]
+    def hold(self, *requests: tuple[Target, str], ttl_us: int = 100) -> list[LeaseState]:
+        made = [SetKnob(target, value, REASON, ttl_us) for target, value in requests]
+        self.engine.hold(made, self.now_us, 1.0, "client")
+        return [answer.state for answer in self.run_round()]
 
     def give_back(self, *targets: Target) -> list[LeaseState]:
         self.engine.end([GiveBack(target, REASON) for target in targets], self.now_us, 2.0)
-        return [answer.state for answer in self.carry_out()]
+        return [answer.state for answer in self.run_round()]
 
     def tick(self, now_us: int) -> None:
         self.now_us = now_us
         self.engine.tick(now_us, 3.0)
-        self.carry_out()
+        self.run_round()
 
     @property
     def state(self) -> dict[Target, LeaseState]:
@@ -114,7 +116,7 @@ def world() -> World:
     return World()
 
 
-def asked_of(world: World) -> Iterator[Instruction]:
+def instructions_of(world: World) -> Iterator[Instruction]:
     while stage := world.engine.next():
         yield from stage
 
@@ -123,14 +125,14 @@ def kinds(asked: Sequence[Instruction]) -> list[str]:
     return [type(instruction).__name__ for instruction in asked]
 
 
-def test_the_old_value_is_written_down_before_the_knob_is_touched_in_one_durable_write_a_batch(world: World) -> None:
+def test_original_values_are_persisted_in_one_durable_write_before_any_knob_is_written(world: World) -> None:
     assert world.hold((QUOTA, HALF), (HIGH, "8192")) == [LeaseState.HELD, LeaseState.HELD]
-    assert kinds(world.asked) == [
-        *("Look", "Look", "Persist"),
+    assert kinds(world.executed) == [
+        *("ReadCurrent", "ReadCurrent", "Persist"),
         *("Write", "ReadBack", "Write", "ReadBack"),
         *("Persist", "Audit", "Audit"),
     ]
-    first, last = (step for step in world.asked if isinstance(step, Persist))
+    first, last = (step for step in world.executed if isinstance(step, Persist))
     assert (first.durable, last.durable) == (True, False)
     assert [(lease.state, lease.raw_before) for lease in first.leases] == [
         (LeaseState.INTENDED, '["cpu.max", "max 100000"]'),
@@ -139,11 +141,11 @@ def test_the_old_value_is_written_down_before_the_knob_is_touched_in_one_durable
     assert [lease.stands for lease in last.leases] == [HALF, "8192"]
 
 
-def test_the_same_value_again_is_a_renewal_that_touches_neither_disk_nor_knob(world: World) -> None:
+def test_a_renewal_writes_neither_disk_nor_knob(world: World) -> None:
     world.hold((QUOTA, HALF))
     world.now_us = 90
     assert world.hold((QUOTA, HALF)) == [LeaseState.HELD]
-    assert kinds(world.asked) == ["Look"]
+    assert kinds(world.executed) == ["ReadCurrent"]
     world.tick(150)
     assert world.state == {QUOTA: LeaseState.HELD}
     world.tick(190)
@@ -151,17 +153,17 @@ def test_the_same_value_again_is_a_renewal_that_touches_neither_disk_nor_knob(wo
     assert world.knobs.snapshot() == {}
 
 
-def test_another_value_keeps_the_first_old_one(world: World) -> None:
+def test_a_changed_value_keeps_the_first_original(world: World) -> None:
     world.knobs.set_outside(QUOTA, "80000 100000")
     world.hold((QUOTA, HALF))
     assert world.hold((QUOTA, "20000 100000")) == [LeaseState.HELD]
     assert world.knobs.read(QUOTA) == "20000 100000"
-    assert next(step for step in world.asked if isinstance(step, Persist)).durable
+    assert next(step for step in world.executed if isinstance(step, Persist)).durable
     assert world.give_back(QUOTA) == [LeaseState.RESTORED]
     assert world.knobs.read(QUOTA) == "80000 100000"
 
 
-def test_expiry_puts_back_and_says_why(world: World) -> None:
+def test_expiry_restores_and_records_the_cause(world: World) -> None:
     world.hold((QUOTA, HALF), ttl_us=10)
     assert world.engine.due_at_us() == 10
     world.tick(9)
@@ -169,22 +171,22 @@ def test_expiry_puts_back_and_says_why(world: World) -> None:
     world.tick(10)
     assert world.knobs.read(QUOTA) == "max 100000"
     assert world.engine.due_at_us() is None
-    last = world.told[-1]
+    last = world.audited[-1]
     assert (last.cause.rule, last.before, last.asked, last.after) == ("lease-expired", HALF, "max 100000", "max 100000")
     assert (last.result, last.who) == (LeaseState.RESTORED, "keeper")
 
 
-def test_what_stands_is_held_against_what_was_read_back_not_against_what_was_asked(world: World) -> None:
+def test_the_current_value_is_compared_with_the_read_back_not_with_the_request(world: World) -> None:
     world.hold((HIGH, "10000"))
     (lease,) = world.engine.leases()
     assert (lease.value, lease.stands, lease.detail) == ("10000", "8192", "reads 8192")
     assert world.hold((HIGH, "10000")) == [LeaseState.HELD]
-    assert kinds(world.asked) == ["Look"]
+    assert kinds(world.executed) == ["ReadCurrent"]
     assert world.give_back(HIGH) == [LeaseState.RESTORED]
 
 
 @pytest.mark.parametrize("how", ["renewed", "changed", "given back", "expired"])
-def test_somebody_elses_value_is_left_alone(world: World, how: str) -> None:
+def test_a_foreign_value_is_left_alone(world: World, how: str) -> None:
     world.hold((QUOTA, HALF))
     world.knobs.set_outside(QUOTA, "70000 100000")
     if how == "expired":
@@ -198,12 +200,12 @@ def test_somebody_elses_value_is_left_alone(world: World, how: str) -> None:
         assert states == [LeaseState.YIELDED]
     assert world.knobs.read(QUOTA) == "70000 100000"
     assert world.state == {}
-    assert world.told[-1].result is LeaseState.YIELDED
-    assert "70000" in world.told[-1].detail
-    assert any(isinstance(step, Drop) for step in world.asked)
+    assert world.audited[-1].result is LeaseState.YIELDED
+    assert "70000" in world.audited[-1].detail
+    assert any(isinstance(step, Drop) for step in world.executed)
 
 
-def test_who_put_the_old_value_back_for_us_is_no_rival(world: World) -> None:
+def test_a_foreign_write_of_the_original_value_counts_as_restored(world: World) -> None:
     world.hold((QUOTA, HALF))
     world.knobs.set_outside(QUOTA, "max 100000")
     before = len(world.knobs.journal)
@@ -211,7 +213,7 @@ def test_who_put_the_old_value_back_for_us_is_no_rival(world: World) -> None:
     assert len(world.knobs.journal) == before
 
 
-def test_after_a_lease_was_lost_to_somebody_the_next_wish_keeps_theirs(world: World) -> None:
+def test_after_yielding_the_next_lease_keeps_the_foreign_value_as_original(world: World) -> None:
     world.hold((QUOTA, HALF))
     world.knobs.set_outside(QUOTA, "70000 100000")
     world.hold((QUOTA, HALF))
@@ -220,11 +222,11 @@ def test_after_a_lease_was_lost_to_somebody_the_next_wish_keeps_theirs(world: Wo
     assert world.knobs.read(QUOTA) == "70000 100000"
 
 
-def test_a_group_made_anew_does_not_get_the_old_ones_value(world: World) -> None:
+def test_a_recreated_group_does_not_get_the_old_groups_value(world: World) -> None:
     world.knobs.set_outside(QUOTA, "80000 100000")
     world.hold((QUOTA, "max 100000"))
     world.knobs.remove("be/a")
-    world.knobs.add("be/a")  # stands at "max 100000", as our lease would
+    world.knobs.add("be/a")  # reads "max 100000", as our lease would
     assert world.hold((QUOTA, "max 100000")) == [LeaseState.GONE]
     world.hold((QUOTA, HALF))
     world.knobs.remove("be/a")
@@ -234,13 +236,13 @@ def test_a_group_made_anew_does_not_get_the_old_ones_value(world: World) -> None
     assert world.knobs.read(QUOTA) == HALF
 
 
-def test_a_group_made_anew_is_known_by_its_identity_where_its_knob_cannot_be_read(world: World) -> None:
+def test_a_recreated_group_is_recognized_by_identity_where_its_knob_cannot_be_read(world: World) -> None:
     world.hold((QUOTA, HALF))
     world.knobs.remove("be/a")
     world.knobs.add("be/a")
     world.knobs.fail("read", QUOTA, InvalidInput("cpu.max", "?", "numbers"))
     assert world.give_back(QUOTA) == [LeaseState.GONE]
-    assert not any(isinstance(step, Restore) for step in world.asked)
+    assert not any(isinstance(step, Restore) for step in world.executed)
 
 
 @pytest.mark.parametrize("when", ["before", "write", "read back", "held"])
@@ -254,7 +256,7 @@ def test_a_vanished_group_ends_its_lease(world: World, when: str) -> None:
         world.engine.hold([SetKnob(QUOTA, HALF, REASON)], 0, 1.0)
         while stage := world.engine.next():
             for step in stage:
-                world._step(step)
+                world._execute(step)
                 if isinstance(step, Write):
                     world.knobs.fail("read", QUOTA, gone)
         assert [answer.state for answer in world.engine.answers()] == [LeaseState.GONE]
@@ -268,12 +270,12 @@ def test_a_vanished_group_ends_its_lease(world: World, when: str) -> None:
     assert world.state == {}
 
 
-def test_a_new_wish_that_the_kernel_refuses_leaves_nothing(world: World) -> None:
+def test_a_new_lease_that_the_kernel_refuses_leaves_nothing(world: World) -> None:
     world.knobs.set_outside(QUOTA, "5000 100000")
     assert world.hold((BURST, "9000"), (HIGH, "4096")) == [LeaseState.REFUSED, LeaseState.HELD]
     assert world.state == {HIGH: LeaseState.HELD}
     assert world.engine.answers()[0].detail
-    assert Drop((BURST,)) in world.asked
+    assert Drop((BURST,)) in world.executed
 
 
 def test_a_change_that_the_kernel_refuses_leaves_the_held_value_until_it_expires(world: World) -> None:
@@ -287,7 +289,7 @@ def test_a_change_that_the_kernel_refuses_leaves_the_held_value_until_it_expires
     assert world.knobs.snapshot() == {}
 
 
-def test_a_write_that_was_half_done_is_put_back(world: World) -> None:
+def test_a_partial_write_is_restored(world: World) -> None:
     half_done = Permanent("broken off")
 
     class HalfDone(KeptKnobs):
@@ -303,13 +305,13 @@ def test_a_write_that_was_half_done_is_put_back(world: World) -> None:
     assert world.knobs.snapshot() == {}
 
 
-def test_a_restore_that_fails_is_tried_again_ever_more_rarely_and_stays_written_down(world: World) -> None:
+def test_a_failed_restore_is_retried_with_backoff_and_stays_persisted(world: World) -> None:
     world.hold((QUOTA, HALF), ttl_us=10)
     world.knobs.fail("restore", QUOTA, Transient("busy"), Transient("busy"))
     world.tick(10)
     (lease,) = world.engine.leases()
     assert (lease.state, lease.detail) == (LeaseState.RESTORING, "busy")
-    assert not any(isinstance(step, Drop) for step in world.asked)
+    assert not any(isinstance(step, Drop) for step in world.executed)
     assert world.engine.due_at_us() == 250_010
     world.tick(250_010)
     assert world.engine.due_at_us() == 750_010
@@ -318,7 +320,7 @@ def test_a_restore_that_fails_is_tried_again_ever_more_rarely_and_stays_written_
     assert world.knobs.snapshot() == {}
 
 
-def test_a_wish_for_a_knob_on_its_way_back_takes_it_over_with_its_first_old_value(world: World) -> None:
+def test_holding_a_knob_that_is_being_restored_keeps_its_original_value(world: World) -> None:
     world.knobs.set_outside(QUOTA, "80000 100000")
     world.hold((QUOTA, HALF))
     world.knobs.fail("restore", QUOTA, Transient("busy"))
@@ -328,14 +330,14 @@ def test_a_wish_for_a_knob_on_its_way_back_takes_it_over_with_its_first_old_valu
     assert world.knobs.read(QUOTA) == "80000 100000"
 
 
-def test_nothing_is_put_back_unseen_but_after_some_tries(world: World) -> None:
+def test_a_restore_without_reading_happens_only_after_several_failed_readings(world: World) -> None:
     world.hold((QUOTA, HALF), ttl_us=10)
     world.knobs.set_outside(QUOTA, "70000 100000")
     world.knobs.fail("read", QUOTA, Transient("interrupted"))
     world.tick(10)
     assert world.state == {QUOTA: LeaseState.RESTORING}
     world.tick(10_000_000)
-    assert world.told[-1].result is LeaseState.YIELDED
+    assert world.audited[-1].result is LeaseState.YIELDED
     assert world.knobs.read(QUOTA) == "70000 100000"
     world.hold((HIGH, "4096"), ttl_us=10)
     world.knobs.fail("raw", HIGH, *[Transient("interrupted")] * 4)
@@ -346,15 +348,15 @@ def test_nothing_is_put_back_unseen_but_after_some_tries(world: World) -> None:
     assert world.knobs.read(HIGH) == "max"
 
 
-def test_a_restore_that_is_tried_again_keeps_its_cause(world: World) -> None:
+def test_a_retried_restore_keeps_its_cause(world: World) -> None:
     world.hold((QUOTA, HALF))
     world.knobs.fail("restore", QUOTA, Transient("busy"))
     world.give_back(QUOTA)
     world.tick(10_000_000)
-    assert [change.cause for change in world.told[-2:]] == [REASON, REASON]
+    assert [change.cause for change in world.audited[-2:]] == [REASON, REASON]
 
 
-def test_what_somebody_writes_between_two_tries_is_left_alone(world: World) -> None:
+def test_a_foreign_write_between_two_tries_is_left_alone(world: World) -> None:
     world.hold((QUOTA, HALF))
     world.knobs.fail("restore", QUOTA, Transient("busy"))
     world.give_back(QUOTA)
@@ -364,7 +366,7 @@ def test_what_somebody_writes_between_two_tries_is_left_alone(world: World) -> N
     assert world.knobs.read(QUOTA) == "70000 100000"
 
 
-def test_with_a_full_disk_nothing_new_is_turned_but_renewals_and_restores_go_on(world: World) -> None:
+def test_with_a_full_disk_no_new_knob_is_written_but_renewals_and_restores_continue(world: World) -> None:
     world.hold((QUOTA, HALF))
     world.disk_full = True
     assert world.hold((QUOTA, HALF), (HIGH, "4096")) == [LeaseState.HELD, LeaseState.REFUSED]
@@ -376,31 +378,31 @@ def test_with_a_full_disk_nothing_new_is_turned_but_renewals_and_restores_go_on(
     assert world.knobs.snapshot() == {}
 
 
-def test_two_wishes_for_one_knob_are_carried_out_in_their_order(world: World) -> None:
+def test_two_requests_for_one_knob_are_executed_in_order(world: World) -> None:
     assert world.hold((QUOTA, HALF), (QUOTA, "20000 100000")) == [LeaseState.HELD, LeaseState.HELD]
     assert world.knobs.read(QUOTA) == "20000 100000"
     world.give_back(QUOTA)
     assert world.knobs.snapshot() == {}
 
 
-def test_what_is_not_held_counts_as_given_back(world: World) -> None:
+def test_giving_back_what_is_not_held_answers_restored(world: World) -> None:
     assert world.give_back(QUOTA) == [LeaseState.RESTORED]
-    assert not world.asked
+    assert not world.executed
 
 
-def test_there_are_never_more_than_allowed(world: World) -> None:
+def test_the_number_of_leases_is_bounded(world: World) -> None:
     for number in range(9):
         world.knobs.add(f"be/{number}")
     states = world.hold(*[(Target(f"be/{number}", Knob.MEMORY_HIGH), "4096") for number in range(9)])
     assert states == [LeaseState.HELD] * 8 + [LeaseState.REFUSED]
 
 
-def test_a_knob_without_an_undo_is_no_lease(world: World) -> None:
-    with pytest.raises(InvalidInput, match="put back"):
+def test_a_knob_that_cannot_be_undone_is_refused(world: World) -> None:
+    with pytest.raises(InvalidInput, match="can be restored"):
         world.hold((Target("be/a", Knob.MEMORY_RECLAIM), "4096"))
 
 
-def test_several_knobs_go_back_in_an_order_that_the_kernel_takes(world: World) -> None:
+def test_several_knobs_are_restored_in_an_order_that_the_kernel_accepts(world: World) -> None:
     world.knobs.set_outside(QUOTA, "10000 100000")
     world.knobs.set_outside(BURST, "8000")
     world.hold((QUOTA, HALF), (BURST, "40000"))
@@ -412,17 +414,17 @@ def test_several_knobs_go_back_in_an_order_that_the_kernel_takes(world: World) -
 # cpu.idle and the weight that it pins
 
 
-def test_a_weight_is_not_taken_for_somebody_elses_because_idle_hides_it(world: World) -> None:
+def test_a_new_lease_of_a_weight_hidden_by_idle_is_refused_for_a_foreign_write(world: World) -> None:
     world.knobs.set_outside(WEIGHT, "500")
     world.hold((WEIGHT, "50"))
     world.hold((IDLE, "1"))
     assert world.hold((WEIGHT, "50"), (IDLE, "1")) == [LeaseState.HELD, LeaseState.HELD]
-    assert kinds(world.asked) == ["Look", "Look"]
+    assert kinds(world.executed) == ["ReadCurrent", "ReadCurrent"]
     assert world.give_back(WEIGHT, IDLE) == [LeaseState.RESTORED, LeaseState.RESTORED]
     assert world.knobs.snapshot() == {WEIGHT: "500"}
 
 
-def test_a_weight_that_is_held_on_is_written_again_when_idle_goes_off(world: World) -> None:
+def test_a_held_weight_is_written_again_when_idle_goes_off(world: World) -> None:
     world.hold((WEIGHT, "50"), (IDLE, "1"))  # cpu.idle's own undo has the weight as it was before both
     assert world.give_back(IDLE) == [LeaseState.RESTORED]
     assert world.knobs.snapshot() == {WEIGHT: "50"}
@@ -431,7 +433,7 @@ def test_a_weight_that_is_held_on_is_written_again_when_idle_goes_off(world: Wor
     assert world.knobs.snapshot() == {}
 
 
-def test_a_weight_given_back_under_idle_waits_and_goes_back_with_it(world: World) -> None:
+def test_a_weight_given_back_under_idle_is_restored_with_it(world: World) -> None:
     world.knobs.set_outside(WEIGHT, "500")
     world.hold((WEIGHT, "50"))
     world.hold((IDLE, "1"), ttl_us=1000)
@@ -444,17 +446,17 @@ def test_a_weight_given_back_under_idle_waits_and_goes_back_with_it(world: World
 
 
 @pytest.mark.parametrize("off", [False, True], ids=["alone", "with idle off"])
-def test_a_weight_hidden_by_idle_is_not_taken(world: World, off: bool) -> None:
+def test_a_new_lease_of_a_weight_hidden_by_idle_is_refused(world: World, off: bool) -> None:
     world.knobs.set_outside(WEIGHT, "500")
     world.hold((IDLE, "1"))
-    wishes = ((IDLE, "0"), (WEIGHT, "50")) if off else ((WEIGHT, "50"),)
-    assert world.hold(*wishes)[-1] is LeaseState.REFUSED
+    requests = ((IDLE, "0"), (WEIGHT, "50")) if off else ((WEIGHT, "50"),)
+    assert world.hold(*requests)[-1] is LeaseState.REFUSED
     assert WEIGHT not in world.state
     world.give_back(IDLE)
     assert world.knobs.snapshot() == {WEIGHT: "500"}
 
 
-def test_a_weight_wished_after_idle_in_one_batch_goes_back_with_it(world: World) -> None:
+def test_a_weight_requested_after_idle_in_one_batch_is_restored_with_it(world: World) -> None:
     world.knobs.set_outside(WEIGHT, "500")
     assert world.hold((IDLE, "1"), (WEIGHT, "50")) == [LeaseState.HELD, LeaseState.REFUSED]
     world.tick(1)
@@ -463,7 +465,7 @@ def test_a_weight_wished_after_idle_in_one_batch_goes_back_with_it(world: World)
     assert world.knobs.snapshot() == {WEIGHT: "500"}
 
 
-def test_the_least_weight_goes_back_although_idle_shows_the_same(world: World) -> None:
+def test_the_minimum_weight_is_restored_although_idle_reads_the_same(world: World) -> None:
     world.knobs.set_outside(WEIGHT, "1")
     world.hold((WEIGHT, "50"))
     world.hold((IDLE, "1"))
@@ -481,7 +483,7 @@ def test_a_foreign_weight_is_noticed_before_idle_hides_it(world: World) -> None:
 
 
 @pytest.mark.parametrize("last", ["write idle on", "restore idle"])
-def test_a_weight_beside_idle_is_put_back_after_a_crash_at_any_step(last: str) -> None:
+def test_a_weight_with_idle_is_restored_after_a_crash_at_any_step(last: str) -> None:
     steps_of_one_round = 12
     for dies_after in range(steps_of_one_round):
         world = World()
@@ -494,15 +496,15 @@ def test_a_weight_beside_idle_is_put_back_after_a_crash_at_any_step(last: str) -
             world.engine.end([GiveBack(IDLE, REASON)], 0, 1.0)
         else:
             world.engine.hold([SetKnob(IDLE, "1", REASON)], 0, 1.0)
-        for step in islice(asked_of(world), dies_after):
-            world._step(step)
+        for step in islice(instructions_of(world), dies_after):
+            world._execute(step)
             if isinstance(step, Persist):
                 on_disk.update((lease.target, lease) for lease in step.leases)
             if isinstance(step, Drop):
                 on_disk = {target: lease for target, lease in on_disk.items() if target not in step.targets}
         world.engine = Leases()
         world.engine.restart(on_disk.values(), 0, 1.0)
-        world.carry_out()
+        world.run_round()
         assert world.knobs.snapshot() == {WEIGHT: "500"}, dies_after
         assert world.state == {}
 
@@ -510,28 +512,28 @@ def test_a_weight_beside_idle_is_put_back_after_a_crash_at_any_step(last: str) -
 # after a crash
 
 
-def test_a_lease_found_half_way_goes_back_whatever_stands(world: World) -> None:
+def test_an_intended_lease_found_after_a_crash_is_restored_unconditionally(world: World) -> None:
     world.hold((QUOTA, HALF), (HIGH, "8192"))
     found = [replace(lease, state=LeaseState.INTENDED) for lease in world.engine.leases()]
-    world.knobs.set_outside(QUOTA, "20000 100000")  # the value that was being written, as far as anybody knows
+    world.knobs.set_outside(QUOTA, "20000 100000")  # possibly the value that was being written
     world.engine = Leases()
     world.engine.restart(found, 0, 5.0)
-    assert [answer.state for answer in world.carry_out()] == [LeaseState.RESTORED] * 2
+    assert [answer.state for answer in world.run_round()] == [LeaseState.RESTORED] * 2
     assert world.knobs.snapshot() == {}
-    assert {change.cause.rule for change in world.told[-2:]} == {"left-behind"}
+    assert {change.cause.rule for change in world.audited[-2:]} == {"left-behind"}
 
 
-def test_a_held_lease_found_after_a_crash_yields_to_what_somebody_wrote_meanwhile(world: World) -> None:
+def test_a_held_lease_found_after_a_crash_yields_to_a_foreign_write(world: World) -> None:
     world.hold((QUOTA, HALF))
     found = world.engine.leases()
     world.knobs.set_outside(QUOTA, "70000 100000")
     world.engine = Leases()
     world.engine.restart(found, 0, 5.0)
-    assert [answer.state for answer in world.carry_out()] == [LeaseState.YIELDED]
+    assert [answer.state for answer in world.run_round()] == [LeaseState.YIELDED]
     assert world.knobs.read(QUOTA) == "70000 100000"
 
 
-def test_a_state_file_with_a_lease_that_is_over_is_a_defect(world: World) -> None:
+def test_a_state_file_with_a_lease_that_is_over_raises(world: World) -> None:
     world.hold((QUOTA, HALF))
     over = replace(world.engine.leases()[0], state=LeaseState.RESTORED)
     with pytest.raises(Permanent, match="restored"):
@@ -542,14 +544,14 @@ def test_a_state_file_with_a_lease_that_is_over_is_a_defect(world: World) -> Non
 
 
 def test_an_illegal_change_raises_with_the_story() -> None:
-    story = Story(QUOTA)
-    story.move(LeaseState.INTENDED, 1.0)
-    story.move(LeaseState.HELD, 2.0)
+    history = LeaseHistory(QUOTA)
+    history.transition(LeaseState.INTENDED, 1.0)
+    history.transition(LeaseState.HELD, 2.0)
     with pytest.raises(Permanent, match=r"from held to refused.*1\.000 s: intended.*2\.000 s: held"):
-        story.move(LeaseState.REFUSED, 3.0)
+        history.transition(LeaseState.REFUSED, 3.0)
 
 
-def test_nothing_leaves_a_state_that_is_over() -> None:
+def test_final_states_have_no_transitions() -> None:
     assert not [edge for edge in LEGAL if edge[0] in OVER]
 
 

@@ -13,15 +13,15 @@ from tests.fakes.kept_knobs import KeptKnobs
 
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import LeaseFile
-from cotenant.engine.node.ports import KnobPort
+from cotenant.engine.node.interfaces import KnobPort
 from cotenant.engine.node.settings import Mode
 from cotenant.model.machine.knob import Knob, LeaseState, Scope, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.agent import keeping
 from cotenant.services.agent.config import LONGEST_TTL_MS, AgentConfig
-from cotenant.services.keeper.allowed import Rules
-from cotenant.services.keeper.carrying import Carrier
-from cotenant.services.keeper.opening import CLOCK, boot_id
+from cotenant.services.keeper.executor import LeaseExecutor
+from cotenant.services.keeper.host import CLOCK, boot_id
+from cotenant.services.keeper.rules import Rules
 
 WISH = SetKnob(Target("be/a", Knob.CPU_MAX), "50000 100000", Reason("test", "because"))
 
@@ -43,7 +43,7 @@ def test_one_process_puts_back_first_what_a_killed_one_left_whatever_its_mode(
     mode: Mode, knobs: KeptKnobs, tmp_path: Path
 ) -> None:
     file = LeaseFile(tmp_path, boot_id())
-    Carrier({Scope.CGROUP: knobs}, file, AuditTrail(tmp_path), CLOCK, Rules(("be",))).hold([WISH])
+    LeaseExecutor({Scope.CGROUP: knobs}, file, AuditTrail(tmp_path), CLOCK, Rules(("be",))).hold([WISH])
     file.close()
     assert knobs.snapshot() == {WISH.target: WISH.value}
 

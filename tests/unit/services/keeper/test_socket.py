@@ -1,4 +1,4 @@
-"""Agent and keeper over a real socket: what is asked comes through, and what no agent would send does no harm."""
+"""Agent and keeper over a real socket: requests are served, and malformed or hostile messages do no harm."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from cotenant.model.machine.knob import GiveBack, Knob, KnobChange, LeaseState, 
 from cotenant.model.machine.node_decision import Reason, Term
 from cotenant.services.keeper import server as serving
 from cotenant.services.keeper import wire
-from cotenant.services.keeper.allowed import Rules
-from cotenant.services.keeper.carrying import Carrier, Clock
 from cotenant.services.keeper.client import KeeperClient
-from cotenant.services.keeper.dry import NoMemory
-from cotenant.services.keeper.here import KeptHere
+from cotenant.services.keeper.dry_run import NoStateFile
+from cotenant.services.keeper.executor import Clock, LeaseExecutor
+from cotenant.services.keeper.local_keeper import LocalKeeper
+from cotenant.services.keeper.rules import Rules
 from cotenant.services.keeper.server import KeeperServer, Peers
 
 REASON = Reason("guard", "slack is −3 %", (Term("slack", -30, "‰"),))
@@ -30,7 +30,7 @@ QUOTA = Target("be/a", Knob.CPU_MAX)
 HALF = "50000 100000"
 
 
-class Trail:
+class RecordedAudit:
     def __init__(self) -> None:
         self.changes: list[KnobChange] = []
 
@@ -39,7 +39,7 @@ class Trail:
 
 
 class Pipe:
-    """In place of a pressure trigger: the reading end of a pipe that says something."""
+    """Stands in for a pressure trigger: the reading end of a pipe with data."""
 
     def open(self, asked: wire.Trigger) -> tuple[int, int]:
         if asked.resource != "cpu":
@@ -54,14 +54,16 @@ class Keeper:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "keeper.sock"
         self.knobs = KeptKnobs(["be/a"])
-        self.trail = Trail()
+        self.trail = RecordedAudit()
         clock = Clock(lambda: 0, lambda: 1.0)
-        self.kept = KeptHere(Carrier({Scope.CGROUP: self.knobs}, NoMemory(), self.trail, clock, Rules(("be",))))
+        self.kept = LocalKeeper(
+            LeaseExecutor({Scope.CGROUP: self.knobs}, NoStateFile(), self.trail, clock, Rules(("be",)))
+        )
         self.server = KeeperServer(self.path, self.kept, Peers(), Pipe())
         self.client = KeeperClient(self.path)
 
     async def raw(self, data: bytes, *, end: bool = True) -> bytes:
-        """What comes back for these bytes, until the keeper hangs up."""
+        """The reply to these bytes, until the keeper closes the connection."""
         reader, writer = await asyncio.open_unix_connection(str(self.path))
         writer.write(data)
         if end:
@@ -101,8 +103,8 @@ async def still_serves(keeper: Keeper) -> None:
 
 def test_an_agent_holds_lists_reads_and_gives_back(tmp_path: Path) -> None:
     async def use(keeper: Keeper) -> None:
-        wishes = [SetKnob(QUOTA, HALF, REASON), SetKnob(Target("", Knob.CPU_MAX), HALF, REASON)]
-        held, refused = await keeper.client.hold(wishes)
+        requests = [SetKnob(QUOTA, HALF, REASON), SetKnob(Target("", Knob.CPU_MAX), HALF, REASON)]
+        held, refused = await keeper.client.hold(requests)
         assert (held.state, refused.state) == (LeaseState.HELD, LeaseState.REFUSED)
         (lease,) = await keeper.client.leases()
         assert (lease.target, lease.reason, lease.stands) == (QUOTA, REASON, HALF)
@@ -114,7 +116,7 @@ def test_an_agent_holds_lists_reads_and_gives_back(tmp_path: Path) -> None:
     run(tmp_path, use)
 
 
-def test_a_large_batch_goes_in_several_messages(tmp_path: Path) -> None:
+def test_a_large_batch_is_sent_in_several_messages(tmp_path: Path) -> None:
     async def use(keeper: Keeper) -> None:
         groups = [f"be/{number}" for number in range(1100)]
         for group in groups:
@@ -127,14 +129,14 @@ def test_a_large_batch_goes_in_several_messages(tmp_path: Path) -> None:
     run(tmp_path, use)
 
 
-def test_a_group_whose_name_is_no_text_keeps_no_other_from_its_lease(tmp_path: Path) -> None:
+def test_a_group_name_that_is_not_text_does_not_affect_other_leases(tmp_path: Path) -> None:
     odd = Target("be/\udcff", Knob.CPU_MAX)
     quoting = Reason("guard", "be/\udcff is slow", (Term("\udcff", 1),))
 
     async def use(keeper: Keeper) -> None:
         keeper.knobs.add("be/\udcff")
-        for ask in (keeper.client.hold, keeper.kept.hold):
-            refused, held = await ask([SetKnob(odd, HALF, quoting), SetKnob(QUOTA, HALF, quoting)])
+        for call in (keeper.client.hold, keeper.kept.hold):
+            refused, held = await call([SetKnob(odd, HALF, quoting), SetKnob(QUOTA, HALF, quoting)])
             assert (refused.state, held.state) == (LeaseState.REFUSED, LeaseState.HELD)
         (lease,) = await keeper.client.leases()
         assert lease.reason == Reason("guard", "be/? is slow", (Term("?", 1),))
@@ -145,7 +147,7 @@ def test_a_group_whose_name_is_no_text_keeps_no_other_from_its_lease(tmp_path: P
     run(tmp_path, use)
 
 
-def test_a_triggers_descriptor_is_passed_on(tmp_path: Path) -> None:
+def test_the_descriptor_of_a_trigger_is_passed_on(tmp_path: Path) -> None:
     async def use(keeper: Keeper) -> None:
         descriptor, window_us = await keeper.client.trigger(wire.Trigger("be/a", "cpu", 1000, 2_000_000))
         try:
@@ -175,53 +177,53 @@ def test_a_triggers_descriptor_is_passed_on(tmp_path: Path) -> None:
     ],
     ids=["cut length", "cut", "huge", "too long", "words", "nothing", "empty", "http", "deep", "path"],
 )  # fmt: skip
-def test_what_no_agent_would_send_ends_its_connection_and_nothing_else(tmp_path: Path, data: bytes) -> None:
+def test_a_malformed_message_ends_its_connection_and_nothing_else(tmp_path: Path, data: bytes) -> None:
     async def use(keeper: Keeper) -> None:
         await keeper.raw(data)
-        assert keeper.server.counts.broken == 1
+        assert keeper.server.counts.malformed == 1
         assert keeper.knobs.journal == []
         await still_serves(keeper)
 
     run(tmp_path, use)
 
 
-def test_too_many_wishes_in_one_message_are_refused(tmp_path: Path) -> None:
+def test_too_many_requests_in_one_message_are_refused(tmp_path: Path) -> None:
     async def use(keeper: Keeper) -> None:
-        wishes = (SetKnob(QUOTA, HALF, REASON),) * (wire.MOST_IN_ONE + 1)
-        told = wire.reply((await keeper.raw(wire.frame(wire.Hold(wishes))))[4:])
-        assert isinstance(told, wire.Refused)
-        assert "at most" in told.detail
+        requests = (SetKnob(QUOTA, HALF, REASON),) * (wire.MOST_IN_ONE + 1)
+        reply = wire.reply((await keeper.raw(wire.frame(wire.Hold(requests))))[4:])
+        assert isinstance(reply, wire.Refused)
+        assert "at most" in reply.detail
         assert keeper.knobs.journal == []
 
     run(tmp_path, use)
 
 
-def test_a_message_that_never_ends_is_given_up(tmp_path: Path) -> None:
+def test_an_incomplete_message_times_out(tmp_path: Path) -> None:
     async def use(keeper: Keeper) -> None:
         await keeper.server.stop()
         keeper.server = KeeperServer(keeper.path, keeper.kept, Peers(), rest_of_message_s=0.01)
         await keeper.server.start()
         assert await keeper.raw(b"\x00\x00", end=False) == b""
-        assert keeper.server.counts.broken == 1
+        assert keeper.server.counts.malformed == 1
         await still_serves(keeper)
 
     run(tmp_path, use)
 
 
-def test_a_stranger_is_cut_off_before_anything_is_read(tmp_path: Path) -> None:
+def test_an_unauthorized_peer_is_disconnected_before_anything_is_read(tmp_path: Path) -> None:
     async def use(keeper: Keeper) -> None:
         await keeper.server.stop()
         keeper.server = KeeperServer(keeper.path, keeper.kept, Peers(own=False))
         await keeper.server.start()
         assert await keeper.raw(wire.frame(wire.List())) == b""
-        assert (keeper.server.counts.strangers, keeper.server.counts.requests) == (1, 0)
+        assert (keeper.server.counts.unauthorized, keeper.server.counts.requests) == (1, 0)
         with pytest.raises(Transient):
             await keeper.client.leases()
 
     run(tmp_path, use)
 
 
-def test_users_and_groups_that_are_named_may_speak() -> None:
+def test_named_users_and_groups_may_connect() -> None:
     peers = Peers(frozenset({1000}), frozenset({50}))
     assert peers.allows(1000, 1)
     assert peers.allows(7, 50)
@@ -229,14 +231,14 @@ def test_users_and_groups_that_are_named_may_speak() -> None:
     assert not peers.allows(7, 7)
 
 
-def test_a_crowd_is_cut_off_and_those_inside_go_on(tmp_path: Path) -> None:
+def test_connections_over_the_limit_are_closed_and_the_others_continue(tmp_path: Path) -> None:
     async def use(keeper: Keeper) -> None:
         await still_serves(keeper)
-        crowd = [await asyncio.open_unix_connection(str(keeper.path)) for _ in range(serving.MOST_CONNECTIONS + 10)]
-        while keeper.server.counts.crowded < 11:
+        extra = [await asyncio.open_unix_connection(str(keeper.path)) for _ in range(serving.MOST_CONNECTIONS + 10)]
+        while keeper.server.counts.over_limit < 11:
             await asyncio.sleep(0)
         await still_serves(keeper)
-        for _, writer in crowd:
+        for _, writer in extra:
             writer.close()
         while keeper.server.counts.open > 1:
             await asyncio.sleep(0)
@@ -246,7 +248,7 @@ def test_a_crowd_is_cut_off_and_those_inside_go_on(tmp_path: Path) -> None:
     run(tmp_path, use)
 
 
-def test_a_flood_of_one_does_not_keep_another_from_its_turn(tmp_path: Path) -> None:
+def test_a_flooding_peer_does_not_starve_another(tmp_path: Path) -> None:
     async def use(keeper: Keeper) -> None:
         _, flood = await asyncio.open_unix_connection(str(keeper.path))
         flood.write(wire.frame(wire.List()) * 20_000)
@@ -257,7 +259,7 @@ def test_a_flood_of_one_does_not_keep_another_from_its_turn(tmp_path: Path) -> N
     run(tmp_path, use)
 
 
-def test_a_keeper_that_is_away_is_a_transient_error_and_one_that_comes_back_is_found(tmp_path: Path) -> None:
+def test_a_stopped_keeper_is_a_transient_error_and_the_client_reconnects(tmp_path: Path) -> None:
     async def use(keeper: Keeper) -> None:
         await still_serves(keeper)
         await keeper.server.stop()
@@ -271,23 +273,23 @@ def test_a_keeper_that_is_away_is_a_transient_error_and_one_that_comes_back_is_f
     run(tmp_path, use)
 
 
-def test_a_keeper_that_does_not_answer_is_given_up(tmp_path: Path) -> None:
+def test_a_keeper_that_does_not_answer_times_out(tmp_path: Path) -> None:
     async def use() -> None:
         with socket.socket(socket.AF_UNIX) as silent:
             silent.bind(str(tmp_path / "s"))
             silent.listen()
-            client = KeeperClient(tmp_path / "s", patience_s=0.01)
-            with pytest.raises(Transient, match="too late"):
+            client = KeeperClient(tmp_path / "s", timeout_s=0.01)
+            with pytest.raises(Transient, match="timeout"):
                 await client.leases()
 
     asyncio.run(use())
 
 
-def test_what_stands_at_the_path_is_removed_only_if_it_is_a_dead_socket(tmp_path: Path) -> None:
+def test_only_a_dead_socket_is_removed_from_the_path(tmp_path: Path) -> None:
     async def use() -> None:
         keeper = Keeper(tmp_path)
         keeper.path.write_text("precious")
-        with pytest.raises(Permanent, match="no socket"):
+        with pytest.raises(Permanent, match="not a socket"):
             await keeper.server.start()
         assert keeper.path.read_text() == "precious"
         keeper.path.unlink()
@@ -311,8 +313,8 @@ def test_what_stands_at_the_path_is_removed_only_if_it_is_a_dead_socket(tmp_path
     [InvalidInput("f", "v", "e", "h"), Unsupported("f", "n"), Vanished("gone"), Transient("later"), Permanent("no")],
     ids=lambda error: type(error).__name__,
 )
-def test_an_error_comes_out_as_it_went_in(error: CotenantError) -> None:
-    told = wire.reply(wire.frame(wire.refusal(error))[4:])
-    assert isinstance(told, wire.Refused)
-    again = wire.error_of(told)
+def test_errors_survive_the_round_trip(error: CotenantError) -> None:
+    reply = wire.reply(wire.frame(wire.refusal(error))[4:])
+    assert isinstance(reply, wire.Refused)
+    again = wire.error_of(reply)
     assert (type(again), str(again)) == (type(error), str(error))

@@ -1,7 +1,7 @@
-"""What a keeper stands on: the machine's knobs, and the state file of one folder.
+"""The host as a keeper opens it: the machine's knobs, this process's cgroups, and the state file of one folder.
 
-Problem: the keeper's process, an agent that is its own keeper, and the command that puts things back by hand must open the same world. Choice: they all
-do it here. Limits: trees that are mounted later are not seen.
+Problem: the keeper's process, an agent that is its own keeper, and the command that restores knobs by hand must open the same host. Choice: all of
+them do it here. Limits: trees that are mounted later are not seen.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from cotenant.drivers.leasefile.file import Found, LeaseFile
 from cotenant.drivers.resctrl.knobs import ResctrlKnobs
 from cotenant.drivers.resctrl.tree import ResctrlTree
 from cotenant.drivers.tc.knobs import TcKnobs
-from cotenant.engine.node.ports import KnobPort
+from cotenant.engine.node.interfaces import KnobPort
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Lease, LeaseAnswer, LeaseState, Scope
-from cotenant.services.keeper.allowed import Rules, own_groups
-from cotenant.services.keeper.carrying import Carrier, Clock
-from cotenant.services.keeper.here import KeptHere
+from cotenant.services.keeper.executor import Clock, LeaseExecutor
+from cotenant.services.keeper.local_keeper import LocalKeeper
+from cotenant.services.keeper.rules import Rules, own_groups
 
 _log = logging.getLogger(__name__)
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -35,7 +35,7 @@ CLOCK = Clock(lambda: time.monotonic_ns() // 1000, time.time)
 
 
 def boot_id() -> str:
-    """Of this boot; "" where the kernel does not say, which is then one boot for all."""
+    """The id of this boot; "" where the kernel gives none, and all boots then count as one."""
     try:
         return BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:
@@ -43,12 +43,12 @@ def boot_id() -> str:
 
 
 def groups_of_this_process() -> tuple[str, ...]:
-    """Its groups in all trees. In a cgroup namespace of its own they cannot be told, and there are none."""
+    """Its groups in all trees; () in a cgroup namespace of its own, where they are not visible."""
     return groups_of(os.getpid())
 
 
 def groups_of(pid: int) -> tuple[str, ...]:
-    """The groups of a process in all trees; () where it cannot be seen."""
+    """The groups of a process in all trees; () where it is not visible."""
     try:
         text = Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
@@ -58,8 +58,10 @@ def groups_of(pid: int) -> tuple[str, ...]:
 
 @contextmanager
 def machine_knobs(cgroup_root: Path | None, resctrl_root: Path | None = None) -> Iterator[Mapping[Scope, KnobPort]]:
-    """The ports of this machine. Raises `Unsupported` where it has no cgroups at `cgroup_root` (None: anywhere); a machine that lacks cache
-    control or traffic classes says so when they are asked for."""
+    """The ports of this machine. A machine that lacks cache control or traffic classes reports it when those are used.
+
+    Raises `Unsupported` where there are no cgroups at `cgroup_root` (None: anywhere).
+    """
     with CgroupKnobs(detect(None if cgroup_root is None else str(cgroup_root))) as cgroups:
         classes = ResctrlKnobs(None if resctrl_root is None else ResctrlTree(str(resctrl_root)))
         yield {Scope.CGROUP: cgroups, Scope.RESCTRL: classes, Scope.TC: TcKnobs()}
@@ -67,17 +69,17 @@ def machine_knobs(cgroup_root: Path | None, resctrl_root: Path | None = None) ->
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What a folder's state file says, without taking it over."""
+    """The contents of a folder's state file, read without taking it over."""
 
     leases: tuple[Lease, ...] = ()  # of this boot
     earlier_boot: int = 0  # of an earlier boot: their groups are gone
-    keeper: int | None = None  # the process that has the folder now; 0: one whose number is not known; None: nobody
+    keeper: int | None = None  # pid of the process that has the folder locked; 0: pid not known; None: no process
     faults: tuple[InvalidInput, ...] = ()  # lines that cannot be read
-    aside: tuple[Path, ...] = ()  # unreadable files of before, kept until somebody has looked at them
+    aside: tuple[Path, ...] = ()  # earlier unreadable files, kept for inspection
 
 
-def left_in(state_dir: Path) -> Left:
-    """Raises `Transient`, `InvalidInput` (another version's file). Expiries are those of the last change, not of the last renewal."""
+def read_left(state_dir: Path) -> Left:
+    """Leases left in a state folder. Raises `Transient`, `InvalidInput` (another version's file). Expiries are those of the last change, not of the last renewal."""
     content = leasefile.read_only(state_dir)
     here = content.leases if content.boot in (boot_id(), None) else ()
     return Left(
@@ -91,33 +93,33 @@ def left_in(state_dir: Path) -> Left:
 
 @dataclass(frozen=True, slots=True)
 class PutBack:
-    """How putting back by hand went."""
+    """The result of restoring by hand."""
 
-    answers: tuple[LeaseAnswer, ...]  # RESTORING: could not be put back, stays in the file
+    answers: tuple[LeaseAnswer, ...]  # RESTORING: could not be restored, stays in the file
     faults: tuple[InvalidInput, ...]  # lines of the file that could not be read
     aside: Path | None  # where that file is kept
 
 
 def put_back(state_dir: Path, cgroup_root: Path | None) -> PutBack:
-    """Put back everything that a dead keeper left; a folder without a state file is left as it is.
+    """Restore everything that a dead keeper left; a folder without a state file is not touched.
 
-    Raises `Permanent` where a keeper has the folder: stopped (SIGTERM), it puts everything back itself.
+    Raises `Permanent` where a keeper has the folder locked: on SIGTERM it restores everything itself.
     """
     if not (state_dir / leasefile.NAME).exists():
         return PutBack((), (), None)
     with machine_knobs(cgroup_root) as ports:
         file = LeaseFile(state_dir, boot_id())
         try:
-            carrier = Carrier(ports, file, AuditTrail(state_dir), CLOCK, Rules(()))
-            return PutBack(carrier.restart(file.found.leases), file.found.faults, file.found.aside)
+            executor = LeaseExecutor(ports, file, AuditTrail(state_dir), CLOCK, Rules(()))
+            return PutBack(executor.restart(file.found.leases), file.found.faults, file.found.aside)
         finally:
             file.close()
 
 
-async def put_back_left(keeper: KeptHere, found: Found) -> None:
-    """What a new keeper does first. Raises `InvalidInput` for a state file that had faults, when all that could be read is back."""
+async def put_back_left(keeper: LocalKeeper, found: Found) -> None:
+    """What a new keeper does first. Raises `InvalidInput` for a state file with faults, after the readable leases are restored."""
     if found.earlier_boot:
-        _log.info("%d leases of an earlier boot dropped: their groups went with it", found.earlier_boot)
+        _log.info("%d leases of an earlier boot dropped: their groups no longer exist", found.earlier_boot)
     for answer in await keeper.start(found.leases):
         level = logging.ERROR if answer.state is LeaseState.RESTORING else logging.INFO
         _log.log(level, "left by an earlier keeper: %s is %s %s", answer.target, answer.state, answer.detail)
@@ -126,5 +128,5 @@ async def put_back_left(keeper: KeptHere, found: Found) -> None:
         for fault in found.faults:
             _log.error("%s", fault)
         first = found.faults[0]
-        hint = f"{len(found.faults)} such lines; the file is kept as {found.aside}, all readable leases are back, the next start goes on"
+        hint = f"{len(found.faults)} such lines; the file is kept as {found.aside}, all readable leases are restored, the next start continues"
         raise InvalidInput(first.field, first.value, first.expected, hint)

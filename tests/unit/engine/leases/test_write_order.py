@@ -1,11 +1,11 @@
-"""The order in which the kernel takes several knobs: tried against kernels in small that refuse as the real ones do."""
+"""The order in which several knobs are written, checked against small models of the kernel's own refusals."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.engine.leases.knob_order import ordered
+from cotenant.engine.leases.write_order import order_writes
 from cotenant.model.cpus.cpulist import format_cpus, parse_cpus
 from cotenant.model.machine.knob import Knob, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason
@@ -15,12 +15,12 @@ PARENT, CHILD, GRANDCHILD = "a", "a/b", "a/b/c"
 CHAIN = (PARENT, CHILD, GRANDCHILD)
 
 
-def wish(group: str, knob: Knob, value: str) -> SetKnob:
+def set_knob(group: str, knob: Knob, value: str) -> SetKnob:
     return SetKnob(Target(group, knob), value, REASON)
 
 
-def values(wishes: tuple[SetKnob, ...]) -> list[tuple[str, str, str]]:
-    return [(w.target.group, str(w.target.knob), w.value) for w in wishes]
+def values(wanted: tuple[SetKnob, ...]) -> list[tuple[str, str, str]]:
+    return [(w.target.group, str(w.target.knob), w.value) for w in wanted]
 
 
 cpusets = st.sets(st.integers(0, 3), min_size=1).map(frozenset)
@@ -38,13 +38,13 @@ def chains(draw: st.DrawFn) -> list[frozenset[int]]:
 
 
 @given(chains(), chains(), st.permutations(range(3)))
-def test_every_cpuset_of_a_chain_moves_without_leaving_its_parents(
+def test_every_cpuset_of_a_chain_changes_without_leaving_its_parents(
     before: list[frozenset[int]], after: list[frozenset[int]], order: list[int]
 ) -> None:
     stands = dict(zip(CHAIN, before, strict=True))
-    wishes = [wish(CHAIN[i], Knob.CPUSET_CPUS, format_cpus(after[i])) for i in order]
+    wanted = [set_knob(CHAIN[i], Knob.CPUSET_CPUS, format_cpus(after[i])) for i in order]
     current = {Target(group, Knob.CPUSET_CPUS): format_cpus(cpus) for group, cpus in stands.items()}
-    for step in ordered(wishes, current):
+    for step in order_writes(wanted, current):
         stands[step.target.group] = frozenset(parse_cpus(step.value))
         assert stands[GRANDCHILD] <= stands[CHILD] <= stands[PARENT]
     assert [stands[group] for group in CHAIN] == after
@@ -57,8 +57,8 @@ quotas = st.sampled_from([10_000, 20_000, 50_000, 80_000])
 def test_a_childs_quota_is_never_above_its_parents(before: list[int], after: list[int], order: list[int]) -> None:
     before, after = sorted(before, reverse=True), sorted(after, reverse=True)
     stands = dict(zip(CHAIN, before, strict=True))
-    wishes = [wish(CHAIN[i], Knob.CPU_MAX, f"{after[i]} 100000") for i in order]
-    for step in ordered(wishes, {Target(g, Knob.CPU_MAX): f"{q} 100000" for g, q in stands.items()}):
+    wanted = [set_knob(CHAIN[i], Knob.CPU_MAX, f"{after[i]} 100000") for i in order]
+    for step in order_writes(wanted, {Target(g, Knob.CPU_MAX): f"{q} 100000" for g, q in stands.items()}):
         stands[step.target.group] = int(step.value.split()[0])
         assert stands[GRANDCHILD] <= stands[CHILD] <= stands[PARENT]
     assert [stands[group] for group in CHAIN] == after
@@ -69,8 +69,8 @@ def test_a_burst_is_never_above_its_quota(before: tuple[int, int], after: tuple[
     stands = {Knob.CPU_MAX: before[0], Knob.CPU_BURST: min(before[0], before[1] * 1000)}
     goal = {Knob.CPU_MAX: after[0], Knob.CPU_BURST: min(after[0], after[1] * 1000)}
     text = {Knob.CPU_MAX: "{} 100000", Knob.CPU_BURST: "{}"}
-    wishes = [wish("a", knob, text[knob].format(goal[knob])) for knob in sorted(goal, reverse=swapped)]
-    for step in ordered(wishes, {Target("a", knob): text[knob].format(value) for knob, value in stands.items()}):
+    wanted = [set_knob("a", knob, text[knob].format(goal[knob])) for knob in sorted(goal, reverse=swapped)]
+    for step in order_writes(wanted, {Target("a", knob): text[knob].format(value) for knob, value in stands.items()}):
         stands[step.target.knob] = int(step.value.split()[0])
         assert stands[Knob.CPU_BURST] <= stands[Knob.CPU_MAX]
     assert stands == goal
@@ -83,45 +83,45 @@ def test_no_limit_is_above_every_quota_and_periods_count() -> None:
         Target("c", Knob.CPU_MAX): "20000 100000",
         Target("c/d", Knob.CPU_MAX): "20000 100000",
     }
-    wishes = [
-        wish("a", Knob.CPU_MAX, "50000 100000"),
-        wish("a/b", Knob.CPU_MAX, "50000 100000"),
-        wish("c/d", Knob.CPU_MAX, "10000 20000"),
-        wish("c", Knob.CPU_MAX, "10000 20000"),
+    wanted = [
+        set_knob("a", Knob.CPU_MAX, "50000 100000"),
+        set_knob("a/b", Knob.CPU_MAX, "50000 100000"),
+        set_knob("c/d", Knob.CPU_MAX, "10000 20000"),
+        set_knob("c", Knob.CPU_MAX, "10000 20000"),
     ]
-    assert [w.target.group for w in ordered(wishes, current)] == ["a/b", "a", "c", "c/d"]
+    assert [w.target.group for w in order_writes(wanted, current)] == ["a/b", "a", "c", "c/d"]
 
 
 def test_idle_goes_off_before_the_weight_and_on_after_it() -> None:
-    off = [wish("a", Knob.CPU_WEIGHT, "50"), wish("a", Knob.CPU_IDLE, "0")]
-    on = [wish("a", Knob.CPU_IDLE, "1"), wish("a", Knob.CPU_WEIGHT, "50")]
-    assert [w.target.knob for w in ordered(off, {})] == [Knob.CPU_IDLE, Knob.CPU_WEIGHT]
-    assert [w.target.knob for w in ordered(on, {})] == [Knob.CPU_WEIGHT, Knob.CPU_IDLE]
+    off = [set_knob("a", Knob.CPU_WEIGHT, "50"), set_knob("a", Knob.CPU_IDLE, "0")]
+    on = [set_knob("a", Knob.CPU_IDLE, "1"), set_knob("a", Knob.CPU_WEIGHT, "50")]
+    assert [w.target.knob for w in order_writes(off, {})] == [Knob.CPU_IDLE, Knob.CPU_WEIGHT]
+    assert [w.target.knob for w in order_writes(on, {})] == [Knob.CPU_WEIGHT, Knob.CPU_IDLE]
 
 
-def test_the_softer_limit_of_memory_is_met_first_and_reclaim_comes_last() -> None:
+def test_the_softer_memory_limit_is_reached_first_and_reclaim_comes_last() -> None:
     current = {Target("a", Knob.MEMORY_MAX): "max", Target("a", Knob.MEMORY_HIGH): "max"}
     tighter = [
-        wish("a", Knob.MEMORY_RECLAIM, "4096"),
-        wish("a", Knob.MEMORY_MAX, "8192"),
-        wish("a", Knob.MEMORY_HIGH, "4096"),
+        set_knob("a", Knob.MEMORY_RECLAIM, "4096"),
+        set_knob("a", Knob.MEMORY_MAX, "8192"),
+        set_knob("a", Knob.MEMORY_HIGH, "4096"),
     ]
-    assert [w.target.knob for w in ordered(tighter, current)] == [
+    assert [w.target.knob for w in order_writes(tighter, current)] == [
         Knob.MEMORY_HIGH,
         Knob.MEMORY_MAX,
         Knob.MEMORY_RECLAIM,
     ]
     current = {Target("a", Knob.MEMORY_MAX): "8192", Target("a", Knob.MEMORY_HIGH): "4096"}
-    wider = [wish("a", Knob.MEMORY_HIGH, "max"), wish("a", Knob.MEMORY_MAX, "max")]
-    assert [w.target.knob for w in ordered(wider, current)] == [Knob.MEMORY_MAX, Knob.MEMORY_HIGH]
+    wider = [set_knob("a", Knob.MEMORY_HIGH, "max"), set_knob("a", Knob.MEMORY_MAX, "max")]
+    assert [w.target.knob for w in order_writes(wider, current)] == [Knob.MEMORY_MAX, Knob.MEMORY_HIGH]
 
 
-def test_what_does_not_concern_one_another_keeps_its_order_and_nonsense_is_let_through() -> None:
-    wishes = [
-        wish("b", Knob.IO_WEIGHT, "default 50"),
-        wish("a", Knob.IO_WEIGHT, "default 20"),
-        wish("a", Knob.MEMORY_LOW, "4096"),
+def test_independent_writes_keep_their_order_and_malformed_values_are_passed_on() -> None:
+    wanted = [
+        set_knob("b", Knob.IO_WEIGHT, "default 50"),
+        set_knob("a", Knob.IO_WEIGHT, "default 20"),
+        set_knob("a", Knob.MEMORY_LOW, "4096"),
     ]
-    assert values(ordered(wishes, {})) == values(tuple(wishes))
-    odd = [wish("a", Knob.CPUSET_CPUS, "zero"), wish("a", Knob.CPU_MAX, "lots 0")]
-    assert sorted(values(ordered(odd, {Target("a", Knob.CPUSET_CPUS): "0"}))) == sorted(values(tuple(odd)))
+    assert values(order_writes(wanted, {})) == values(tuple(wanted))
+    odd = [set_knob("a", Knob.CPUSET_CPUS, "zero"), set_knob("a", Knob.CPU_MAX, "lots 0")]
+    assert sorted(values(order_writes(odd, {Target("a", Knob.CPUSET_CPUS): "0"}))) == sorted(values(tuple(odd)))

@@ -1,4 +1,4 @@
-"""What the keeper grants, whoever asks."""
+"""The rules of what the keeper grants."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Knob, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason
-from cotenant.services.keeper.allowed import Rules, own_groups
+from cotenant.services.keeper.rules import Rules, own_groups
 
 REASON = Reason("test", "because")
 RULES = Rules(("kubepods/besteffort", "demo"), never=("demo/agent/keeper",), longest_ttl_us=1000)
@@ -31,18 +31,18 @@ def test_groups_at_or_below_a_root_are_granted(group: str) -> None:
         ("kubepods", "not below"),
         ("kubepods/besteffortx", "not below"),
         ("kubepods/burstable/pod2", "not below"),
-        ("demo", "never touched"),
-        ("demo/agent", "never touched"),
-        ("demo/agent/keeper", "never touched"),
+        ("demo", "never written"),
+        ("demo/agent", "never written"),
+        ("demo/agent/keeper", "never written"),
         ("demo/\udcff", "Unicode"),
     ],
 )
-def test_other_groups_are_not(group: str, why: str) -> None:
+def test_other_groups_are_refused(group: str, why: str) -> None:
     assert why in (refusal(group) or "")
 
 
 @pytest.mark.parametrize("group", ["../x", "demo/../..", "/demo", "demo//x", "demo/.", "demo\0/x"])
-def test_a_path_that_leads_elsewhere_is_no_target(group: str) -> None:
+def test_a_path_that_leads_out_of_the_tree_is_not_a_target(group: str) -> None:
     with pytest.raises(InvalidInput):
         Target(group, Knob.CPU_MAX)
 
@@ -64,7 +64,7 @@ def test_a_path_that_leads_elsewhere_is_no_target(group: str) -> None:
         (Knob.RATE, "1 2; reboot"),
     ],
 )
-def test_values_that_are_none_are_refused(knob: Knob, value: str) -> None:
+def test_malformed_values_are_refused(knob: Knob, value: str) -> None:
     assert refusal("demo/x", value, knob) is not None
 
 
@@ -86,12 +86,12 @@ def test_values_in_bounds_are_granted(knob: Knob, value: str) -> None:
 def test_knobs_and_times_are_bounded() -> None:
     assert "1001 us" in (refusal("demo/x", ttl_us=1001) or "")
     only_cpu = Rules(("demo",), knobs=frozenset({Knob.CPU_MAX}))
-    wish = SetKnob(Target("demo/x", Knob.MEMORY_MAX), "4096", REASON)
-    assert "allowed knobs" in (only_cpu.refusal(wish) or "")
+    request = SetKnob(Target("demo/x", Knob.MEMORY_MAX), "4096", REASON)
+    assert "allowed knobs" in (only_cpu.refusal(request) or "")
 
 
-def test_the_trees_root_is_no_root() -> None:
-    with pytest.raises(InvalidInput, match="never touched"):
+def test_the_trees_root_cannot_be_an_allowed_root() -> None:
+    with pytest.raises(InvalidInput, match="never written"):
         Rules(("",))
 
 

@@ -1,4 +1,4 @@
-"""The keeper within a process: rounds in turn, expiry by itself, everything back at the end; and the one that only pretends."""
+"""The keeper within a process: serialized rounds, expiry, restore at stop; and the dry-run keeper."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from cotenant.drivers.leasefile.file import LeaseFile
 from cotenant.model.errors import Transient
 from cotenant.model.machine.knob import GiveBack, Knob, LeaseState, Scope, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason
-from cotenant.services.keeper.allowed import Asker, Rules
-from cotenant.services.keeper.carrying import Carrier, Clock
-from cotenant.services.keeper.dry import DryKnobs, NoMemory
-from cotenant.services.keeper.here import KeptHere
+from cotenant.services.keeper.dry_run import DryRunKnobs, NoStateFile
+from cotenant.services.keeper.executor import Clock, LeaseExecutor
+from cotenant.services.keeper.local_keeper import LocalKeeper
+from cotenant.services.keeper.rules import Requester, Rules
 
 REASON = Reason("test", "because")
 QUOTA = Target("be/a", Knob.CPU_MAX)
 HALF = "50000 100000"
-ASKER = Asker("uid 7, pid 8", ("be/agent",))
+REQUESTER = Requester("uid 7, pid 8", ("be/agent",))
 
 
 class World:
@@ -33,14 +33,14 @@ class World:
         self.knobs = KeptKnobs(["be/a", "be/agent", "system"])
         self.file = LeaseFile(folder, "boot")
         clock = Clock(lambda: self.now_us, lambda: 1.0)
-        self.keeper = KeptHere(
-            Carrier({Scope.CGROUP: self.knobs}, self.file, AuditTrail(folder), clock, Rules(("be",))),
+        self.keeper = LocalKeeper(
+            LeaseExecutor({Scope.CGROUP: self.knobs}, self.file, AuditTrail(folder), clock, Rules(("be",))),
             last_rest_s=0,
         )
 
-    async def hold(self, *wishes: tuple[Target, str], ttl_us: int = 100) -> list[LeaseState]:
-        made = [SetKnob(target, value, REASON, ttl_us) for target, value in wishes]
-        return [answer.state for answer in await self.keeper.hold(made, ASKER)]
+    async def hold(self, *requests: tuple[Target, str], ttl_us: int = 100) -> list[LeaseState]:
+        made = [SetKnob(target, value, REASON, ttl_us) for target, value in requests]
+        return [answer.state for answer in await self.keeper.hold(made, REQUESTER)]
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     world.file.close()
 
 
-def test_answers_come_in_the_order_of_the_wishes_whatever_was_refused(world: World) -> None:
+def test_answers_come_in_the_order_of_the_requests_whatever_was_refused(world: World) -> None:
     async def use() -> list[LeaseState]:
         states = await world.hold(
             (Target("system", Knob.CPU_MAX), HALF),
@@ -58,7 +58,7 @@ def test_answers_come_in_the_order_of_the_wishes_whatever_was_refused(world: Wor
             (Target("be/a", Knob.MEMORY_RECLAIM), "8192"),
             (QUOTA, "20"),
             (Target("be/gone", Knob.CPU_MAX), HALF),
-            (Target("be/agent", Knob.CPU_MAX), HALF),  # it could not ask for this back
+            (Target("be/agent", Knob.CPU_MAX), HALF),  # the client's own group
         )
         assert await world.keeper.read([QUOTA, Target("system", Knob.CPU_MAX), Target("be/gone", Knob.CPU_MAX)]) == (
             HALF,
@@ -72,13 +72,13 @@ def test_answers_come_in_the_order_of_the_wishes_whatever_was_refused(world: Wor
     assert asyncio.run(use()) == [refused, held, LeaseState.RESTORED, refused, LeaseState.GONE, refused]
     assert world.knobs.reclaimed_bytes == {"be/a": 8192}
     assert world.knobs.snapshot() == {}
-    told = [(str(change.target), change.who, change.result) for change in changes(world.folder)]
-    assert ("/system:cpu.max", "uid 7, pid 8", refused) in told
-    assert ("/be/a:memory.reclaim", "uid 7, pid 8", LeaseState.RESTORED) in told
-    assert told[-1] == ("/be/a:cpu.max", "keeper", LeaseState.RESTORED)
+    recorded = [(str(change.target), change.who, change.result) for change in changes(world.folder)]
+    assert ("/system:cpu.max", "uid 7, pid 8", refused) in recorded
+    assert ("/be/a:memory.reclaim", "uid 7, pid 8", LeaseState.RESTORED) in recorded
+    assert recorded[-1] == ("/be/a:cpu.max", "keeper", LeaseState.RESTORED)
 
 
-def test_it_gives_back_by_itself_what_has_expired(world: World) -> None:
+def test_expired_leases_are_restored_without_a_request(world: World) -> None:
     async def use() -> None:
         running = asyncio.create_task(world.keeper.run())
         await world.hold((QUOTA, HALF), ttl_us=1)
@@ -92,13 +92,13 @@ def test_it_gives_back_by_itself_what_has_expired(world: World) -> None:
     asyncio.run(asyncio.wait_for(use(), 10))
 
 
-def test_a_caller_that_is_cancelled_leaves_no_round_half_done(world: World) -> None:
+def test_a_cancelled_caller_leaves_no_round_half_done(world: World) -> None:
     async def use() -> None:
-        asking = asyncio.create_task(world.hold((QUOTA, HALF)))
+        call = asyncio.create_task(world.hold((QUOTA, HALF)))
         await asyncio.sleep(0)
-        asking.cancel()
+        call.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asking
+            await call
         (lease,) = await world.keeper.leases()
         assert lease.state is LeaseState.HELD
         await world.keeper.give_back([GiveBack(QUOTA, REASON)])
@@ -108,7 +108,7 @@ def test_a_caller_that_is_cancelled_leaves_no_round_half_done(world: World) -> N
     assert world.knobs.snapshot() == {}
 
 
-def test_at_the_end_it_tries_again_and_tells_what_is_left(world: World) -> None:
+def test_stop_retries_and_returns_what_could_not_be_restored(world: World) -> None:
     async def use(failures: int) -> Sequence[object]:
         await world.hold((QUOTA, HALF))
         world.knobs.fail("restore", QUOTA, *[Transient("busy")] * failures)
@@ -124,9 +124,7 @@ def test_at_the_end_it_tries_again_and_tells_what_is_left(world: World) -> None:
 
 
 @pytest.mark.parametrize("operation", ["read", "raw", "write", "restore"])
-def test_an_error_that_nobody_foresaw_is_that_knobs_failure_and_all_others_come_back(
-    operation: str, world: World
-) -> None:
+def test_an_unexpected_error_fails_only_its_knob_and_all_others_are_restored(operation: str, world: World) -> None:
     other = Target("be/agent", Knob.CPU_WEIGHT)
 
     async def use() -> None:
@@ -144,7 +142,7 @@ def test_an_error_that_nobody_foresaw_is_that_knobs_failure_and_all_others_come_
     asyncio.run(use())
 
 
-def test_an_order_that_takes_the_kernel_long_holds_nobody_up_and_is_not_begun_twice(world: World) -> None:
+def test_a_slow_one_shot_write_delays_no_other_and_is_not_started_twice(world: World) -> None:
     order, over = (Target("be/a", Knob.MEMORY_RECLAIM), "4096"), threading.Event()
     write = world.knobs.write
 
@@ -158,7 +156,7 @@ def test_an_order_that_takes_the_kernel_long_holds_nobody_up_and_is_not_begun_tw
     async def use() -> list[list[LeaseState]]:
         states = [await world.hold(order, (QUOTA, HALF)), await world.hold(order, (QUOTA, "20000 100000"))]
         over.set()
-        while world.keeper._orders:
+        while world.keeper._one_shots:
             await asyncio.sleep(0.001)
         states.append(await world.hold(order))
         await world.keeper.stop()
@@ -169,10 +167,12 @@ def test_an_order_that_takes_the_kernel_long_holds_nobody_up_and_is_not_begun_tw
     assert world.knobs.reclaimed_bytes == {"be/a": 8192}
 
 
-def test_a_dry_keeper_answers_and_records_as_if_and_turns_nothing(tmp_path: Path) -> None:
+def test_a_dry_run_keeper_answers_and_records_but_writes_nothing(tmp_path: Path) -> None:
     knobs = KeptKnobs(["be/a"])
     clock = Clock(lambda: 0, lambda: 1.0)
-    keeper = KeptHere(Carrier({Scope.CGROUP: DryKnobs(knobs)}, NoMemory(), AuditTrail(tmp_path), clock, Rules(("be",))))
+    keeper = LocalKeeper(
+        LeaseExecutor({Scope.CGROUP: DryRunKnobs(knobs)}, NoStateFile(), AuditTrail(tmp_path), clock, Rules(("be",)))
+    )
 
     async def use() -> None:
         for _ in range(2):
@@ -194,23 +194,23 @@ def test_a_dry_keeper_answers_and_records_as_if_and_turns_nothing(tmp_path: Path
     ]
 
 
-def test_a_dry_value_ends_with_its_group(tmp_path: Path) -> None:
+def test_an_overlaid_value_ends_with_its_group(tmp_path: Path) -> None:
     knobs = KeptKnobs(["be/a"])
-    dry = DryKnobs(knobs)
+    dry = DryRunKnobs(knobs)
     clock = Clock(lambda: 0, lambda: 1.0)
-    carrier = Carrier({Scope.CGROUP: dry}, NoMemory(), AuditTrail(tmp_path), clock, Rules(("be",)))
-    carrier.hold([SetKnob(QUOTA, HALF, REASON)])
+    executor = LeaseExecutor({Scope.CGROUP: dry}, NoStateFile(), AuditTrail(tmp_path), clock, Rules(("be",)))
+    executor.hold([SetKnob(QUOTA, HALF, REASON)])
     knobs.remove("be/a")
-    carrier.give_back([GiveBack(QUOTA, REASON)])
-    assert not dry._laid
+    executor.give_back([GiveBack(QUOTA, REASON)])
+    assert not dry._overlay
     knobs.add("be/a")
-    carrier.hold([SetKnob(QUOTA, HALF, REASON)])
+    executor.hold([SetKnob(QUOTA, HALF, REASON)])
     knobs.remove("be/a")
     knobs.add("be/a")
     assert dry.read(QUOTA) == "max 100000"
 
 
-def test_a_refusal_is_told_once_however_often_it_is_asked_for(world: World) -> None:
+def test_a_repeated_refusal_is_recorded_once(world: World) -> None:
     system = Target("system", Knob.CPU_MAX)
 
     async def use() -> None:
@@ -222,9 +222,9 @@ def test_a_refusal_is_told_once_however_often_it_is_asked_for(world: World) -> N
         await world.keeper.stop()
 
     asyncio.run(use())
-    told = [(str(change.target), change.asked, change.result) for change in changes(world.folder)]
+    recorded = [(str(change.target), change.asked, change.result) for change in changes(world.folder)]
     refused = LeaseState.REFUSED
-    assert told == [
+    assert recorded == [
         ("/system:cpu.max", HALF, refused),
         ("/be/a:cpu.max", "20", refused),
         ("/be/a:cpu.max", HALF, LeaseState.HELD),
@@ -234,16 +234,16 @@ def test_a_refusal_is_told_once_however_often_it_is_asked_for(world: World) -> N
     ]
 
 
-def test_the_clock_of_people_may_jump_without_a_lease_ending_or_staying(tmp_path: Path) -> None:
+def test_a_jump_of_the_wall_clock_neither_ends_nor_prolongs_a_lease(tmp_path: Path) -> None:
     now = {"us": 0, "wall": 1e9}
     knobs = KeptKnobs(["be/a"])
     clock = Clock(lambda: int(now["us"]), lambda: now["wall"])
-    carrier = Carrier({Scope.CGROUP: knobs}, NoMemory(), AuditTrail(tmp_path), clock, Rules(("be",)))
-    carrier.hold([SetKnob(QUOTA, HALF, REASON, 100)])
+    executor = LeaseExecutor({Scope.CGROUP: knobs}, NoStateFile(), AuditTrail(tmp_path), clock, Rules(("be",)))
+    executor.hold([SetKnob(QUOTA, HALF, REASON, 100)])
     for wall in (2e9, 5e8, 0.0):
         now["wall"] = wall
-        carrier.tick()
+        executor.tick()
         assert knobs.read(QUOTA) == HALF
     now["us"] = 100
-    carrier.tick()
+    executor.tick()
     assert knobs.read(QUOTA) == "max 100000"

@@ -1,9 +1,9 @@
-"""Which wishes the keeper grants at all: named knobs, below named groups, with values and times to live in bounds.
+"""What the keeper grants at all: named knobs, below named groups, with values and times to live in bounds.
 
-Problem: the keeper has rights that whoever may talk to it has not; a confused or hostile agent must not be able to starve the machine through
-it. Choice: rules fixed at start, looked at before anything is read. The tree's root is never touched, nor a group that holds the keeper or
-who asks (their own and all above): who is throttled cannot undo it in time. Limits: within the rules the agent decides; whether a group is the
-right one to squeeze is its judgement. How a path is followed is the port's matter (`drivers/cgroup` follows no links).
+Problem: the keeper has privileges that its clients lack; a confused or hostile agent must not be able to starve the machine through it. Choice:
+rules fixed at start, checked before anything is read. The tree's root is never written, nor a group that contains the keeper or the client (their
+own groups and all above): a throttled process cannot undo its own throttling in time. Limits: within the rules the agent decides whether a group
+is the right one to throttle. How a path is resolved is the port's matter (`drivers/cgroup` follows no links).
 """
 
 from __future__ import annotations
@@ -22,73 +22,73 @@ _MOST_VALUE = 4096  # characters
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
-    """Who asks. `groups` are its own, which are not turned at its wish: it could not ask for them back."""
+class Requester:
+    """A client of the keeper. `groups` are its own, which it cannot throttle: it could not ask to undo it."""
 
     name: str  # for the audit trail
     groups: tuple[str, ...] = ()
 
 
-SELF = Asker("keeper")
+SELF = Requester("keeper")
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What is allowed. `roots`: groups that may be turned, with all below. `never`: groups that may not, with all above."""
+    """What is allowed. `roots`: groups that may be written, with all below. `never`: groups that may not, with all above."""
 
     roots: tuple[str, ...]
     never: tuple[str, ...] = ()
     knobs: frozenset[Knob] = frozenset(Knob)
     longest_ttl_us: int = 600_000_000
-    least_cpu_m: int = 10  # no quota below this: a group that cannot run cannot leave a lock either
+    least_cpu_m: int = 10  # no quota below this: a group that cannot run cannot release its locks either
 
     def __post_init__(self) -> None:
         for root in self.roots:
             if not root:
-                raise InvalidInput("root", "", "a group below the tree's root", "the root itself is never touched")
+                raise InvalidInput("root", "", "a group below the tree's root", "the root itself is never written")
             Target(root, Knob.CPU_MAX)
 
-    def refusal(self, wish: SetKnob, asker: Asker = SELF) -> str | None:
-        """Why this wish is not granted; None where it is."""
-        refused = self.out_of_bounds(wish.target, asker)
+    def refusal(self, request: SetKnob, requester: Requester = SELF) -> str | None:
+        """Why this request is not granted; None where it is."""
+        refused = self.out_of_bounds(request.target, requester)
         if refused is not None:
             return refused
-        if wish.lasts_us > self.longest_ttl_us:
+        if request.lasts_us > self.longest_ttl_us:
             most = f"{self.longest_ttl_us} us, the longest that this keeper grants (--longest-ttl-s)"
-            return f"a lease of {wish.lasts_us} us is longer than {most}"
-        return self._value_refusal(wish.target.knob, wish.value)
+            return f"a lease of {request.lasts_us} us is longer than {most}"
+        return self._value_refusal(request.target.knob, request.value)
 
-    def out_of_bounds(self, target: Target, asker: Asker = SELF) -> str | None:
-        """Why this knob may not be touched, whatever the value."""
+    def out_of_bounds(self, target: Target, requester: Requester = SELF) -> str | None:
+        """Why this knob may not be written, whatever the value."""
         if target.knob not in self.knobs:
             return f"{target.knob} is not among the allowed knobs"
         try:
             target.group.encode()
         except UnicodeEncodeError:
-            return "the group's name is no Unicode text"
+            return "the group's name is not Unicode text"
         if target.knob.scope is not Scope.CGROUP:
-            return None if target.group else "the root is never touched"
+            return None if target.group else "the root is never written"
         if not any(_within(target.group, root) for root in self.roots):
             return f"/{target.group} is not below an allowed group"
-        for kept in (*self.never, *asker.groups):
+        for kept in (*self.never, *requester.groups):
             if _within(kept, target.group):
-                return f"/{target.group} holds /{kept}, which is never touched"
+                return f"/{target.group} contains /{kept}, which is never written"
         return None
 
     def _value_refusal(self, knob: Knob, value: str) -> str | None:
         if len(value) > _MOST_VALUE:
-            return f"a value of {len(value)} characters"
+            return f"a value of {len(value)} characters, the limit is {_MOST_VALUE}"
         if knob is Knob.SCHEMATA:
-            well = all(_SCHEMATA.fullmatch(line) for line in value.split("\n"))
-            return None if well else f"{value[:80]!r} is no schemata"
+            is_valid = all(_SCHEMATA.fullmatch(line) for line in value.split("\n"))
+            return None if is_valid else f"{value[:80]!r} is not a schemata"
         if knob is Knob.RATE:
-            return None if _RATE.fullmatch(value) else f"{value[:80]!r} is no pair of rates"
+            return None if _RATE.fullmatch(value) else f"{value[:80]!r} is not a pair of rates"
         try:
-            told = canonical(knob, value)
+            expected = canonical(knob, value)
         except InvalidInput as error:
             return str(error)
-        if told != value:
-            return f"{value!r} is not canonical; {told!r} is"
+        if expected != value:
+            return f"{value!r} is not canonical; {expected!r} is"
         if knob is Knob.CPU_MAX:
             cpu_m = parse_cpu_max(value).cpu_m
             if cpu_m is not None and cpu_m < self.least_cpu_m:

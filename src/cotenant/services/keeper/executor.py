@@ -1,0 +1,280 @@
+"""Executes the lease engine's instructions: reads and writes knobs through their ports, updates the state file, appends to the audit trail.
+
+Problem: reads, writes and syncs block, and must happen in exactly the engine's order. Choice: plain blocking calls, one round at a time, by one
+thread; an event loop calls through `local_keeper.py`. A port's error becomes a `Failure` for the engine, including unexpected ones: an error must
+not end the round halfway, since no other could start after it. Limits: knobs that cannot be undone (memory.reclaim) are not leases: `once` writes
+them, outside the rounds, because the kernel may take seconds.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from cotenant.engine.leases.instructions import (
+    Audit,
+    Drop,
+    Failure,
+    FailureKind,
+    Persist,
+    ReadBack,
+    ReadCurrent,
+    Reading,
+    Restore,
+    Write,
+)
+from cotenant.engine.leases.leases import Leases
+from cotenant.engine.node.interfaces import KnobIdentity, KnobPort
+from cotenant.model.errors import CotenantError, InvalidInput, Transient
+from cotenant.model.machine.knob import (
+    GiveBack,
+    KnobChange,
+    Lease,
+    LeaseAnswer,
+    LeaseState,
+    Scope,
+    SetKnob,
+    Target,
+    Vanished,
+)
+from cotenant.model.machine.node_decision import Reason, in_unicode
+from cotenant.services.keeper.rules import SELF, Requester, Rules
+
+_log = logging.getLogger(__name__)
+_FULL_DISK_RETRY_S = 5.0
+_MOST_REFUSED = 4096
+
+
+class LeaseStore(Protocol):
+    """Where leases survive the process: `drivers/leasefile`, or nothing for a dry run."""
+
+    def keep(self, leases: Sequence[Lease], *, durable: bool) -> None:
+        """Store leases. Raises `Transient` where `durable` and they are not on disk."""
+        ...
+
+    def drop(self, targets: Sequence[Target]) -> None:
+        """Remove leases that are over."""
+        ...
+
+    def settle(self) -> bool:
+        """Write what is pending; whether nothing is pending any more."""
+        ...
+
+
+class AuditSink(Protocol):
+    """Where changes of knobs are recorded."""
+
+    def write(self, changes: Sequence[KnobChange]) -> None:
+        """Append."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The monotonic clock and the wall clock."""
+
+    monotonic_us: Callable[[], int]
+    wall_s: Callable[[], float]
+
+
+class LeaseExecutor:
+    """Holds leases over these ports. Not thread-safe, `once` excepted."""
+
+    def __init__(
+        self,
+        ports: Mapping[Scope, KnobPort],
+        memory: LeaseStore,
+        trail: AuditSink,
+        clock: Clock,
+        rules: Rules,
+        engine: Leases | None = None,
+    ) -> None:
+        self._ports = ports
+        self._memory = memory
+        self._trail = trail
+        self._clock = clock
+        self._rules = rules
+        self._engine = engine or Leases()
+        self._identities = {scope: port for scope, port in ports.items() if isinstance(port, KnobIdentity)}
+        self._pending = False
+        self._refused: dict[Target, tuple[str, str, str]] = {}  # the last refusal recorded
+
+    def hold(self, requested: Sequence[SetKnob], requester: Requester = SELF) -> tuple[LeaseAnswer, ...]:
+        """Write and hold what the rules allow. Answers in the order of the requests."""
+        refused = {
+            index: why
+            for index, each in enumerate(requested)
+            if (why := self._rules.refusal(each, requester)) is not None
+        }
+        allowed = [_with_unicode_reason(each) for index, each in enumerate(requested) if index not in refused]
+        self._engine.hold(allowed, self._clock.monotonic_us(), self._clock.wall_s(), requester.name)
+        self._run_round()
+        held = iter(self._engine.answers())
+        self._record_refused([(requested[index], why) for index, why in refused.items()], requester)
+        return tuple(
+            LeaseAnswer(each.target, LeaseState.REFUSED, refused[index]) if index in refused else next(held)
+            for index, each in enumerate(requested)
+        )
+
+    def give_back(self, requests: Sequence[GiveBack], requester: Requester = SELF) -> tuple[LeaseAnswer, ...]:
+        """Restore before expiry."""
+        requests = [replace(request, reason=in_unicode(request.reason)) for request in requests]
+        self._engine.end(requests, self._clock.monotonic_us(), self._clock.wall_s(), requester.name)
+        self._run_round()
+        return self._engine.answers()
+
+    def tick(self) -> None:
+        """Restore what has expired, retry what failed, write what is pending to the state file."""
+        self._engine.tick(self._clock.monotonic_us(), self._clock.wall_s())
+        self._run_round()
+        self._pending = not self._memory.settle()
+
+    def restart(self, found: Iterable[Lease]) -> tuple[LeaseAnswer, ...]:
+        """Restore what an earlier process left."""
+        self._engine.restart(found, self._clock.monotonic_us(), self._clock.wall_s())
+        self._run_round()
+        return self._engine.answers()
+
+    def give_all_back(self, reason: Reason) -> tuple[LeaseAnswer, ...]:
+        """Restore everything. What could not be restored stays RESTORING; `tick` retries it."""
+        self._engine.end_all(reason, self._clock.monotonic_us(), self._clock.wall_s())
+        self._run_round()
+        return self._engine.answers()
+
+    def leases(self) -> tuple[Lease, ...]:
+        """All live leases."""
+        return self._engine.leases()
+
+    def read(self, targets: Sequence[Target]) -> tuple[str | None, ...]:
+        """The canonical values of knobs that the rules allow; None where a knob could not be read."""
+        return tuple(self._read(target) if self._rules.out_of_bounds(target) is None else None for target in targets)
+
+    def now_us(self) -> int:
+        """The clock of `tick`; from any thread."""
+        return self._clock.monotonic_us()
+
+    def next_tick_s(self) -> float | None:
+        """Seconds until `tick` has something to do; None while nothing is held or pending."""
+        due_us = self._engine.due_at_us()
+        if due_us is None:
+            return _FULL_DISK_RETRY_S if self._pending else None
+        return max(0, due_us - self._clock.monotonic_us()) / 1e6
+
+    def once(self, each: SetKnob, requester: Requester = SELF) -> LeaseAnswer:
+        """Write a knob that cannot be undone. RESTORED: done, nothing to restore."""
+        why = self._rules.refusal(each, requester)
+        state, detail = LeaseState.REFUSED, why or ""
+        if why is None:
+            try:
+                self._port(each.target).write(each.target, each.value)
+                state, detail = LeaseState.RESTORED, "done once, nothing to restore"
+            except Exception as error:
+                failure = _failure(error)
+                detail = failure.detail
+                state = LeaseState.GONE if failure.kind is FailureKind.GONE else LeaseState.REFUSED
+        change = KnobChange(
+            self._clock.wall_s(), each.target, each.reason, requester.name, "", each.value, "", state, detail
+        )
+        self._write((change,))
+        return LeaseAnswer(each.target, state, detail)
+
+    def _run_round(self) -> None:
+        while stage := self._engine.next():
+            changes: list[KnobChange] = []
+            for instruction in stage:
+                if isinstance(instruction, Audit):
+                    changes.append(instruction.change)
+                else:
+                    self._execute(instruction)
+            self._write(changes)
+
+    def _execute(self, instruction: ReadCurrent | Persist | Drop | Write | Restore | ReadBack) -> None:
+        match instruction:
+            case Persist(leases=leases, durable=durable):
+                try:
+                    self._memory.keep(leases, durable=durable)
+                    self._engine.persisted()
+                except Exception as error:
+                    self._engine.not_persisted(_failure(error).detail)
+            case Drop(targets=targets):
+                self._memory.drop(targets)
+            case ReadCurrent() | ReadBack() | Write() | Restore():
+                try:
+                    self._read_or_write(instruction)
+                except Exception as error:
+                    self._engine.failed(instruction, _failure(error))
+
+    def _read_or_write(self, instruction: ReadCurrent | ReadBack | Write | Restore) -> None:
+        target = instruction.target
+        port = self._port(target)
+        match instruction:
+            case Write(value=value):
+                port.write(target, value)
+                self._engine.written(target)
+            case Restore(raw=raw):
+                port.restore(target, raw)
+                self._engine.written(target)
+            case ReadCurrent(raw=raw) | ReadBack(raw=raw):
+                port_identity = self._identities.get(target.knob.scope)
+                identity = port_identity.identity(target) if port_identity is not None else ""
+                try:
+                    kept = port.raw(target) if raw else None
+                    self._engine.read(target, Reading(port.read(target), kept, identity))
+                except Exception as error:
+                    self._engine.failed(instruction, replace(_failure(error), identity=identity))
+
+    def _read(self, target: Target) -> str | None:
+        try:
+            return self._port(target).read(target)
+        except (CotenantError, OSError):
+            return None
+
+    def _port(self, target: Target) -> KnobPort:
+        scope = target.knob.scope
+        if scope not in self._ports:
+            raise InvalidInput(f"{target}", scope, f"a knob of {', '.join(self._ports) or 'no tree'}")
+        return self._ports[scope]
+
+    def _record_refused(self, refused: Sequence[tuple[SetKnob, str]], requester: Requester) -> None:
+        now_s = self._clock.wall_s()
+        self._write(
+            [
+                KnobChange(now_s, each.target, each.reason, requester.name, "", each.value, "", LeaseState.REFUSED, why)
+                for each, why in refused
+            ]
+        )
+
+    def _write(self, changes: Sequence[KnobChange]) -> None:
+        """Append to the trail, except repeated identical refusals of a knob: a client that asks every second would displace all else."""
+        recorded: list[KnobChange] = []
+        for change in changes:
+            refusal = (change.who, change.asked, change.detail)
+            if change.result is not LeaseState.REFUSED:
+                self._refused.pop(change.target, None)
+            elif self._refused.get(change.target) == refusal:
+                continue
+            else:
+                if len(self._refused) >= _MOST_REFUSED:
+                    self._refused.clear()
+                self._refused[change.target] = refusal
+            recorded.append(change)
+            _log.info("%s: %s (%s): %s", change.target, change.result, change.cause.rule, change.detail or change.asked)
+        self._trail.write(recorded)
+
+
+def _with_unicode_reason(each: SetKnob) -> SetKnob:
+    reason = in_unicode(each.reason)
+    return each if reason is each.reason else replace(each, reason=reason)
+
+
+def _failure(error: Exception) -> Failure:
+    if isinstance(error, Vanished):
+        return Failure(FailureKind.GONE, str(error))
+    if isinstance(error, Transient | OSError):
+        return Failure(FailureKind.TRANSIENT, str(error))
+    if isinstance(error, CotenantError):
+        return Failure(FailureKind.PERMANENT, str(error))
+    _log.error("unexpected error", exc_info=error)
+    return Failure(FailureKind.TRANSIENT, f"{type(error).__name__}: {error}")
