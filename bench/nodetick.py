@@ -23,14 +23,14 @@ from cotenant.model.machine.knob import Knob, LeaseAnswer, LeaseState, Target
 from cotenant.model.machine.node_pod import NodeContainer, NodePod
 from cotenant.model.machine.node_state import ServiceHealth
 from cotenant.policy.interference.settings import Settings
-from cotenant.policy.nodeqos.burst_config import BurstConfig, BurstPolicy
-from cotenant.policy.nodeqos.eviction_cpu import CpuEvictionConfig
-from cotenant.policy.nodeqos.eviction_goals import BestEffortMemoryTrigger
-from cotenant.policy.nodeqos.eviction_memory import MemoryEvictionConfig
-from cotenant.policy.nodeqos.io import IoConfig
-from cotenant.policy.nodeqos.memory import ClassMemory, MemoryQosConfig
-from cotenant.policy.nodeqos.memory_pressure import MemoryPressureConfig
-from cotenant.policy.nodeqos.reclaim import ReclaimConfig
+from cotenant.policy.nodeqos.burst.config import BurstConfig, BurstPolicy
+from cotenant.policy.nodeqos.eviction.cpu import CpuEvictionConfig
+from cotenant.policy.nodeqos.eviction.goals import BestEffortMemoryTrigger
+from cotenant.policy.nodeqos.eviction.memory import MemoryEvictionConfig
+from cotenant.policy.nodeqos.eviction.memory_pressure import MemoryPressureConfig
+from cotenant.policy.nodeqos.io.disk import IoConfig
+from cotenant.policy.nodeqos.memory.protection import ClassMemory, MemoryQosConfig
+from cotenant.policy.nodeqos.memory.reclaim import ReclaimConfig
 
 DEFAULT_GROUPS = (50, 200, 500)
 SECOND_US = 1_000_000

@@ -20,7 +20,7 @@ from cotenant.engine.replay import tree_loops
 from cotenant.engine.replay.score_tree import ScoreTree
 from cotenant.model.arrays import Int
 from cotenant.policy.placement import weighted
-from cotenant.policy.placement.lanes_layout import Kernel
+from cotenant.policy.placement.lanes.layout import Kernel
 
 DEFAULT_NODES = (1_000, 5_000, 10_000, 100_000)
 LIVE = 2_000  # pods that stay at a time in the timed part

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-
 from cotenant.policy.placement.gpu_state import WHOLE_GPU_MILLI, GpuNodes, GpuShapes, misfit, take
 
 

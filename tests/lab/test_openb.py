@@ -25,7 +25,7 @@ from cotenant.lab.workloads.openb import (
     read_pods,
 )
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.placement.gpu_tuning import BALANCED
+from cotenant.policy.placement.gpu.tuning import BALANCED
 
 TRACES = Path(os.environ.get("COTENANT_TRACES") or Path(__file__).parents[3] / "shared" / "traces")
 needs_traces = pytest.mark.skipif(

@@ -10,9 +10,9 @@ from cotenant.lab.workloads.openb import Cluster, PodList
 from cotenant.lab.workloads.openb_bound import allocation_bound
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.baselines.fgd import GpuRule
-from cotenant.policy.placement.gpu_fragmentation import mix_of
-from cotenant.policy.placement.gpu_state import ANY_MODEL, GpuNodes, GpuShapes
-from cotenant.policy.placement.gpu_tuning import BALANCED
+from cotenant.policy.placement.gpu.fragmentation import mix_of
+from cotenant.policy.placement.gpu.state import ANY_MODEL, GpuNodes, GpuShapes
+from cotenant.policy.placement.gpu.tuning import BALANCED
 
 
 def cluster_of(*rows: tuple[int, int, int]) -> Cluster:

@@ -20,7 +20,7 @@ from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import CotenantError, Permanent
 from cotenant.model.machine.knob import Target, Vanished
 from cotenant.model.machine.node_pod import NodePod
-from cotenant.policy.nodeqos.network import NetworkConfig
+from cotenant.policy.nodeqos.io.network import NetworkConfig
 from cotenant.services.agent.hardware import Uplink
 
 pytest.importorskip("pyroute2")

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotenant.lab.world import node_qos
-from cotenant.policy.nodeqos import allowance, guard_step
+from cotenant.policy.nodeqos.cpu import allowance
+from cotenant.policy.nodeqos.guard import step as guard_step
 
 pytestmark = pytest.mark.slow
 CPU = st.integers(0, 200_000)

@@ -16,7 +16,7 @@ from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.taints import Effect, Match, Taint, Toleration, first_repelling, tolerated
 from cotenant.model.resources import Amounts
-from cotenant.policy.placement import fit, node_affinity, taints
+from cotenant.policy.placement.filters import fit, node_affinity, taints
 
 KEYS, VALUES = ["a", "b", "c"], ["1", "2", "30", "x", ""]
 GPU = "nvidia.com/gpu"

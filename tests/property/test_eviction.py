@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.model.machine.node_decision import Reason
-from cotenant.policy.nodeqos.eviction_goals import PRIORITY_MAX, Currency, Goal, Trigger
-from cotenant.policy.nodeqos.victims import Candidate, Choice, choose
+from cotenant.policy.nodeqos.eviction.goals import PRIORITY_MAX, Currency, Goal, Trigger
+from cotenant.policy.nodeqos.eviction.victims import Candidate, Choice, choose
 
 pytestmark = pytest.mark.slow
 POOLS = st.sampled_from([Currency.REQUESTED_BATCH, Currency.REQUESTED_MID, Currency.REQUESTED])

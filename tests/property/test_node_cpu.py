@@ -14,14 +14,14 @@ from cotenant.model.machine.knob import Knob, Target
 from cotenant.model.machine.knob_values import canonical, parse_cpu_max
 from cotenant.model.machine.node_pod import NodeContainer, NodePod
 from cotenant.model.machine.node_state import Alarm, GroupUse, HostUse, NodeState, PodUse, ServiceHealth
-from cotenant.policy.nodeqos import burst
-from cotenant.policy.nodeqos.best_effort_cpu import BestEffortCpuConfig, BestEffortCpuMemory, decide, holders
-from cotenant.policy.nodeqos.burst_config import BurstConfig, BurstPolicy
-from cotenant.policy.nodeqos.division import Share, divide
-from cotenant.policy.nodeqos.guard import GuardMemory, GuardMode, judge
-from cotenant.policy.nodeqos.guard_config import GuardConfig
-from cotenant.policy.nodeqos.guard_step import slack_ppm
-from cotenant.policy.nodeqos.suppress import Form, SuppressConfig, allowance
+from cotenant.policy.nodeqos.burst import policy as burst
+from cotenant.policy.nodeqos.burst.config import BurstConfig, BurstPolicy
+from cotenant.policy.nodeqos.cpu.best_effort import BestEffortCpuConfig, BestEffortCpuMemory, decide, holders
+from cotenant.policy.nodeqos.cpu.division import Share, divide
+from cotenant.policy.nodeqos.cpu.suppression import Form, SuppressConfig, allowance
+from cotenant.policy.nodeqos.guard.config import GuardConfig
+from cotenant.policy.nodeqos.guard.policy import GuardMemory, GuardMode, judge
+from cotenant.policy.nodeqos.guard.step import slack_ppm
 
 PPM = 1_000_000
 CPUS = st.sampled_from([1, 2, 4, 16, 96])

@@ -25,9 +25,9 @@ from cotenant.model.cluster.labels import Labels
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.counters import Gap, GroupCounters, HostCounters, NodeSample
 from cotenant.model.machine.run_queue import Blame, GroupWaits, Nobody, RunQueueReading, WaitHistogram
-from cotenant.policy.nodeqos.best_effort_cpu import BestEffortCpuConfig
-from cotenant.policy.nodeqos.burst_config import ANNOTATION
-from cotenant.policy.nodeqos.suppress import Form, SuppressConfig
+from cotenant.policy.nodeqos.burst.config import ANNOTATION
+from cotenant.policy.nodeqos.cpu.best_effort import BestEffortCpuConfig
+from cotenant.policy.nodeqos.cpu.suppression import Form, SuppressConfig
 
 SECOND = 1_000_000
 SEEDS = st.integers(0, 1000)
@@ -82,7 +82,7 @@ def test_another_process_with_other_hashes_asks_for_the_same(tmp_path: Path) -> 
     (tmp_path / "recording").write_bytes(dump(events))
     program = (
         "import sys; from pathlib import Path; from cotenant.lab.plant.recording import load;"
-        "from cotenant.policy.nodeqos.suppress import Form;"
+        "from cotenant.policy.nodeqos.cpu.suppression import Form;"
         "from tests.property.test_same_in_both_worlds import differences;"
         "wrong = differences(load(Path(sys.argv[1]).read_bytes()), Form.QUOTA); print(wrong); sys.exit(bool(wrong))"
     )

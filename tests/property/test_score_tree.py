@@ -14,7 +14,7 @@ from cotenant.model.arrays import CPU, MEMORY, PODS, Int, NodeArrays, Param, Rep
 from cotenant.policy.placement import weighted
 from cotenant.policy.placement.compiled import Fit, Score, plain_rejections, plain_scores
 from cotenant.policy.placement.knobs import Knobs
-from cotenant.policy.placement.lanes_layout import Kernel
+from cotenant.policy.placement.lanes.layout import Kernel
 
 KNOBS = Knobs().array()
 PLAIN_SCORE = {

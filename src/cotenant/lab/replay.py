@@ -18,7 +18,7 @@ from cotenant.engine.replay.tree_kernels import Tree, place, release
 from cotenant.model.arrays import Float, Int
 from cotenant.model.compiled import inlined, njit
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.placement.lanes_view import viewed
+from cotenant.policy.placement.lanes.view import viewed
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from cotenant.model.machine.knob import Knob, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, PodUse
-from cotenant.policy.nodeqos import cpu_choice, suppress
-from cotenant.policy.nodeqos.best_effort_cpu import BestEffortCpuConfig, BestEffortCpuMemory, decide
+from cotenant.policy.nodeqos.cpu import choice, suppression
+from cotenant.policy.nodeqos.cpu.best_effort import BestEffortCpuConfig, BestEffortCpuMemory, decide
 
 GROUP = "besteffort"
 
@@ -42,15 +42,15 @@ def allowance(case: Any) -> Iterator[tuple[str, Any, Any]]:
         pods.append(pod(app["name"], qos, app["cpu_used_m"], host_application=True))
     host = HostUse(given["node_capacity_cpu_m"] // 1000, given["node_cpu_used_m"], 1 << 34, 0)
     seen = state((), *pods, host=host, reserved_cpu_m=given["node_reserved_cpu_m"])
-    config = suppress.SuppressConfig(threshold_pct=given["threshold_pct"], least_pct=given["min_pct"])
-    got = suppress.allowance(seen, config)
+    config = suppression.SuppressConfig(threshold_pct=given["threshold_pct"], least_pct=given["min_pct"])
+    got = suppression.allowance(seen, config)
     assert got is not None
     yield "be_allowed_cpu_m", case.expect["be_allowed_cpu_m"], got.cpu_m
     yield "be_allowed_cpu_m.terms", case.expect["be_allowed_cpu_m"], sum(term.value for term in got.reason.terms)
 
 
 def pick(case: Any) -> Iterator[tuple[str, Any, Any]]:
-    chosen = cpu_choice.pick(case.given["count"], processors(case.given["processors"]))
+    chosen = choice.pick(case.given["count"], processors(case.given["processors"]))
     yield "ordered_cpus", case.expect["ordered_cpus"], list(chosen)
 
 
@@ -64,13 +64,13 @@ def cpuset(case: Any) -> Iterator[tuple[str, Any, Any]]:
         pod("system", "SYSTEM", own_cpus=system),
         reserved_cpus=tuple(given["node_reserved_cpus"]),
     )
-    chosen = suppress.cpuset(
+    chosen = suppression.cpuset(
         given["allowed_cpu_m"],
         seen.cpus,
         given["current_be_cpus"],
-        suppress.exclusive_cpus(seen),
-        suppress.lent_cpus(seen),
-        suppress.SuppressConfig(),
+        suppression.exclusive_cpus(seen),
+        suppression.lent_cpus(seen),
+        suppression.SuppressConfig(),
     )
     yield "be_cpus", sorted(case.expect["be_cpus"]), list(chosen)
 
@@ -88,7 +88,7 @@ def recover(case: Any) -> Iterator[tuple[str, Any, Any]]:
     )
     target = Target(GROUP, Knob.CPUSET_CPUS)
     using = (SetKnob(target, "0-1", Reason("before", "")),) if given["previous_state"] == "using" else ()
-    config = BestEffortCpuConfig(suppress=suppress.SuppressConfig(enabled=False), idle=False)
+    config = BestEffortCpuConfig(suppress=suppression.SuppressConfig(enabled=False), idle=False)
     verdict, memory = decide(seen, config, BestEffortCpuMemory(wanted=using))
     wished = {wish.target: wish.value for wish in verdict.knobs}
     yield "be_cpus", case.expect["be_cpus"], list(parse_cpus(wished[target]))
@@ -98,8 +98,8 @@ def recover(case: Any) -> Iterator[tuple[str, Any, Any]]:
 
 def cfs_quota(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
-    config = suppress.SuppressConfig(period_us=given["period_us"])
-    got = suppress.quota_us(given["current_quota_us"], given["allowed_cpu_m"], given["node_capacity_cpu_m"], config)
+    config = suppression.SuppressConfig(period_us=given["period_us"])
+    got = suppression.quota_us(given["current_quota_us"], given["allowed_cpu_m"], given["node_capacity_cpu_m"], config)
     yield "quota_us", case.expect["quota_us"], got
 
 

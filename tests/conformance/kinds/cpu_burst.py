@@ -12,9 +12,9 @@ from cotenant.model.machine.knob import Knob, Target
 from cotenant.model.machine.knob_values import CpuMax
 from cotenant.model.machine.node_pod import NodeContainer, NodePod
 from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, PodUse
-from cotenant.policy.nodeqos import throttle_tokens
-from cotenant.policy.nodeqos.burst import BurstMemory, PodPlan, PoolState, plan, shared_use
-from cotenant.policy.nodeqos.burst_config import ANNOTATION, BurstConfig, BurstPolicy, merged, read_annotation
+from cotenant.policy.nodeqos.burst import throttle_tokens
+from cotenant.policy.nodeqos.burst.config import ANNOTATION, BurstConfig, BurstPolicy, merged, read_annotation
+from cotenant.policy.nodeqos.burst.policy import BurstMemory, PodPlan, PoolState, plan, shared_use
 
 NAMES = {
     "policy": "policy",

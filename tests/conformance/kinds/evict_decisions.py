@@ -11,9 +11,10 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_pod import NodeContainer, NodePod, Phase
 from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, PodUse
 from cotenant.model.machine.verdict import Verdict
-from cotenant.policy.nodeqos import eviction_cpu, eviction_memory
-from cotenant.policy.nodeqos.eviction_cpu import CpuEvictionConfig, CpuEvictionMemory
-from cotenant.policy.nodeqos.eviction_goals import (
+from cotenant.policy.nodeqos.eviction import cpu as eviction_cpu
+from cotenant.policy.nodeqos.eviction import memory as eviction_memory
+from cotenant.policy.nodeqos.eviction.cpu import CpuEvictionConfig, CpuEvictionMemory
+from cotenant.policy.nodeqos.eviction.goals import (
     POOL,
     AllocatableTrigger,
     BestEffortMemoryTrigger,
@@ -22,9 +23,15 @@ from cotenant.policy.nodeqos.eviction_goals import (
     allocatable_release,
     used_release,
 )
-from cotenant.policy.nodeqos.eviction_memory import MemoryEvictionConfig, MemoryEvictionMemory
-from cotenant.policy.nodeqos.satisfaction import Satisfaction, SatisfactionOf, SatisfactionTrigger, release, trusted
-from cotenant.policy.nodeqos.victims import EVICTION_ENABLED
+from cotenant.policy.nodeqos.eviction.memory import MemoryEvictionConfig, MemoryEvictionMemory
+from cotenant.policy.nodeqos.eviction.satisfaction import (
+    Satisfaction,
+    SatisfactionOf,
+    SatisfactionTrigger,
+    release,
+    trusted,
+)
+from cotenant.policy.nodeqos.eviction.victims import EVICTION_ENABLED
 
 _POOLS = {"batch": Currency.REQUESTED_BATCH, "mid": Currency.REQUESTED_MID}
 

@@ -9,7 +9,7 @@ from cotenant.engine.replay.score_tree import ScoreTree
 from cotenant.lab.replay import Replay, replay
 from cotenant.model.arrays import NodeArrays, Param, Report, ShapeArrays, Sum
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.placement.lanes_layout import Kernel
+from cotenant.policy.placement.lanes.layout import Kernel
 
 SMALL, LARGE, ABSURD = 0, 1, 2
 

@@ -27,15 +27,12 @@ from cotenant.model.cluster.labels import LabelSelector
 from cotenant.model.cluster.observed import DisruptionBudget
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.topology import Domains
-from cotenant.policy.placement import (
-    affinity_pods,
-    antiaffinity_pods,
-    node_affinity,
-    spread,
-    taints,
-)
+from cotenant.policy.placement.filters import node_affinity, taints
 from cotenant.policy.placement.preemption import UNLIMITED, Candidates, Column, Preemption, find_victims
 from cotenant.policy.placement.profiles import PlacementProfile
+from cotenant.policy.placement.topology import pod_affinity as affinity_pods
+from cotenant.policy.placement.topology import pod_antiaffinity as antiaffinity_pods
+from cotenant.policy.placement.topology import spread
 
 
 class Budgets:

@@ -24,7 +24,7 @@ from cotenant.model.cluster.labels import UNSCHEDULABLE_TAINT
 from cotenant.model.cluster.taints import first_repelling
 from cotenant.model.decisions.reasons import NOT_READY, Rejection, no_node_line
 from cotenant.model.resources import format_amount
-from cotenant.policy.placement import node_affinity, taints
+from cotenant.policy.placement.filters import node_affinity, taints
 from cotenant.policy.placement.profiles import PlacementProfile
 
 UNSCHEDULABLE = "node(s) were unschedulable"

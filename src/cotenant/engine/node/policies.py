@@ -18,20 +18,17 @@ from cotenant.model.machine.node_state import NodeState
 from cotenant.model.machine.verdict import Verdict
 from cotenant.policy.interference import antagonist
 from cotenant.policy.interference import settings as interference
-from cotenant.policy.nodeqos import (
-    best_effort_cpu,
-    burst,
-    burst_config,
-    cache,
-    eviction_cpu,
-    eviction_memory,
-    io,
-    memory,
-    memory_pressure,
-    network,
-    own_cpus,
-    reclaim,
-)
+from cotenant.policy.nodeqos.burst import config as burst_config
+from cotenant.policy.nodeqos.burst import policy as burst
+from cotenant.policy.nodeqos.cpu import best_effort as best_effort_cpu
+from cotenant.policy.nodeqos.cpu import own_cpus
+from cotenant.policy.nodeqos.eviction import cpu as eviction_cpu
+from cotenant.policy.nodeqos.eviction import memory as eviction_memory
+from cotenant.policy.nodeqos.eviction import memory_pressure
+from cotenant.policy.nodeqos.io import disk as io
+from cotenant.policy.nodeqos.io import network
+from cotenant.policy.nodeqos.memory import cache, reclaim
+from cotenant.policy.nodeqos.memory import protection as memory
 
 SECOND_US = 1_000_000
 _BURST = burst_config.BurstConfig()  # of which pods may ask for more by annotation

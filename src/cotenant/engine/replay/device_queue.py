@@ -17,8 +17,8 @@ import numpy as np
 from cotenant.model.arrays import Float, Int
 from cotenant.model.compiled import njit
 from cotenant.policy.baselines.fgd import GpuRule, kind_bit, node_term, score_node
-from cotenant.policy.placement.gpu_fragmentation import GpuMix, GpuWeights
-from cotenant.policy.placement.gpu_state import WHOLE_GPU_MILLI, GpuNodes, GpuShapes, misfit, take
+from cotenant.policy.placement.gpu.fragmentation import GpuMix, GpuWeights
+from cotenant.policy.placement.gpu.state import WHOLE_GPU_MILLI, GpuNodes, GpuShapes, misfit, take
 
 NONE = -1
 

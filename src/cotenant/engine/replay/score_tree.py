@@ -25,8 +25,8 @@ from cotenant.engine.replay import tree_loops
 from cotenant.engine.replay.tree_kernels import BRANCH, TOP, Tree
 from cotenant.model.arrays import Float, Int, NodeArrays, Report, ShapeArrays
 from cotenant.model.errors import InvalidInput, Permanent
-from cotenant.policy.placement.lanes_layout import Kernel, NodeRows, columns, fill_block, lane_table, shape_rows, units
-from cotenant.policy.placement.lanes_vector import WIDTH
+from cotenant.policy.placement.lanes.layout import Kernel, NodeRows, columns, fill_block, lane_table, shape_rows, units
+from cotenant.policy.placement.lanes.vector import WIDTH
 from cotenant.policy.placement.scores.founding import REPORT_TTL_S
 from cotenant.policy.placement.weighted import DEFAULT_WEIGHTS, scaled_weights
 

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from cotenant.model.arrays import Float, Int, NodeArrays, ShapeArrays
 from cotenant.model.compiled import inlined, njit
-from cotenant.policy.placement.lanes import judge, judge_nodes, load_matters
-from cotenant.policy.placement.lanes_layout import (
+from cotenant.policy.placement.lanes.layout import (
     CLOSED,
     WEIGHTED,
     LaneTable,
@@ -21,8 +20,9 @@ from cotenant.policy.placement.lanes_layout import (
     fill_block,
     set_bounds,
 )
-from cotenant.policy.placement.lanes_pack import allows, pack_allowed, pack_free, pack_held, pack_row, pack_scalars
-from cotenant.policy.placement.lanes_vector import (
+from cotenant.policy.placement.lanes.packing import allows, pack_allowed, pack_free, pack_held, pack_row, pack_scalars
+from cotenant.policy.placement.lanes.scores import judge, judge_nodes, load_matters
+from cotenant.policy.placement.lanes.vector import (
     WIDTH,
     above,
     at_most,

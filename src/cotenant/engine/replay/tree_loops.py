@@ -7,8 +7,8 @@ import numpy as np
 from cotenant.engine.replay.tree_kernels import Tree, build_block, choose_row, commit, place, release, renew, scan
 from cotenant.model.arrays import Int
 from cotenant.model.compiled import njit
-from cotenant.policy.placement.lanes_pack import pack_row
-from cotenant.policy.placement.lanes_view import viewed
+from cotenant.policy.placement.lanes.packing import pack_row
+from cotenant.policy.placement.lanes.view import viewed
 
 
 @njit

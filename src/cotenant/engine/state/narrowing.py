@@ -5,7 +5,7 @@ counted per node for every rule that asks (engine/state/pod_counts.py); a pod's 
 filters and scores look at what remains, and soft terms are added to the profile's score over the rows that pass. Pods without such rules, and
 that no resident's rule is about, are placed in one compiled run as before. Residents that somebody else placed are told of in the
 same way: `watch`, then `seat`. Limits: a pod with rules costs a few NumPy passes over all nodes. The rules themselves:
-policy/placement/{spread,affinity_pods,antiaffinity_pods,preference}.py; volumes: engine/state/volumes.py; queues: engine/cycle/runs.py.
+policy/placement/topology and policy/placement/preference.py; volumes: engine/state/volumes.py; queues: engine/cycle/runs.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ from cotenant.model.cluster.observed import NamespaceFacts, VolumeNeed
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.errors import Permanent
 from cotenant.model.resources import Amounts
-from cotenant.policy.placement import affinity_pods, antiaffinity_pods, node_affinity, preference, spread, taints
+from cotenant.policy.placement import preference
+from cotenant.policy.placement.filters import node_affinity, taints
+from cotenant.policy.placement.topology import pod_affinity as affinity_pods
+from cotenant.policy.placement.topology import pod_antiaffinity as antiaffinity_pods
+from cotenant.policy.placement.topology import spread
 
 EVERYWHERE: Mask = np.empty(0, dtype=np.bool_)  # what the compiled placement takes for "no narrowing"
 REASON_PORTS = "node(s) didn't have free ports for the requested pod ports"

@@ -22,9 +22,9 @@ from cotenant.lab.plant.machine import Plant
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.machine.knob import Knob
 from cotenant.model.machine.node_pod import NodeContainer, NodePod
-from cotenant.policy.nodeqos.best_effort_cpu import BestEffortCpuConfig
-from cotenant.policy.nodeqos.guard_config import GuardConfig
-from cotenant.policy.nodeqos.suppress import Form, SuppressConfig
+from cotenant.policy.nodeqos.cpu.best_effort import BestEffortCpuConfig
+from cotenant.policy.nodeqos.cpu.suppression import Form, SuppressConfig
+from cotenant.policy.nodeqos.guard.config import GuardConfig
 
 SECOND_US = 1_000_000
 ROOT, GUESTS = "plant", "plant/guests"

@@ -21,8 +21,8 @@ from cotenant.lab.scenarios.openb_world import BOUND, POLICIES, World, build, ch
 from cotenant.lab.workloads.openb_bound import allocation_bound
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.placement.gpu_fragmentation import cluster_fragment_gpus
-from cotenant.policy.placement.gpu_state import WHOLE_GPU_MILLI
+from cotenant.policy.placement.gpu.fragmentation import cluster_fragment_gpus
+from cotenant.policy.placement.gpu.state import WHOLE_GPU_MILLI
 
 _BLOCK = 32  # decisions timed together
 _STEP = 0.01  # of the GPUs arrived, between the points of the curves

@@ -14,8 +14,8 @@ from cotenant.lab.scenarios.openb_world import World
 from cotenant.model.arrays import Int
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.baselines.fgd import GpuRule, score_node
-from cotenant.policy.placement.gpu_fragmentation import phi_parts
-from cotenant.policy.placement.gpu_state import MISFIT_TEXT, Misfit, misfit
+from cotenant.policy.placement.gpu.fragmentation import phi_parts
+from cotenant.policy.placement.gpu.state import MISFIT_TEXT, Misfit, misfit
 
 CANDIDATES = 5  # shown
 

@@ -30,9 +30,9 @@ from cotenant.lab.workloads.openb import (
 from cotenant.model.arrays import Float, Int
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.baselines.fgd import TYPICAL_COVER, GpuRule
-from cotenant.policy.placement.gpu_fragmentation import GpuMix, GpuWeights, mix_of
-from cotenant.policy.placement.gpu_state import GpuNodes
-from cotenant.policy.placement.gpu_tuning import weights_for
+from cotenant.policy.placement.gpu.fragmentation import GpuMix, GpuWeights, mix_of
+from cotenant.policy.placement.gpu.state import GpuNodes
+from cotenant.policy.placement.gpu.tuning import weights_for
 
 BOUND = "bound"
 _HINT = f"give --traces DIR, where DIR holds {FOLDER}/"

@@ -21,11 +21,12 @@ from cotenant.lab.workloads import tianchi as workload
 from cotenant.model.arrays import Float, Int, Mask, NodeArrays, ShapeArrays
 from cotenant.model.compiled import njit
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.placement import antiaffinity, compiled
-from cotenant.policy.placement.antiaffinity import GroupRules, Verdict, narrow, plain_verdicts
+from cotenant.policy.placement import compiled
 from cotenant.policy.placement.compiled import Fit, Score, choose, commit, plain_rejections, plain_scores, sample_size
 from cotenant.policy.placement.knobs import Knobs
 from cotenant.policy.placement.leftover import Leftover, LeftoverKnobs, leftover, leftover_choose, leftover_parts
+from cotenant.policy.placement.topology import group_antiaffinity
+from cotenant.policy.placement.topology.group_antiaffinity import GroupRules, Verdict, narrow, plain_verdicts
 
 CPU_STEP, MEMORY_STEP = 1000, 2 * workload.GIB  # grid of the waste table: one core, 2 GiB
 CHECKPOINTS = (0.77, 0.90, 1.00)  # loads at which success, allocation and fragment are also reported
@@ -354,7 +355,7 @@ def _filtered(
     verdict = plain_verdicts(nodes.group_count, k, rules)
     rejection = plain_rejections(nodes, shapes, k, Fit.REQUESTS, Knobs().array())
     allowed: Mask = verdict == Verdict.ALLOWED
-    counted = [(text, int((verdict == code).sum())) for code, text in antiaffinity.REASONS.items()]
+    counted = [(text, int((verdict == code).sum())) for code, text in group_antiaffinity.REASONS.items()]
     counted += [(text, int((allowed & (rejection == code)).sum())) for code, text in compiled.REASONS.items()]
     rows = np.flatnonzero(allowed & (rejection == 0)).astype(np.int64)
     return tuple((text, count) for text, count in counted if count), rows

@@ -20,7 +20,7 @@ from cotenant.lab.traces import read_table
 from cotenant.lab.traces.folder import IN_WORDS, table_file, table_names
 from cotenant.model.arrays import Int
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.placement.gpu_state import ANY_MODEL, MOST_DEVICES, WHOLE_GPU_MILLI, GpuNodes, GpuShapes
+from cotenant.policy.placement.gpu.state import ANY_MODEL, MOST_DEVICES, WHOLE_GPU_MILLI, GpuNodes, GpuShapes
 
 FOLDER = "openb-gpu2023"
 NODE_LIST = "openb_node_list_gpu_node"

@@ -21,7 +21,7 @@ from cotenant.lab.workloads.openb import Cluster, PodList
 from cotenant.model.arrays import Float, Int
 from cotenant.model.compiled import njit
 from cotenant.model.errors import InvalidInput, Permanent
-from cotenant.policy.placement.gpu_state import WHOLE_GPU_MILLI
+from cotenant.policy.placement.gpu.state import WHOLE_GPU_MILLI
 
 _ROUNDS = 200
 _GIB = float(1 << 30)

@@ -20,7 +20,7 @@ from cotenant.lab.traces import read_table
 from cotenant.lab.traces.folder import IN_WORDS, table_file
 from cotenant.model.arrays import Float, Int, NodeArrays, Param, Report, ShapeArrays, Sum
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.placement.antiaffinity import GroupRules, group_rules
+from cotenant.policy.placement.topology.group_antiaffinity import GroupRules, group_rules
 
 FOLDER = "alibaba2018-tianchi-containers"
 DISK = 3  # column after CPU, MEMORY, PODS

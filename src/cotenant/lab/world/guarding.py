@@ -5,7 +5,7 @@ take in a minute, one every two seconds of its own time: the worst replica's p99
 and so on until nothing changes any more. The windows of the minute are then judged as the guard leaves them. Limits: a violation that lasts only
 until the guard has acted does not show; p99 is exact, not a noisy percentile of a window; objectives' burn rates are not kept.
 
-The settings are the defaults of `policy/nodeqos/guard_config.py`.
+The settings are the defaults of `policy/nodeqos/guard/config.py`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from cotenant.lab.world.latency import p99_lookup
 from cotenant.lab.world.node_qos import next_ceiling_m, next_mode, severity_of_slack, slack_ppm
 from cotenant.lab.world.state import Law, State
 from cotenant.model.compiled import njit
-from cotenant.policy.nodeqos.guard_config import GuardConfig
-from cotenant.policy.nodeqos.guard_step import CALM, CLOSE, DISABLED, GROW, MISSED, OFF, PPM
+from cotenant.policy.nodeqos.guard.config import GuardConfig
+from cotenant.policy.nodeqos.guard.step import CALM, CLOSE, DISABLED, GROW, MISSED, OFF, PPM
 
 _CONFIG = GuardConfig()
 _GROW_FROM, _CUT_BELOW, _CUT = _CONFIG.grow_from_ppm, _CONFIG.cut_below_ppm, _CONFIG.cut_ppm

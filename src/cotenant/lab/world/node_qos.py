@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from cotenant.lab.world.state import Law, State
 from cotenant.model.compiled import njit
-from cotenant.policy.nodeqos import allowance, guard_step
+from cotenant.policy.nodeqos.cpu import allowance
+from cotenant.policy.nodeqos.guard import step as guard_step
 
 allowance_m = njit(allowance.allowance_m)
 slack_ppm = njit(guard_step.slack_ppm)

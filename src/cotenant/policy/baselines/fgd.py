@@ -23,7 +23,7 @@ from enum import IntEnum
 import numpy as np
 
 from cotenant.model.compiled import njit
-from cotenant.policy.placement.gpu_fragmentation import (
+from cotenant.policy.placement.gpu.fragmentation import (
     DeviceSums,
     GpuMix,
     GpuWeights,
@@ -33,7 +33,7 @@ from cotenant.policy.placement.gpu_fragmentation import (
     phi_score,
     sums_after,
 )
-from cotenant.policy.placement.gpu_state import (
+from cotenant.policy.placement.gpu.state import (
     WHOLE_GPU_MILLI,
     GpuNodes,
     GpuShapes,

@@ -13,7 +13,6 @@ import numpy as np
 
 from cotenant.model.arrays import Float, Int, Mask, NodeArrays, ShapeArrays
 from cotenant.model.compiled import njit
-from cotenant.policy.placement.antiaffinity import GroupRules
 from cotenant.policy.placement.compiled import Fit, rejection
 from cotenant.policy.placement.knobs import Knobs
 from cotenant.policy.placement.scores.leftover import (
@@ -25,6 +24,7 @@ from cotenant.policy.placement.scores.leftover import (
     waste_table,
     watch,
 )
+from cotenant.policy.placement.topology.group_antiaffinity import GroupRules
 
 _REQUESTS = int(Fit.REQUESTS)
 

@@ -28,8 +28,8 @@ from cotenant.model.machine.cache_partition import CacheHardware
 from cotenant.model.machine.counters import Gap
 from cotenant.model.machine.knob import Knob, Target, Vanished
 from cotenant.model.machine.node_pod import NodePod
-from cotenant.policy.nodeqos.cache import group_of
-from cotenant.policy.nodeqos.network import BEST_EFFORT
+from cotenant.policy.nodeqos.io.network import BEST_EFFORT
+from cotenant.policy.nodeqos.memory.cache import group_of
 from cotenant.services.agent.config import AgentConfig
 
 NEEDS_SINGLE = "one process with root's rights, `cotenant agent --single`"

@@ -22,16 +22,16 @@ import msgspec
 
 from cotenant.engine.node.policies import DEFAULT_POLICIES, PolicySettings
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.nodeqos.best_effort_cpu import BestEffortCpuConfig
-from cotenant.policy.nodeqos.burst_config import BurstConfig, BurstPolicy
-from cotenant.policy.nodeqos.cache import CacheConfig, ClassCache
-from cotenant.policy.nodeqos.eviction_cpu import CpuEvictionConfig
-from cotenant.policy.nodeqos.eviction_goals import BestEffortMemoryTrigger
-from cotenant.policy.nodeqos.eviction_memory import MemoryEvictionConfig
-from cotenant.policy.nodeqos.io import IoConfig
-from cotenant.policy.nodeqos.memory import ClassMemory, MemoryQosConfig
-from cotenant.policy.nodeqos.satisfaction import SatisfactionOf, SatisfactionTrigger
-from cotenant.policy.nodeqos.suppress import Form, SuppressConfig
+from cotenant.policy.nodeqos.burst.config import BurstConfig, BurstPolicy
+from cotenant.policy.nodeqos.cpu.best_effort import BestEffortCpuConfig
+from cotenant.policy.nodeqos.cpu.suppression import Form, SuppressConfig
+from cotenant.policy.nodeqos.eviction.cpu import CpuEvictionConfig
+from cotenant.policy.nodeqos.eviction.goals import BestEffortMemoryTrigger
+from cotenant.policy.nodeqos.eviction.memory import MemoryEvictionConfig
+from cotenant.policy.nodeqos.eviction.satisfaction import SatisfactionOf, SatisfactionTrigger
+from cotenant.policy.nodeqos.io.disk import IoConfig
+from cotenant.policy.nodeqos.memory.cache import CacheConfig, ClassCache
+from cotenant.policy.nodeqos.memory.protection import ClassMemory, MemoryQosConfig
 
 SECOND_US = 1_000_000
 USUAL_WEIGHT = 100  # Koordinator's ioWeightPercent 100 is the usual weight

@@ -16,7 +16,7 @@ from cotenant.drivers.resctrl.tree import ResctrlTree
 from cotenant.model.errors import InvalidInput, Permanent, Unsupported
 from cotenant.model.machine.cache_partition import Bandwidth, CacheHardware
 from cotenant.model.machine.knob import Knob, Target, Vanished
-from cotenant.policy.nodeqos import cache
+from cotenant.policy.nodeqos.memory import cache
 
 BE = Target("BE", Knob.SCHEMATA)
 

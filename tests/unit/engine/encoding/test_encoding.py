@@ -14,8 +14,8 @@ from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.cluster.taints import Effect, Match, Taint, Toleration
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import BATCH_CPU, Amounts
-from cotenant.policy.placement import node_affinity, taints
 from cotenant.policy.placement.compiled import Fit, plain_rejections
+from cotenant.policy.placement.filters import node_affinity, taints
 from cotenant.policy.placement.knobs import Knobs
 
 SIZE = Amounts.of({"cpu": 8000, "memory": 1 << 30, "pods": 20})

@@ -8,9 +8,9 @@ from tests.fakes.gpu_grants import GpuGrants
 
 from cotenant.engine.replay.device_queue import kept_scores, place_all
 from cotenant.policy.baselines.fgd import GpuRule, kind_bit, node_term, score_node
-from cotenant.policy.placement.gpu_fragmentation import GpuMix, GpuWeights, mix_of
-from cotenant.policy.placement.gpu_state import ANY_MODEL, GpuNodes, GpuShapes, misfit
-from cotenant.policy.placement.gpu_tuning import BALANCED
+from cotenant.policy.placement.gpu.fragmentation import GpuMix, GpuWeights, mix_of
+from cotenant.policy.placement.gpu.state import ANY_MODEL, GpuNodes, GpuShapes, misfit
+from cotenant.policy.placement.gpu.tuning import BALANCED
 
 KINDS = [(0, 0), (1, 110), (1, 250), (1, 470), (1, 810), (1, 1000), (2, 1000), (4, 1000)]
 

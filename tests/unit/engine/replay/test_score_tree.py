@@ -9,7 +9,7 @@ from cotenant.engine.replay.score_tree import ScoreTree
 from cotenant.engine.replay.tree_kernels import PROMOTE_AFTER
 from cotenant.model.arrays import CPU, MEMORY, NodeArrays, Param, Report, ShapeArrays, Sum
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.placement.lanes_layout import Kernel
+from cotenant.policy.placement.lanes.layout import Kernel
 
 GIB = 1 << 30
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from cotenant.policy.baselines.fgd import GpuRule, kind_bit, node_term, score_node
-from cotenant.policy.placement.gpu_fragmentation import GpuMix, GpuWeights, mix_of
-from cotenant.policy.placement.gpu_state import ANY_MODEL, GpuNodes, GpuShapes
+from cotenant.policy.placement.gpu.fragmentation import GpuMix, GpuWeights, mix_of
+from cotenant.policy.placement.gpu.state import ANY_MODEL, GpuNodes, GpuShapes
 
 NO_WEIGHTS = GpuWeights(0.0, 0.0, 0.0, 1, 0.0)
 HALF, WHOLE, PAIR, CPU_ONLY = range(4)

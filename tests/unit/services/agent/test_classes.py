@@ -12,8 +12,8 @@ from tests.fakes.fake_resctrl import FakeResctrl
 from cotenant.engine.node.policies import PolicySettings
 from cotenant.model.machine.counters import Gap
 from cotenant.model.machine.knob import Knob
-from cotenant.policy.nodeqos.cache import CacheConfig
-from cotenant.policy.nodeqos.network import NetworkConfig
+from cotenant.policy.nodeqos.io.network import NetworkConfig
+from cotenant.policy.nodeqos.memory.cache import CacheConfig
 from cotenant.services.agent.config import AgentConfig
 from cotenant.services.agent.hardware import NEEDS_SINGLE, open_classes
 

@@ -12,7 +12,7 @@ import pytest
 from cotenant.engine.node.settings import Mode
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.nodeqos.eviction_goals import Currency
+from cotenant.policy.nodeqos.eviction.goals import Currency
 from cotenant.services.agent.config import AgentConfig, PlainEviction, read_config
 
 WHOLE = """

@@ -21,8 +21,8 @@ from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import Unsupported
 from cotenant.model.machine.knob import Knob, Target, Vanished
 from cotenant.model.machine.node_pod import NodePod
-from cotenant.policy.nodeqos.cache import CacheConfig
-from cotenant.policy.nodeqos.network import NetworkConfig
+from cotenant.policy.nodeqos.io.network import NetworkConfig
+from cotenant.policy.nodeqos.memory.cache import CacheConfig
 from cotenant.services.agent.hardware import CacheClasses, Uplink
 
 WEB = NodePod("u1", "shop", "web", "pods/web", qos=QoSClass.LS)

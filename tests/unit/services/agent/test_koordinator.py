@@ -10,9 +10,9 @@ import pytest
 
 from cotenant.engine.node.policies import DEFAULT_POLICIES
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.nodeqos.burst_config import BurstPolicy
-from cotenant.policy.nodeqos.satisfaction import SatisfactionOf
-from cotenant.policy.nodeqos.suppress import Form
+from cotenant.policy.nodeqos.burst.config import BurstPolicy
+from cotenant.policy.nodeqos.cpu.suppression import Form
+from cotenant.policy.nodeqos.eviction.satisfaction import SatisfactionOf
 from cotenant.services.agent.config import read_config
 from cotenant.services.agent.koordinator import not_taken, policies_of, read_node_slo
 

@@ -20,9 +20,9 @@ from cotenant.model.machine.counters import Gap, GpuCounters
 from cotenant.model.machine.knob import Knob, Target
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import Allocatable
-from cotenant.policy.nodeqos.best_effort_cpu import BestEffortCpuConfig
-from cotenant.policy.nodeqos.cache import CacheConfig, ClassCache
-from cotenant.policy.nodeqos.suppress import Form, SuppressConfig
+from cotenant.policy.nodeqos.cpu.best_effort import BestEffortCpuConfig
+from cotenant.policy.nodeqos.cpu.suppression import Form, SuppressConfig
+from cotenant.policy.nodeqos.memory.cache import CacheConfig, ClassCache
 from cotenant.services.agent.config import read_config
 from cotenant.services.agent.process import AgentProcess
 

@@ -12,8 +12,8 @@ from cotenant.engine.node.policies import DEFAULT_POLICIES
 from cotenant.engine.node.settings import Mode
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.nodeqos.best_effort_cpu import BestEffortCpuConfig
-from cotenant.policy.nodeqos.suppress import Form, SuppressConfig
+from cotenant.policy.nodeqos.cpu.best_effort import BestEffortCpuConfig
+from cotenant.policy.nodeqos.cpu.suppression import Form, SuppressConfig
 from cotenant.services.agent.config import AgentConfig, PlainGroup
 from cotenant.services.agent.process import AgentProcess
 

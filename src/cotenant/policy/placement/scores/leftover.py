@@ -25,7 +25,7 @@ import numpy as np
 
 from cotenant.model.arrays import CPU, MEMORY, Float, Int, Mask, NodeArrays, ShapeArrays
 from cotenant.model.compiled import njit
-from cotenant.policy.placement.antiaffinity import GroupRules
+from cotenant.policy.placement.topology.group_antiaffinity import GroupRules
 
 PRICE_UNIT = 1e15  # a sum of 1,000 prices of 1.0 stays below 2^63
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from cotenant.model.arrays import NodeArrays, Param, Report, ShapeArrays, Sum
-from cotenant.policy.placement.antiaffinity import UNLIMITED, group_rules, narrow
 from cotenant.policy.placement.compiled import commit
 from cotenant.policy.placement.leftover import LeftoverKnobs, leftover, leftover_choose, leftover_parts
 from cotenant.policy.placement.scores.leftover import waste_table
+from cotenant.policy.placement.topology.group_antiaffinity import UNLIMITED, group_rules, narrow
 
 NONE = np.empty(0, np.int64)
 

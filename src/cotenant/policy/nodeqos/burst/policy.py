@@ -1,0 +1,347 @@
+"""Services that may exceed their CPU limit for a while, and limits scaled to the machine's speed.
+
+Problem: a limit throttles a service at every short peak although its mean is low and CPUs stand idle. Choice: unused quota may be kept for the
+next peak (`cpu.max.burst`), and the quota of a container that is throttled rises by a fifth a step, up to a multiple of its limit, as long as
+its tokens last and the shared CPUs are not busy; then it falls by a fifth a step. Limits: the kernel takes no burst above the quota
+(sched/core.c, tg_set_cfs_bandwidth), so what is wished is cut to that; a pod's quota follows its containers' where it has one. Parent
+and child get values only; the order of writing is the engine's.
+
+Source: Koordinator, koordlet's CPU burst. Pods with CPUs of their own and best-effort pods are left out; of the latter only the limit is scaled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cotenant.model.cluster.labels import QOS_CLASS
+from cotenant.model.cluster.qos import QoSClass
+from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.knob_values import CpuMax, parse_cpu_max
+from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_pod import NodeContainer, NodePod, Phase
+from cotenant.model.machine.node_state import GroupUse, NodeState, PodUse
+from cotenant.model.machine.verdict import Verdict
+from cotenant.policy.nodeqos.amounts import cpu_text
+from cotenant.policy.nodeqos.burst.config import ANNOTATION, BurstConfig, BurstPolicy, merged, read_annotation
+from cotenant.policy.nodeqos.burst.normalise import REFERENCE_MILLI, scaled_quota_us
+from cotenant.policy.nodeqos.burst.throttle_tokens import capacity_of, first, step
+from cotenant.policy.nodeqos.cpu.allowance import UNLIMITED_US
+
+COOLING_FROM_PCT = 90  # of the threshold
+POOL_INTERVALS = 5  # averaged
+POOL_US = 10_000_000  # ... over at most this
+
+
+class PoolState(StrEnum):
+    """How busy the CPUs are that services share."""
+
+    IDLE = "idle"
+    COOLING = "cooling"  # nothing may rise
+    OVERLOAD = "overload"  # everything falls
+    UNKNOWN = "unknown"
+
+
+class Move(StrEnum):
+    """What happens to a container's quota."""
+
+    UP = "up"
+    DOWN = "down"
+    STAY = "stay"
+    RESET = "reset"  # back to the limit at once
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """One container's tokens, in thousandths."""
+
+    key: str
+    capacity: int
+    tokens: int
+    at_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class BurstMemory:
+    """Tokens of the containers that are there, the quotas last wanted, and the shared CPUs' use of late."""
+
+    buckets: tuple[Bucket, ...] = ()
+    wanted: tuple[SetKnob, ...] = ()
+    pool: tuple[tuple[int, int], ...] = ()  # interval in us, use in milli-CPU
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerPlan:
+    """What a container should have. `UNLIMITED_US` = no limit: it is left alone."""
+
+    container: NodeContainer
+    base_us: int  # its limit, scaled to the machine's speed
+    quota_us: int
+    burst_us: int  # as configured, before the kernel's bound
+    move: Move
+    bucket: Bucket | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodPlan:
+    """What a pod should have; quota `UNLIMITED_US` = none is set, and none will be."""
+
+    pod: NodePod
+    quota_us: int
+    base_us: int
+    burst_us: int
+    containers: tuple[ContainerPlan, ...]
+    why: str
+
+
+def decide(state: NodeState, config: BurstConfig, memory: BurstMemory) -> tuple[Verdict, BurstMemory]:
+    """Quotas and bursts that differ from what limits say; everything else is given back."""
+    pool, used = shared_use(state, config, memory)
+    plans = [plan(entry, state, config, memory, pool) for entry in state.pods if _concerns(entry, config)]
+    wanted = [wish for each in plans for wish in _wishes(each, state, config, pool)]
+    reasons = [Reason("cpu-burst", f"shared CPUs are {pool}")] if config.policy is not BurstPolicy.NONE else []
+    reasons += [Reason("cpu-burst", f"{each.pod.key}: {each.why}") for each in plans if each.why]
+    if not wanted:
+        reasons.append(Reason("cpu-burst", "no quota differs from its limit"))
+    buckets = tuple(part.bucket for each in plans for part in each.containers if part.bucket is not None)
+    return Verdict(tuple(reasons), tuple(wanted)), BurstMemory(buckets, tuple(wanted), used)
+
+
+def reads(state: NodeState) -> tuple[Target, ...]:
+    """The knobs whose values `decide` looks at: quotas of limited containers and of their pods."""
+    groups: set[str] = set()
+    for entry in state.pods:
+        limited = [container.group for container in entry.pod.containers if container.cpu_limit_m > 0]
+        groups.update(limited)
+        if limited:
+            groups.add(entry.pod.group)
+    supported = Knob.CPU_MAX in state.supported
+    return tuple(Target(group, Knob.CPU_MAX) for group in sorted(groups) if group) if supported else ()
+
+
+def pool_state(total_m: int, used_m: int | None, threshold_pct: int) -> PoolState:
+    """How busy the shared CPUs are; no shared CPUs at all count as overload."""
+    if used_m is None:
+        return PoolState.UNKNOWN
+    if total_m <= 0:
+        return PoolState.OVERLOAD
+    # used / total against threshold and 0.9 x threshold, in ten-thousandths, without division
+    if used_m * 10_000 >= threshold_pct * 100 * total_m:
+        return PoolState.OVERLOAD
+    return PoolState.COOLING if used_m * 10_000 >= threshold_pct * COOLING_FROM_PCT * total_m else PoolState.IDLE
+
+
+def shared_use(
+    state: NodeState, config: BurstConfig, memory: BurstMemory
+) -> tuple[PoolState, tuple[tuple[int, int], ...]]:
+    """The state of the shared CPUs over the last intervals, and the intervals to remember.
+
+    Shared is what no LSE or LSR pod has requested; the system's use is in it, best-effort use is not.
+    """
+    total_m, used_m = state.host.capacity_cpu_m, state.host.cpu_m
+    for entry in state.pods:
+        if _pinned(entry.pod):
+            total_m -= entry.pod.cpu_request_m
+        if used_m is not None and (_pinned(entry.pod) or entry.pod.best_effort):
+            used_m -= entry.use.cpu_m or 0
+    if used_m is None:
+        return PoolState.UNKNOWN, memory.pool
+    recent = (*memory.pool, (max(1, state.interval_us), used_m))[-POOL_INTERVALS:]
+    while len(recent) > 1 and sum(interval for interval, _ in recent) > POOL_US:
+        recent = recent[1:]
+    mean_m = sum(interval * used for interval, used in recent) // sum(interval for interval, _ in recent)
+    return pool_state(total_m, mean_m, config.pool_threshold_pct), recent
+
+
+def static_burst_us(limit_m: int, config: BurstConfig) -> int:
+    """Unused quota that a container of this limit may keep, microseconds; 0 without a limit or where the policy has none."""
+    if config.policy not in (BurstPolicy.STATIC, BurstPolicy.AUTO):
+        return 0
+    return limit_m * config.burst_pct * config.period_us // 100_000
+
+
+def plan(entry: PodUse, state: NodeState, node: BurstConfig, memory: BurstMemory, pool: PoolState) -> PodPlan:
+    """What one pod and its containers should have now."""
+    why = ""
+    config = node
+    try:
+        config = merged(node, read_annotation(entry.pod.annotations.get(ANNOTATION)))
+    except InvalidInput as error:
+        why = f"annotation not followed: {error}"
+    uses = (
+        entry.containers if len(entry.containers) == len(entry.pod.containers) else (None,) * len(entry.pod.containers)
+    )
+    parts = tuple(
+        _container(entry.pod, container, use, state, config, memory, pool)
+        for container, use in zip(entry.pod.containers, uses, strict=True)
+    )
+    current = _current_us(entry.pod.group, state, memory, config.period_us)
+    limited = [part for part in parts if part.base_us != UNLIMITED_US]
+    base = sum(part.base_us for part in limited) if len(limited) == len(parts) else UNLIMITED_US
+    quota = UNLIMITED_US
+    if current is not None and current != UNLIMITED_US:
+        # With every container limited the kubelet keeps a pod's quota at their sum; else what stands moves along.
+        moved = sum(part.quota_us - _before(part, state, memory, config) for part in limited)
+        quota = sum(part.quota_us for part in limited) if base != UNLIMITED_US else max(1000, current + moved)
+    return PodPlan(entry.pod, quota, base, sum(part.burst_us for part in parts), parts, why)
+
+
+def _container(
+    pod: NodePod,
+    container: NodeContainer,
+    use: GroupUse | None,
+    state: NodeState,
+    config: BurstConfig,
+    memory: BurstMemory,
+    pool: PoolState,
+) -> ContainerPlan:
+    if container.cpu_limit_m <= 0 or not container.group:
+        return ContainerPlan(container, UNLIMITED_US, UNLIMITED_US, 0, Move.STAY)
+    base_us = max(1000, scaled_quota_us(container.cpu_limit_m * config.period_us // 1000, config.ratio_milli))
+    if pod.best_effort:
+        return ContainerPlan(container, base_us, base_us, 0, Move.RESET)
+    bucket, allowed = _tokens(pod, container, use, state, config, memory)
+    move = _move(use, allowed, config, pool)
+    current_us = _current_us(container.group, state, memory, config.period_us)
+    return ContainerPlan(
+        container,
+        base_us,
+        next_quota_us(base_us, base_us if current_us is None else current_us, move, config.quota_burst_pct),
+        static_burst_us(container.cpu_limit_m, config),
+        move,
+        bucket,
+    )
+
+
+def next_quota_us(base_us: int, current_us: int, move: Move, highest_pct: int) -> int:
+    """A container's quota after one step, between its limit and the highest that is configured."""
+    target = {
+        Move.UP: current_us * 12 // 10,
+        Move.DOWN: current_us * 8 // 10,
+        Move.STAY: current_us,
+        Move.RESET: base_us,
+    }
+    highest_us = base_us * max(100, highest_pct) // 100
+    return max(base_us, min(target[move], highest_us))
+
+
+def _move(use: GroupUse | None, allowed: bool, config: BurstConfig, pool: PoolState) -> Move:
+    if config.policy not in (BurstPolicy.QUOTA, BurstPolicy.AUTO):
+        return Move.RESET
+    if not allowed:
+        return Move.DOWN
+    move = Move.UP if use is not None and (use.throttled_ppm or 0) > 0 else Move.STAY
+    if pool is PoolState.OVERLOAD:
+        return Move.DOWN
+    if pool is not PoolState.IDLE and move is Move.UP:
+        return Move.STAY
+    return move
+
+
+def _tokens(
+    pod: NodePod,
+    container: NodeContainer,
+    use: GroupUse | None,
+    state: NodeState,
+    config: BurstConfig,
+    memory: BurstMemory,
+) -> tuple[Bucket | None, bool]:
+    """The container's bucket from now on, and whether it may run above its limit. Unknown use counts as exactly the limit."""
+    if config.quota_burst_period_s < 0:
+        return None, True
+    if config.quota_burst_pct < 100:
+        return None, False
+    key = f"{pod.uid}/{container.name}/{container.container_id}"
+    capacity = capacity_of(config.quota_burst_period_s, config.quota_burst_pct)
+    bucket = next((each for each in memory.buckets if each.key == key and each.capacity == capacity), None)
+    if bucket is None:
+        bucket = Bucket(key, capacity, first(capacity, key), state.at_us)
+    used_m = use.cpu_m if use is not None and use.cpu_m is not None else container.cpu_limit_m
+    elapsed_ms = max(0, state.at_us - bucket.at_us) // 1000
+    tokens = step(bucket.tokens, capacity, used_m * 100 // container.cpu_limit_m, elapsed_ms)
+    return Bucket(key, capacity, tokens, state.at_us), tokens > 0
+
+
+def _concerns(entry: PodUse, config: BurstConfig) -> bool:
+    if entry.pod.phase is Phase.OVER or _pinned(entry.pod):
+        return False
+    if entry.pod.annotations.get(ANNOTATION) is None and not any(each.cpu_limit_m > 0 for each in entry.pod.containers):
+        return False  # nothing to raise
+    return not entry.pod.best_effort or config.ratio_milli > REFERENCE_MILLI
+
+
+def _pinned(pod: NodePod) -> bool:
+    """Whether a pod has CPUs of its own. A Guaranteed pod is LSR by default and shares all the same, unless it says so or has some."""
+    if pod.qos is QoSClass.LSE:
+        return True
+    return pod.qos is QoSClass.LSR and (bool(pod.own_cpus) or pod.labels.get(QOS_CLASS) == QoSClass.LSR.value)
+
+
+def _current_us(group: str, state: NodeState, memory: BurstMemory, period_us: int) -> int | None:
+    """The quota that stands, as read or as last wanted, in `period_us`; None = not known."""
+    target = Target(group, Knob.CPU_MAX)
+    text = state.knobs.get(target) or next((wish.value for wish in memory.wanted if wish.target == target), None)
+    if text is None:
+        return None
+    standing = parse_cpu_max(text)
+    return UNLIMITED_US if standing.quota_us is None else standing.quota_us * period_us // standing.period_us
+
+
+def _before(part: ContainerPlan, state: NodeState, memory: BurstMemory, config: BurstConfig) -> int:
+    current = _current_us(part.container.group, state, memory, config.period_us)
+    return part.base_us if current is None or current == UNLIMITED_US else current
+
+
+def _wishes(each: PodPlan, state: NodeState, config: BurstConfig, pool: PoolState) -> list[SetKnob]:
+    wishes: list[SetKnob] = []
+    bounded_us = 0
+    for part in each.containers:
+        if part.base_us == UNLIMITED_US:
+            continue
+        unscaled_us = max(1000, part.container.cpu_limit_m * config.period_us // 1000)
+        if part.quota_us != unscaled_us:
+            reason = _reason(each.pod, part, unscaled_us, config, pool)
+            wishes += _quota(part.container.group, part.quota_us, config, state, reason)
+        burst_us = min(part.burst_us, part.quota_us)
+        bounded_us += burst_us
+        wishes += _burst(part.container.group, burst_us, part.burst_us, each.pod, state)
+    if each.quota_us != UNLIMITED_US:
+        changed = any(wish.target.knob is Knob.CPU_MAX for wish in wishes)
+        if changed:
+            text = f"{each.pod.key}: quota of the pod follows its containers'"
+            terms = tuple(
+                Term(p.container.name, p.quota_us, "us") for p in each.containers if p.base_us != UNLIMITED_US
+            )
+            wishes = _quota(each.pod.group, each.quota_us, config, state, Reason("cpu-burst", text, terms)) + wishes
+        wishes += _burst(each.pod.group, min(bounded_us, each.quota_us), each.burst_us, each.pod, state)
+    return wishes
+
+
+def _quota(group: str, quota_us: int, config: BurstConfig, state: NodeState, reason: Reason) -> list[SetKnob]:
+    if Knob.CPU_MAX not in state.supported or not group:
+        return []
+    return [SetKnob(Target(group, Knob.CPU_MAX), str(CpuMax(quota_us, config.period_us)), reason)]
+
+
+def _burst(group: str, burst_us: int, asked_us: int, pod: NodePod, state: NodeState) -> list[SetKnob]:
+    if burst_us <= 0 or Knob.CPU_BURST not in state.supported or not group:
+        return []
+    text = f"{pod.key}: may keep {burst_us} us of unused quota"
+    if burst_us < asked_us:
+        text += f", of {asked_us} us asked for: the kernel takes no more than the quota"
+    return [SetKnob(Target(group, Knob.CPU_BURST), str(burst_us), Reason("cpu-burst", text))]
+
+
+def _reason(pod: NodePod, part: ContainerPlan, unscaled_us: int, config: BurstConfig, pool: PoolState) -> Reason:
+    quota_m = part.quota_us * 1000 // config.period_us
+    terms = [Term("limit", unscaled_us, "us")]
+    said = []
+    if part.base_us != unscaled_us:
+        terms.append(Term("machine's speed", part.base_us - unscaled_us, "us"))
+        said.append(f"this machine is {cpu_text(config.ratio_milli)} x the reference")
+    if part.quota_us != part.base_us:
+        terms.append(Term("burst", part.quota_us - part.base_us, "us"))
+        said.append(f"moves {part.move}, shared CPUs are {pool}")
+    text = f"{pod.key} {part.container.name}: quota {cpu_text(quota_m)} CPU of a limit of {cpu_text(part.container.cpu_limit_m)}"
+    return Reason("cpu-burst", f"{text}: {'; '.join(said)}", tuple(terms))

@@ -1,0 +1,304 @@
+"""How much CPU best-effort work gets now, and the knobs that say so: allowance and guard, idle class, cpuset or quota.
+
+Problem: several rules limit the same work; on a kubelet's node it stands in one group, elsewhere in many, and machines lack knobs. Choice: the
+smaller of allowance and ceiling is the budget. It becomes a quota or a cpuset on the common group and is divided where there is none; where a
+cpuset is too coarse for the guard, a quota stands beside it. Best-effort groups are in the idle class while there is anybody to protect: that
+and a quota shorten the wake-ups of services, weights do not. Limits: a cpuset of groups that hold their own CPUs is set on the groups that
+`NodeState.knobs` shows with a list of their own (cgroup v1), from parent to child; in which order it is written is the engine's matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from cotenant.model.cpus.cpulist import format_cpus, parse_cpus
+from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.knob_values import CpuMax, parse_cpu_max
+from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_pod import NodePod, Phase
+from cotenant.model.machine.node_state import Alarm, NodeState
+from cotenant.model.machine.verdict import Verdict
+from cotenant.policy.nodeqos.amounts import cpu_text
+from cotenant.policy.nodeqos.cpu.allowance import UNLIMITED_US
+from cotenant.policy.nodeqos.cpu.division import Share, divide
+from cotenant.policy.nodeqos.cpu.suppression import (
+    Form,
+    SuppressConfig,
+    allowance,
+    cpuset,
+    exclusive_cpus,
+    is_below,
+    lent_cpus,
+    quota_us,
+    recovered_cpus,
+)
+from cotenant.policy.nodeqos.guard.config import GuardConfig
+from cotenant.policy.nodeqos.guard.policy import Ceiling, GuardMemory, judge
+
+LEAST_QUOTA_US = 1000  # the kernel's
+_IDLE = Reason("idle-class", "best-effort work runs when no service wants the CPU")
+
+
+@dataclass(frozen=True, slots=True)
+class BestEffortCpuConfig:
+    """The two rules, and whether best-effort groups are put into the idle class."""
+
+    suppress: SuppressConfig = field(default_factory=SuppressConfig)
+    guard: GuardConfig = field(default_factory=GuardConfig)
+    idle: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class BestEffortCpuMemory:
+    """The guard's state, and what was wanted last: for when a knob was not read, or an interval cannot be judged."""
+
+    guard: GuardMemory = field(default_factory=GuardMemory)
+    wanted: tuple[SetKnob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A group that carries limits for best-effort work."""
+
+    group: str
+    share: Share
+
+
+def decide(
+    state: NodeState, config: BestEffortCpuConfig, memory: BestEffortCpuMemory
+) -> tuple[Verdict, BestEffortCpuMemory]:
+    """What should stand on best-effort groups now; alarms in the state cut at once."""
+    held = holders(state)
+    idle = {wish.target.group: wish for wish in memory.wanted if wish.target.knob is Knob.CPU_IDLE}
+    ceiling, guard = judge(state, config.guard, memory.guard, bool(held) and all(each.group in idle for each in held))
+    reasons = [ceiling.reason]
+    wanted: list[SetKnob] = []
+    if not held:
+        reasons.append(Reason("best-effort-cpu", "no best-effort work runs here"))
+    else:
+        wanted += _idle(held, ceiling, state, config, idle)
+        granted = allowance(state, config.suppress) if config.suppress.enabled else None
+        if config.suppress.enabled and granted is None:
+            reasons.append(Reason("best-effort-cpu", "the node's use is not known yet: what was set stays"))
+            groups = {holder.group for holder in held}.union(_below(state))
+            wanted += [
+                wish for wish in memory.wanted if wish.target.knob is not Knob.CPU_IDLE and wish.target.group in groups
+            ]
+        else:
+            budget = _budget(granted.cpu_m, granted.reason, ceiling) if granted else _ceiling_only(ceiling, state)
+            if granted:
+                reasons.append(granted.reason)
+            limits = _limits(budget, held, state, config, memory, granted is not None, ceiling)
+            reasons.append(limits[0].reason if limits else budget.without_limits(state))
+            wanted += limits
+    return Verdict(tuple(reasons), tuple(wanted)), BestEffortCpuMemory(guard, tuple(wanted))
+
+
+def pressed(
+    state: NodeState, config: BestEffortCpuConfig, memory: BestEffortCpuMemory, alarm: Alarm
+) -> tuple[Verdict, BestEffortCpuMemory]:
+    """`decide` on the last state with an alarm that came since."""
+    later = max(state.at_us, alarm.at_us)
+    return decide(replace(state, at_us=later, alarms=(*state.alarms, alarm)), config, memory)
+
+
+def reads(state: NodeState) -> tuple[Target, ...]:
+    """The knobs whose values `decide` looks at: quota and CPU lists of the best-effort groups, and CPU lists below them."""
+    targets = {Target(holder.group, knob) for holder in holders(state) for knob in (Knob.CPU_MAX, Knob.CPUSET_CPUS)}
+    targets.update(Target(group, Knob.CPUSET_CPUS) for group in _below(state))
+    return tuple(sorted(target for target in targets if target.knob in state.supported))
+
+
+def holders(state: NodeState) -> tuple[Holder, ...]:
+    """The groups that hold all best-effort work: the common one, and the pods that stand elsewhere. By path."""
+    common = state.best_effort_group or None  # the root itself can carry no limit
+    found: dict[str, Share] = {}
+    if common is not None:
+        used = state.best_effort.cpu_m if state.best_effort is not None else None
+        weight = sum(e.pod.cpu_request_m for e in state.best_effort_pods() if is_below(e.pod.group, common))
+        found[common] = Share(used or 0, max(1, weight))
+    for entry in state.best_effort_pods():
+        inside = common is not None and is_below(entry.pod.group, common)
+        if entry.pod.group and not inside and entry.pod.phase is not Phase.OVER:
+            found[entry.pod.group] = Share(entry.use.cpu_m or 0, max(1, entry.pod.cpu_request_m), _limit_m(entry.pod))
+    return tuple(Holder(group, found[group]) for group in sorted(found))
+
+
+@dataclass(frozen=True, slots=True)
+class _Budget:
+    """An amount and the sum that it comes from."""
+
+    cpu_m: int
+    text: str
+    terms: tuple[Term, ...]
+
+    def becomes(self, set_m: int, form: str) -> Reason:
+        """The reason of a limit of `set_m` in all, whose terms add up to it."""
+        if set_m == self.cpu_m:
+            return Reason("best-effort-cpu", f"{form}: {self.text}", self.terms)
+        why = "added, up to the least" if set_m > self.cpu_m else "held back by the step"
+        text = f"{form}: {cpu_text(set_m)} CPU, {why}; {self.text}"
+        return Reason("best-effort-cpu", text, (*self.terms, Term(why, set_m - self.cpu_m, "mCPU")))
+
+    def without_limits(self, state: NodeState) -> Reason:
+        """The reason of no limit at all."""
+        if self.cpu_m >= state.host.capacity_cpu_m:
+            return Reason("best-effort-cpu", f"no limit: {self.text}", self.terms)
+        return Reason("best-effort-cpu", f"this machine has no knob to limit CPU: {self.text}", self.terms)
+
+
+def _budget(allowed_m: int, reason: Reason, ceiling: Ceiling) -> _Budget:
+    if ceiling.cpu_m >= allowed_m:
+        return _Budget(allowed_m, reason.text, reason.terms)
+    text = f"budget {cpu_text(ceiling.cpu_m)} CPU, the guard's ceiling, below {reason.text.removeprefix('budget ')}"
+    return _Budget(ceiling.cpu_m, text, (*reason.terms, Term("guard", ceiling.cpu_m - allowed_m, "mCPU")))
+
+
+def _ceiling_only(ceiling: Ceiling, state: NodeState) -> _Budget:
+    capacity_m = state.host.capacity_cpu_m
+    terms = (Term("node", capacity_m, "mCPU"), Term("guard", ceiling.cpu_m - capacity_m, "mCPU"))
+    return _Budget(ceiling.cpu_m, f"budget {cpu_text(ceiling.cpu_m)} CPU, the guard's ceiling", terms)
+
+
+def _limits(
+    budget: _Budget,
+    held: tuple[Holder, ...],
+    state: NodeState,
+    config: BestEffortCpuConfig,
+    memory: BestEffortCpuMemory,
+    suppressing: bool,
+    ceiling: Ceiling,
+) -> list[SetKnob]:
+    """Cpuset or quota, whichever the configuration asks for and the machine has; the guard's ceiling as a quota in any case."""
+    wants_cpuset = suppressing and config.suppress.form is Form.CPUSET
+    can_cpuset = Knob.CPUSET_CPUS in state.supported and bool(state.cpus)
+    can_quota = Knob.CPU_MAX in state.supported
+    use_cpuset = can_cpuset and suppressing and (wants_cpuset or not can_quota)
+    wishes: list[SetKnob] = []
+    most_m = state.host.capacity_cpu_m
+    if use_cpuset:
+        chosen = _chosen(budget.cpu_m, held, state, config.suppress, memory)
+        wishes += _cpusets(chosen, budget, held, state, memory)
+        most_m = len(chosen) * 1000
+    guarded = ceiling.cpu_m == budget.cpu_m and ceiling.cpu_m < most_m
+    if can_quota and (guarded or (suppressing and not use_cpuset)):
+        wishes += _quotas(budget, held, state, config.suppress, memory)
+    if not use_cpuset and can_cpuset and exclusive_cpus(state):  # a quota says how much, and not where
+        free = recovered_cpus(state)
+        kept = _Budget(len(free) * 1000, f"all CPUs but those that others have for themselves: {format_cpus(free)}", ())
+        wishes += _cpusets(free, kept, held, state, memory) if free else []
+    return wishes
+
+
+def _idle(
+    held: tuple[Holder, ...],
+    ceiling: Ceiling,
+    state: NodeState,
+    config: BestEffortCpuConfig,
+    before: Mapping[str, SetKnob],
+) -> list[SetKnob]:
+    if not (config.idle and ceiling.protects and Knob.CPU_IDLE in state.supported):
+        return []
+    return [before.get(holder.group) or SetKnob(Target(holder.group, Knob.CPU_IDLE), "1", _IDLE) for holder in held]
+
+
+def _quotas(
+    budget: _Budget,
+    held: tuple[Holder, ...],
+    state: NodeState,
+    config: SuppressConfig,
+    memory: BestEffortCpuMemory,
+) -> list[SetKnob]:
+    period_us = config.period_us
+    current = [_current_quota_us(holder.group, state, memory, period_us) for holder in held]
+    total_us = UNLIMITED_US if UNLIMITED_US in current else sum(current)
+    next_us = quota_us(total_us, budget.cpu_m, state.host.capacity_cpu_m, config)
+    # Shares are computed in microseconds a period, so that nothing is lost to rounding.
+    per_period = [
+        Share(
+            holder.share.used_m * period_us // 1000,
+            holder.share.weight,
+            None if holder.share.limit_m is None else holder.share.limit_m * period_us // 1000,
+        )
+        for holder in held
+    ]
+    parts = divide(next_us, per_period, LEAST_QUOTA_US)
+    band_us = config.dead_band_ppm * state.host.capacity_cpu_m // 1_000_000 * period_us // 1000
+    if (
+        total_us != UNLIMITED_US
+        and total_us <= next_us
+        and all(abs(new - old) < band_us for new, old in zip(parts, current, strict=True))
+    ):
+        parts = tuple(current)
+    reason = budget.becomes(sum(parts) * 1000 // period_us, "quota")
+    return [
+        SetKnob(Target(holder.group, Knob.CPU_MAX), str(CpuMax(part, period_us)), reason)
+        for holder, part in zip(held, parts, strict=True)
+    ]
+
+
+def _chosen(
+    budget_m: int,
+    held: tuple[Holder, ...],
+    state: NodeState,
+    config: SuppressConfig,
+    memory: BestEffortCpuMemory,
+) -> tuple[int, ...]:
+    current: set[int] = set()
+    given = [_given(holder, state) for holder in held]
+    cpus = [cpu for cpu in state.cpus if any(cpu.cpu in each for each in given)]
+    for holder in held:
+        text = _standing(Target(holder.group, Knob.CPUSET_CPUS), state, memory)
+        current.update(parse_cpus(text) if text else (cpu.cpu for cpu in state.cpus))
+    return cpuset(budget_m, cpus, sorted(current), exclusive_cpus(state), lent_cpus(state), config)
+
+
+def _cpusets(
+    cpus: tuple[int, ...], budget: _Budget, held: tuple[Holder, ...], state: NodeState, memory: BestEffortCpuMemory
+) -> list[SetKnob]:
+    text = format_cpus(cpus)
+    mine = {holder.group: frozenset(cpus) & _given(holder, state) or _given(holder, state) for holder in held}
+    reason = (
+        budget.becomes(len(cpus) * 1000, f"cpuset {text}") if budget.terms else Reason("best-effort-cpu", budget.text)
+    )
+    own = [group for group in _below(state) if _standing(Target(group, Knob.CPUSET_CPUS), state, memory)]
+    of_group = mine | {group: mine[above] for group in own for above in mine if is_below(group, above)}
+    return [
+        SetKnob(Target(group, Knob.CPUSET_CPUS), format_cpus(of_group.get(group, frozenset(cpus))), reason)
+        for group in (*mine, *own)
+    ]
+
+
+def _given(holder: Holder, state: NodeState) -> frozenset[int]:
+    """The CPUs that a group has by its owner: all, unless somebody has given it a list. It never gets others."""
+    online = frozenset(cpu.cpu for cpu in state.cpus)
+    text = state.owners.get(Target(holder.group, Knob.CPUSET_CPUS))
+    return (online & frozenset(parse_cpus(text)) if text else online) or online
+
+
+def _below(state: NodeState) -> tuple[str, ...]:
+    """Groups of best-effort pods and containers below the holders, parents first."""
+    held = {holder.group for holder in holders(state)}
+    groups = {entry.pod.group for entry in state.best_effort_pods()}
+    groups |= {container.group for entry in state.best_effort_pods() for container in entry.pod.containers}
+    return tuple(sorted(group for group in groups - held if group))
+
+
+def _standing(target: Target, state: NodeState, memory: BestEffortCpuMemory) -> str | None:
+    """A knob's value: as read, else as last wanted."""
+    if target in state.knobs:
+        return state.knobs[target]
+    return next((wish.value for wish in memory.wanted if wish.target == target), None)
+
+
+def _current_quota_us(group: str, state: NodeState, memory: BestEffortCpuMemory, period_us: int) -> int:
+    text = _standing(Target(group, Knob.CPU_MAX), state, memory)
+    standing = parse_cpu_max(text) if text else CpuMax(None)
+    return UNLIMITED_US if standing.quota_us is None else standing.quota_us * period_us // standing.period_us
+
+
+def _limit_m(pod: NodePod) -> int | None:
+    """What a pod may use by its own limits; None where a container has none."""
+    limits = [container.cpu_limit_m for container in pod.containers]
+    return sum(limits) if limits and all(limits) else None

@@ -1,0 +1,160 @@
+"""How much CPU best-effort work may use, and what to set so that it uses no more.
+
+Problem: batch work may have what services leave, second by second, without the node ever getting so full that services wait. Choice: the
+allowance of `allowance.py` from this second's use, in one of two forms: a cpuset (whole logical CPUs, at least two: coarse, but without
+throttling) or a CFS quota (fine). Shrinking is immediate; growing goes by a tenth of the node a step; a change of less than a hundredth is not
+worth a write. Limits: the threshold is one figure for the node; what services will want next second is not foreseen.
+
+Source: Koordinator, koordlet's CPU suppression; the defaults are those of its NodeSLO. Use that belongs to no known pod counts as the system's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cotenant.model.cluster.qos import QoSClass
+from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.counters import LogicalCpu
+from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_state import NodeState
+from cotenant.policy.nodeqos.amounts import cpu_text
+from cotenant.policy.nodeqos.cpu import choice
+from cotenant.policy.nodeqos.cpu.allowance import allowance_m, next_cpu_count, next_quota_us, system_m
+
+PERIOD_US = 100_000
+
+
+class Form(StrEnum):
+    """What an allowance is turned into; the values are those of the NodeSLO."""
+
+    CPUSET = "cpuset"
+    QUOTA = "cfsQuota"
+
+
+@dataclass(frozen=True, slots=True)
+class SuppressConfig:
+    """Koordinator's settings and constants. Raises `InvalidInput`."""
+
+    enabled: bool = True
+    threshold_pct: int = 65  # of the node that may be in use before best-effort work gives way
+    least_pct: int | None = None  # of the node that best-effort work always gets; None = no such floor
+    form: Form = Form.CPUSET
+    least_cpus: int = 2  # of a cpuset
+    least_quota_us: int = 2000  # in a period of 100 ms; in proportion in another
+    period_us: int = PERIOD_US
+    dead_band_ppm: int = 10_000  # of the node
+    growth_ppm: int = 100_000  # of the node a step
+
+    def __post_init__(self) -> None:
+        if not 0 < self.threshold_pct <= 100:
+            raise InvalidInput("cpuSuppressThresholdPercent", self.threshold_pct, "1 to 100")
+        if self.least_pct is not None and not 0 <= self.least_pct <= 100:
+            raise InvalidInput("cpuSuppressMinPercent", self.least_pct, "0 to 100, or nothing")
+        if self.least_cpus < 1:
+            raise InvalidInput("least_cpus", self.least_cpus, "1 or more")
+        if not 1000 <= self.period_us <= 1_000_000:
+            raise InvalidInput("period_us", self.period_us, "1000 to 1000000 microseconds")
+        if self.least_quota_us < 1000:
+            raise InvalidInput("least_quota_us", self.least_quota_us, "1000 microseconds or more, the kernel's least")
+        for name in ("dead_band_ppm", "growth_ppm"):
+            if not 0 <= getattr(self, name) <= 1_000_000:
+                raise InvalidInput(name, getattr(self, name), "0 to 1000000 millionths of the node")
+
+    @property
+    def floor_us(self) -> int:
+        """The least quota in this configuration's period; never below the kernel's least, 1 ms."""
+        return max(1000, self.least_quota_us * self.period_us // PERIOD_US)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What best-effort work may use in all, and the sum that it comes from."""
+
+    cpu_m: int  # may be negative where services use more than the threshold and no floor is set
+    reason: Reason
+
+
+def allowance(state: NodeState, config: SuppressConfig) -> Allowance | None:
+    """This interval's allowance; None where the node's use is not known (the first sample).
+
+    Pods of unknown use are part of what the system uses, so that they are never lent away.
+    """
+    if state.host.cpu_m is None:
+        return None
+    services = sum(entry.use.cpu_m or 0 for entry in state.services())
+    system = system_m(state.host.cpu_m, services + best_effort_use_m(state))
+    capacity = state.host.capacity_cpu_m
+    left = allowance_m(capacity, config.threshold_pct, services, system, state.reserved_cpu_m)
+    taken = max(system, state.reserved_cpu_m)
+    kept = "system" if system >= state.reserved_cpu_m else "reserved"
+    share = capacity * config.threshold_pct // 100
+    terms = [Term("threshold", share, "mCPU"), Term("services", -services, "mCPU"), Term(kept, -taken, "mCPU")]
+    text = f"{cpu_text(state.host.cpus * 1000)} x {config.threshold_pct} % - {cpu_text(services)} services - {cpu_text(taken)} {kept}"
+    granted = left
+    if config.least_pct is not None and left < capacity * config.least_pct // 100:
+        granted = capacity * config.least_pct // 100
+        terms.append(Term("raised to the floor", granted - left, "mCPU"))
+        text += f" = {cpu_text(left)}, raised to the floor of {config.least_pct} %"
+    return Allowance(granted, Reason("cpu-suppress", f"budget {cpu_text(granted)} CPU = {text}", tuple(terms)))
+
+
+def best_effort_use_m(state: NodeState) -> int:
+    """CPU in use by best-effort work, milli-CPU: their common group as a whole, and the pods that stand elsewhere."""
+    common = state.best_effort.cpu_m if state.best_effort is not None else None
+    used = common or 0
+    for entry in state.best_effort_pods():
+        inside = state.best_effort_group is not None and is_below(entry.pod.group, state.best_effort_group)
+        if common is None or not inside:
+            used += entry.use.cpu_m or 0
+    return used
+
+
+def is_below(group: str, root: str) -> bool:
+    """Whether a group is another one or stands below it."""
+    return not root or group == root or group.startswith(root + "/")
+
+
+def quota_us(current_us: int, allowed_m: int, capacity_m: int, config: SuppressConfig) -> int:
+    """The quota to set for an allowance, microseconds a `config.period_us`; `current_us` as -1 = none is set."""
+    return next_quota_us(
+        current_us, allowed_m, capacity_m, config.period_us, config.floor_us, config.dead_band_ppm, config.growth_ppm
+    )
+
+
+def cpuset(
+    allowed_m: int,
+    cpus: Sequence[LogicalCpu],
+    current: Sequence[int],
+    exclusive: Sequence[int],
+    lent: Sequence[int],
+    config: SuppressConfig,
+) -> tuple[int, ...]:
+    """The CPUs to give for an allowance, ascending; `current` where too few may be used.
+
+    `exclusive`: CPUs that best-effort work never gets; `lent`: CPUs of LSR pods.
+    """
+    count = next_cpu_count(len(current), allowed_m, len(cpus), config.least_cpus, config.growth_ppm)
+    return choice.choose(count, config.least_cpus, cpus, exclusive, lent) or tuple(current)
+
+
+def exclusive_cpus(state: NodeState) -> tuple[int, ...]:
+    """CPUs that best-effort work never runs on: those of LSE pods, and reserved ones."""
+    taken = set(state.reserved_cpus)
+    for entry in state.pods:
+        if entry.pod.qos in (QoSClass.LSE, QoSClass.SYSTEM):
+            taken.update(entry.pod.own_cpus)
+    return tuple(sorted(taken))
+
+
+def lent_cpus(state: NodeState) -> tuple[int, ...]:
+    """CPUs of LSR pods, which are lent while idle, and of others that required some."""
+    kept = (QoSClass.LSE, QoSClass.SYSTEM)
+    return tuple(sorted({cpu for entry in state.pods if entry.pod.qos not in kept for cpu in entry.pod.own_cpus}))
+
+
+def recovered_cpus(state: NodeState) -> tuple[int, ...]:
+    """What best-effort work gets back when suppression is off: all CPUs but those that others have for themselves."""
+    taken = frozenset(exclusive_cpus(state))
+    return tuple(sorted(cpu.cpu for cpu in state.cpus if cpu.cpu not in taken))

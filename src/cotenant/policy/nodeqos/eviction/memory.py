@@ -1,0 +1,130 @@
+"""Which pods leave for want of memory: node memory in use, by best effort or by priority, and requests beyond what the node still has.
+
+Problem: memory that is in use cannot be taken back without harm, so a node that runs out must lose somebody before the kernel picks. Choice:
+Koordinator's three triggers, merged into one list of victims, with a short rest after each decision so that what was freed shows (eviction_goals.py,
+victims.py). Limits: levels as they are now, no averages: waiting is what the machine has no time for. A stall for want of memory below these
+marks is the matter of memory_pressure.py.
+
+Source: Koordinator, pkg/koordlet/qosmanager/plugins/memoryevict (behaviour and defaults; its unit error for used memory is not repeated).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.node_decision import EvictPod, Reason
+from cotenant.model.machine.node_state import GroupUse, NodeState
+from cotenant.model.machine.verdict import Verdict
+from cotenant.policy.nodeqos.eviction.goals import (
+    AllocatableTrigger,
+    BestEffortMemoryTrigger,
+    Currency,
+    Goal,
+    Trigger,
+    UsedTrigger,
+    judge_requests,
+    memory_pools,
+    used_goal,
+)
+from cotenant.policy.nodeqos.eviction.leaving import NOBODY, PATIENCE_US, Leaving
+from cotenant.policy.nodeqos.eviction.victims import Candidate, Choice, candidate, choose, requested_by_pool, shortfalls
+from cotenant.policy.nodeqos.wording import seconds, size
+
+RULE = "evict-memory"
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryEvictionConfig:
+    """None = the trigger is off."""
+
+    best_effort: BestEffortMemoryTrigger | None = None
+    allocatable: AllocatableTrigger | None = None
+    used: UsedTrigger | None = None
+    pools_bytes: tuple[tuple[Currency, int], ...] | None = None  # the node's allocatable; None = as its cluster says
+    cooldown_us: int = 4_000_000
+    patience_us: int = PATIENCE_US
+    strict_order: bool = False  # see victims.py
+
+    def __post_init__(self) -> None:
+        for field in ("cooldown_us", "patience_us"):
+            if getattr(self, field) < 0:
+                raise InvalidInput(f"memory eviction {field}", getattr(self, field), "0 or more microseconds")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryEvictionMemory:
+    """The last decision to evict, and who is leaving."""
+
+    evicted_at_us: int | None = None
+    leaving: Leaving = NOBODY
+
+
+def decide(
+    state: NodeState, config: MemoryEvictionConfig, memory: MemoryEvictionMemory
+) -> tuple[Verdict, MemoryEvictionMemory]:
+    """Who leaves for want of memory. Says why nobody does."""
+    memory = MemoryEvictionMemory(memory.evicted_at_us, memory.leaving.seen(state))
+    if config.best_effort is None and config.allocatable is None and config.used is None:
+        return Verdict((Reason(RULE, "no trigger is configured"),)), memory
+    if memory.evicted_at_us is not None and state.at_us - memory.evicted_at_us < config.cooldown_us:
+        rest = config.cooldown_us - (state.at_us - memory.evicted_at_us)
+        return Verdict((Reason(RULE, f"resting for {seconds(rest)} after the last eviction"),)), memory
+    candidates = [
+        one
+        for entry in state.pods
+        if (one := candidate(entry.pod, entry.pod.memory_request_bytes, used_bytes(entry.use))) is not None
+    ]
+    goals, quiet = _goals(state, config, candidates)
+    overdue = memory.leaving.overdue(state.at_us, config.patience_us)
+    choice = choose(goals, candidates, config.strict_order, overdue)
+    if choice.victims:
+        memory = MemoryEvictionMemory(state.at_us, memory.leaving)
+    return _verdict(goals, choice, quiet), memory
+
+
+def used_bytes(use: GroupUse) -> int | None:
+    """Memory that is free once the group is gone: its working set, or all that is charged to it where only that is known."""
+    return use.working_set_bytes if use.working_set_bytes is not None else use.memory_bytes
+
+
+def _goals(
+    state: NodeState, config: MemoryEvictionConfig, candidates: list[Candidate]
+) -> tuple[list[Goal], list[Reason]]:
+    goals: list[Goal] = []
+    quiet: list[Reason] = []
+    total, used = state.host.memory_total_bytes, state.host.memory_used_bytes
+    measured = total > 0
+
+    def by_use(trigger: Trigger, marks: UsedTrigger | BestEffortMemoryTrigger) -> None:
+        goal = used_goal(trigger, marks, total, used, "bytes") if measured else None
+        if goal is not None:
+            goals.append(goal)
+        elif measured:
+            text = f"{size(used)} of {size(total)} in use, below {marks.threshold_percent} %"
+            quiet.append(Reason(f"evict:{trigger}", text))
+        else:
+            quiet.append(Reason(f"evict:{trigger}", "the node's memory is not known"))
+
+    if config.best_effort is not None:
+        by_use(Trigger.MEMORY_BEST_EFFORT, config.best_effort)
+    if config.allocatable is not None:
+        pools = memory_pools(config.pools_bytes, state)
+        asked = requested_by_pool(candidates, config.allocatable.priority_threshold)
+        judged = judge_requests(Trigger.MEMORY_ALLOCATABLE, config.allocatable, pools, asked, "bytes")
+        if isinstance(judged, Goal):
+            goals.append(judged)
+        else:
+            quiet.append(judged)
+    if config.used is not None:
+        by_use(Trigger.MEMORY_USED, config.used)
+    return goals, quiet
+
+
+def _verdict(goals: list[Goal], choice: Choice, quiet: list[Reason]) -> Verdict:
+    reasons = [*(goal.reason for goal in goals), *quiet, *shortfalls(choice, "bytes")]
+    evictions = tuple(
+        EvictPod(one.uid, one.key, goal.reason, frees_memory_bytes=one.frees(Currency.USED))
+        for one, goal in choice.victims
+    )
+    return Verdict(tuple(reasons), evictions=evictions)

@@ -1,0 +1,206 @@
+"""Who leaves: candidates in order, until every goal is reached, and what remains short.
+
+Problem: several triggers fire at once, pods have opted in or out, some are leaving already; nobody should go for what is free soon anyway. Choice:
+goals are taken one after another (best effort, allocatable, used). Each takes from its own candidates in its own order until its amounts are
+there; what a victim frees counts towards every goal, and so does what pods that are leaving will free. Order where only best effort leaves:
+priority, then the largest; in general: eviction priority, priority, sub-priority, then the largest. A pod that frees nothing of what is short is
+passed over; `strict_order` takes it too, as Koordinator does, so that a pod never outlives one of higher priority.
+
+Limits: greedy in order, so fewer pods may have sufficed. Programs beside Kubernetes are never candidates. What cannot be reached is said
+(`Choice.short`), not forced.
+
+Source: Koordinator, pkg/koordlet/qosmanager/plugins/util (order and accounting; its unit error in the memory path is not repeated).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from cotenant.model.cluster.labels import SUB_PRIORITY
+from cotenant.model.cluster.qos import effective_class
+from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_pod import NodePod, Phase
+from cotenant.policy.nodeqos.eviction.goals import POOL, Currency, Goal, Trigger
+from cotenant.policy.nodeqos.wording import cpu, size
+
+EVICTION_ENABLED = "koordinator.sh/eviction-enabled"  # label: "true" opts in
+EVICTION_POLICY = "koordinator.sh/eviction-policy"  # annotation: JSON list of the triggers that may take the pod
+EVICTION_PRIORITY = "koordinator.sh/eviction-priority"  # annotation: integer, less leaves first
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A pod as far as eviction looks at it; amounts of one resource, milli-CPU or bytes."""
+
+    uid: str
+    key: str
+    best_effort: bool
+    opted_in: bool
+    priority: int
+    sub_priority: int
+    eviction_priority: int
+    allowed: frozenset[str] | None  # triggers that may take it; None = all
+    leaving: bool
+    pool: Currency
+    requested: int
+    used: int | None
+
+    def frees(self, currency: Currency) -> int:
+        """What its leaving frees in a currency."""
+        if currency is Currency.USED:
+            return self.used or 0
+        return self.requested if currency is self.pool else 0
+
+    def eligible(self, goal: Goal) -> bool:
+        """Whether the goal's trigger may take it."""
+        if self.allowed is not None and goal.trigger.value not in self.allowed:
+            return False
+        if goal.trigger.best_effort_only:
+            return self.best_effort
+        return self.opted_in and self.priority <= goal.priority_threshold
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Who leaves for which goal, in order, and what is short all the same."""
+
+    victims: tuple[tuple[Candidate, Goal], ...]
+    freed: tuple[tuple[Currency, int], ...]  # by the victims and by who is leaving anyway
+    short: tuple[tuple[Trigger, Currency, int], ...]
+
+
+def shortfalls(choice: Choice, unit: str) -> tuple[Reason, ...]:
+    """What stays short although everybody leaves who may; `unit` as in `Goal`'s terms: "mCPU" or "bytes"."""
+    write = cpu if unit == "mCPU" else size
+    return tuple(
+        Reason(
+            f"evict:{trigger}",
+            f"{write(amount)} ({currency}) stays short: nobody else may leave",
+            (Term("short", amount, unit),),
+        )
+        for trigger, currency, amount in choice.short
+    )
+
+
+def candidate(pod: NodePod, requested: int, used: int | None) -> Candidate | None:
+    """A pod as a candidate; None where it has ended or is no pod."""
+    if pod.phase is Phase.OVER or pod.host_application:
+        return None
+    band = effective_class(pod.priority_class, pod.qos)
+    priority = pod.priority or band.default_priority
+    has_label = pod.sub_priority != 0 or pod.labels.get(SUB_PRIORITY) is not None
+    return Candidate(
+        uid=pod.uid,
+        key=pod.key,
+        best_effort=pod.best_effort,
+        opted_in=pod.labels.get(EVICTION_ENABLED) == "true",
+        priority=priority,
+        sub_priority=pod.sub_priority if has_label else priority,
+        eviction_priority=_integer(pod.annotations.get(EVICTION_PRIORITY)),
+        allowed=_allowed(pod.annotations.get(EVICTION_POLICY)),
+        leaving=pod.phase is Phase.TERMINATING,
+        pool=POOL[band],
+        requested=requested,
+        used=used,
+    )
+
+
+def choose(
+    goals: Sequence[Goal],
+    candidates: Sequence[Candidate],
+    strict_order: bool = False,
+    overdue: frozenset[str] = frozenset(),
+) -> Choice:
+    """The victims of all goals, each pod at most once. `overdue`: pods that should have left by now and count on for nothing."""
+    freed: dict[Currency, int] = {}
+    victims: list[tuple[Candidate, Goal]] = []
+    chosen: set[str] = set()
+    for leaving in candidates:
+        if leaving.leaving and leaving.uid not in overdue:
+            _add(freed, leaving)
+
+    def missing(goal: Goal) -> list[tuple[Currency, int]]:
+        return [
+            (currency, amount - freed.get(currency, 0))
+            for currency, amount in goal.amounts
+            if amount > freed.get(currency, 0)
+        ]
+
+    for goal in goals:
+        for one in sorted((c for c in candidates if not c.leaving and c.eligible(goal)), key=_order(goal)):
+            short = missing(goal)
+            if not short:
+                break
+            if one.uid in chosen or (not strict_order and not any(one.frees(currency) for currency, _ in short)):
+                continue
+            chosen.add(one.uid)
+            victims.append((one, goal))
+            _add(freed, one)
+    short_at_last = tuple((goal.trigger, *pair) for goal in goals for pair in missing(goal))
+    return Choice(tuple(victims), tuple(freed.items()), short_at_last)
+
+
+def requested_by_pool(candidates: Iterable[Candidate], priority_threshold: int) -> tuple[tuple[Currency, int], ...]:
+    """Requests per pool of all pods up to a priority, opted in or not."""
+    sums: dict[Currency, int] = {}
+    for one in candidates:
+        if one.priority <= priority_threshold and one.requested > 0:
+            sums[one.pool] = sums.get(one.pool, 0) + one.requested
+    return tuple(sorted(sums.items()))
+
+
+def _order(goal: Goal) -> Callable[[Candidate], tuple[object, ...]]:
+    match goal.trigger:
+        case Trigger.CPU_SATISFACTION:
+            return _by_use_of_request
+        case Trigger.MEMORY_BEST_EFFORT | Trigger.MEMORY_PRESSURE:
+            return _by_use
+        case Trigger.CPU_ALLOCATABLE | Trigger.MEMORY_ALLOCATABLE:
+            return _by_rank_and_request
+        case _:
+            return _by_rank_and_use
+
+
+def _by_use_of_request(one: Candidate) -> tuple[object, ...]:
+    use_ppm = (one.used or 0) * 1_000_000 // one.requested if one.requested else 0
+    return (one.priority, -use_ppm, one.key)
+
+
+def _by_use(one: Candidate) -> tuple[object, ...]:
+    return (one.priority, -(one.used or 0), one.key)
+
+
+def _by_rank_and_request(one: Candidate) -> tuple[object, ...]:
+    return (one.eviction_priority, one.priority, one.sub_priority, -one.requested, one.key)
+
+
+def _by_rank_and_use(one: Candidate) -> tuple[object, ...]:
+    return (one.eviction_priority, one.priority, one.sub_priority, -(one.used or 0), one.key)
+
+
+def _add(freed: dict[Currency, int], one: Candidate) -> None:
+    for currency in {Currency.USED, one.pool}:
+        freed[currency] = freed.get(currency, 0) + one.frees(currency)
+
+
+@functools.lru_cache(maxsize=1024)
+def _allowed(text: str | None) -> frozenset[str] | None:
+    """The annotation's triggers. One that cannot be read allows none: its writer wanted to restrict."""
+    if text is None:
+        return None
+    try:
+        return frozenset(msgspec.json.decode(text, type=list[str]))
+    except (msgspec.DecodeError, UnicodeError):
+        return frozenset()
+
+
+def _integer(text: str | None) -> int:
+    """The annotation's integer; 0 where there is none or it cannot be read, as upstream takes it."""
+    if text is None or len(text) > 12:
+        return 0
+    sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text)
+    return sign * int(digits) if digits.isascii() and digits.isdigit() else 0

@@ -1,0 +1,195 @@
+"""How much disk best effort may use: weights that always stand, limits by configuration, and a limit that follows the services' waiting.
+
+Problem: one best-effort group that streams to a disk makes a service wait for its log, and a fixed limit wastes the disk when no service needs
+it. Choice: where a service stalls on I/O over a threshold while best effort does I/O, best effort is limited to a part of what it moves right now;
+while it goes on, after a dwell, to a part of that; when services have been calm for a while the limit grows, and goes once it is far above what
+best effort last moved. Fixed limits of the class and of single pods (annotation `koordinator.sh/blkioQOS`) stand besides. Limits: reads and
+writes, and all devices, are limited alike, because which of them a service waits for is not known; bytes, not latency, are what is limited.
+
+Source: the rule is Heracles' (cut at once, grow slowly), with both steps multiplicative.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_pod import Phase
+from cotenant.model.machine.node_state import PPM, NodeState
+from cotenant.model.machine.verdict import Verdict
+from cotenant.policy.nodeqos.available import available
+from cotenant.policy.nodeqos.io.disk_limits import (
+    BLKIO_QOS,
+    NO_LIMITS,
+    BlockDevice,
+    IoLimits,
+    io_max,
+    read_annotation,
+    tighter,
+)
+from cotenant.policy.nodeqos.percentages import check_percent
+from cotenant.policy.nodeqos.wording import percent, size
+
+RULE = "io-qos"
+_FIXED = Reason(RULE, "best effort is limited by configuration")
+
+
+@dataclass(frozen=True, slots=True)
+class IoConfig:
+    """Nothing is weighed or limited by default, as Koordinator has it."""
+
+    devices: tuple[BlockDevice, ...] = ()  # that may be limited
+    best_effort_weight: int | None = None  # 1..10000, 100 is usual
+    service_weight: int | None = None  # of each service's pod
+    best_effort: IoLimits = NO_LIMITS  # on each device
+    follow_services: bool = False
+    stall_ppm: int = 100_000  # a service that waits for I/O longer than this is hurt
+    calm_ppm: int = 50_000
+    cut_percent: int = 50  # of what best effort moves
+    grow_percent: int = 20
+    dwell_us: int = 2_000_000  # between cuts, so that one shows before the next
+    calm_for_us: int = 10_000_000  # before each step up
+    least_bps: int = 1 << 20  # best effort keeps this
+    lift_percent: int = 400  # of what best effort last moved: a limit above it is no limit
+
+    def __post_init__(self) -> None:
+        numbers = [device.number for device in self.devices]
+        if len(set(numbers)) < len(numbers):
+            raise InvalidInput("I/O devices", ", ".join(numbers), "each device once")
+        for name in ("best_effort_weight", "service_weight"):
+            weight = getattr(self, name)
+            if weight is not None and not 1 <= weight <= 10_000:
+                raise InvalidInput(f"I/O {name}", weight, "1 to 10000")
+        check_percent("I/O cut", self.cut_percent, 1, 99)
+        check_percent("I/O grow", self.grow_percent, 1)
+        check_percent("I/O lift", self.lift_percent, 101)
+        if not 0 <= self.calm_ppm <= self.stall_ppm <= PPM:
+            raise InvalidInput("I/O calm_ppm", self.calm_ppm, "0 <= calm_ppm <= stall_ppm <= 1000000")
+        if self.least_bps < 1 or self.dwell_us < 0 or self.calm_for_us < 0:
+            raise InvalidInput("I/O limits", self.least_bps, "at least 1 byte a second, and times of 0 or more")
+        if not self.devices and (self.follow_services or self.best_effort != NO_LIMITS):
+            raise InvalidInput("I/O devices", "none", "the devices that are to be limited")
+
+
+@dataclass(frozen=True, slots=True)
+class IoMemory:
+    """The limit that follows the services; None = none stands."""
+
+    limit_bps: int | None = None
+    moved_bps: int = 0  # what best effort moved when it was first limited
+    changed_at_us: int = 0
+    calm_since_us: int | None = None
+
+
+def decide(state: NodeState, config: IoConfig, memory: IoMemory) -> tuple[Verdict, IoMemory]:
+    """Weights and limits of best effort, of services' pods, and of pods that say so."""
+    reasons: list[Reason] = []
+    knobs: list[SetKnob] = []
+    memory, following = _follow(state, config, memory)
+    reasons.append(following)
+    group = state.best_effort_group
+    if group:
+        if config.best_effort_weight is not None:
+            knobs.append(_weight(group, config.best_effort_weight, "best effort"))
+        value = io_max(_of_best_effort(config, memory))
+        if value:
+            knobs.append(_limit(group, value, following if memory.limit_bps else _FIXED))
+    for entry in state.pods:
+        pod = entry.pod
+        if pod.phase is Phase.OVER or not pod.group:
+            continue
+        said = read_annotation(pod.annotations.get(BLKIO_QOS), config.devices)
+        reasons += [Reason(RULE, f"{pod.key}: {wrong}") for wrong in said.wrong]
+        weight = said.weight if said.weight is not None else (None if pod.best_effort else config.service_weight)
+        if weight is not None:
+            knobs.append(_weight(pod.group, weight, pod.key))
+        limits = said.limits
+        if pod.best_effort and not _covered(pod.group, group):
+            own = dict(limits)
+            limits = tuple(
+                (number, tighter(own.get(number, NO_LIMITS), one)) for number, one in _of_best_effort(config, memory)
+            )
+        value = io_max(limits)
+        if value:
+            knobs.append(_limit(pod.group, value, Reason(RULE, f"{pod.key} is limited by configuration or annotation")))
+    kept, lacking = available(state, RULE, knobs)
+    return Verdict((*reasons, *lacking), kept), memory
+
+
+def _of_best_effort(config: IoConfig, memory: IoMemory) -> tuple[tuple[str, IoLimits], ...]:
+    """Best effort's limits by device: the fixed ones, and the one that follows the services."""
+    limits = tighter(config.best_effort, IoLimits(memory.limit_bps, memory.limit_bps))
+    return tuple((device.number, limits) for device in config.devices)
+
+
+def _follow(state: NodeState, config: IoConfig, memory: IoMemory) -> tuple[IoMemory, Reason]:
+    """The limit after this tick."""
+    if not config.follow_services:
+        return IoMemory(), Reason(RULE, "the limit of best effort does not follow services")
+    stalls = [entry.use.io_stall_ppm for entry in state.services() if entry.use.io_stall_ppm is not None]
+    if not stalls:
+        return memory, Reason(RULE, "no service's I/O stall is known: nothing changes")
+    worst, now = max(stalls), state.at_us
+    moved = _moved(state)
+    waits = f"a service waits for I/O {percent(worst)} of the time"
+    if worst > config.stall_ppm:
+        if memory.limit_bps is None and moved is None:
+            return IoMemory(), Reason(RULE, f"{waits}; what best effort moves is not known")
+        if memory.limit_bps is None and moved is not None and moved <= config.least_bps:
+            return IoMemory(), Reason(RULE, f"{waits}, and best effort is not the cause: it moves {_rate(moved)}")
+        if memory.limit_bps is not None and now - memory.changed_at_us < config.dwell_us:
+            return IoMemory(memory.limit_bps, memory.moved_bps, memory.changed_at_us), Reason(
+                RULE, f"{waits}; the last cut has yet to show"
+            )
+        base = moved or 0 if memory.limit_bps is None else memory.limit_bps
+        limit = max(config.least_bps, base * config.cut_percent // 100)
+        text = f"{waits}, over {percent(config.stall_ppm)}: best effort from {_rate(base)} to {_rate(limit)}"
+        terms = (Term("before", base, "B/s"), Term("cut", limit - base, "B/s"))
+        return IoMemory(limit, memory.moved_bps or base, now), Reason(RULE, text, terms)
+    if memory.limit_bps is None:
+        return IoMemory(), Reason(RULE, f"{waits}: best effort is not limited")
+    if worst > config.calm_ppm:
+        return IoMemory(memory.limit_bps, memory.moved_bps, memory.changed_at_us), Reason(
+            RULE, f"{waits}: the limit stays at {_rate(memory.limit_bps)}"
+        )
+    since = memory.calm_since_us if memory.calm_since_us is not None else now
+    if now - since < config.calm_for_us:
+        kept = IoMemory(memory.limit_bps, memory.moved_bps, memory.changed_at_us, since)
+        return kept, Reason(RULE, f"{waits}, not for long: the limit stays at {_rate(memory.limit_bps)}")
+    limit = memory.limit_bps + max(1, memory.limit_bps * config.grow_percent // 100)
+    if limit > memory.moved_bps * config.lift_percent // 100:
+        return IoMemory(), Reason(RULE, f"{waits}: the limit is far above what best effort moved, and goes")
+    text = f"{waits}: best effort from {_rate(memory.limit_bps)} to {_rate(limit)}"
+    terms = (Term("before", memory.limit_bps, "B/s"), Term("grown", limit - memory.limit_bps, "B/s"))
+    return IoMemory(limit, memory.moved_bps, now, now), Reason(RULE, text, terms)
+
+
+def _moved(state: NodeState) -> int | None:
+    """Bytes a second that best effort reads or writes, the larger of the two; None = not known."""
+    alone = (entry for entry in state.best_effort_pods() if not _covered(entry.pod.group, state.best_effort_group))
+    uses = [entry.use for entry in alone if entry.pod.phase is not Phase.OVER]
+    if state.best_effort is not None:
+        uses.append(state.best_effort)
+    if not uses or any(use.io_read_bps is None or use.io_written_bps is None for use in uses):
+        return None
+    return max(sum(use.io_read_bps or 0 for use in uses), sum(use.io_written_bps or 0 for use in uses))
+
+
+def _covered(group: str, common: str | None) -> bool:
+    """Whether a limit of the common group holds for this one too."""
+    return bool(common) and group.startswith(f"{common}/")
+
+
+def _weight(group: str, weight: int, who: str) -> SetKnob:
+    reason = Reason(RULE, f"{who} has weight {weight} where disks are wanted by several", (Term("weight", weight),))
+    return SetKnob(Target(group, Knob.IO_WEIGHT), f"default {weight}", reason)
+
+
+def _limit(group: str, value: str, reason: Reason) -> SetKnob:
+    return SetKnob(Target(group, Knob.IO_MAX), value, reason)
+
+
+def _rate(bytes_per_s: int) -> str:
+    return f"{size(bytes_per_s)}/s"

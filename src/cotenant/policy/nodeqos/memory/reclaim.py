@@ -1,0 +1,176 @@
+"""How little memory best effort gets by with: a limit that follows its pressure.
+
+Problem: best effort keeps memory that it hardly touches, and services find none. Choice: Meta's senpai. Stall of the group is summed up; more than a
+target in an interval means the limit is too tight, and it is raised at once, by the square of how far off it is; a quiet interval lowers it by at
+most one percent. Either a standing `memory.high`, or the same amounts asked back once with `memory.reclaim`, which leaves no limit behind. A
+limit that somebody else changed is taken as news: the controller starts again from what is in use. Limits: best effort only; a group whose
+stall is not known is left alone. The stall is the one of the last tick, so a tick longer than the interval acts on one sample.
+
+Source: senpai.py (facebookincubator/senpai): its constants and its two quadratic steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.knob import UNLIMITED, Knob, SetKnob, Target
+from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_pod import Phase
+from cotenant.model.machine.node_state import PPM, GroupUse, NodeState
+from cotenant.model.machine.verdict import Verdict
+from cotenant.policy.nodeqos.memory.protection import PAGE_BYTES
+from cotenant.policy.nodeqos.wording import size
+
+RULE = "memory-reclaim"
+_RECLAIM_TTL_US = 1_000_000  # done once; shorter than the interval, so that an equal amount is done again
+
+
+class Means(StrEnum):
+    """By which knob memory is taken back."""
+
+    HIGH = "memory.high"
+    RECLAIM = "memory.reclaim"
+
+
+@dataclass(frozen=True, slots=True)
+class ReclaimConfig:
+    """senpai's constants."""
+
+    means: Means = Means.HIGH
+    interval_us: int = 6_000_000
+    target_us: int = 10_000  # stall ("some") that is borne in an interval
+    probe_max_ppm: int = 10_000  # a quiet interval takes at most so much of the limit
+    backoff_max_ppm: int = 1_000_000  # one step gives at most so much of it
+    probe_divisor: int = 10
+    backoff_divisor: int = 20
+    least_bytes: int = 100 << 20
+    most_bytes: int = 100 << 30
+    page_bytes: int = PAGE_BYTES
+
+    def __post_init__(self) -> None:
+        for name in ("interval_us", "target_us", "probe_divisor", "backoff_divisor", "page_bytes", "least_bytes"):
+            if getattr(self, name) <= 0:
+                raise InvalidInput(f"memory reclaim {name}", getattr(self, name), "a number above 0")
+        for name in ("probe_max_ppm", "backoff_max_ppm"):
+            if not 0 < getattr(self, name) <= PPM:
+                raise InvalidInput(f"memory reclaim {name}", getattr(self, name), "1 to 1000000")
+        if self.most_bytes < self.least_bytes:
+            raise InvalidInput("memory reclaim most_bytes", self.most_bytes, "at least least_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReclaim:
+    """One group's controller."""
+
+    group: str
+    limit_bytes: int
+    stall_us: int = 0  # since the last step
+    quiet_since_us: int = 0  # when the last step was
+
+
+@dataclass(frozen=True, slots=True)
+class ReclaimMemory:
+    """One controller a best-effort pod; forgotten with the pod."""
+
+    groups: tuple[GroupReclaim, ...] = ()
+
+
+def decide(state: NodeState, config: ReclaimConfig, memory: ReclaimMemory) -> tuple[Verdict, ReclaimMemory]:
+    """The limits of all best-effort pods whose memory and stall are known."""
+    if Knob(config.means) not in state.supported:
+        return Verdict((Reason(RULE, f"this machine has no {config.means}"),)), ReclaimMemory()
+    before = {one.group: one for one in memory.groups}
+    after: list[GroupReclaim] = []
+    knobs: list[SetKnob] = []
+    reasons: list[Reason] = []
+    unknown = 0
+    for entry in state.best_effort_pods():
+        use, group = entry.use, entry.pod.group
+        if entry.pod.phase is Phase.OVER or not group:
+            continue
+        known = use.memory_bytes is not None and use.memory_stall_ppm is not None and state.interval_us > 0
+        unknown += not known
+        if not known or state.alarms:  # with alarms the sample is the last one, which has been counted
+            if group in before:
+                after.append(before[group])
+                knobs += _standing(before[group], config, "nothing new is known of its use: the limit stays")
+            continue
+        stands = state.knobs.get(Target(group, Knob.MEMORY_HIGH)) if config.means is Means.HIGH else None
+        controller, reason, asked = step(before.get(group), use, state.at_us, state.interval_us, stands, config)
+        after.append(controller)
+        reasons.append(reason)
+        if config.means is Means.HIGH:
+            knobs.append(SetKnob(Target(group, Knob.MEMORY_HIGH), str(controller.limit_bytes), reason))
+        elif asked > 0:
+            target = Target(group, Knob.MEMORY_RECLAIM)
+            knobs.append(SetKnob(target, str(asked), reason, ttl_us=_RECLAIM_TTL_US))
+    if unknown:
+        reasons.append(Reason(RULE, f"memory or its stall is not known for {unknown} best-effort pods"))
+    if not reasons:
+        reasons.append(Reason(RULE, "nothing new is known" if state.alarms else "no best effort runs"))
+    return Verdict(tuple(reasons), tuple(knobs)), ReclaimMemory(tuple(after))
+
+
+def step(
+    before: GroupReclaim | None,
+    use: GroupUse,
+    at_us: int,
+    interval_us: int,
+    stands: str | None,
+    config: ReclaimConfig,
+) -> tuple[GroupReclaim, Reason, int]:
+    """One tick of one group: its controller after it, why, and how many bytes to take back now (0 where the limit was not lowered).
+
+    `stands`: memory.high as it is, None = not known, and then ours is taken to stand.
+    """
+    current = use.memory_bytes or 0
+    foreign = before is not None and stands is not None and stands != str(before.limit_bytes)
+    if before is None or foreign:
+        limit = _bounded(current, config)
+        who = f"somebody else set {stands}: " if foreign and stands != UNLIMITED else ""
+        text = f"{who}start from what is in use, {size(current)}"
+        terms = (Term("in use", current, "bytes"), Term("bounds and whole pages", limit - current, "bytes"))
+        return GroupReclaim(use.group, limit, 0, at_us), Reason(RULE, text, terms), 0
+    stall = before.stall_us + (use.memory_stall_ppm or 0) * interval_us // PPM
+    if stall > config.target_us:
+        by_ppm = min(
+            config.backoff_max_ppm,
+            stall * stall * config.backoff_max_ppm // (config.target_us * config.backoff_divisor) ** 2,
+        )
+        return _moved(before, by_ppm, stall, at_us, config, "too tight")
+    if at_us - before.quiet_since_us < config.interval_us:
+        text = (
+            f"limit {size(before.limit_bytes)}: stalled {stall} of {config.target_us} us that are borne in an interval"
+        )
+        waiting = GroupReclaim(use.group, before.limit_bytes, stall, before.quiet_since_us)
+        return waiting, Reason(RULE, text, (Term("limit", before.limit_bytes, "bytes"),)), 0
+    by_ppm = min(
+        config.probe_max_ppm,
+        config.target_us**2 * config.probe_max_ppm // (max(stall, 1) * config.probe_divisor) ** 2,
+    )
+    return _moved(before, -by_ppm, stall, at_us, config, "quiet")
+
+
+def _moved(
+    before: GroupReclaim, by_ppm: int, stall_us: int, at_us: int, config: ReclaimConfig, word: str
+) -> tuple[GroupReclaim, Reason, int]:
+    limit = _bounded(before.limit_bytes + before.limit_bytes * by_ppm // PPM, config)
+    change = limit - before.limit_bytes
+    text = f"{word}: stalled {stall_us} us, {config.target_us} are borne in an interval; limit {size(before.limit_bytes)} {'+' if change >= 0 else '-'} {size(abs(change))}"
+    terms = (Term("limit before", before.limit_bytes, "bytes"), Term("step", change, "bytes"))
+    return GroupReclaim(before.group, limit, 0, at_us), Reason(RULE, text, terms), max(0, -change)
+
+
+def _bounded(count_bytes: int, config: ReclaimConfig) -> int:
+    """Within the bounds, on whole pages, and never 0."""
+    kept = min(max(count_bytes, config.least_bytes), config.most_bytes)
+    return max(1, kept // config.page_bytes) * config.page_bytes
+
+
+def _standing(before: GroupReclaim, config: ReclaimConfig, why: str) -> list[SetKnob]:
+    if config.means is not Means.HIGH:
+        return []
+    reason = Reason(RULE, why, (Term("limit", before.limit_bytes, "bytes"),))
+    return [SetKnob(Target(before.group, Knob.MEMORY_HIGH), str(before.limit_bytes), reason)]

@@ -1,0 +1,38 @@
+"""Filter and score: taints that the pod does not tolerate.
+
+NoSchedule and NoExecute taints keep it away; each PreferNoSchedule taint makes the node less liked. The encoder has given every distinct
+repelling taint a bit, and every distinct PreferNoSchedule taint a bit among the node's labels, so both are word operations.
+Source: Kubernetes' TaintToleration plugin and its normalisation. Limits: the score is relative to the worst of the rows given.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cotenant.model.arrays import Float, Int, Mask, NodeArrays, ShapeArrays
+from cotenant.model.cluster.taints import Taint
+from cotenant.policy.placement.filters.node_affinity import weight_of_bits
+
+REASON = "node(s) had untolerated taint(s)"
+
+
+def mask(nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int) -> Mask:
+    """`bool[len(rows)]`: rows none of whose taints repels shape k."""
+    return np.asarray((nodes.taints[rows] & ~shapes.tolerated[k]) == 0)
+
+
+def score(nodes: NodeArrays, untolerated: Int, rows: Int) -> Float:
+    """`float64[len(rows)]`, whole 0..100: 100 for rows without a PreferNoSchedule taint that the pod does not tolerate.
+
+    `untolerated` are the bits of those taints (`Encoder.disliked`).
+    """
+    count = weight_of_bits(nodes, untolerated, np.ones(len(untolerated), dtype=np.int64), rows)
+    worst = count.max(initial=0)
+    if worst == 0:
+        return np.full(len(rows), 100.0)
+    return (100 - 100 * count // worst).astype(np.float64)
+
+
+def reason(taint: Taint) -> str:
+    """The reason with the taint that a person must tolerate or remove."""
+    return f"node(s) had untolerated taint {taint}"

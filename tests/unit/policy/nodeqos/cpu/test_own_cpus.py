@@ -1,0 +1,112 @@
+"""Pods run on the CPUs that they were given, services on the others, and nobody beyond what the groups above allow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.policy.nodeqos.nodes import container, in_use, node
+
+from cotenant.model.cluster.qos import QoSClass
+from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.node_state import NodeState, PodUse
+from cotenant.model.machine.verdict import Verdict
+from cotenant.policy.nodeqos.cpu.own_cpus import OwnCpusConfig, OwnCpusMemory, decide, reads
+
+
+def lists(**texts: str) -> dict[Target, str]:
+    return {Target(group.replace("__", "/"), Knob.CPUSET_CPUS): text for group, text in texts.items()}
+
+
+def state(*pods: PodUse, cpus: int = 8, knobs: dict[Target, str] | None = None, **fields: Any) -> NodeState:
+    known = dict.fromkeys(reads(node(pods, cpus)), "")
+    return node(pods, cpus, knobs=known | (knobs or {}), **fields)
+
+
+def values(verdict: Verdict) -> dict[str, str]:
+    assert all(wish.target.knob is Knob.CPUSET_CPUS for wish in verdict.knobs)
+    return {wish.target.group: wish.value for wish in verdict.knobs}
+
+
+def first(seen: NodeState, config: OwnCpusConfig | None = None) -> Verdict:
+    return decide(seen, config or OwnCpusConfig(), OwnCpusMemory())[0]
+
+
+def owner(name: str = "own", *cpus: int, **more: Any) -> PodUse:
+    return in_use(name, 100, more.pop("qos", QoSClass.LSR), own_cpus=cpus, **more)
+
+
+WEB = in_use("web", 100)
+BATCH = in_use("batch", 100, QoSClass.BE)
+
+
+def test_the_owner_runs_on_its_cpus_and_services_on_the_others() -> None:
+    own = owner("own", 2, 3, containers=(container("main", group="pods/own/main"),))
+    verdict = first(state(own, WEB, BATCH))
+    assert values(verdict) == {"pods/own": "2-3", "pods/own/main": "2-3", "pods/web": "0-1,4-7"}
+    assert verdict.reasons[0].text == "ns/own has CPUs 2-3 of its own"
+
+
+def test_nothing_is_wanted_and_read_while_nobody_has_any() -> None:
+    seen = state(WEB, BATCH)
+    assert (first(seen).knobs, reads(seen)) == ((), ())
+
+
+def test_reserved_cpus_are_not_shared_and_the_pool_can_be_switched_off() -> None:
+    seen = state(owner("own", 2), WEB, reserved_cpus=(0,))
+    assert values(first(seen))["pods/web"] == "1,3-7"
+    assert values(first(seen, OwnCpusConfig(shared_pool=False))) == {"pods/own": "2"}
+
+
+def test_never_more_than_the_groups_above_allow_nor_what_is_offline() -> None:
+    seen = state(owner("own", 2, 3, 9), WEB, knobs=lists(pods="0-2"))
+    verdict = first(seen)
+    assert values(verdict) == {"pods/own": "2", "pods/web": "0-1"}
+    assert "2 more that it was given are not allowed here" in verdict.reasons[0].text
+    nowhere = first(state(owner("own", 5), knobs=lists(pods="0-2")))
+    assert nowhere.knobs == ()
+    assert "of which it may use none here" in nowhere.reasons[0].text
+
+
+def test_of_two_that_claim_the_same_cpu_neither_is_bound() -> None:
+    verdict = first(state(owner("x", 1, 2), owner("y", 2, 3), owner("z", 4)))
+    assert values(verdict) == {"pods/z": "4"}
+    assert "another pod claims 2 too" in verdict.reasons[0].text
+
+
+def test_without_a_cpu_left_everybody_runs_everywhere() -> None:
+    verdict = first(state(owner("own", *range(8)), WEB))
+    assert values(verdict) == {"pods/own": "0-7"}
+    assert "no CPU is left to share" in verdict.reasons[-1].text
+
+
+def test_a_list_that_somebody_else_narrowed_is_left_alone_and_ours_is_not_taken_for_theirs() -> None:
+    theirs = state(owner("own", 2), WEB, knobs=lists(pods__web="6-7"))
+    verdict, memory = decide(theirs, OwnCpusConfig(), OwnCpusMemory())
+    assert values(verdict) == {"pods/own": "2"}
+    back = state(owner("own", 2), WEB)
+    verdict, memory = decide(back, OwnCpusConfig(), memory)
+    assert values(verdict)["pods/web"] == "0-1,3-7"
+    ours = state(owner("own", 4), WEB, knobs=lists(pods__web="0-1,3-7", pods__own="2"))
+    assert values(decide(ours, OwnCpusConfig(), memory)[0]) == {"pods/own": "4", "pods/web": "0-3,5-7"}
+    made = in_use("web", 100, containers=(container("c", group="pods/web/c"),))  # v1 copies the list of the group above
+    copied = state(owner("own", 4), made, knobs=lists(pods__web="0-1,3-7", pods__web__c="0-1,3-7"))
+    assert values(decide(copied, OwnCpusConfig(), memory)[0])["pods/web/c"] == "0-3,5-7"
+
+
+@pytest.mark.parametrize("more", [{"qos": QoSClass.SYSTEM}, {"host_application": True}])
+def test_system_pods_and_programs_beside_kubernetes_are_left_alone(more: dict[str, Any]) -> None:
+    beside = in_use("beside", 100, more.pop("qos", QoSClass.LS), **more)
+    assert values(first(state(owner("own", 2), beside))) == {"pods/own": "2"}
+
+
+def test_a_group_whose_list_cannot_be_read_is_not_shared_out_to() -> None:
+    seen = node([owner("own", 2), WEB], 8)
+    assert values(first(seen)) == {"pods/own": "2"}
+
+
+def test_without_a_cpuset_controller_it_is_said() -> None:
+    seen = state(owner("own", 2), supported=frozenset({Knob.CPU_MAX}))
+    verdict = first(seen)
+    assert verdict.knobs == ()
+    assert "no cpuset controller" in verdict.reasons[0].text

@@ -1,0 +1,131 @@
+"""Who leaves: opted in or not, in which order, counted once."""
+
+from __future__ import annotations
+
+import pytest
+from tests.fakes.node_pods import pod
+
+from cotenant.model.cluster.labels import SUB_PRIORITY
+from cotenant.model.cluster.qos import PriorityClass, QoSClass
+from cotenant.model.machine.node_decision import Reason
+from cotenant.model.machine.node_pod import NodePod, Phase
+from cotenant.policy.nodeqos.eviction.goals import Currency, Goal, Trigger
+from cotenant.policy.nodeqos.eviction.victims import (
+    EVICTION_ENABLED,
+    EVICTION_POLICY,
+    EVICTION_PRIORITY,
+    Candidate,
+    candidate,
+    choose,
+    requested_by_pool,
+)
+
+IN = {EVICTION_ENABLED: "true"}
+
+
+def goal(trigger: Trigger, amount: int, currency: Currency = Currency.USED, up_to: int = 7999) -> Goal:
+    return Goal(trigger, ((currency, amount),), Reason("test", "test"), up_to)
+
+
+def seen(one: NodePod, used: int | None = 10) -> Candidate:
+    made = candidate(one, one.cpu_request_m, used)
+    assert made is not None
+    return made
+
+
+def left(goals: list[Goal], pods: list[Candidate], **how: bool) -> list[str]:
+    return [one.key.removeprefix("test/") for one, _ in choose(goals, pods, **how).victims]
+
+
+def test_services_leave_only_if_they_opted_in_and_are_not_above_the_threshold() -> None:
+    pods = [
+        seen(pod("kept", QoSClass.LS, priority=5000)),
+        seen(pod("high", QoSClass.LS, priority=6001, labels=IN)),
+        seen(pod("prod", QoSClass.LS, labels=IN)),  # no priority is known: that of its class, production
+        seen(pod("told", QoSClass.LS, priority=5000, labels=IN)),
+        seen(pod("plain-be", QoSClass.BE, priority=5000)),
+    ]
+    assert left([goal(Trigger.MEMORY_USED, 10**9, up_to=6000)], pods) == ["told"]
+
+
+def test_best_effort_leaves_without_being_asked_where_only_it_leaves() -> None:
+    pods = [
+        seen(pod("b", priority=5500)),
+        seen(pod("a", priority=5000), 1),
+        seen(pod("ls", QoSClass.LS, priority=1, labels=IN)),
+    ]
+    assert left([goal(Trigger.MEMORY_BEST_EFFORT, 10**9)], pods) == ["a", "b"]
+
+
+def test_a_pod_may_say_which_triggers_take_it_and_one_that_cannot_be_read_takes_none() -> None:
+    only = pod("only", annotations={EVICTION_POLICY: '["BECPUEvict"]'})
+    broken = pod("broken", annotations={EVICTION_POLICY: "BECPUEvict"})
+    surrogate = pod("surrogate", annotations={EVICTION_POLICY: "\ud800"})
+    pods = [seen(only), seen(broken), seen(surrogate)]
+    assert left([goal(Trigger.MEMORY_BEST_EFFORT, 10**9)], pods) == []
+    assert left([goal(Trigger.CPU_SATISFACTION, 10**9)], pods) == ["only"]
+
+
+def test_the_general_order_is_eviction_priority_then_priority_then_sub_priority_then_use() -> None:
+    pods = [
+        seen(pod("small", priority=5000, labels=IN), 1),
+        seen(pod("large", priority=5000, labels=IN), 9),
+        seen(pod("below", priority=4000, labels=IN)),
+        seen(pod("labelled", priority=5000, labels=IN | {SUB_PRIORITY: "10"})),
+        seen(pod("first", priority=7000, labels=IN, annotations={EVICTION_PRIORITY: "-1"})),
+        seen(pod("last", priority=1, labels=IN, annotations={EVICTION_PRIORITY: "1"})),
+        seen(pod("odd", priority=5001, labels=IN, annotations={EVICTION_PRIORITY: "²"})),
+    ]
+    # without a label the priority itself is the sub-priority: 5000, above 10
+    order = ["first", "below", "labelled", "large", "small", "odd", "last"]
+    assert left([goal(Trigger.CPU_USED, 10**9)], pods) == order
+
+
+def test_satisfaction_takes_first_who_uses_most_of_what_it_asked_for() -> None:
+    pods = [seen(pod("idle", cpu_m=1000), 100), seen(pod("busy", cpu_m=100), 90), seen(pod("asks-nothing"), 5000)]
+    assert left([goal(Trigger.CPU_SATISFACTION, 10**9, Currency.REQUESTED_BATCH)], pods) == ["busy", "idle"]
+
+
+def test_a_victim_counts_for_every_goal_and_is_taken_once() -> None:
+    pods = [seen(pod("a", cpu_m=50, labels=IN), 30), seen(pod("b", cpu_m=5, labels=IN), 30)]
+    goals = [goal(Trigger.CPU_SATISFACTION, 50, Currency.REQUESTED_BATCH), goal(Trigger.CPU_USED, 30)]
+    assert left(goals, pods) == ["b", "a"]  # by use of request; b's request alone is not enough, a's use counts too
+    assert left(goals[1:], pods) == ["a"]
+
+
+def test_who_leaves_already_is_counted_on_until_it_is_overdue() -> None:
+    going, staying = pod("going", phase=Phase.TERMINATING), pod("staying")
+    pods = [seen(going), seen(staying)]
+    assert left([goal(Trigger.MEMORY_BEST_EFFORT, 10)], pods) == []
+    overdue = choose([goal(Trigger.MEMORY_BEST_EFFORT, 10)], pods, overdue=frozenset({going.uid}))
+    assert [one.uid for one, _ in overdue.victims] == [staying.uid]
+
+
+def test_who_frees_nothing_is_passed_over_unless_the_order_is_strict() -> None:
+    mid = pod("mid", QoSClass.LS, priority=7000, priority_class=PriorityClass.MID, cpu_m=10, labels=IN)
+    pods = [seen(pod("other", priority=5000, cpu_m=10, labels=IN)), seen(mid)]
+    wanted = [goal(Trigger.CPU_ALLOCATABLE, 10, Currency.REQUESTED_MID)]
+    assert left(wanted, pods) == ["mid"]
+    assert left(wanted, pods, strict_order=True) == ["other", "mid"]
+
+
+def test_what_nobody_can_free_is_said() -> None:
+    choice = choose([goal(Trigger.MEMORY_BEST_EFFORT, 25)], [seen(pod("a")), seen(pod("unknown"), None)])
+    assert choice.short == ((Trigger.MEMORY_BEST_EFFORT, Currency.USED, 15),)
+    assert [one.key for one, _ in choice.victims] == ["test/a"]
+
+
+@pytest.mark.parametrize("one", [pod("over", phase=Phase.OVER), pod("beside", host_application=True)])
+def test_what_has_ended_or_is_no_pod_cannot_leave(one: NodePod) -> None:
+    assert candidate(one, 1, 1) is None
+
+
+def test_requests_are_summed_by_pool_up_to_a_priority() -> None:
+    pods = [
+        seen(pod("a", cpu_m=1)),
+        seen(pod("b", priority_class=PriorityClass.FREE, cpu_m=2)),
+        seen(pod("c", QoSClass.LS, priority_class=PriorityClass.MID, cpu_m=4)),
+        seen(pod("d", QoSClass.LS, priority_class=PriorityClass.PROD, cpu_m=8)),
+    ]
+    assert requested_by_pool(pods, 7999) == ((Currency.REQUESTED_BATCH, 3), (Currency.REQUESTED_MID, 4))
+    assert requested_by_pool(pods, 5999) == ((Currency.REQUESTED_BATCH, 3),)

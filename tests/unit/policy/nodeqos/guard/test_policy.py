@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.policy.nodeqos.nodes import SECOND_US, health, in_use, node
+
+from cotenant.model.cluster.qos import QoSClass
+from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.node_pod import Phase
+from cotenant.model.machine.node_state import Alarm, NodeState, ServiceHealth
+from cotenant.model.machine.run_queue import Blame, Nobody
+from cotenant.policy.nodeqos.guard.config import GuardConfig
+from cotenant.policy.nodeqos.guard.policy import Ceiling, GuardMemory, GuardMode, judge
+
+CONFIG = GuardConfig()
+OBJECTIVE_US = 1000
+
+
+def at(second: float, told: ServiceHealth | None = None, batch_m: int = 8000, **signals: int) -> NodeState:
+    web = in_use("web", 4000, health=told, signals=signals, objective_p99_us=OBJECTIVE_US)
+    return node([web, in_use("batch", batch_m, QoSClass.BE)], at_s=second)
+
+
+def run(states: list[NodeState], memory: GuardMemory | None = None) -> tuple[list[Ceiling], GuardMemory]:
+    memory = memory or GuardMemory()
+    ceilings = []
+    for state in states:
+        ceiling, memory = judge(state, CONFIG, memory)
+        ceilings.append(ceiling)
+    return ceilings, memory
+
+
+def test_nobody_to_protect_means_no_limit_and_no_memory() -> None:
+    (ceiling,), memory = run([node([in_use("batch", 5000, QoSClass.BE)])])
+    assert (ceiling.cpu_m, ceiling.mode, ceiling.protects, memory) == (16_000, GuardMode.OFF, False, GuardMemory())
+
+
+def test_who_is_over_is_not_protected_any_more() -> None:
+    over = in_use("web", 0, health=health(5000), objective_p99_us=OBJECTIVE_US, phase=Phase.OVER)
+    (ceiling,), _ = run([node([over, in_use("batch", 8000, QoSClass.BE)])])
+    assert ceiling.mode is GuardMode.OFF
+
+
+def test_it_starts_without_a_limit_and_cuts_at_once_to_half_of_what_is_used() -> None:
+    (calm, cut), _ = run([at(0, health(500)), at(1, health(2500))])
+    assert (calm.cpu_m, calm.mode) == (16_000, GuardMode.GROW)
+    assert (cut.cpu_m, cut.mode) == (4000, GuardMode.CUT)
+    assert "slack -150 %" in cut.reason.text
+
+
+def test_a_slight_miss_stops_growth_at_once_and_cuts_when_it_lasts() -> None:
+    ceilings, _ = run([at(0, health(500)), *(at(second, health(1200)) for second in (1, 2, 3))])
+    assert [each.mode for each in ceilings] == [GuardMode.GROW, GuardMode.HOLD, GuardMode.HOLD, GuardMode.CUT]
+    ceilings, _ = run([at(0, health(500)), at(1, health(1200)), at(2, health(500))])
+    assert [each.mode for each in ceilings] == [GuardMode.GROW, GuardMode.HOLD, GuardMode.HOLD]
+
+
+def test_close_to_the_objective_nothing_grows_and_nothing_is_cut() -> None:
+    _, memory = run([at(0, health(960))])
+    ceilings, _ = run([at(second, health(930)) for second in range(1, 60)], memory)
+    assert {(each.cpu_m, each.mode) for each in ceilings} == {(4000, GuardMode.HOLD)}
+
+
+def test_growth_waits_for_calm_and_goes_a_tenth_of_the_node_every_two_seconds() -> None:
+    _, memory = run([at(0, health(960))])
+    ceilings, _ = run([at(second, health(500)) for second in range(1, 17)], memory)
+    assert [each.cpu_m for each in ceilings[:9]] == [4000] * 9
+    assert [each.cpu_m for each in ceilings[9:]] == [5600, 5600, 7200, 7200, 8800, 8800, 10400]
+
+
+def test_an_objective_missed_for_ten_seconds_stops_best_effort_work_for_five_minutes() -> None:
+    ceilings, memory = run([at(second, health(1200)) for second in range(12)])
+    assert [each.mode for each in ceilings] == [GuardMode.CUT] * 10 + [GuardMode.DISABLED] * 2
+    assert ceilings[-1].cpu_m == CONFIG.disabled_cpu_m
+    later, memory = run([at(12, health(300)), at(310, health(300))], memory)
+    assert {each.mode for each in later} == {GuardMode.DISABLED}
+    (after,), _ = run([at(312, health(300))], memory)
+    assert after.mode is GuardMode.GROW
+    assert after.cpu_m == CONFIG.disabled_cpu_m + 1600
+
+
+def test_no_cut_goes_below_a_tenth_of_the_node_and_none_raises_the_ceiling() -> None:
+    ceilings, _ = run([at(second, health(960), batch_m=8000) for second in range(8)])
+    assert [each.cpu_m for each in ceilings] == [4000, 2000, 1600, 1600, 1600, 1600, 1600, 1600]
+    stopped = GuardMemory(mode=GuardMode.CUT, ceiling_m=20)
+    (ceiling,), _ = run([at(0, health(960))], stopped)
+    assert ceiling.cpu_m == 20
+
+
+def test_a_report_of_the_time_before_the_cut_does_not_cut_again() -> None:
+    old = ServiceHealth(window_us=4 * SECOND_US, requests=1000, p99_us=960, over_objective=0, age_us=0)
+    ceilings, _ = run([at(0, health(960)), at(1, old), at(2, old), at(3, old)])
+    assert [each.cpu_m for each in ceilings] == [4000, 4000, 4000, 2000]
+    assert "waits for the effect" in ceilings[1].reason.text
+
+
+@pytest.mark.parametrize(
+    ("told", "signals", "mode", "words"),
+    [
+        (health(960, requests=19), {}, GuardMode.GROW, "only 19 requests"),
+        (health(960, age_us=16 * SECOND_US), {}, GuardMode.GROW, "its latency is 16 s old"),
+        (None, {}, GuardMode.GROW, "no signal but its use (no latency is reported) [usage only]"),
+        (None, {"run_delay_ppm": 800_000, "cpu_stall_ppm": 0}, GuardMode.CUT, "waited 20 % of its CPU time"),
+        (None, {"run_delay_ppm": 400_000}, GuardMode.HOLD, "[run delay]"),
+        (None, {"cpu_stall_ppm": 300_000}, GuardMode.CUT, "stalled on CPU 30 % of the time"),
+        (None, {"cpu_stall_ppm": 100_000}, GuardMode.HOLD, "[pressure]"),
+        (health(500), {"run_delay_ppm": 800_000}, GuardMode.HOLD, "slack 50 %, but ns/web waited 20 %"),
+        (health(960), {"throttled_ppm": 100_000}, GuardMode.HOLD, "its own limit throttles it"),
+    ],
+)
+def test_the_best_signal_there_is_decides_and_the_reason_names_it(told, signals, mode, words) -> None:
+    (ceiling,), _ = run([at(0, told, **signals)])
+    assert ceiling.mode is mode
+    assert words in ceiling.reason.text
+
+
+@pytest.mark.parametrize(
+    ("blame", "mode", "words"),
+    [
+        ((Blame("pods/web/c", "pods/batch/c", 90), Blame("pods/web", "pods/web", 10)), GuardMode.CUT, "90 % of that"),
+        ((Blame("pods/web", "pods/web", 90), Blame("pods/web", Nobody.IDLE, 10)), GuardMode.GROW, "0 % of that"),
+        ((Blame("pods/other", "pods/other", 90),), GuardMode.CUT, "of its CPU time for a CPU ("),
+        (None, GuardMode.CUT, "of its CPU time for a CPU ("),
+    ],
+)
+def test_only_waiting_behind_best_effort_work_counts_where_that_was_watched(blame, mode, words) -> None:
+    (ceiling,), _ = run([replace(at(0, None, run_delay_ppm=1_000_000), blame=blame)])
+    assert ceiling.mode is mode
+    assert words in ceiling.reason.text
+
+
+def test_best_effort_work_that_hardly_runs_is_not_cut() -> None:
+    (ceiling,), _ = run([at(0, health(1200), batch_m=100)])
+    assert (ceiling.mode, ceiling.cpu_m) == (GuardMode.HOLD, 16_000)
+    assert "is not the cause" in ceiling.reason.text
+
+
+def test_errors_burned_of_late_forbid_growth_although_the_latency_is_back() -> None:
+    bad = [at(second, health(960, over=100)) for second in range(20)]
+    _, memory = run(bad)
+    ceilings, _ = run([at(second, health(500)) for second in range(20, 60)], memory)
+    assert {each.mode for each in ceilings} == {GuardMode.HOLD}
+    assert "budget burned" in ceilings[0].reason.text
+
+
+@pytest.mark.parametrize(
+    ("group", "cuts"), [("pods/web", True), ("pods/web/c", True), ("", True), ("pods/batch", False)]
+)
+def test_an_alarm_of_whoever_is_protected_cuts_without_a_new_sample(group: str, cuts: bool) -> None:
+    _, memory = run([at(0, health(500))])
+    alarmed = replace(at(0, health(500)), at_us=300_000, alarms=(Alarm(300_000, group, "cpu", 150_000),))
+    (ceiling,), _ = run([alarmed], memory)
+    assert (ceiling.cpu_m == 4000) is cuts
+
+
+@pytest.mark.parametrize(("stall_ppm", "mode"), [(25_000, GuardMode.HOLD), (300_000, GuardMode.CUT)])
+def test_a_moment_s_wait_behind_work_that_yields_already_only_stops_growth(stall_ppm: int, mode: GuardMode) -> None:
+    _, memory = run([at(0, health(500))])
+    alarmed = replace(at(0, health(500)), at_us=300_000, alarms=(Alarm(300_000, "pods/web", "cpu", stall_ppm),))
+    ceiling, _ = judge(alarmed, CONFIG, memory, yielding=True)
+    assert ceiling.mode is mode
+
+
+def stolen(second: float, steal_ppm: int, **signals: int) -> NodeState:
+    state = at(second, health(2500), **signals)
+    return replace(state, host=replace(state.host, steal_ppm=steal_ppm))
+
+
+def test_late_requests_while_the_hypervisor_takes_cpus_cut_only_who_is_waited_for() -> None:
+    calm = at(0, health(500))
+    (_, held), _ = run([calm, stolen(1, 50_000, run_delay_ppm=0)])
+    assert held.mode is GuardMode.HOLD
+    assert "the hypervisor took CPU time" in held.reason.text
+    (_, waited), _ = run([calm, stolen(1, 50_000, run_delay_ppm=2_000_000)])
+    (_, unknown), _ = run([calm, stolen(1, 50_000)])
+    (_, little), _ = run([calm, stolen(1, 1_000, run_delay_ppm=0)])
+    assert {waited.mode, unknown.mode, little.mode} == {GuardMode.CUT}
+    ceilings, _ = run([calm, stolen(1, 50_000, run_delay_ppm=0), *(stolen(s, 0, run_delay_ppm=0) for s in (2, 4, 6))])
+    assert [each.mode for each in ceilings[1:]] == [GuardMode.HOLD] * 3 + [GuardMode.CUT]
+
+
+def test_an_alarm_of_memory_is_not_about_cpu() -> None:
+    (ceiling,), _ = run([replace(at(0, health(500)), alarms=(Alarm(0, "", "memory"),))])
+    assert ceiling.mode is GuardMode.GROW
+
+
+def test_the_worst_off_decides_and_who_left_is_forgotten() -> None:
+    fine = in_use("fine", 1000, health=health(100), objective_p99_us=OBJECTIVE_US)
+    bad = in_use("bad", 1000, health=health(990), objective_p99_us=OBJECTIVE_US)
+    batch = in_use("batch", 8000, QoSClass.BE)
+    (ceiling,), memory = run([node([fine, bad, batch])])
+    assert "ns/bad" in ceiling.reason.text
+    assert [burn.uid for burn in memory.burns] == ["uid-fine", "uid-bad"]
+    _, memory = run([node([fine, batch], at_s=1)], memory)
+    assert [burn.uid for burn in memory.burns] == ["uid-fine"]
+
+
+def test_a_clock_that_goes_back_neither_grows_nor_fails() -> None:
+    _, memory = run([at(100, health(960))])
+    (ceiling,), _ = run([at(50, health(500))], memory)
+    assert (ceiling.mode, ceiling.cpu_m) == (GuardMode.HOLD, 4000)
+
+
+def test_terms_in_milli_cpu_add_up_to_the_ceiling() -> None:
+    ceilings, _ = run([at(0, health(500)), at(1, health(960)), *(at(second, health(500)) for second in range(2, 20))])
+    for ceiling in ceilings:
+        assert sum(term.value for term in ceiling.reason.terms if term.unit == "mCPU") == ceiling.cpu_m
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"cut_below_ppm": 200_000},
+        {"least_requests": 0},
+        {"cool_down_us": -1},
+        {"cut_ppm": 1_000_001},
+        {"delay_hold_ppm": 300_000},
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(InvalidInput):
+        GuardConfig(**wrong)

@@ -1,0 +1,116 @@
+"""Memory guarantees and limits by class and annotation."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.fakes.node_pods import GB, node, pod, using
+
+from cotenant.model.cluster.qos import QoSClass
+from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.node_pod import NodeContainer, Phase
+from cotenant.model.machine.node_state import NodeState
+from cotenant.policy.nodeqos.memory.protection import (
+    MEMORY_QOS,
+    ClassMemory,
+    MemoryQosConfig,
+    MemoryQosMemory,
+    container_amounts,
+    decide,
+)
+
+MIB = 1 << 20
+
+
+def wishes(state: NodeState, config: MemoryQosConfig) -> dict[Target, str]:
+    verdict, _ = decide(state, config, MemoryQosMemory())
+    assert verdict.reasons
+    found = {knob.target: knob.value for knob in verdict.knobs}
+    assert len(found) == len(verdict.knobs)
+    return found
+
+
+def test_formulas_per_container() -> None:
+    chosen = ClassMemory(50, 80, 60)
+    amounts = container_amounts(
+        NodeContainer("a", "g", memory_request_bytes=100 * MIB, memory_limit_bytes=200 * MIB), chosen, 0
+    )
+    assert (amounts.min_bytes, amounts.low_bytes, amounts.high_bytes) == (50 * MIB, 80 * MIB, 160 * MIB)
+    unlimited = container_amounts(NodeContainer("a", "g", memory_request_bytes=100 * MIB), chosen, 1100 * MIB)
+    assert unlimited.high_bytes == 700 * MIB
+    assert container_amounts(NodeContainer("a", "g"), chosen, 0).high_bytes is None
+
+
+@given(
+    request=st.integers(0, 1 << 40),
+    limit=st.integers(0, 1 << 41),
+    throttling=st.integers(1, 100),
+    node_bytes=st.integers(0, 1 << 41),
+)
+def test_high_is_never_below_the_request_and_is_whole_pages(
+    request: int, limit: int, throttling: int, node_bytes: int
+) -> None:
+    container = NodeContainer("a", "g", memory_request_bytes=request, memory_limit_bytes=limit)
+    high = container_amounts(container, ClassMemory(throttling_percent=throttling), node_bytes).high_bytes
+    if high is None:
+        assert request == 0
+    else:
+        assert high >= request
+        assert high % 4096 == 0
+
+
+def test_guarantees_stand_in_every_group_above() -> None:
+    pods = [
+        using(pod("a", QoSClass.LS, memory_bytes=10 * GB, group="kube/burstable/a")),
+        using(pod("b", QoSClass.LS, memory_bytes=4 * GB, group="kube/burstable/b")),
+        using(pod("c", QoSClass.LSR, memory_bytes=2 * GB, group="kube/c")),
+        using(pod("gone", QoSClass.LS, memory_bytes=GB, group="kube/gone", phase=Phase.OVER)),
+    ]
+    config = MemoryQosConfig(ls=ClassMemory(50), lsr=ClassMemory(100))
+    assert wishes(node(pods), config) == {
+        Target(group, Knob.MEMORY_MIN): str(amount)
+        for group, amount in {
+            "kube/burstable/a/main": 5 * GB,
+            "kube/burstable/a": 5 * GB,
+            "kube/burstable/b/main": 2 * GB,
+            "kube/burstable/b": 2 * GB,
+            "kube/c/main": 2 * GB,
+            "kube/c": 2 * GB,
+            "kube/burstable": 7 * GB,
+            "kube": 9 * GB,
+        }.items()
+    }
+
+
+def test_defaults_leave_everything_alone() -> None:
+    assert wishes(node([using(pod("a", QoSClass.LS, memory_bytes=GB))]), MemoryQosConfig()) == {}
+
+
+def test_a_pod_says_otherwise_by_annotation() -> None:
+    def with_annotation(text: str) -> dict[Target, str]:
+        one = pod("a", QoSClass.LS, memory_bytes=GB, annotations={MEMORY_QOS: text}, group="a")
+        return wishes(node([using(one)]), MemoryQosConfig(ls=ClassMemory(low_percent=50)))
+
+    low, least = Target("a", Knob.MEMORY_LOW), Target("a", Knob.MEMORY_MIN)
+    assert with_annotation('{"policy": "none"}') == {}
+    assert with_annotation('{"policy": "auto", "wmarkRatio": 95}')[low] == str(GB // 2)
+    more = with_annotation('{"policy": "auto", "minLimitPercent": 20, "lowLimitPercent": 60}')
+    assert (more[least], more[low]) == (str(GB // 5), str(GB * 6 // 10))
+    for broken in ("", "{", '{"minLimitPercent": "all"}', '{"minLimitPercent": 101}', "\ud800"):
+        assert with_annotation(broken)[low] == str(GB // 2)
+
+
+def test_a_broken_annotation_is_named() -> None:
+    one = pod("a", QoSClass.LS, annotations={MEMORY_QOS: '{"minLimitPercent": 101}'})
+    verdict, _ = decide(node([using(one)]), MemoryQosConfig(), MemoryQosMemory())
+    assert "test/a" in verdict.reasons[0].text
+    assert "101" in verdict.reasons[0].text
+
+
+@pytest.mark.parametrize("field", ["min_percent", "low_percent", "throttling_percent"])
+@pytest.mark.parametrize("value", [-1, 101])
+def test_percentages(field: str, value: int) -> None:
+    with pytest.raises(InvalidInput):
+        ClassMemory(**{field: value})
