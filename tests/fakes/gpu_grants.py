@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from cotenant.policy.placement.gpu.state import WHOLE_GPU_MILLI, GpuNodes, GpuShapes, misfit, take
 
 
