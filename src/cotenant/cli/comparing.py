@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from cotenant.cli import tables
-from cotenant.cli.lab import Interrupted
+from cotenant.cli.interrupted import Interrupted
 from cotenant.cli.naming import COMPARE, as_typed
 from cotenant.cli.progress import progress
 from cotenant.lab import experiment, registry, storage

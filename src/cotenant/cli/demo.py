@@ -74,7 +74,7 @@ def _node_side(out: Path, quiet: bool) -> dict[str, Any]:
 
     try:
         from cotenant.cli import node_experiments
-        from cotenant.services.experiments import roster
+        from cotenant.services.experiments import registry
 
         outcome = node_experiments.demonstrate(out / "node", quiet)
     except (CotenantError, ImportError) as error:
@@ -85,7 +85,7 @@ def _node_side(out: Path, quiet: bool) -> dict[str, Any]:
     if not quiet:
         node_experiments.show(outcome, out / "node")
         print("look further: cotenant node status;  cotenant node experiment guard|antagonist|burst|overhead|step")
-    return dict(json.loads(roster.encode(outcome)))
+    return dict(json.loads(registry.encode(outcome)))
 
 
 def _print(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:

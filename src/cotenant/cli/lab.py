@@ -20,10 +20,6 @@ FORMATS = (  # the catalogue's names; to ask it would load polars for a help pag
 )
 
 
-class Interrupted(Exception):
-    """Ctrl-C in an experiment; says how to go on."""
-
-
 @app.command
 def compare(
     *,

@@ -18,6 +18,7 @@ from cotenant.cli.agent import agent
 from cotenant.cli.crds import crds
 from cotenant.cli.demo import demo
 from cotenant.cli.extender import extender
+from cotenant.cli.interrupted import Interrupted
 from cotenant.cli.keeper import keeper
 from cotenant.cli.scheduler import scheduler
 from cotenant.cli.up import up
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _say(error, BAD_INPUT)
     except CotenantError as error:
         return _say(error, FAILED)
-    except lab.Interrupted as error:
+    except Interrupted as error:
         return _say(error, INTERRUPTED)
     except KeyboardInterrupt:
         return _say("interrupted", INTERRUPTED)

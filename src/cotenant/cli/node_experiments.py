@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cotenant.cli import tables
-from cotenant.cli.lab import Interrupted
+from cotenant.cli.interrupted import Interrupted
 from cotenant.model.errors import InvalidInput
-from cotenant.services.experiments import page, roster
+from cotenant.services.experiments import page, registry
 from cotenant.services.experiments.harness import RAW, Settings, Step
 from cotenant.services.experiments.outcome import Outcome
 
@@ -19,19 +19,19 @@ NOT_PASSED = 1
 
 def run(name: str, rounds: int | None, out: Path | None, seed: int, json: bool, quick: bool = False) -> int:
     """Run one experiment; 0 where every check passes, 1 where one does not."""
-    settings = Settings(rounds if rounds is not None else roster.DEFAULT_ROUNDS[name], seed)
+    settings = Settings(rounds if rounds is not None else registry.DEFAULT_ROUNDS[name], seed)
     folder = out or Path("runs") / f"node-{name}"
     if folder.exists() and not folder.is_dir():
         raise InvalidInput("--out", str(folder), "a folder", "a file of that name is in the way")
     words = ["cotenant", "node", "experiment", name, "--rounds", str(settings.rounds), "--seed", str(seed)]
     try:
         with _progress(quiet=json) as tell:
-            outcome = roster.run(roster.make(name, quick), settings, folder, " ".join(words), tell)
+            outcome = registry.run(registry.make(name, quick), settings, folder, " ".join(words), tell)
     except KeyboardInterrupt as error:
         done = f"; what was measured is in {folder / RAW}" if (folder / RAW).exists() else ""
         raise Interrupted(f"interrupted; the experiment's groups are removed{done}") from error
     if json:
-        print(roster.encode(outcome))
+        print(registry.encode(outcome))
     else:
         show(outcome, folder)
     return 0 if outcome.passed else NOT_PASSED
@@ -42,7 +42,7 @@ def demonstrate(folder: Path, quiet: bool) -> Outcome:
     settings = Settings(1, more_rounds=0, tries=1, quiet_s=2.0)
     command = "cotenant node experiment sine --quick --rounds 1"
     with _progress(quiet) as tell:
-        return roster.run(roster.make("sine", quick=True), settings, folder, command, tell)
+        return registry.run(registry.make("sine", quick=True), settings, folder, command, tell)
 
 
 def show(outcome: Outcome, folder: Path) -> None:
@@ -72,7 +72,7 @@ def show(outcome: Outcome, folder: Path) -> None:
         tables.print_folded(f"  round {number} left out: {why}")
     if not outcome.rounds:
         tables.print_folded("Every round was disturbed: the figures are shown, and prove nothing.")
-    tables.print_line(f"report: {folder / roster.REPORT}")
+    tables.print_line(f"report: {folder / registry.REPORT}")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from cotenant.local.apiserver.assembly import assemble
 from cotenant.local.apiserver.contract import MERGE, ListOptions
 from cotenant.local.apiserver.store import Store
 from cotenant.local.apiserver.verbs import Api
-from cotenant.local.controllers.roster import controller_manager
+from cotenant.local.controllers.registry import controller_manager
 from cotenant.local.controllers.runtime.actions import JOBS, NODES, PODS, REPLICA_SETS, ResourceName
 from cotenant.local.controllers.runtime.informer import Informers
 from cotenant.local.controllers.runtime.runner import Runner

@@ -11,7 +11,7 @@ from cotenant.cli.main import main
 from cotenant.drivers.leasefile.file import NAME, LeaseFile
 from cotenant.model.machine.knob import Knob, Lease, LeaseState, Target
 from cotenant.model.machine.node_decision import Reason
-from cotenant.services.experiments import page, roster
+from cotenant.services.experiments import page, registry
 from cotenant.services.experiments.outcome import Check, Curve, Outcome, Picture
 from cotenant.services.keeper.host import boot_id
 
@@ -129,7 +129,7 @@ def test_verdicts_fit_a_hundred_columns(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_the_object_has_no_number_that_json_lacks() -> None:
-    told = json.loads(roster.encode(outcome()), parse_constant=lambda name: pytest.fail(name))
+    told = json.loads(registry.encode(outcome()), parse_constant=lambda name: pytest.fail(name))
     assert told["alone"] == {"correlation": None}
     assert (told["passed"], told["rounds"], told["discarded"]) == (False, 3, 1)
     assert [each["passed"] for each in told["checks"]] == [True, False, False]

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from cotenant.local.apiserver import patching
 from cotenant.local.apiserver.contract import Resource
-from cotenant.local.apiserver.kinds import roster
+from cotenant.local.apiserver.kinds.built_in import BUILT_IN
 from cotenant.local.apiserver.registry import Registry
 from cotenant.local.apiserver.schema.builtin import builtin_schema
 from cotenant.local.apiserver.store import Store
@@ -24,7 +24,7 @@ def built_in() -> tuple[Resource, ...]:
     """Every built-in resource with its schema. Raises Unsupported where the package that has the schemas is missing."""
     return tuple(
         replace(resource, schema=builtin_schema(resource.group, resource.version, resource.kind))
-        for resource in roster.BUILT_IN
+        for resource in BUILT_IN
     )
 
 

@@ -25,7 +25,7 @@ from cotenant.local.apiserver.contract import (
     Target,
     WriteOptions,
 )
-from cotenant.local.apiserver.kinds import roster
+from cotenant.local.apiserver.kinds import built_in
 from cotenant.local.apiserver.kinds.binding import bind
 from cotenant.local.apiserver.kinds.eviction import evict
 from cotenant.local.apiserver.kinds.reviews import review
@@ -62,11 +62,11 @@ class Api:
     ) -> None:
         """`taints_new_nodes`: whether a node controller runs that takes the not-ready taint off again."""
         self.store = store
-        self.registry = registry if registry is not None else Registry(roster.BUILT_IN)
+        self.registry = registry if registry is not None else Registry(built_in.BUILT_IN)
         self.context = Context(
             store,
             self.registry,
-            behaviours=roster.behaviours(taints_new_nodes=taints_new_nodes),
+            behaviours=built_in.behaviours(taints_new_nodes=taints_new_nodes),
             patching=patching,
             admission=list(admission),
             clock=clock,
@@ -226,7 +226,7 @@ class Api:
 
     async def bootstrap(self) -> None:
         """Make what every cluster has, where it is missing. Idempotent."""
-        for storage, obj in roster.first_objects():
+        for storage, obj in built_in.first_objects():
             namespace = obj["metadata"].get("namespace", "")
             resource = self._built_in(*storage)
             if self.context.table(resource).get((namespace, obj["metadata"]["name"])) is None:

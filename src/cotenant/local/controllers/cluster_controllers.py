@@ -5,8 +5,7 @@ The judgement is in `node_lifecycle.py`, `disruption.py`, `pod_gc.py`, `namespac
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from cotenant.local.apiserver.contract import ListOptions, Resource, Scope, Target
 from cotenant.local.controllers.cleanup import namespaces, pod_gc
@@ -26,7 +25,7 @@ from cotenant.local.controllers.runtime.actions import (
     ResourceName,
 )
 from cotenant.local.controllers.runtime.cache import Key, Named, Store
-from cotenant.local.controllers.runtime.informer import Informers
+from cotenant.local.controllers.runtime.controller import GONE, ResourceController
 from cotenant.local.controllers.runtime.runner import Enqueue
 from cotenant.local.controllers.views.cluster import (
     Budget,
@@ -38,32 +37,9 @@ from cotenant.local.controllers.views.cluster import (
 from cotenant.local.controllers.views.core import Lease, NodeView, OwnerReference, Pod
 
 LEASE_NAMESPACE = "kube-node-lease"
-_GONE = Plan(reason="it is gone")
 
 
-class _Base:
-    resource: ResourceName = NODES
-    name = ""
-
-    def __init__(self, informers: Informers, clock: Callable[[], float] = time.time) -> None:
-        self._informers = informers
-        self._clock = clock
-        self._own = informers.of(self.resource)
-        self._enqueue: Enqueue = lambda key: None
-
-    def all_keys(self) -> Iterable[Key]:
-        return self._own.store.keys()
-
-    def attach(self, enqueue: Enqueue) -> None:
-        self._enqueue = enqueue
-        self._own.subscribe(self._changed)
-
-    def _changed(self, old: Named | None, new: Named | None) -> None:
-        if new is not None:
-            self._enqueue(new.metadata.key)
-
-
-class NodeLifecycle(_Base):
+class NodeLifecycle(ResourceController):
     """Hears nodes by their Leases and marks those that fall silent."""
 
     resource, name = NODES, "node-controller"
@@ -78,12 +54,12 @@ class NodeLifecycle(_Base):
         """See `node_lifecycle.reconcile_node`."""
         node: NodeView | None = self._own.store.get(*key)
         if node is None:
-            return _GONE
+            return GONE
         lease = self._leases.get(LEASE_NAMESPACE, key[1])
         return node_lifecycle.reconcile_node(node, lease, now_s, self._since_s)
 
 
-class TaintEviction(_Base):
+class TaintEviction(ResourceController):
     """Sends pods away from nodes whose NoExecute taints they do not tolerate (any longer)."""
 
     resource, name = NODES, "taint-eviction-controller"
@@ -99,7 +75,7 @@ class TaintEviction(_Base):
         """See `node_lifecycle.evict` and `unready`."""
         node: NodeView | None = self._own.store.get(*key)
         if node is None:
-            return _GONE
+            return GONE
         pods = self._pods.by("node", key[1])
         first = node_lifecycle.unready(node, pods, now_s)
         if node_lifecycle.is_full_disruption(len(self._silent), len(self._own.store)):
@@ -133,7 +109,7 @@ class TaintEviction(_Base):
         return not_ready or any(t.effect == "NoExecute" for t in node.spec.taints)
 
 
-class Budgets(_Base):
+class Budgets(ResourceController):
     """Keeps PodDisruptionBudgets' status."""
 
     resource, name = BUDGETS, "disruption-controller"
@@ -150,7 +126,7 @@ class Budgets(_Base):
         """See `disruption.reconcile`."""
         budget: Budget | None = self._own.store.get(*key)
         if budget is None:
-            return _GONE
+            return GONE
         return disruption.reconcile(budget, self._pods.by("namespace", key[0]), now_s, self._scale)
 
     def _scale(self, namespace: str, owner: OwnerReference) -> int | None:
@@ -178,7 +154,7 @@ def _health(pod: Pod) -> tuple[object, ...]:
     return pod.ready, pod.finished, pod.metadata.terminating, pod.metadata.labels
 
 
-class PodCollector(_Base):
+class PodCollector(ResourceController):
     """Ends pods that no kubelet will end."""
 
     resource, name = PODS, "pod-garbage-collector"
@@ -194,7 +170,7 @@ class PodCollector(_Base):
         """See `pod_gc.orphaned`."""
         pod: Pod | None = self._own.store.get(*key)
         if pod is None:
-            return _GONE
+            return GONE
         name = pod.spec.node_name
         if name and self._nodes.get("", name) is None:
             self._missing.setdefault(name, now_s)
@@ -226,7 +202,7 @@ class PodCollector(_Base):
             self._missing.pop(new.metadata.name, None)
 
 
-class FinishedPods(_Base):
+class FinishedPods(ResourceController):
     """Deletes the oldest finished pods when there are too many."""
 
     resource, name = PODS, "finished-pod-collector"
@@ -251,7 +227,7 @@ class FinishedPods(_Base):
             self._enqueue(self._ALL)
 
 
-class Namespaces(_Base):
+class Namespaces(ResourceController):
     """Empties namespaces that are being deleted."""
 
     resource, name = NAMESPACES, "namespace-controller"
@@ -260,7 +236,7 @@ class Namespaces(_Base):
         """See `namespaces.reconcile`. Counts on the server itself: nothing may be overlooked here."""
         namespace: Namespace | None = self._own.store.get(*key)
         if namespace is None:
-            return _GONE
+            return GONE
         left: dict[ResourceName, tuple[int, int]] = {}
         if namespace.metadata.terminating:
             for resource in self._contents():
@@ -286,7 +262,7 @@ class Namespaces(_Base):
             self._enqueue(new.metadata.key)
 
 
-class Claims(_Base):
+class Claims(ResourceController):
     """Binds claims to volumes."""
 
     resource, name = CLAIMS, "persistentvolume-binder"
@@ -305,7 +281,7 @@ class Claims(_Base):
         """See `volumes.bind_claim`."""
         claim: PersistentVolumeClaim | None = self._own.store.get(*key)
         if claim is None:
-            return _GONE
+            return GONE
 
         def in_use(name: str) -> bool:
             return any(not p.finished and name in _claims_of(p) for p in self._pods.by("namespace", key[0]))
@@ -335,7 +311,7 @@ class Claims(_Base):
                 self._enqueue((old.metadata.namespace, name))
 
 
-class Volumes(_Base):
+class Volumes(ResourceController):
     """Follows volumes whose claims come and go."""
 
     resource, name = VOLUMES, "persistentvolume-controller"
@@ -350,7 +326,7 @@ class Volumes(_Base):
         """See `volumes.settle_volume`."""
         volume: PersistentVolume | None = self._own.store.get(*key)
         if volume is None:
-            return _GONE
+            return GONE
 
         def uid(namespace: str, name: str) -> str | None:
             claim = self._claims.get(namespace, name)

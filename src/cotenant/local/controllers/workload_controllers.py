@@ -5,8 +5,7 @@ One class a kind; the judgement is in `deployment.py`, `replicaset.py`, `statefu
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from cotenant.local.controllers.runtime.actions import (
     CLAIMS,
@@ -19,10 +18,9 @@ from cotenant.local.controllers.runtime.actions import (
     REVISIONS,
     STATEFUL_SETS,
     Plan,
-    ResourceName,
 )
 from cotenant.local.controllers.runtime.cache import Key, Named, Store
-from cotenant.local.controllers.runtime.informer import Informers
+from cotenant.local.controllers.runtime.controller import GONE, ResourceController
 from cotenant.local.controllers.runtime.runner import Enqueue
 from cotenant.local.controllers.views.core import NodeView, Pod, Selector
 from cotenant.local.controllers.views.workloads import (
@@ -35,34 +33,11 @@ from cotenant.local.controllers.views.workloads import (
 )
 from cotenant.local.controllers.workloads import daemonset, deployment, job, replicaset, statefulset
 
-_GONE = Plan(reason="it is gone")
 
+class _Owner(ResourceController):
+    """Has children that name it as their controller or that it may adopt."""
 
-class _Owner:
-    """What all of them share: their own objects, and children that name them as controller or might be adopted."""
-
-    resource: ResourceName = PODS
-    kind = ""
-
-    def __init__(self, informers: Informers, clock: Callable[[], float] = time.time) -> None:
-        self._informers = informers
-        self._own = informers.of(self.resource)
-        self._enqueue: Enqueue = lambda key: None
-
-    @property
-    def name(self) -> str:
-        return f"{self.kind.lower()}-controller"
-
-    def all_keys(self) -> Iterable[Key]:
-        return self._own.store.keys()
-
-    def attach(self, enqueue: Enqueue) -> None:
-        self._enqueue = enqueue
-        self._own.subscribe(self._changed)
-
-    def _changed(self, old: Named | None, new: Named | None) -> None:
-        if new is not None:
-            self._enqueue(new.metadata.key)
+    kind: str
 
     def _child(self, old: Named | None, new: Named | None) -> None:
         """An object that may belong to one of ours has changed."""
@@ -77,7 +52,7 @@ class _Owner:
             self._orphan(seen)
 
     def _orphan(self, obj: Named) -> None:
-        """Nobody owns it: whoever selects it may adopt it."""
+        """It has no controller: any object whose selector matches may adopt it."""
         for owner in self._own.store.by("namespace", obj.metadata.namespace):
             selector: Selector = owner.spec.selector
             if not selector.is_empty and selector.matches(obj.metadata.labels):
@@ -87,7 +62,7 @@ class _Owner:
 class ReplicaSets(_Owner):
     """ReplicaSet."""
 
-    resource, kind = REPLICA_SETS, "ReplicaSet"
+    resource, kind, name = REPLICA_SETS, "ReplicaSet", "replicaset-controller"
 
     def attach(self, enqueue: Enqueue) -> None:
         """Its sets and their pods."""
@@ -99,7 +74,7 @@ class ReplicaSets(_Owner):
         """See `replicaset.reconcile`."""
         rs: ReplicaSet | None = self._own.store.get(*key)
         if rs is None:
-            return _GONE
+            return GONE
         return replicaset.reconcile(rs, self._pods.owned(rs.metadata.uid, key[0]), now_s, self._related(rs))
 
     def _related(self, rs: ReplicaSet) -> Iterable[Pod]:
@@ -115,7 +90,7 @@ class ReplicaSets(_Owner):
 class Deployments(_Owner):
     """Deployment."""
 
-    resource, kind = DEPLOYMENTS, "Deployment"
+    resource, kind, name = DEPLOYMENTS, "Deployment", "deployment-controller"
 
     def attach(self, enqueue: Enqueue) -> None:
         """Its Deployments, their ReplicaSets, and for Recreate the end of their pods."""
@@ -129,7 +104,7 @@ class Deployments(_Owner):
         """See `deployment.reconcile`."""
         found: Deployment | None = self._own.store.get(*key)
         if found is None:
-            return _GONE
+            return GONE
         candidates = self._sets.owned(found.metadata.uid, key[0])
 
         def taken(name: str) -> bool:
@@ -156,7 +131,7 @@ class Deployments(_Owner):
 class StatefulSets(_Owner):
     """StatefulSet."""
 
-    resource, kind = STATEFUL_SETS, "StatefulSet"
+    resource, kind, name = STATEFUL_SETS, "StatefulSet", "statefulset-controller"
 
     def attach(self, enqueue: Enqueue) -> None:
         """Its sets, their pods and revisions."""
@@ -171,7 +146,7 @@ class StatefulSets(_Owner):
         """See `statefulset.reconcile`."""
         found: StatefulSet | None = self._own.store.get(*key)
         if found is None:
-            return _GONE
+            return GONE
         uid = found.metadata.uid
 
         def claim_exists(name: str) -> bool:
@@ -184,7 +159,7 @@ class StatefulSets(_Owner):
 class DaemonSets(_Owner):
     """DaemonSet."""
 
-    resource, kind = DAEMON_SETS, "DaemonSet"
+    resource, kind, name = DAEMON_SETS, "DaemonSet", "daemonset-controller"
 
     def attach(self, enqueue: Enqueue) -> None:
         """Its sets, their pods and revisions, and every node that becomes suitable or stops being so."""
@@ -200,7 +175,7 @@ class DaemonSets(_Owner):
         """See `daemonset.reconcile`."""
         found: DaemonSet | None = self._own.store.get(*key)
         if found is None:
-            return _GONE
+            return GONE
         uid = found.metadata.uid
         pods = self._pods.owned(uid, key[0])
         return daemonset.reconcile(found, pods, self._nodes, self._revisions.by("owner", uid), now_s)
@@ -219,7 +194,7 @@ def _suitability(node: NodeView) -> tuple[object, ...]:
 class Jobs(_Owner):
     """Job."""
 
-    resource, kind = JOBS, "Job"
+    resource, kind, name = JOBS, "Job", "job-controller"
 
     def attach(self, enqueue: Enqueue) -> None:
         """Its jobs and their pods."""
@@ -231,5 +206,5 @@ class Jobs(_Owner):
         """See `job.reconcile`."""
         found: Job | None = self._own.store.get(*key)
         if found is None:
-            return _GONE
+            return GONE
         return job.reconcile(found, self._pods.owned(found.metadata.uid, key[0]), now_s)

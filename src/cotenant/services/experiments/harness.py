@@ -5,7 +5,7 @@ an order drawn from the seed; figures are ratios within a round; a block during 
 core, or that the experiment itself calls disturbed, is tried again; a round that is still disturbed, or that the experiment's own test refuses, is left out.
 Both are counted. Limits: a whole round is lost for one disturbed block.
 
-How to add an experiment: a class that meets `Experiment` in a module of its own, and a line in `roster.py`. `prepare` makes groups by
+How to add an experiment: a class that meets `Experiment` in a module of its own, and a line in `registry.py`. `prepare` makes groups by
 `site.make_plant(...)` and starts what lives through all rounds; `block` starts one arm's loads (`site.start`), waits (`site.wait_until`), ends them
 (`site.stop`) and gives a plain JSON object with what it measured; `judge` turns the rounds that count into figures, checks and pictures. What
 `block` leaves running is killed with the groups, also when it raises. The regulated arm runs the agent itself (`agent_process.py`); an experiment never

@@ -33,7 +33,7 @@ from cotenant.local.apiserver.http.tls import Certificates, ensure
 from cotenant.local.apiserver.sqlite import Database, Hold
 from cotenant.local.apiserver.store import Store
 from cotenant.local.apiserver.verbs import Api
-from cotenant.local.controllers.roster import controller_manager
+from cotenant.local.controllers.registry import controller_manager
 from cotenant.local.controllers.runtime.informer import Informers
 from cotenant.local.nodes.fleet import Fleet, Shape
 from cotenant.local.nodes.simulated import SimulatedNodes

@@ -9,7 +9,7 @@ import pytest
 from cotenant.local.apiserver.columns import columns_of
 from cotenant.local.apiserver.columns_pods import summary
 from cotenant.local.apiserver.columns_text import duration, selector_text
-from cotenant.local.apiserver.kinds.roster import BUILT_IN
+from cotenant.local.apiserver.kinds.built_in import BUILT_IN
 
 
 @pytest.mark.parametrize(

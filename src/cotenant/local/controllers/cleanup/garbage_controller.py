@@ -17,6 +17,7 @@ from cotenant.local.controllers.cleanup import garbage
 from cotenant.local.controllers.cleanup.garbage import FOREGROUND, ORPHAN, Dependent, Presence
 from cotenant.local.controllers.runtime.actions import Plan, ResourceName
 from cotenant.local.controllers.runtime.cache import Key, Named
+from cotenant.local.controllers.runtime.controller import GONE
 from cotenant.local.controllers.runtime.informer import Informers
 from cotenant.local.controllers.runtime.runner import Enqueue
 from cotenant.local.controllers.views.core import Meta, Object, OwnerReference
@@ -75,7 +76,7 @@ class GarbageCollector:
         resource, own = _parse(key)
         obj = self._get(resource, own)
         if obj is None:
-            return Plan(reason="it is gone")
+            return GONE
         owners = [(o, await self._presence(o, obj.metadata.namespace)) for o in obj.metadata.owner_references]
         return garbage.reconcile(resource, _plain(obj), owners, self._dependents_of(obj.metadata))
 

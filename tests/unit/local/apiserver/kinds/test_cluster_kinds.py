@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from cotenant.local.apiserver.contract import ApiError, ListOptions
+from cotenant.local.apiserver.kinds.built_in import BUILT_IN
 from cotenant.local.apiserver.kinds.events import EventBehaviour
-from cotenant.local.apiserver.kinds.roster import BUILT_IN
 
 
 def obj(kind: str, name: str, version: str = "v1", **more: Any) -> dict[str, Any]:

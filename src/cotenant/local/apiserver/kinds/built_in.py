@@ -23,7 +23,6 @@ from cotenant.local.apiserver.kinds.workloads import JobBehaviour, StatefulSetBe
 
 ALL = frozenset({"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"})
 CREATE = frozenset({"create"})
-READ = frozenset({"get", "list", "watch"})
 
 Fields = Mapping[str, Callable[[Manifest], str]]
 

@@ -1,0 +1,45 @@
+"""A controller of the objects of one resource: which keys it has, and that a changed object is looked at.
+
+Problem: every controller of one resource subscribes to it, enqueues what changed and lists its keys for the periodic look. Choice: one base class; a
+controller gives the resource and its name, and adds the events of other resources that concern its objects in `attach`. Limits: a
+controller of many resources (garbage collection) or of stored rows (event expiry) meets the runner's `Controller` on its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from cotenant.local.controllers.runtime.actions import Plan, ResourceName
+from cotenant.local.controllers.runtime.cache import Key, Named
+from cotenant.local.controllers.runtime.informer import Informers
+from cotenant.local.controllers.runtime.runner import Enqueue
+
+GONE = Plan(reason="it is gone")  # the object was deleted before its turn in the queue came
+
+
+class ResourceController:
+    """The part of the runner's `Controller` that is alike for the objects of one resource; a subclass adds `plan`."""
+
+    resource: ResourceName
+    name: str
+
+    def __init__(self, informers: Informers, clock: Callable[[], float] = time.time) -> None:
+        """`clock` gives Unix seconds."""
+        self._informers = informers
+        self._clock = clock
+        self._own = informers.of(self.resource)
+        self._enqueue: Enqueue = lambda key: None
+
+    def all_keys(self) -> Iterable[Key]:
+        """Every object of the resource."""
+        return self._own.store.keys()
+
+    def attach(self, enqueue: Enqueue) -> None:
+        """Subscribe to the resource."""
+        self._enqueue = enqueue
+        self._own.subscribe(self._changed)
+
+    def _changed(self, old: Named | None, new: Named | None) -> None:
+        if new is not None:
+            self._enqueue(new.metadata.key)
