@@ -27,6 +27,9 @@ demo: setup ## the whole loop on this machine: a local cluster a profile, a risi
 compare: setup ## the founding comparison in the lab: policies on one co-located workload, a table and a report
 	$(BIN)/cotenant lab compare --workload founding --seeds 3 --out runs/compare
 
+# Tests start hundreds of Python processes. Without compiled bytecode on disk, each of them and each worker compiles every source again.
+test check: export PYTHONDONTWRITEBYTECODE =
+
 test: setup ## every test; prints what was skipped and why
 	$(BIN)/python -m pytest -n 2 --dist loadscope -rsR
 

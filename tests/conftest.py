@@ -1,9 +1,11 @@
-"""What tests of several folders share: the fake workloads, in place of the real ones."""
+"""What tests of several folders share: the fake workloads, the second try on a shared machine, and the division among workers."""
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests import distribution
 
 
 def pytest_report_header() -> str:
@@ -18,17 +20,25 @@ def pytest_report_header() -> str:
 
 TESTS = Path(__file__).parent
 FAKES = TESTS / "fakes"
-# Cases that wait for real processes, servers and cgroups: somebody else's load on a shared machine can starve one of them.
+# Cases that wait for real processes, servers and cgroups: other load on a shared machine can starve one of them.
 SHARED_MACHINE = {"e2e", "fault", "kube", "node"}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A case that depends on the machine's mood is tried once more, and listed when it was; every other case has one try."""
+    """Give each case of `SHARED_MACHINE` a second try, which the summary lists; on a worker, sort the cases by unit of work."""
+    if hasattr(config, "workerinput"):
+        distribution.sort(items)
     if not config.pluginmanager.hasplugin("rerunfailures"):
         return  # inside the emulated guest, which loads no plugins
     for item in items:
         if item.path.relative_to(TESTS).parts[0] in SHARED_MACHINE:
             item.add_marker(pytest.mark.flaky(reruns=1, reruns_delay=2))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Units of work for `--dist loadscope`; any other distribution is pytest-xdist's own."""
+    return distribution.scheduler(config, log) if config.getoption("dist") == "loadscope" else None
 
 
 @pytest.fixture
