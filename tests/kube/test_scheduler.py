@@ -25,7 +25,9 @@ from cotenant.local.apiserver.http.server import HttpServer
 from cotenant.local.apiserver.store import Store
 from cotenant.local.apiserver.verbs import Api
 from cotenant.policy.placement.profiles import profile
-from cotenant.services.scheduler.process import Alone, Options, SchedulerProcess
+from cotenant.services.kube_process.leadership import Alone
+from cotenant.services.scheduler.options import Options
+from cotenant.services.scheduler.process import SchedulerProcess
 
 pytestmark = pytest.mark.slow  # a server and a scheduler each
 

@@ -26,7 +26,9 @@ from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.local.nodes.accelerators import devices_of
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.policy.placement.profiles import profile
-from cotenant.services.scheduler.process import Alone, Options, SchedulerProcess
+from cotenant.services.kube_process.leadership import Alone
+from cotenant.services.scheduler.options import Options
+from cotenant.services.scheduler.process import SchedulerProcess
 
 pytestmark = pytest.mark.slow  # a scheduler, and definitions
 
@@ -117,7 +119,7 @@ class Scheduler:
 
         process.client.request, process.client.stream = noted, followed  # type: ignore[method-assign, assignment]
         running = asyncio.create_task(process.run(self._stop))
-        await process.feed.wait_synced()
+        await process.kube.watches.wait_synced()
         self._ready.set()
         await running
 

@@ -1,8 +1,8 @@
 """Unix time that never jumps.
 
-Problem: somebody sets the machine's clock, and every back-off would last for hours or be over at once. Choice: the Unix time of the start,
-moved on by the monotonic clock. Limits: after a jump this clock differs from the machine's by the jump, until a restart; `ours` translates
-times that others wrote a moment ago.
+Problem: when the machine's clock is set, every back-off would last for hours or end at once. Choice: the Unix time of the start, advanced by the
+monotonic clock. Limits: after a jump this clock differs from the machine's by the jump until a restart; `ours` translates times that others
+wrote a moment ago.
 """
 
 from __future__ import annotations
@@ -24,5 +24,5 @@ class SteadyClock:
         return self._monotonic() + self._offset
 
     def ours(self, unix_s: float) -> float:
-        """A time that was read from the machine's clock just now or some seconds ago, on this clock."""
+        """A time that was read from the machine's clock at most some seconds ago, on this clock."""
         return unix_s - self._unix() + self()

@@ -1,7 +1,7 @@
-"""What a scheduler calls itself among the candidates for the lease, and which process that is.
+"""Names of leases and of the replicas that compete for them.
 
-The host and the process's number are for people and for whoever starts schedulers on this machine; the random part tells apart two
-processes that were given the same number one after the other.
+An identity is HOST-PID-RANDOM. Host and process id are for people and for `cotenant up`, which starts processes on this machine; the random part
+distinguishes two processes that got the same id one after the other.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ DEFAULT_NAMESPACE = "default"
 
 
 def lease_name(scheduler: str) -> str:
-    """The Lease of all schedulers of that name."""
+    """The Lease of all schedulers with this name."""
     return f"{scheduler}-scheduler"
 
 
 def new_identity() -> str:
-    """This process's."""
+    """The identity of this process."""
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
 def process_here(identity: str) -> int | None:
-    """The number of the process on this machine that has the identity; None where it is elsewhere or not one of ours."""
+    """The process id in an identity of this machine; None where it is of another machine or has another form."""
     host, _, rest = identity.rpartition("-")[0].rpartition("-")
     return int(rest) if host == socket.gethostname() and rest.isdecimal() else None

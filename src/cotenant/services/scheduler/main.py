@@ -9,14 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.leaderelection.lease import LeaderElector
 from cotenant.engine.plugins.quotas.settings import DEFAULTS as QUOTAS_AS_USUAL
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.rehearsal import rehearse
@@ -24,10 +22,12 @@ from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.compiled import Fit
 from cotenant.policy.placement.profiles import PROFILES, PlacementProfile
 from cotenant.services.kube_process.identity import lease_name, new_identity
-from cotenant.services.running import log_to_stderr, stop_on_signals
+from cotenant.services.kube_process.leadership import Leadership, leadership
+from cotenant.services.running import log_to_stderr, run_until_signal
 from cotenant.services.scheduler.device_settings import device_settings
 from cotenant.services.scheduler.load_aware import read_settings
-from cotenant.services.scheduler.process import Alone, Leadership, Options, SchedulerProcess
+from cotenant.services.scheduler.options import Options
+from cotenant.services.scheduler.process import SchedulerProcess
 
 _log = logging.getLogger(__name__)
 
@@ -90,32 +90,19 @@ def run(request: Request) -> int:
     identity = new_identity()
     namespace = request.lease_namespace or access.namespace
 
-    def leadership(client: Client) -> Leadership:
-        if not request.leader_elect:
-            return Alone()
-        return LeaderElector(client, namespace, lease_name(request.scheduler_name), identity)
-
     began_s = time.perf_counter()
     rehearse(profile)
     _log.info("rehearsed in %.1f s", time.perf_counter() - began_s)
 
-    async def live() -> None:
-        stop = asyncio.Event()
-        stop_on_signals(stop)
-        await SchedulerProcess(access, profile, options, identity, leadership).run(stop)
+    def elected(client: Client) -> Leadership:
+        lease = lease_name(request.scheduler_name)
+        return leadership(client, namespace, lease, identity, elect=request.leader_elect)
 
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(live())
+    async def main(stop: asyncio.Event) -> None:
+        await SchedulerProcess(access, profile, options, identity, elected).run(stop)
+
+    run_until_signal(main)
     return 0
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory
 
 
 def _profile(name: str) -> PlacementProfile:

@@ -1,52 +1,32 @@
 """The scheduler's metrics: kube-scheduler's names where the meaning is the same, `cotenant_` for the rest.
 
 Problem: dashboards and alerts exist for kube-scheduler. Choice: its names, labels and buckets; counts that the engine keeps are read when
-somebody scrapes. Limits: `profile` is the placement profile's name; extension points are not timed one by one, because they run as one kernel.
+a scrape asks for them. Limits: `profile` is the placement profile's name; extension points are not timed one by one, because they run as one kernel.
 Source: Kubernetes documentation, "Kubernetes Metrics Reference", scheduler.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Mapping
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.platform_collector import PlatformCollector
-from prometheus_client.process_collector import ProcessCollector
+from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-Sample = tuple[tuple[str, ...], float]
+from cotenant.drivers.metrics.registry import MetricsRegistry
+from cotenant.engine.cluster import Cluster
+from cotenant.services.reporting.endpoint import Outcome
 
 
 def _exponential(first: float, factor: float, count: int) -> tuple[float, ...]:
     return tuple(first * factor**i for i in range(count))
 
 
-class Read:
-    """A metric whose values somebody else keeps: asked for at each scrape."""
-
-    def __init__(
-        self, kind: type[CounterMetricFamily] | type[GaugeMetricFamily], name: str, help_: str, labels: tuple[str, ...],
-        samples: Callable[[], Iterable[Sample]],
-    ) -> None:  # fmt: skip
-        self._kind, self._name, self._help, self._labels, self._samples = kind, name, help_, labels, samples
-
-    def collect(self) -> Iterator[Metric]:
-        """The values now."""
-        family = self._kind(self._name, self._help, labels=self._labels)
-        for labels, value in self._samples():
-            family.add_metric(labels, value)
-        yield family
-
-
 class Metrics:
     """All metrics of one scheduler process."""
 
-    def __init__(self, profile: str) -> None:
-        disable_created_metrics()  # type: ignore[no-untyped-call]
+    def __init__(self, profile: str, registry: MetricsRegistry | None = None) -> None:
         self.profile = profile
-        self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
-        PlatformCollector(registry=self.registry)
+        self.registry = MetricsRegistry() if registry is None else registry
         attempts = Counter(
             "scheduler_schedule_attempts",
             "Number of attempts to schedule pods, by the result",
@@ -111,17 +91,101 @@ class Metrics:
             "cotenant_scheduler_unforeseen_errors", "Errors that reached an outer loop", registry=self.registry
         )
 
-    def read(
-        self,
-        kind: type[CounterMetricFamily] | type[GaugeMetricFamily],
-        name: str,
-        help_: str,
-        labels: tuple[str, ...],
-        samples: Callable[[], Iterable[Sample]],
-    ) -> None:
-        """Add a metric whose values are asked for at each scrape."""
-        self.registry.register(Read(kind, name, help_, labels, samples))
-
     def page(self) -> bytes:
         """The text exposition."""
-        return bytes(generate_latest(self.registry))
+        return self.registry.page()
+
+    def read_engine(self, cluster: Cluster) -> None:
+        """Add what the engine counts; its values are read at each scrape."""
+        read = self.registry.read
+        read(
+            GaugeMetricFamily,
+            "scheduler_pending_pods",
+            "Pending pods, by the queue type",
+            ("queue",),
+            lambda: (((queue,), pods) for queue, pods in cluster.pending_pods().items()),
+        )
+        read(
+            CounterMetricFamily,
+            "scheduler_queue_incoming_pods",
+            "Pods added to scheduling queues by event and queue type",
+            ("event", "queue"),
+            lambda: cluster.queue.incoming.items(),
+        )
+        read(
+            GaugeMetricFamily,
+            "scheduler_cache_size",
+            "Nodes and pods in the scheduler's cache",
+            ("type",),
+            lambda: zip((("nodes",), ("pods",)), cluster.size(), strict=True),
+        )
+        read(
+            CounterMetricFamily,
+            "cotenant_scheduler_oddities",
+            "What was stale, lost or failed, and how it was met",
+            ("what",),
+            lambda: (((what,), count) for what, count in list(cluster.counts.items())[:200]),
+        )
+        load = cluster.roster.load_aware
+        if load.is_on:
+            read(
+                GaugeMetricFamily,
+                "cotenant_scheduler_node_loads",
+                "Nodes by whose figures of their use count",
+                ("source",),
+                lambda: (((source,), nodes) for source, nodes in load.sources().items()),
+            )
+            read(
+                CounterMetricFamily,
+                "cotenant_scheduler_load_oddities",
+                "What of nodes' own load settings cannot be read",
+                ("what",),
+                lambda: (((what,), count) for what, count in load.counts.items()),
+            )
+
+    def read_process(
+        self,
+        *,
+        malformed: Callable[[], Mapping[str, int]],
+        reports: Mapping[Outcome, int],
+        events_dropped: Callable[[], int],
+        binds_under_way: Callable[[], int],
+        requests: Callable[[], int],
+    ) -> None:
+        """Add what the parts around the engine count; their values are read at each scrape."""
+        read = self.registry.read
+        read(
+            CounterMetricFamily,
+            "cotenant_scheduler_malformed_objects",
+            "Objects that could not be read",
+            ("kind",),
+            lambda: (((kind,), count) for kind, count in malformed().items()),
+        )
+        read(
+            CounterMetricFamily,
+            "cotenant_scheduler_reports",
+            "Reports of nodes, by outcome",
+            ("outcome",),
+            lambda: (((outcome.value,), count) for outcome, count in reports.items()),
+        )
+        read(
+            CounterMetricFamily,
+            "cotenant_scheduler_events_dropped",
+            "Events that were not written because too many waited",
+            (),
+            lambda: (((), events_dropped()),),
+        )
+        read(
+            GaugeMetricFamily,
+            "cotenant_scheduler_binds_under_way",
+            "Binds decided and not answered",
+            (),
+            lambda: (((), binds_under_way()),),
+        )
+        read(
+            CounterMetricFamily,
+            "cotenant_scheduler_requests",
+            "Requests to the API server",
+            (),
+            lambda: (((), requests()),),
+        )

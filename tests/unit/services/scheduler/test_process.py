@@ -17,7 +17,9 @@ from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.drivers.kube.leaderelection.lease import LeaderElector
 from cotenant.policy.placement.profiles import profile
-from cotenant.services.scheduler.process import Alone, Leadership, Options, SchedulerProcess
+from cotenant.services.kube_process.leadership import Alone, Leadership
+from cotenant.services.scheduler.options import Options
+from cotenant.services.scheduler.process import SchedulerProcess
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "fakes"))
 from fake_api import FakeApi, Faults
@@ -270,7 +272,7 @@ def test_a_node_that_cannot_be_read_is_not_used() -> None:
             async with scheduling(api) as process:
                 await api.until(lambda: len(api.bound()) == 3)
                 assert set(api.bound().values()) == {"good"}
-                assert process.feed.malformed == {"Node": 2}
+                assert process.kube.watches.malformed == {"Node": 2}
 
     asyncio.run(scenario())
 

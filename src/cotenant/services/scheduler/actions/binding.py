@@ -23,7 +23,7 @@ from cotenant.engine.framework.instructions import Bind
 from cotenant.model.cluster.annotations import DECISION
 from cotenant.model.errors import CotenantError, Transient
 from cotenant.services.scheduler.actions.claims import Claiming
-from cotenant.services.scheduler.actions.pod_status import Notices
+from cotenant.services.scheduler.actions.pod_status import PodStatuses
 from cotenant.services.scheduler.decision_annotation import written
 from cotenant.services.scheduler.metrics import Metrics
 
@@ -43,7 +43,7 @@ class Binder:
         cluster: Cluster,
         reader: ObjectReader,
         claiming: Claiming,
-        notices: Notices,
+        statuses: PodStatuses,
         metrics: Metrics,
         now: Callable[[], float],
         *,
@@ -56,7 +56,7 @@ class Binder:
         self._cluster = cluster
         self._reader = reader
         self._claiming = claiming
-        self._notices = notices
+        self._statuses = statuses
         self._metrics = metrics
         self._now = now
         self._in_flight = in_flight
@@ -183,7 +183,7 @@ class Binder:
             max(0.0, bind.waited_s + now_s - bind.record.at_s)
         )
         metrics.attempts.observe(bind.attempts)
-        self._notices.scheduled(bind)
+        self._statuses.scheduled(bind)
 
     async def _look(self, bind: Bind, why: str) -> None:
         """Nobody knows how the bind ended, or another was faster: read the pod until the server says."""
@@ -207,7 +207,7 @@ class Binder:
         elif seen.node == bind.node:
             self._cluster.bound(bind.uid, self._now())
             self._metrics.scheduled.inc()
-            self._notices.scheduled(bind)
+            self._statuses.scheduled(bind)
         elif seen.node:
             self._cluster.pod_seen(seen, self._now())  # bound by another
         else:
@@ -216,7 +216,7 @@ class Binder:
     def _failed(self, bind: Bind, why: str, kind: str) -> None:
         self._metrics.error.inc()
         self._cluster.bind_failed(bind.uid, kind, self._now())
-        self._notices.failed(bind.uid, bind.key, f"binding to {bind.node}: {why}")
+        self._statuses.failed(bind.uid, bind.key, f"binding to {bind.node}: {why}")
         _log.warning("bind of %s to %s: %s", bind.key, bind.node, why)
 
 

@@ -20,7 +20,7 @@ from cotenant.drivers.kube.kinds.objects import PODS
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Evict, Preempt, Victim
 from cotenant.model.errors import CotenantError
-from cotenant.services.scheduler.actions.pod_status import Notices
+from cotenant.services.scheduler.actions.pod_status import PodStatuses
 from cotenant.services.scheduler.metrics import Metrics
 
 _log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class Evictor:
         self,
         client: Client,
         cluster: Cluster,
-        notices: Notices,
+        statuses: PodStatuses,
         metrics: Metrics,
         scheduler: str,
         now: Callable[[], float],
@@ -41,7 +41,7 @@ class Evictor:
     ) -> None:
         self._client = client
         self._cluster = cluster
-        self._notices = notices
+        self._statuses = statuses
         self._metrics = metrics
         self._scheduler = scheduler
         self._now = now
@@ -79,7 +79,7 @@ class Evictor:
             return
         finally:
             self._changed()
-        self._notices.evicted(evict)
+        self._statuses.evicted(evict)
 
     def stop(self) -> None:
         """Cut what is under way."""
@@ -129,4 +129,4 @@ class Evictor:
             await self._client.delete(PODS, namespace, name, uid=victim.uid)
         except (NotFound, Conflict):
             return  # gone, or another pod has its name: the watch says so too
-        self._notices.preempted(victim, preempt)
+        self._statuses.preempted(victim, preempt)

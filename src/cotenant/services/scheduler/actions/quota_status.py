@@ -1,8 +1,8 @@
-"""Writing what a quota's object is told: annotations with its runtime and requests, and `status.used`.
+"""The status of a quota's object: annotations with its runtime and requests, and `status.used`.
 
-Problem: upstream's tools read a quota's results partly from annotations and partly from its status, which a server takes in separate requests. Choice: the
-annotations first, as a merge patch of that very object; a quota that is not used is told why, and the log too. Limits: a reader may see
-the one before the other.
+Problem: upstream's tools read a quota's results partly from annotations and partly from its status, which the API server takes in separate requests. Choice: the
+annotations are written first, as a merge patch with the object's UID; the reason why a quota is not used is written there, and logged. Limits: a reader may see
+one without the other.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 async def write_quota_status(client: Client, status: QuotaStatus) -> None:
-    """Tell one object."""
+    """Write the status of one quota."""
     namespace, _, name = status.key.partition("/")
     if status.problem:
         _log.warning("ElasticQuota %s: %s", status.key, status.problem)

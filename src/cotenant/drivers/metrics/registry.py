@@ -1,0 +1,54 @@
+"""The one set-up of a metrics registry: process metrics included, no `_created` series.
+
+Problem: each process had its own registry, some without `process_*`, some with a `_created` series beside every counter and histogram, which doubles
+their number. Choice: `MetricsRegistry` is made the same way everywhere; values that another part keeps are read when a scrape asks for them
+(`read`), so that counting costs nothing between scrapes. Limits: `disable_created_metrics` is a setting of the whole interpreter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, disable_created_metrics, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+
+Sample = tuple[tuple[str, ...], float]
+Family = type[CounterMetricFamily] | type[GaugeMetricFamily]
+
+
+class MetricsRegistry(CollectorRegistry):
+    """A registry with `process_*` and `python_info`; pass it as `registry=` to metrics of the Prometheus client."""
+
+    def __init__(self) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        super().__init__()
+        ProcessCollector(registry=self)
+        PlatformCollector(registry=self)
+
+    def read(
+        self, family: Family, name: str, help_: str, labels: tuple[str, ...], samples: Callable[[], Iterable[Sample]]
+    ) -> None:
+        """Add a metric whose samples (label values, value) are asked for at each scrape."""
+        self.register(_Read(family, name, help_, labels, samples))
+
+    def page(self) -> bytes:
+        """The text exposition."""
+        return bytes(generate_latest(self))
+
+
+class _Read:
+    """Collects samples that another part keeps."""
+
+    def __init__(
+        self, family: Family, name: str, help_: str, labels: tuple[str, ...], samples: Callable[[], Iterable[Sample]]
+    ) -> None:
+        self._family, self._name, self._help, self._labels, self._samples = family, name, help_, labels, samples
+
+    def collect(self) -> Iterator[Metric]:
+        """The values now."""
+        family = self._family(self._name, self._help, labels=self._labels)
+        for labels, value in self._samples():
+            family.add_metric(labels, value)
+        yield family

@@ -1,0 +1,69 @@
+"""What `/healthz` and `/readyz` answer: named checks that say what is wrong.
+
+Problem: a loop that hangs must restart the process, and a replica that has not listed everything must not get traffic yet; both are a sentence to a
+person. Choice: a check is a function that returns what is wrong, or "" where nothing is; `Heartbeat` is the check of a loop that must turn.
+Limits: checks run in the event loop, so a loop blocked for good does not answer at all, which a probe counts as a failure too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+Check = Callable[[], str]
+
+STUCK_S = 60.0
+
+
+class Heartbeat:
+    """A loop that calls `beat` at every turn; it is stuck after `stuck_s` without one. Not checked until `start` and after `stop`."""
+
+    def __init__(self, stuck_s: float = STUCK_S, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._stuck_s = stuck_s
+        self._monotonic = monotonic
+        self._last_s: float | None = None
+
+    def start(self) -> None:
+        """The loop begins to turn."""
+        self._last_s = self._monotonic()
+
+    def beat(self) -> None:
+        """The loop has turned."""
+        self._last_s = self._monotonic()
+
+    def stop(self) -> None:
+        """The loop has ended."""
+        self._last_s = None
+
+    def __call__(self) -> str:
+        """The check."""
+        silent_s = 0.0 if self._last_s is None else self._monotonic() - self._last_s
+        return f"the loop has not turned for {silent_s:.0f} s" if silent_s > self._stuck_s else ""
+
+
+class Health:
+    """The checks of one process."""
+
+    def __init__(self) -> None:
+        self._live: list[Check] = []
+        self._ready: list[Check] = []
+
+    def must_live(self, check: Check) -> None:
+        """Add a check of liveness: the process should be restarted while it fails."""
+        self._live.append(check)
+
+    def must_be_ready(self, check: Check) -> None:
+        """Add a check of readiness: the process should get no traffic while it fails."""
+        self._ready.append(check)
+
+    def unhealthy(self) -> str:
+        """What is wrong with the process; "" where nothing is."""
+        return _failing(self._live)
+
+    def unready(self) -> str:
+        """What is missing before the process can serve; "" where nothing is."""
+        return _failing(self._ready)
+
+
+def _failing(checks: list[Check]) -> str:
+    return "; ".join(wrong for check in checks if (wrong := check()))

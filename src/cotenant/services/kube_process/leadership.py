@@ -1,0 +1,46 @@
+"""Which replica works: one of several by a Lease, or the only one.
+
+Problem: two replicas that both act contradict each other, and a test or a local cluster with one replica should not need a Lease. Choice: a process
+asks a `Leadership` and does not know which kind it has; `leadership` makes the one that the command line asks for. Limits: a Lease is held per
+name and namespace; replicas with different names do not exclude each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.leaderelection.lease import LeaderElector
+
+
+class Leadership(Protocol):
+    """The right to act, shared with other replicas (drivers/kube/leaderelection/lease.py)."""
+
+    @property
+    def leading(self) -> bool:
+        """Whether this replica may act now. False as soon as the lease could have expired, whatever the server says."""
+        ...
+
+    async def run(self, work: Callable[[], Awaitable[None]]) -> bool:
+        """Campaign, then work while leading. True when the work ended by itself, False when leadership was lost and the work was cancelled.
+
+        When cancelled: cancel the work, wait for it, then release the lease.
+        """
+        ...
+
+
+class Alone:
+    """The only replica: it always leads."""
+
+    leading = True
+
+    async def run(self, work: Callable[[], Awaitable[None]]) -> bool:
+        """Work until it ends."""
+        await work()
+        return True
+
+
+def leadership(client: Client, namespace: str, lease: str, identity: str, *, elect: bool) -> Leadership:
+    """`LeaderElector` for the Lease `namespace/lease`, or `Alone` where `elect` is False."""
+    return LeaderElector(client, namespace, lease, identity) if elect else Alone()

@@ -1,0 +1,125 @@
+"""The watches of one process, each bound to what handles its objects.
+
+Problem: every kind is listed, watched, read and handed on in the same way; one object that cannot be read must not stop the others, and a custom kind may not be
+installed. Choice: `ObjectHandler` is the usual binding: read an object, say that it was seen or is gone, and treat one that cannot be read as gone
+unless the handler says otherwise; it is counted by kind and logged. A handler that needs whole deliveries takes a function instead. `delivered` is
+called after each delivery. Limits: handlers run in the event loop and must not wait; an error that a handler raises, other than `InvalidInput` from `read`, ends the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from cotenant.drivers.kube.cache.cache import Changed, Happening, HasMeta, Malformed
+from cotenant.drivers.kube.cache.reflector import Deliver, Reflector
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.kinds.objects import Kind
+from cotenant.model.errors import InvalidInput
+
+T = TypeVar("T", bound=HasMeta)
+V = TypeVar("V")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectHandler(Generic[T, V]):
+    """What is done with the objects of a kind, by key (namespace/name, or name).
+
+    `read` raises `InvalidInput` for an object that cannot be used. `unreadable` is called for such an object; None = `gone`.
+    """
+
+    read: Callable[[T], V]
+    seen: Callable[[V], None]
+    gone: Callable[[str], None]
+    unreadable: Callable[[str], None] | None = None
+
+
+class Watches:
+    """All watches of a process; add them before `run`."""
+
+    def __init__(
+        self, client: Client, *, streaming: bool = False, delivered: Callable[[], None] = lambda: None
+    ) -> None:
+        """`streaming`: ask for the first list as a watch (`sendInitialEvents`); `delivered` is called after each delivery."""
+        self.malformed: dict[str, int] = {}  # objects that could not be read, by kind
+        self._client = client
+        self._streaming = streaming
+        self._delivered = delivered
+        self._reflectors: list[Reflector[Any]] = []
+
+    def handle(
+        self, kind: Kind[T], handler: ObjectHandler[T, Any], *, field_selector: str = "", optional: bool = False
+    ) -> Reflector[T]:
+        """Watch a kind and hand on its objects one by one. `optional`: the kind may not be installed, or not be readable for us: then it has no objects."""
+        return self.deliver(
+            kind, lambda happened: self._hand_on(handler, happened), field_selector=field_selector, optional=optional
+        )
+
+    def deliver(
+        self, kind: Kind[T], deliver: Deliver[T], *, field_selector: str = "", optional: bool = False
+    ) -> Reflector[T]:
+        """Watch a kind and hand on whole deliveries; `deliver` passes what is malformed to `note`."""
+
+        def delivered(happened: Sequence[Happening[T]]) -> None:
+            deliver(happened)
+            self._delivered()
+
+        reflector = Reflector(
+            self._client, kind, delivered, field_selector=field_selector, streaming=self._streaming, optional=optional
+        )
+        self._reflectors.append(reflector)
+        return reflector
+
+    def keep(self, kind: Kind[T], *, field_selector: str = "") -> Reflector[T]:
+        """Watch a kind whose objects are only read from the reflector's cache."""
+        return self.deliver(kind, lambda happened: None, field_selector=field_selector)
+
+    def note(self, malformed: Malformed) -> None:
+        """Log and count an object that the server sent and that cannot be decoded."""
+        _log.warning("%s %s cannot be read: %s", malformed.kind, malformed.key or "without a name", malformed.why)
+        self.count(malformed.kind)
+
+    def count(self, kind: str) -> None:
+        """Count an object that could not be used."""
+        self.malformed[kind] = self.malformed.get(kind, 0) + 1
+
+    @property
+    def synced(self) -> bool:
+        """Whether every kind has been listed once."""
+        return all(reflector.synced for reflector in self._reflectors)
+
+    async def wait_synced(self) -> None:
+        """Until every kind has been listed once."""
+        for reflector in self._reflectors:
+            await reflector.wait_synced()
+
+    async def run(self) -> None:
+        """Watch, until cancelled. Errors of the server never end it."""
+        async with asyncio.TaskGroup() as group:
+            for reflector in self._reflectors:
+                group.create_task(reflector.run())
+
+    def _hand_on(self, handler: ObjectHandler[T, Any], happened: Sequence[Happening[T]]) -> None:
+        unreadable = handler.unreadable or handler.gone
+        for each in happened:
+            if isinstance(each, Malformed):
+                self.note(each)
+                if each.key:
+                    unreadable(each.key)
+            elif isinstance(each, Changed):
+                if each.new is None:
+                    handler.gone(each.key)
+                    continue
+                try:
+                    value = handler.read(each.new)
+                except InvalidInput as error:
+                    _log.warning("%s %s is not used: %s", each.kind, each.key, error)
+                    self.count(each.kind)
+                    unreadable(each.key)
+                    continue
+                handler.seen(value)

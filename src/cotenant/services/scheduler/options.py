@@ -1,0 +1,33 @@
+"""What may be set of a scheduler process, apart from its placement profile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+
+from cotenant.engine.plugins.quotas.settings import DEFAULTS as DEFAULT_QUOTAS
+from cotenant.engine.plugins.quotas.settings import QuotaSettings
+from cotenant.engine.rules.devices.requests import DeviceSettings
+from cotenant.engine.rules.devices.rules import SETTINGS as DEFAULT_DEVICES
+from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What may be set."""
+
+    scheduler: str = "cotenant"
+    binds_in_flight: int = 32
+    qps: float = inf  # requests a second to the API server
+    burst: int = 100
+    notices_per_s: float = 50.0  # pod conditions, and as many events, and as many statuses of custom objects
+    host: str = "127.0.0.1"
+    port: int = 10261
+    report_token: Path | None = None
+    debug_token: Path | None = None  # admits callers from other machines to the debug API
+    streaming_lists: bool = False
+    seed: int = 0
+    load_aware: LoadAwareSettings | None = None  # None = off
+    quotas: QuotaSettings = DEFAULT_QUOTAS
+    devices: DeviceSettings = DEFAULT_DEVICES
