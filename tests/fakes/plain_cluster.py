@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from cotenant.local.controllers.runtime.actions import Create, Delete, Note, Patch, Plan, ResourceName
+from cotenant.local.controllers.runtime.actions import Create, Delete, EmitEvent, Patch, Plan, ResourceName
 from cotenant.local.controllers.runtime.informer import VIEWS
 from cotenant.local.controllers.views.core import stamp
 
@@ -24,7 +24,7 @@ class PlainCluster:
     def __init__(self, now_s: float = 1_800_000_000.0) -> None:
         self.now_s = now_s
         self.objects: dict[tuple[ResourceName, str, str], Manifest] = {}
-        self.notes: list[Note] = []
+        self.notes: list[EmitEvent] = []
         self._serial = itertools.count(1)
 
     def put(self, resource: ResourceName, obj: Manifest) -> Manifest:
@@ -63,7 +63,7 @@ class PlainCluster:
                     found = self.objects.get((resource, namespace, name))
                     if found is not None and found["metadata"]["uid"] == uid:
                         self._delete(resource, namespace, name, action.grace_s)
-                case Note():
+                case EmitEvent():
                     self.notes.append(action)
 
     def converge(self, step: Callable[[], Plan], most: int = 100) -> int:

@@ -72,17 +72,17 @@ class TaintEviction(ResourceController):
         self._informers.of(PODS).subscribe(self._pod)
 
     async def plan(self, key: Key, now_s: float) -> Plan:
-        """See `node_lifecycle.evict` and `unready`."""
+        """See `node_lifecycle.evict` and `mark_pods_not_ready`."""
         node: NodeView | None = self._own.store.get(*key)
         if node is None:
             return GONE
         pods = self._pods.by("node", key[1])
-        first = node_lifecycle.unready(node, pods, now_s)
+        first = node_lifecycle.mark_pods_not_ready(node, pods, now_s)
         if node_lifecycle.is_full_disruption(len(self._silent), len(self._own.store)):
             again = now_s + 10.0
             return Plan(first.actions, "most nodes are silent: no pod is evicted", again)
         then = node_lifecycle.evict(node, pods, now_s)
-        return Plan(first.actions + then.actions, f"{first.reason}; {then.reason}", then.again_at_s)
+        return Plan(first.actions + then.actions, f"{first.reason}; {then.reason}", then.requeue_at_s)
 
     def _changed(self, old: Named | None, new: Named | None) -> None:
         seen = new or old
@@ -223,7 +223,7 @@ class FinishedPods(ResourceController):
 
     def _changed(self, old: Named | None, new: Named | None) -> None:
         self._finished += int(isinstance(new, Pod) and new.finished) - int(isinstance(old, Pod) and old.finished)
-        if self._finished > pod_gc.FINISHED_MOST:
+        if self._finished > pod_gc.MAX_FINISHED:
             self._enqueue(self._ALL)
 
 
@@ -323,7 +323,7 @@ class Volumes(ResourceController):
         self._informers.of(CLAIMS).subscribe(self._claim)
 
     async def plan(self, key: Key, now_s: float) -> Plan:
-        """See `volumes.settle_volume`."""
+        """See `volumes.reconcile_volume`."""
         volume: PersistentVolume | None = self._own.store.get(*key)
         if volume is None:
             return GONE
@@ -332,7 +332,7 @@ class Volumes(ResourceController):
             claim = self._claims.get(namespace, name)
             return claim.metadata.uid if claim is not None else None
 
-        return volumes.settle_volume(volume, uid)
+        return volumes.reconcile_volume(volume, uid)
 
     def _claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         if new is None and old is not None and old.spec.volume_name:

@@ -14,8 +14,8 @@ from cotenant.local.controllers.runtime.actions import (
     REPLICA_SETS,
     Create,
     Delete,
-    Empty,
-    Finalize,
+    DeleteAll,
+    FinalizeNamespace,
     Patch,
     Plan,
 )
@@ -82,7 +82,7 @@ def test_a_granted_disruption_counts_until_it_is_too_old() -> None:
     pods = [pod("p0"), pod("p1"), pod("p2")]
     plan = disruption.reconcile(held, pods, NOW + 10, lambda namespace, owner: 3)
     assert figures(plan)["currentHealthy"] == 2
-    assert plan.again_at_s == NOW + disruption.GRANT_S
+    assert plan.requeue_at_s == NOW + disruption.GRANT_S
     assert isinstance(plan.actions[0], Patch)
     assert plan.actions[0].body["status"]["disruptedPods"] == {"gone": None}
     later = disruption.reconcile(held, pods, NOW + 121, lambda namespace, owner: 3)
@@ -158,7 +158,7 @@ def test_a_pod_of_a_node_that_is_gone_fails_and_goes_after_a_while() -> None:
     lost = pod("p")
     assert pod_gc.orphaned(lost, lambda n: True, None, NOW).actions == ()
     waits = pod_gc.orphaned(lost, lambda n: False, NOW, NOW + 1)
-    assert (waits.actions, waits.again_at_s) == ((), NOW + pod_gc.QUARANTINE_S)
+    assert (waits.actions, waits.requeue_at_s) == ((), NOW + pod_gc.QUARANTINE_S)
     plan = pod_gc.orphaned(lost, lambda n: False, NOW, NOW + pod_gc.QUARANTINE_S)
     assert [type(a) for a in plan.actions] == [Patch, Delete]
     assert isinstance(plan.actions[1], Delete)
@@ -180,9 +180,9 @@ def test_a_namespace_goes_when_its_content_is_gone() -> None:
     meta = {"name": "x", "deletionTimestamp": stamp(NOW)}
     going = msgspec.convert({"metadata": meta, "spec": {"finalizers": ["kubernetes"]}}, Namespace)
     full = namespaces.reconcile(going, {PODS: (3, 2), CLAIMS: (1, 0)}, NOW)
-    assert full.actions == (Empty(PODS, "x"),)
-    assert full.again_at_s is not None
-    assert namespaces.reconcile(going, {PODS: (0, 0)}, NOW).actions == (Finalize("x"),)
+    assert full.actions == (DeleteAll(PODS, "x"),)
+    assert full.requeue_at_s is not None
+    assert namespaces.reconcile(going, {PODS: (0, 0)}, NOW).actions == (FinalizeNamespace("x"),)
     active = msgspec.convert({"metadata": {"name": "x"}, "spec": {"finalizers": ["kubernetes"]}}, Namespace)
     assert namespaces.reconcile(active, {PODS: (3, 3)}, NOW).actions == ()
 
@@ -261,7 +261,7 @@ def test_a_foreign_provisioner_is_left_to_do_its_work() -> None:
 
 
 def test_a_volume_whose_claim_is_gone_is_released_or_deleted() -> None:
-    kept = volumes.settle_volume(volume("v", "1Gi", "cu"), lambda namespace, name: None)
+    kept = volumes.reconcile_volume(volume("v", "1Gi", "cu"), lambda namespace, name: None)
     assert isinstance(kept.actions[0], Patch)
     assert kept.actions[0].body["status"]["phase"] == "Released"
     ours = msgspec.structs.replace(
@@ -272,8 +272,8 @@ def test_a_volume_whose_claim_is_gone_is_released_or_deleted() -> None:
         ),
         spec=msgspec.structs.replace(volume("v", "1Gi", "cu").spec, persistent_volume_reclaim_policy="Delete"),
     )
-    assert isinstance(volumes.settle_volume(ours, lambda namespace, name: None).actions[0], Delete)
-    assert isinstance(volumes.settle_volume(ours, lambda namespace, name: "cu").actions[0], Patch)
+    assert isinstance(volumes.reconcile_volume(ours, lambda namespace, name: None).actions[0], Delete)
+    assert isinstance(volumes.reconcile_volume(ours, lambda namespace, name: "cu").actions[0], Patch)
 
 
 def test_a_claim_that_names_a_missing_volume_is_lost() -> None:

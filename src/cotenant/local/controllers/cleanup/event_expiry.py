@@ -1,8 +1,8 @@
-"""Events go after an hour.
+"""Deletes events older than an hour.
 
-Problem: controllers, schedulers and nodes tell what they do as Event objects, which nobody deletes. Choice: upstream's time to live (kube-apiserver
-`--event-ttl`, 1 h), by a look every few minutes at the server's list, because nobody needs events in a cache. Limits: an event is up to
-`EVERY_S` older than that when it goes.
+Problem: controllers, schedulers and nodes record Events, which nothing else deletes. Choice: upstream's time to live (kube-apiserver
+`--event-ttl`, 1 h), applied every few minutes to the server's list, because no consumer needs events in a cache. Limits: an event may
+outlive the limit by up to `INTERVAL_S`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cotenant.local.controllers.runtime.runner import Enqueue
 from cotenant.local.controllers.views.core import Meta, seconds
 
 TTL_S = 3600.0
-EVERY_S = 300.0
+INTERVAL_S = 300.0
 PAGE = 1_000
 _ALL: Key = ("", "all")
 
@@ -36,7 +36,7 @@ _decode = msgspec.json.Decoder(_Times).decode
 
 
 def expired(events: Iterable[bytes], now_s: float) -> Plan:
-    """Delete those (encoded) that were last seen more than an hour ago."""
+    """Delete events, given as JSON, that were last seen more than an hour ago."""
     draft = Draft()
     for raw in events:
         event = _decode(raw)
@@ -48,7 +48,7 @@ def expired(events: Iterable[bytes], now_s: float) -> Plan:
 
 
 class EventExpiry:
-    """Looks at all events every few minutes."""
+    """Checks all events every `INTERVAL_S`."""
 
     name = "event-expiry"
 
@@ -56,11 +56,11 @@ class EventExpiry:
         self._api = informers.api
 
     def attach(self, enqueue: Enqueue) -> None:
-        """Begin."""
+        """Queue the first check."""
         enqueue(_ALL)
 
     def all_keys(self) -> Sequence[Key]:
-        """One look for all."""
+        """One key for all events."""
         return (_ALL,)
 
     async def plan(self, key: Key, now_s: float) -> Plan:
@@ -74,4 +74,4 @@ class EventExpiry:
             if not token:
                 break
         plan = expired(found, now_s)
-        return Plan(plan.actions, plan.reason, now_s + EVERY_S)
+        return Plan(plan.actions, plan.reason, now_s + INTERVAL_S)

@@ -1,11 +1,11 @@
-"""Garbage collection: what nobody owns any more goes, in the order that the deleter asked for.
+"""Garbage collection: deletes objects whose owners are gone, in the order that the deletion asked for.
 
-Problem: deleting a Deployment must delete its ReplicaSets and their pods (background), or those first (foreground), or none (orphan); and an
-owner that is gone without a word must not leave anything behind. Choice: a pure function of one object and what is known of its owners
-and dependents. Background: an object all of whose owners are gone is deleted. Foreground: the owner has the finalizer
-`foregroundDeletion` until no dependent with blockOwnerDeletion is left. Orphan: the finalizer `orphan` until the references are taken out.
+Problem: deleting a Deployment must delete its ReplicaSets and their pods (background), or delete those first (foreground), or keep them
+(orphan); and an owner that was removed without a watch event must not leave dependents behind. Choice: a pure function of one object and
+what is known of its owners and dependents. Background: an object all of whose owners are gone is deleted. Foreground: the owner has the
+finalizer `foregroundDeletion` until no dependent with blockOwnerDeletion is left. Orphan: the finalizer `orphan` until the references are
+removed.
 Limits: an owner is looked up by its UID in one cluster-wide graph; one of a kind that is not served counts as present.
-
 Source: Kubernetes documentation "Garbage Collection", "Owners and Dependents", "Finalizers".
 """
 
@@ -27,7 +27,7 @@ ORPHAN = "orphan"
 
 
 class Presence(Enum):
-    """What is known of an owner."""
+    """The known state of an owner."""
 
     PRESENT = "present"
     DELETING_DEPENDENTS = "deleting its dependents first"
@@ -36,7 +36,7 @@ class Presence(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Dependent:
-    """An object that names the one looked at as an owner."""
+    """An object that references the reconciled object as an owner."""
 
     resource: ResourceName
     obj: Object
@@ -49,7 +49,7 @@ def reconcile(
     owners: Iterable[tuple[OwnerReference, Presence]],
     dependents: Iterable[Dependent],
 ) -> Plan:
-    """What to do about one object."""
+    """Delete, orphan or keep one object, depending on its owners and dependents."""
     draft = Draft()
     meta = obj.metadata
     dependents = tuple(dependents)
@@ -66,23 +66,23 @@ def reconcile(
                 draft.add(_delete(held.resource, held.obj, "Foreground"), f"delete dependent {held.obj.metadata.name}")
         if not blocking:
             draft.add(_without(resource, obj, FOREGROUND), "no dependent blocks it")
-        return draft.plan("waits for its dependents")
+        return draft.plan("waiting for its dependents")
     if meta.terminating:
-        return draft.plan("it is ending")
+        return draft.plan("being deleted")
     known = list(owners)
     if not known:
-        return draft.plan("nobody owns it")
+        return draft.plan("it has no owner")
     absent = [o for o, p in known if p is Presence.ABSENT]
     waiting = [o for o, p in known if p is Presence.DELETING_DEPENDENTS]
     present = len(known) - len(absent) - len(waiting)
     if present:
         gone = {o.uid for o in (*absent, *waiting)}
-        if gone:  # it has another owner: it stays, without those
+        if gone:  # another owner remains: keep the object, drop these references
             left: list[Manifest] = [msgspec.to_builtins(o) for o in meta.owner_references if o.uid not in gone]
             body: Manifest = {"metadata": {"uid": meta.uid, "ownerReferences": left}}
             patch = Patch(resource, meta.namespace, meta.name, body, resource_version=meta.resource_version)
-            draft.add(patch, "an owner is gone, another is there")
-        return draft.plan("its owner is there")
+            draft.add(patch, "an owner is gone, another exists")
+        return draft.plan("its owner exists")
     if waiting and any(d.blocks for d in dependents):
         draft.add(_delete(resource, obj, "Foreground"), "its owner deletes its dependents first")
     elif waiting:

@@ -1,8 +1,8 @@
-"""The garbage collector as the runner meets it: the graph of who owns what, over every resource that is served.
+"""The garbage collector: keeps the ownership graph over every served resource and applies `garbage.reconcile`.
 
-Problem: any object may own any other, custom ones included, and kinds come and go. Choice: one informer a resource (those that other controllers
-have are shared); the graph is a map from UIDs to objects and from owners to dependents, kept by events. An owner that the graph does not have is
-asked for on the server before anything is deleted. Limits: events (the kind) are left out, as upstream leaves them out.
+Problem: any object may own any other, custom ones included, and kinds are added and removed. Choice: one informer per resource (shared with
+the other controllers); the graph maps UIDs to objects and owners to dependents, and is updated by events. An owner missing from the graph
+is looked up on the server before anything is deleted. Limits: the kind Event is left out, as upstream.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ _object = msgspec.json.Decoder(Object).decode
 
 
 class GarbageCollector:
-    """Deletes dependents. Its keys are (resource and namespace, name)."""
+    """Deletes dependents of deleted owners. Its keys are (resource and namespace, name)."""
 
     name = "generic-garbage-collector"
 
     def __init__(self, informers: Informers, clock: Callable[[], float] = time.time) -> None:
         self._informers = informers
-        self._where: dict[str, tuple[ResourceName, Key]] = {}
+        self._location: dict[str, tuple[ResourceName, Key]] = {}
         self._dependents: dict[str, dict[str, None]] = {}  # owner's UID -> UIDs
-        self._followed: set[ResourceName] = set()
+        self._watched: set[ResourceName] = set()
         self._revision = -1
         self._enqueue: Enqueue = lambda key: None
 
     def attach(self, enqueue: Enqueue) -> None:
-        """Follow every resource that is served now; `follow` takes in later ones."""
+        """Watch every resource served now; `sync_resources` adds later ones."""
         self._enqueue = enqueue
-        self.follow()
+        self.sync_resources()
 
-    def follow(self) -> None:
-        """Follow resources that have come, and forget those that have gone."""
+    def sync_resources(self) -> None:
+        """Watch resources that were added, and drop those that were removed."""
         registry = self._informers.api.registry
         if registry.revision == self._revision:
             return
@@ -55,50 +55,50 @@ class GarbageCollector:
             name = (resource.group, resource.plural)
             if resource.storage == name and name not in _IGNORED and {"list", "watch", "delete"} <= resource.verbs:
                 served.add(name)
-        for name in served - self._followed:
-            self._followed.add(name)
+        for name in served - self._watched:
+            self._watched.add(name)
             self._informers.of(name).subscribe(self._handler(name))
-        for name in self._followed - served:
-            self._followed.discard(name)
+        for name in self._watched - served:
+            self._watched.discard(name)
             self._informers.drop(name)
 
     def all_keys(self) -> Iterable[Key]:
-        """Everything that has an owner."""
-        self.follow()
-        for where, key in list(self._where.values()):
+        """All objects that have an owner."""
+        self.sync_resources()
+        for where, key in list(self._location.values()):
             obj = self._get(where, key)
             if obj is not None and obj.metadata.owner_references:
                 yield _key(where, key)
 
     async def plan(self, key: Key, now_s: float) -> Plan:
         """See `garbage.reconcile`."""
-        self.follow()
+        self.sync_resources()
         resource, own = _parse(key)
         obj = self._get(resource, own)
         if obj is None:
             return GONE
         owners = [(o, await self._presence(o, obj.metadata.namespace)) for o in obj.metadata.owner_references]
-        return garbage.reconcile(resource, _plain(obj), owners, self._dependents_of(obj.metadata))
+        return garbage.reconcile(resource, _as_object(obj), owners, self._dependents_of(obj.metadata))
 
     def _get(self, resource: ResourceName, key: Key) -> Named | None:
-        informer = self._informers.have(resource)
+        informer = self._informers.existing(resource)
         found: Named | None = informer.store.get(*key) if informer is not None else None
         return found
 
     def _dependents_of(self, meta: Meta) -> list[Dependent]:
         out = []
         for uid in self._dependents.get(meta.uid, ()):
-            place = self._where.get(uid)
-            obj = self._get(*place) if place is not None else None
-            if obj is None or place is None:
+            location = self._location.get(uid)
+            obj = self._get(*location) if location is not None else None
+            if obj is None or location is None:
                 continue
             blocks = any(o.uid == meta.uid and o.block_owner_deletion for o in obj.metadata.owner_references)
-            out.append(Dependent(place[0], _plain(obj), blocks))
+            out.append(Dependent(location[0], _as_object(obj), blocks))
         return out
 
     async def _presence(self, owner: OwnerReference, namespace: str) -> Presence:
-        place = self._where.get(owner.uid)
-        obj = self._get(*place) if place is not None else None
+        location = self._location.get(owner.uid)
+        obj = self._get(*location) if location is not None else None
         if obj is not None:
             meta = obj.metadata
             return (
@@ -108,7 +108,7 @@ class GarbageCollector:
         api = self._informers.api
         resource = api.registry.by_kind(group, owner.kind, version) or api.registry.by_kind(group, owner.kind)
         if resource is None:
-            return Presence.PRESENT  # a kind that is not served: nobody can tell
+            return Presence.PRESENT  # the kind is not served, so the owner cannot be looked up
         target = Target(resource, namespace if resource.scope is Scope.NAMESPACED else "", owner.name)
         try:
             found = _object(await api.get(target))
@@ -126,29 +126,29 @@ class GarbageCollector:
 
     def _changed(self, resource: ResourceName, old: Named | None, new: Named | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
-            self._gone(old.metadata)
+            self._removed(old.metadata)
             if new is None:
                 return
             old = None
         assert new is not None
         meta = new.metadata
         if old is None:
-            self._where[meta.uid] = (resource, meta.key)
+            self._location[meta.uid] = (resource, meta.key)
         before = old.metadata.owner_references if old is not None else ()
         if before != meta.owner_references:
             self._link(meta, before)
             for owner in before:
-                self._look_at_ending(owner.uid)
-            if any(self._suspicious(o) for o in meta.owner_references):
+                self._enqueue_if_terminating(owner.uid)
+            if any(self._may_be_gone(o) for o in meta.owner_references):
                 self._enqueue(_key(resource, meta.key))
         began = meta.terminating and (old is None or not old.metadata.terminating)
         changed = old is None or old.metadata.finalizers != meta.finalizers
         if meta.terminating and (began or changed) and (FOREGROUND in meta.finalizers or ORPHAN in meta.finalizers):
             self._enqueue(_key(resource, meta.key))
-            self._look_at_dependents(meta.uid)
+            self._enqueue_dependents(meta.uid)
         if began:
             for owner in meta.owner_references:
-                self._look_at_ending(owner.uid)
+                self._enqueue_if_terminating(owner.uid)
 
     def _link(self, meta: Meta, before: tuple[OwnerReference, ...]) -> None:
         for owner in before:
@@ -160,35 +160,35 @@ class GarbageCollector:
         for owner in meta.owner_references:
             self._dependents.setdefault(owner.uid, {})[meta.uid] = None
 
-    def _gone(self, meta: Meta) -> None:
-        self._where.pop(meta.uid, None)
-        self._look_at_dependents(meta.uid)
+    def _removed(self, meta: Meta) -> None:
+        self._location.pop(meta.uid, None)
+        self._enqueue_dependents(meta.uid)
         for owner in meta.owner_references:
             held = self._dependents.get(owner.uid)
             if held is not None:
                 held.pop(meta.uid, None)
                 if not held:
                     del self._dependents[owner.uid]
-            self._look_at_ending(owner.uid)
+            self._enqueue_if_terminating(owner.uid)
 
-    def _suspicious(self, owner: OwnerReference) -> bool:
-        """Whether the owner is not known to be there and staying."""
-        place = self._where.get(owner.uid)
-        obj = self._get(*place) if place is not None else None
+    def _may_be_gone(self, owner: OwnerReference) -> bool:
+        """Whether the owner is missing from the graph or is deleting its dependents."""
+        location = self._location.get(owner.uid)
+        obj = self._get(*location) if location is not None else None
         return obj is None or (obj.metadata.terminating and FOREGROUND in obj.metadata.finalizers)
 
-    def _look_at_dependents(self, uid: str) -> None:
+    def _enqueue_dependents(self, uid: str) -> None:
         for dependent in self._dependents.get(uid, ()):
-            place = self._where.get(dependent)
-            if place is not None:
-                self._enqueue(_key(*place))
+            location = self._location.get(dependent)
+            if location is not None:
+                self._enqueue(_key(*location))
 
-    def _look_at_ending(self, uid: str) -> None:
-        """An owner that waits for its dependents may be able to go on."""
-        place = self._where.get(uid)
-        obj = self._get(*place) if place is not None else None
-        if place is not None and obj is not None and obj.metadata.terminating:
-            self._enqueue(_key(*place))
+    def _enqueue_if_terminating(self, uid: str) -> None:
+        """Queue an owner that waits for its dependents: it may now be able to proceed."""
+        location = self._location.get(uid)
+        obj = self._get(*location) if location is not None else None
+        if location is not None and obj is not None and obj.metadata.terminating:
+            self._enqueue(_key(*location))
 
 
 def _key(resource: ResourceName, key: Key) -> Key:
@@ -200,5 +200,5 @@ def _parse(key: Key) -> tuple[ResourceName, Key]:
     return (group, plural), (namespace, key[1])
 
 
-def _plain(obj: Named) -> Object:
+def _as_object(obj: Named) -> Object:
     return obj if isinstance(obj, Object) else Object(metadata=obj.metadata)

@@ -1,7 +1,7 @@
-"""Pods that nobody will end: those of nodes that are gone, and finished ones beyond a number.
+"""Pod garbage collection: pods of deleted nodes, and finished pods beyond a limit.
 
-Problem: a pod bound to a node that was deleted has no kubelet to end it, and finished pods of bare owners pile up. Choice: a pure function of
-the pods in question. A node must have been gone for a while, because a pod may be seen before its node. Source: Kubernetes documentation
+Problem: a pod bound to a deleted node has no kubelet to terminate it, and finished pods accumulate. Choice: a pure function of the pods in
+question. A node must have been missing for a while, because a pod may be observed before its node. Source: Kubernetes documentation
 "Pod Lifecycle" (garbage collection of Pods).
 """
 
@@ -14,22 +14,22 @@ from cotenant.local.controllers.runtime.actions import PODS, Delete, Draft, Patc
 from cotenant.local.controllers.views.core import Pod, stamp
 from cotenant.local.controllers.workloads.pods import conditions_with
 
-QUARANTINE_S = 5.0  # a node must be unknown for so long; upstream: 40 s, with a look at the server before
-FINISHED_MOST = 12_500
+QUARANTINE_S = 5.0  # how long a node must be missing; upstream: 40 s, followed by a live lookup
+MAX_FINISHED = 12_500
 
 
 def orphaned(pod: Pod, node_exists: Callable[[str], bool], missing_since_s: float | None, now_s: float) -> Plan:
-    """Delete a pod whose node is gone, marking it failed first so that its owner counts it."""
+    """Delete a pod whose node does not exist, after setting its phase to Failed so that its owner counts it."""
     draft = Draft()
     if pod.metadata.terminating and not pod.spec.node_name:
-        draft.add(_force(pod), "it ends and was never placed")
+        draft.add(_force(pod), "being deleted and never assigned to a node")
         return draft.plan()
     if not pod.spec.node_name or node_exists(pod.spec.node_name) or missing_since_s is None:
-        return draft.plan("its node is there")
+        return draft.plan("its node exists")
     due = missing_since_s + QUARANTINE_S
     if now_s < due:
-        draft.again(due)
-        return draft.plan("its node has not been seen yet")
+        draft.requeue_at(due)
+        return draft.plan("its node may not have been observed yet")
     if not pod.finished:
         message = "PodGC: node no longer exists"
         conditions = conditions_with(
@@ -39,12 +39,12 @@ def orphaned(pod: Pod, node_exists: Callable[[str], bool], missing_since_s: floa
             condition.pop("lastUpdateTime", None)
         body: Manifest = {"status": {"phase": "Failed", "conditions": conditions}}
         draft.add(Patch(PODS, pod.metadata.namespace, pod.metadata.name, body, "status"))
-    draft.add(_force(pod), f"node {pod.spec.node_name} is gone")
+    draft.add(_force(pod), f"node {pod.spec.node_name} does not exist")
     return draft.plan()
 
 
-def surplus(pods: Iterable[Pod], most: int = FINISHED_MOST) -> Plan:
-    """Delete the oldest finished pods beyond a number."""
+def surplus(pods: Iterable[Pod], most: int = MAX_FINISHED) -> Plan:
+    """Delete the oldest finished pods beyond `most`."""
     draft = Draft()
     done = [p for p in pods if p.finished and not p.metadata.terminating]
     if len(done) > most:

@@ -1,10 +1,9 @@
 """PodDisruptionBudget status: how many of the selected pods may still be disrupted.
 
-Problem: the eviction API and preemption spend `status.disruptionsAllowed`, so it must follow the pods, and a disruption that was granted but
-has not happened yet must stay counted. Choice: a pure function; granted disruptions are the entries of `disruptedPods` younger than two
-minutes whose pod is still there. Limits: percentages need to know how many pods are wanted, which is asked of the pods' controllers; pods
-without one count by themselves.
-
+Problem: the eviction API and preemption consume `status.disruptionsAllowed`, so it must follow the pods, and a disruption that was granted
+but has not happened yet must stay counted. Choice: a pure function; granted disruptions are the entries of `disruptedPods` younger than two
+minutes whose pod still exists. Limits: percentages need the expected number of pods, which is the scale of the pods' controllers; pods
+without one count individually.
 Source: Kubernetes documentation "Specifying a Disruption Budget for your Application", PodDisruptionBudget API reference.
 """
 
@@ -19,13 +18,13 @@ from cotenant.local.controllers.views.core import OwnerReference, Pod, seconds, 
 from cotenant.local.controllers.workloads.pods import conditions_with
 from cotenant.local.controllers.workloads.rounding import resolve
 
-GRANT_S = 120.0  # a granted disruption that has not happened after this is taken back
+GRANT_S = 120.0  # a granted disruption that has not happened after this expires
 
 
 def reconcile(
     budget: Budget, pods: Iterable[Pod], now_s: float, scale_of: Callable[[str, OwnerReference], int | None]
 ) -> Plan:
-    """`pods`: all of the namespace. `scale_of(namespace, owner)`: replicas that a controller wants, None where that is unknown."""
+    """`pods`: all of the namespace. `scale_of(namespace, owner)`: the controller's desired replicas, None if unknown."""
     draft = Draft()
     selector = budget.spec.selector
     selected = [p for p in pods if selector is not None and selector.matches(p.metadata.labels) and not p.finished]
@@ -36,7 +35,7 @@ def reconcile(
         pod = next((p for p in selected if p.metadata.name == name), None)
         if pod is not None and not pod.metadata.terminating and now_s < granted + GRANT_S:
             disrupted[name] = granted
-            draft.again(granted + GRANT_S)
+            draft.requeue_at(granted + GRANT_S)
     healthy = sum(p.ready and not p.metadata.terminating and p.metadata.name not in disrupted for p in selected)
     allowed = max(0, healthy - desired) if expected > 0 else 0
     _write(draft, budget, expected, desired, healthy, allowed, disrupted, now_s)
@@ -60,15 +59,15 @@ def _wanted(
 
 def _expected(budget: Budget, selected: list[Pod], scale_of: Callable[[str, OwnerReference], int | None]) -> int:
     owners: dict[str, int] = {}
-    alone = 0
+    uncontrolled = 0
     for pod in selected:
         owner = pod.metadata.controller
         scale = scale_of(budget.metadata.namespace, owner) if owner is not None and owner.uid not in owners else None
         if owner is None or (scale is None and owner.uid not in owners):
-            alone += 1
+            uncontrolled += 1
         elif scale is not None:
             owners[owner.uid] = scale
-    return alone + sum(owners.values())
+    return uncontrolled + sum(owners.values())
 
 
 def _write(
@@ -82,14 +81,14 @@ def _write(
     now_s: float,
 ) -> None:
     status = budget.status
-    enough = allowed > 0
-    text = ("True", "SufficientPods", "") if enough else ("False", "InsufficientPods", "")
+    sufficient = allowed > 0
+    text = ("True", "SufficientPods", "") if sufficient else ("False", "InsufficientPods", "")
     now = stamp(now_s)
     conditions = conditions_with(status.conditions, "DisruptionAllowed", *text, now)
     for condition in conditions:
         condition.pop("lastUpdateTime", None)
         condition["observedGeneration"] = budget.metadata.generation
-    shown = (
+    current = (
         status.expected_pods,
         status.desired_healthy,
         status.current_healthy,
@@ -98,9 +97,9 @@ def _write(
         set(status.disrupted_pods),
         next((c.status for c in status.conditions if c.type == "DisruptionAllowed"), ""),
     )
-    if shown == (expected, desired, healthy, allowed, budget.metadata.generation, set(disrupted), text[0]):
+    if current == (expected, desired, healthy, allowed, budget.metadata.generation, set(disrupted), text[0]):
         return
-    gone: Manifest = {name: None for name in status.disrupted_pods if name not in disrupted}
+    expired: Manifest = {name: None for name in status.disrupted_pods if name not in disrupted}
     body: Manifest = {
         "status": {
             "expectedPods": expected,
@@ -109,7 +108,7 @@ def _write(
             "disruptionsAllowed": allowed,
             "observedGeneration": budget.metadata.generation,
             "conditions": conditions,
-            **({"disruptedPods": gone} if gone else {}),
+            **({"disruptedPods": expired} if expired else {}),
         }
     }
     meta = budget.metadata

@@ -1,11 +1,10 @@
-"""Node life cycle: a node that falls silent is marked, and what runs there is sent elsewhere.
+"""Node life cycle: marks nodes without a heartbeat as unreachable, and evicts their pods.
 
-Problem: a dead node cannot report that it is dead. Choice: the node is watched through its Lease; when neither the Lease was renewed nor the node's Ready
-condition was touched for the grace period, the conditions become Unknown, taints follow from the Ready condition, and pods leave as their
-tolerations say. The grace is the larger of 40 s and the Lease's own `leaseDurationSeconds`, so that a large simulated cluster may renew
-less often and still not be taken for dead. When more than half of the nodes are silent at once, no pod is evicted: then it is
-more likely that this side is cut off (upstream's full-disruption rule, here for the cluster as one zone).
-
+Problem: a dead node sends no message. Choice: the heartbeat is the node's Lease; when neither the Lease was renewed nor the node's Ready
+condition was updated for the grace period, the conditions become Unknown, taints follow from the Ready condition, and pods are evicted as
+their tolerations say. The grace period is the larger of 40 s and the Lease's own `leaseDurationSeconds`, so that a large simulated cluster
+may renew less often. When more than half of the nodes are unreachable at once no pod is evicted: the fault is then more likely on the
+control plane's side (upstream's full-disruption rule, here with the cluster as one zone).
 Source: Kubernetes documentation "Nodes" (heartbeats, node controller), "Taints and Tolerations" (taint-based evictions, tolerationSeconds).
 """
 
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 import msgspec
 
 from cotenant.local.apiserver.contract import Manifest
-from cotenant.local.controllers.runtime.actions import NODES, PODS, Delete, Draft, Note, Patch, Plan
+from cotenant.local.controllers.runtime.actions import NODES, PODS, Delete, Draft, EmitEvent, Patch, Plan
 from cotenant.local.controllers.views.core import Condition, Lease, NodeView, Pod, TaintView, seconds, stamp
 from cotenant.local.controllers.workloads.pods import conditions_with
 from cotenant.local.controllers.workloads.scheduling import covers
@@ -26,62 +25,64 @@ GRACE_S = 40.0
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
-_PRESSURE = {
+_TAINT_OF_CONDITION = {
     "MemoryPressure": "node.kubernetes.io/memory-pressure",
     "DiskPressure": "node.kubernetes.io/disk-pressure",
     "PIDPressure": "node.kubernetes.io/pid-pressure",
     "NetworkUnavailable": "node.kubernetes.io/network-unavailable",
 }
-_OURS = {NOT_READY, UNREACHABLE, UNSCHEDULABLE, *_PRESSURE.values()}
-_KUBELET = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+_MANAGED_TAINTS = {NOT_READY, UNREACHABLE, UNSCHEDULABLE, *_TAINT_OF_CONDITION.values()}
+_KUBELET_CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """When a node was last heard, and for how long its silence is accepted."""
+    """A node's last heartbeat, and its grace period."""
 
-    heard_s: float
+    heartbeat_s: float
     grace_s: float
 
     @property
-    def silent_at_s(self) -> float:
-        """From when on it counts as silent."""
-        return self.heard_s + self.grace_s
+    def expires_at_s(self) -> float:
+        """From when on the node counts as unreachable, Unix time."""
+        return self.heartbeat_s + self.grace_s
 
 
 def health(node: NodeView, lease: Lease | None, since_s: float = 0.0) -> Health:
-    """From its Lease, its Ready condition, its creation. `since_s`: when we began to listen, as silence before that proves nothing."""
+    """The last heartbeat from Lease, Ready condition and creation time. `since_s`: start of the controller; a heartbeat missed before that is ignored."""
     ready = node.condition("Ready")
-    heard = max(node.metadata.created_s, since_s)
+    heartbeat_s = max(node.metadata.created_s, since_s)
     if ready is not None and ready.status != "Unknown":
-        heard = max(heard, seconds(ready.last_heartbeat_time) or 0.0)
+        heartbeat_s = max(heartbeat_s, seconds(ready.last_heartbeat_time) or 0.0)
     grace = GRACE_S
     if lease is not None:
-        heard = max(heard, seconds(lease.spec.renew_time) or 0.0)
+        heartbeat_s = max(heartbeat_s, seconds(lease.spec.renew_time) or 0.0)
         grace = max(grace, float(lease.spec.lease_duration_seconds or 0))
-    return Health(heard, grace)
+    return Health(heartbeat_s, grace)
 
 
 def reconcile_node(node: NodeView, lease: Lease | None, now_s: float, since_s: float = 0.0) -> Plan:
-    """Mark a silent node's conditions Unknown, and keep the taints that its conditions ask for."""
+    """Set an unreachable node's conditions to Unknown, and keep the taints that its conditions require."""
     draft = Draft()
-    seen = health(node, lease, since_s)
+    health_now = health(node, lease, since_s)
     conditions = node.status.conditions
-    if now_s >= seen.silent_at_s:
-        conditions = _unknown(draft, node, conditions, now_s)
+    if now_s >= health_now.expires_at_s:
+        conditions = _set_unknown(draft, node, conditions, now_s)
     else:
-        draft.again(seen.silent_at_s)
+        draft.requeue_at(health_now.expires_at_s)
     _taint(draft, node, conditions, now_s)
-    return draft.plan("heard in time")
+    return draft.plan("heartbeat within the grace period")
 
 
-def _unknown(draft: Draft, node: NodeView, conditions: tuple[Condition, ...], now_s: float) -> tuple[Condition, ...]:
-    if all((c := node.condition(kind)) is not None and c.status == "Unknown" for kind in _KUBELET):
+def _set_unknown(
+    draft: Draft, node: NodeView, conditions: tuple[Condition, ...], now_s: float
+) -> tuple[Condition, ...]:
+    if all((c := node.condition(kind)) is not None and c.status == "Unknown" for kind in _KUBELET_CONDITIONS):
         return conditions
     was_ready = (c := node.condition("Ready")) is not None and c.status == "True"
     out: list[Manifest] = []
     views = conditions
-    for kind in _KUBELET:
+    for kind in _KUBELET_CONDITIONS:
         never = node.condition(kind) is None
         reason = "NodeStatusNeverUpdated" if never else "NodeStatusUnknown"
         message = "Kubelet never posted node status." if never else "Kubelet stopped posting node status."
@@ -90,11 +91,11 @@ def _unknown(draft: Draft, node: NodeView, conditions: tuple[Condition, ...], no
     for condition in out:
         condition.pop("lastUpdateTime", None)
     body: Manifest = {"status": {"conditions": out}}
-    version = node.metadata.resource_version  # the kubelet may have written since
-    draft.add(Patch(NODES, "", node.metadata.name, body, "status", version), "silent for longer than its grace")
+    version = node.metadata.resource_version  # the kubelet may have updated it since
+    draft.add(Patch(NODES, "", node.metadata.name, body, "status", version), "no heartbeat within the grace period")
     if was_ready:
         text = f"Node {node.metadata.name} status is now: NodeNotReady"
-        draft.add(Note(node, "Node", "v1", "Normal", "NodeNotReady", text))
+        draft.add(EmitEvent(node, "Node", "v1", "Normal", "NodeNotReady", text))
     return views
 
 
@@ -107,8 +108,12 @@ def _taint(draft: Draft, node: NodeView, conditions: tuple[Condition, ...], now_
         wanted += [(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")]
     if node.spec.unschedulable:
         wanted.append((UNSCHEDULABLE, "NoSchedule"))
-    wanted += [(_PRESSURE[c.type], "NoSchedule") for c in conditions if c.type in _PRESSURE and c.status == "True"]
-    kept = [t for t in node.spec.taints if t.key not in _OURS or (t.key, t.effect) in wanted]
+    wanted += [
+        (_TAINT_OF_CONDITION[c.type], "NoSchedule")
+        for c in conditions
+        if c.type in _TAINT_OF_CONDITION and c.status == "True"
+    ]
+    kept = [t for t in node.spec.taints if t.key not in _MANAGED_TAINTS or (t.key, t.effect) in wanted]
     have = {(t.key, t.effect) for t in kept}
     taints: list[Manifest] = [_written(t) for t in kept]
     for key, effect in wanted:
@@ -118,7 +123,7 @@ def _taint(draft: Draft, node: NodeView, conditions: tuple[Condition, ...], now_
         return
     meta: Manifest = {"resourceVersion": node.metadata.resource_version}
     if any(isinstance(a, Patch) for a in draft.actions):
-        meta = {}  # this plan has just changed the node; taints belong to this controller alone but for the user's
+        meta = {}  # this plan changes the node already; only this controller and the user write taints
     body: Manifest = {"metadata": meta, "spec": {"taints": taints or None}}
     draft.add(
         Patch(NODES, "", node.metadata.name, body), "taints: " + (", ".join(f"{k}:{e}" for k, e in wanted) or "none")
@@ -134,13 +139,13 @@ def _written(taint: TaintView) -> Manifest:
     return out
 
 
-def is_full_disruption(silent: int, total: int) -> bool:
-    """Whether so many nodes are silent (more than half, and more than two) that the fault is probably on this side and evicting would do harm."""
-    return silent > 2 and silent > 0.5 * total
+def is_full_disruption(unreachable: int, total: int) -> bool:
+    """Whether so many nodes are unreachable (more than half, and more than two) that eviction is suspended."""
+    return unreachable > 2 and unreachable > 0.5 * total
 
 
-def leaves_at_s(pod: Pod, taints: Iterable[TaintView], now_s: float) -> float | None:
-    """When the pod must leave because of NoExecute taints: the earliest end of its tolerations; None = never."""
+def eviction_due_s(pod: Pod, taints: Iterable[TaintView], now_s: float) -> float | None:
+    """When NoExecute taints evict the pod: the earliest end of its tolerations, Unix time; None means never."""
     earliest: float | None = None
     for taint in taints:
         if taint.effect != "NoExecute":
@@ -157,7 +162,7 @@ def leaves_at_s(pod: Pod, taints: Iterable[TaintView], now_s: float) -> float | 
 
 
 def evict(node: NodeView, pods: Iterable[Pod], now_s: float) -> Plan:
-    """Delete the pods of a node whose tolerations of its NoExecute taints have ended."""
+    """Delete the pods of a node that do not, or no longer, tolerate its NoExecute taints."""
     draft = Draft()
     taints = [t for t in node.spec.taints if t.effect == "NoExecute"]
     if not taints:
@@ -165,22 +170,22 @@ def evict(node: NodeView, pods: Iterable[Pod], now_s: float) -> Plan:
     for pod in pods:
         if pod.metadata.terminating or pod.finished:
             continue
-        due = leaves_at_s(pod, taints, now_s)
+        due = eviction_due_s(pod, taints, now_s)
         if due is None:
             continue
         if due > now_s:
-            draft.again(due)
+            draft.requeue_at(due)
             continue
-        _mark(draft, pod, now_s)
+        _set_disruption_target(draft, pod, now_s)
         delete = Delete(PODS, pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
         draft.add(delete, f"evict {pod.metadata.name}: {taints[0].key}")
         text = f"Marking for deletion Pod {pod.metadata.namespace}/{pod.metadata.name}"
-        draft.add(Note(pod, "Pod", "v1", "Normal", "TaintManagerEviction", text))
+        draft.add(EmitEvent(pod, "Pod", "v1", "Normal", "TaintManagerEviction", text))
     return draft.plan("every pod tolerates the taints")
 
 
-def unready(node: NodeView, pods: Iterable[Pod], now_s: float) -> Plan:
-    """Pods of an unreachable node are not ready any more: services and budgets must not count on them."""
+def mark_pods_not_ready(node: NodeView, pods: Iterable[Pod], now_s: float) -> Plan:
+    """Set Ready to False on the pods of a node that is not ready, so that services and budgets do not count them."""
     draft = Draft()
     ready = node.condition("Ready")
     if ready is None or ready.status == "True":
@@ -198,7 +203,7 @@ def unready(node: NodeView, pods: Iterable[Pod], now_s: float) -> Plan:
     return draft.plan("no pod is ready")
 
 
-def _mark(draft: Draft, pod: Pod, now_s: float) -> None:
+def _set_disruption_target(draft: Draft, pod: Pod, now_s: float) -> None:
     message = "Taint manager: deleting due to NoExecute taint"
     conditions = conditions_with(
         pod.status.conditions, "DisruptionTarget", "True", "DeletionByTaintManager", message, stamp(now_s)

@@ -1,11 +1,10 @@
-"""Persistent volumes: which claim gets which, and a provisioner that makes them up.
+"""Persistent volumes: binding of claims, and a provisioner of simulated volumes.
 
-Problem: a claim is bound to a volume that satisfies it (Immediate), or to one that can be reached from where its first pod goes
-(WaitForFirstConsumer), and something must make volumes. Choice: pure functions for a claim and for a volume. Classes with the provisioner
-`cotenant.io/local` get a made-up volume of the size asked for: on the selected node for WaitForFirstConsumer, everywhere for Immediate.
-The scheduler names the node in the annotation that upstream's uses. Limits: nothing is mounted; volumes are not resized; a claim's
-selector is honoured among existing volumes only.
-
+Problem: a claim is bound to a volume that satisfies it (Immediate), or to one that is accessible from the node of its first pod
+(WaitForFirstConsumer), and something must create volumes. Choice: pure functions for a claim and for a volume. Classes with the provisioner
+`cotenant.io/local` get a simulated volume of the requested size: on the selected node for WaitForFirstConsumer, on all nodes for Immediate.
+The scheduler names the node in the same annotation as upstream's. Limits: nothing is mounted; volumes are not resized; a claim's selector
+is honoured among existing volumes only.
 Source: Kubernetes documentation "Persistent Volumes" (binding, reclaiming), "Storage Classes" (volumeBindingMode).
 """
 
@@ -14,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from cotenant.local.apiserver.contract import Manifest
-from cotenant.local.controllers.runtime.actions import CLAIMS, VOLUMES, Create, Delete, Draft, Note, Patch, Plan
+from cotenant.local.controllers.runtime.actions import CLAIMS, VOLUMES, Create, Delete, Draft, EmitEvent, Patch, Plan
 from cotenant.local.controllers.views.cluster import PersistentVolume, PersistentVolumeClaim, StorageClass
 from cotenant.model.cluster.labels import HOSTNAME
 from cotenant.model.errors import InvalidInput
@@ -34,32 +33,32 @@ def bind_claim(
     storage_class: Callable[[str], StorageClass | None],
     in_use: Callable[[str], bool] = lambda name: False,
 ) -> Plan:
-    """Bind a claim, make its volume, or tell why it waits. `in_use`: whether a living pod uses the claim of that name."""
+    """Bind a claim, provision its volume, or say why it is pending. `in_use`: whether an unfinished pod uses the claim of that name."""
     draft = Draft()
     meta = claim.metadata
-    everything = list(volumes)
+    existing = list(volumes)
     if meta.terminating:
         if _PROTECTION[0] in meta.finalizers and not in_use(meta.name):
             left = [f for f in meta.finalizers if f != _PROTECTION[0]]
             draft.add(
                 Patch(CLAIMS, meta.namespace, meta.name, {"metadata": {"finalizers": left or None}}), "no pod uses it"
             )
-        return draft.plan("it is ending")
+        return draft.plan("being deleted")
     if claim.spec.volume_name:
-        named = next((v for v in everything if v.metadata.name == claim.spec.volume_name), None)
+        named = next((v for v in existing if v.metadata.name == claim.spec.volume_name), None)
         if named is None:
             if claim.status.phase == "Bound":
                 _phase(draft, claim, "Lost", None)
             return draft.plan(f"volume {claim.spec.volume_name} does not exist")
         return _bind(draft, claim, named)
-    mine = next((v for v in everything if _claimed_by(v, claim)), None)
-    if mine is not None:  # made or reserved for it
-        return _bind(draft, claim, mine)
+    reserved = next((v for v in existing if _claimed_by(v, claim)), None)
+    if reserved is not None:  # provisioned or reserved for this claim
+        return _bind(draft, claim, reserved)
     kind = storage_class(claim.spec.storage_class_name) if claim.spec.storage_class_name else None
     waits = kind is not None and kind.volume_binding_mode == "WaitForFirstConsumer"
     node = meta.annotations.get(SELECTED_NODE, "")
     if not waits:
-        fitting = [v for v in everything if satisfies(v, claim)]
+        fitting = [v for v in existing if satisfies(v, claim)]
         if fitting:
             return _bind(draft, claim, min(fitting, key=lambda v: (_size(v), v.metadata.name)))
     if waits and not node:
@@ -67,17 +66,17 @@ def bind_claim(
         return draft.plan("waits for its first consumer")
     if kind is not None and kind.provisioner == PROVISIONER:
         draft.add(
-            Create(VOLUMES, "", _made_up(claim, kind, node)), f"provision a volume{' on ' + node if node else ''}"
+            Create(VOLUMES, "", _provisioned(claim, kind, node)), f"provision a volume{' on ' + node if node else ''}"
         )
         text = f"Successfully provisioned volume pvc-{meta.uid}"
-        draft.add(Note(claim, "PersistentVolumeClaim", "v1", "Normal", "ProvisioningSucceeded", text))
+        draft.add(EmitEvent(claim, "PersistentVolumeClaim", "v1", "Normal", "ProvisioningSucceeded", text))
         return draft.plan()
     _phase(draft, claim, "Pending", None)
-    return draft.plan("no volume fits and its class makes none here")
+    return draft.plan("no volume satisfies it and its class has no provisioner here")
 
 
 def satisfies(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether a free volume is large enough, of the class, the mode and the access modes, and selected."""
+    """Whether an unclaimed volume matches the claim's size, class, volume mode, access modes and selector."""
     spec = volume.spec
     if (
         spec.claim_ref is not None
@@ -94,8 +93,8 @@ def satisfies(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     return _size(volume) >= _bytes(claim.spec.resources.requests.get("storage", 0))
 
 
-def settle_volume(volume: PersistentVolume, claim_uid: Callable[[str, str], str | None]) -> Plan:
-    """A volume's phase, and what becomes of it when its claim is gone. `claim_uid(namespace, name)`: None where there is none."""
+def reconcile_volume(volume: PersistentVolume, claim_uid: Callable[[str, str], str | None]) -> Plan:
+    """Set a volume's phase, and reclaim it when its claim is deleted. `claim_uid(namespace, name)`: None if there is no such claim."""
     draft = Draft()
     meta, reference = volume.metadata, volume.spec.claim_ref
     if meta.terminating:
@@ -105,7 +104,7 @@ def settle_volume(volume: PersistentVolume, claim_uid: Callable[[str, str], str 
             draft.add(
                 Patch(VOLUMES, "", meta.name, {"metadata": {"finalizers": left or None}}), "no claim is bound to it"
             )
-        return draft.plan("it is ending")
+        return draft.plan("being deleted")
     if reference is None:
         phase = "Available"
     elif not reference.uid:
@@ -114,15 +113,15 @@ def settle_volume(volume: PersistentVolume, claim_uid: Callable[[str, str], str 
         phase = "Bound"
     else:
         phase = "Released"
-        if volume.spec.persistent_volume_reclaim_policy == "Delete" and _is_ours(volume):
-            draft.add(Delete(VOLUMES, "", meta.name, meta.uid), "its claim is gone")
+        if volume.spec.persistent_volume_reclaim_policy == "Delete" and _provisioned_here(volume):
+            draft.add(Delete(VOLUMES, "", meta.name, meta.uid), "its claim was deleted")
             return draft.plan()
     if volume.status.phase != phase:
         draft.add(Patch(VOLUMES, "", meta.name, {"status": {"phase": phase}}, "status"), phase)
     return draft.plan(phase)
 
 
-def _is_ours(volume: PersistentVolume) -> bool:
+def _provisioned_here(volume: PersistentVolume) -> bool:
     return volume.metadata.annotations.get(PROVISIONED_BY) == PROVISIONER
 
 
@@ -134,7 +133,7 @@ def _claimed_by(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 
 
 def _bind(draft: Draft, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Plan:
-    """Both sides name each other, the volume first: so two claims cannot get the same."""
+    """Set the references on both sides, the volume's first, so that two claims cannot bind the same volume."""
     meta = claim.metadata
     if not _claimed_by(volume, claim) and volume.spec.claim_ref is not None:
         return draft.plan(f"volume {volume.metadata.name} belongs to another claim")
@@ -175,7 +174,7 @@ def _phase(draft: Draft, claim: PersistentVolumeClaim, phase: str, volume: Persi
     draft.add(Patch(CLAIMS, claim.metadata.namespace, claim.metadata.name, {"status": status}, "status"), phase)
 
 
-def _made_up(claim: PersistentVolumeClaim, kind: StorageClass, node: str) -> Manifest:
+def _provisioned(claim: PersistentVolumeClaim, kind: StorageClass, node: str) -> Manifest:
     meta = claim.metadata
     spec: Manifest = {
         "capacity": {"storage": claim.spec.resources.requests.get("storage", "1Gi")},

@@ -1,8 +1,8 @@
-"""What a controller wants done, as values.
+"""The actions of a controller's plan, as values.
 
-Problem: a reconcile function that writes cannot be tested by table, nor replayed. Choice: it returns a `Plan` of actions; the runner carries
-them out. Limits: actions of one plan are carried out in order (creations and deletions that stand side by side at the same time), and the
-first that fails ends the plan: the next reconcile starts from what is then true.
+Problem: a reconcile function that writes cannot be tested by table, nor replayed. Choice: it returns a `Plan` of actions, which the runner
+executes. Limits: the actions of one plan run in order (consecutive creations or deletions run concurrently), and the first failure ends the
+plan: the next reconcile starts from the state found then.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Merge `body` into an object. With `resource_version` only if it has not changed since."""
+    """Merge `body` into an object. With `resource_version`, only if the object has not changed since."""
 
     resource: ResourceName
     namespace: str
@@ -55,7 +55,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete an object, only if it still has this UID. Already gone is success."""
+    """Delete an object, only if it still has this UID. A missing object counts as success."""
 
     resource: ResourceName
     namespace: str
@@ -66,8 +66,8 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """Tell the user about it: an Event on `about`."""
+class EmitEvent:
+    """Record an Event about the object `about`."""
 
     about: View
     kind: str
@@ -78,7 +78,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Empty:
+class DeleteAll:
     """Delete every object of a resource in a namespace."""
 
     resource: ResourceName
@@ -86,43 +86,43 @@ class Empty:
 
 
 @dataclass(frozen=True, slots=True)
-class Finalize:
-    """Take a namespace's last finalizer: its content is gone."""
+class FinalizeNamespace:
+    """Remove a namespace's last finalizer, once it has no content."""
 
     name: str
 
 
-Action: TypeAlias = Create | Patch | Delete | Note | Empty | Finalize
+Action: TypeAlias = Create | Patch | Delete | EmitEvent | DeleteAll | FinalizeNamespace
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Actions in order, why, and when to look again even if nothing happens."""
+    """Actions in order, the reason, and when to reconcile again even without an event."""
 
     actions: tuple[Action, ...] = ()
     reason: str = "nothing to do"
-    again_at_s: float | None = None  # Unix time
+    requeue_at_s: float | None = None  # Unix time
 
 
 @dataclass(slots=True)
 class Draft:
-    """A plan while it is being made."""
+    """A plan under construction."""
 
     actions: list[Action] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
-    again_at_s: float | None = None
+    requeue_at_s: float | None = None
 
     def add(self, action: Action, why: str = "") -> None:
-        """One more action."""
+        """Append an action and, if given, its reason."""
         self.actions.append(action)
         if why:
             self.reasons.append(why)
 
-    def again(self, at_s: float | None) -> None:
-        """Look again at this time, or earlier if someone asked for that."""
-        if at_s is not None and (self.again_at_s is None or at_s < self.again_at_s):
-            self.again_at_s = at_s
+    def requeue_at(self, at_s: float | None) -> None:
+        """Reconcile again at this time; an earlier time already set stays."""
+        if at_s is not None and (self.requeue_at_s is None or at_s < self.requeue_at_s):
+            self.requeue_at_s = at_s
 
     def plan(self, otherwise: str = "nothing to do") -> Plan:
         """The finished plan."""
-        return Plan(tuple(self.actions), "; ".join(self.reasons) or otherwise, self.again_at_s)
+        return Plan(tuple(self.actions), "; ".join(self.reasons) or otherwise, self.requeue_at_s)

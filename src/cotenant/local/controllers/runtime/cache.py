@@ -1,9 +1,9 @@
-"""What controllers know of the cluster: typed objects by name, by owner and by what else is asked for.
+"""The informers' cache: typed objects indexed by name, by owner, by namespace and by custom indexes.
 
-Problem: a controller that acts on a stale cache creates the same pod twice. Upstream counts what it expects to see; here the answer to every
-write of ours is put into the cache at once (`apply`), and resourceVersions, which rise, decide which of two versions is newer. So the
-cache is never older than our own writes. Limits: an object that was deleted is remembered for a while by its UID, so that a late answer
-does not bring it back; objects are immutable and shared.
+Problem: a controller that acts on a stale cache creates the same pod twice. Upstream tracks expectations; here the response to every write
+of this process is stored at once (`apply`), and resourceVersions, which only increase, decide which of two versions is newer. The cache is
+therefore never older than the process's own writes. Limits: the UIDs of deleted objects are kept for a while so that a late response does
+not bring one back; objects are immutable and shared.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Generic, Protocol, TypeVar
 from cotenant.local.controllers.views.core import Meta
 
 Key = tuple[str, str]
-_REMEMBERED = 20_000
+_MAX_DELETED_UIDS = 20_000
 
 
 class Named(Protocol):
-    """Anything with metadata."""
+    """An object with metadata."""
 
     @property
     def metadata(self) -> Meta:
-        """Its identity."""
+        """The object's metadata."""
 
 
 T = TypeVar("T", bound=Named)
@@ -30,7 +30,7 @@ Index = Callable[[T], Iterable[str]]
 
 
 class Store(Generic[T]):
-    """The objects of one resource."""
+    """The cached objects of one resource."""
 
     def __init__(self, indexes: Mapping[str, Index[T]] | None = None) -> None:
         self._items: dict[Key, T] = {}
@@ -42,7 +42,7 @@ class Store(Generic[T]):
             **(indexes or {}),
         }
         self._by: dict[str, dict[str, dict[Key, None]]] = {name: {} for name in self._indexes}
-        self._gone: dict[str, None] = {}
+        self._deleted_uids: dict[str, None] = {}
 
     def __len__(self) -> int:
         return len(self._items)
@@ -51,32 +51,32 @@ class Store(Generic[T]):
         return iter(self._items.values())
 
     def get(self, namespace: str, name: str) -> T | None:
-        """The object of that name."""
+        """The object with this namespace and name."""
         return self._items.get((namespace, name))
 
     def keys(self) -> list[Key]:
-        """All names."""
+        """All keys (namespace, name)."""
         return list(self._items)
 
     def by(self, index: str, value: str) -> list[T]:
-        """The objects that an index has under a value, in the order in which they were first seen."""
+        """The objects with this value in an index, in the order in which they were first seen."""
         items = self._items
         return [items[key] for key in self._by[index].get(value, ())]
 
     def count(self, index: str, value: str) -> int:
-        """How many those are."""
+        """The number of objects with this value in an index."""
         return len(self._by[index].get(value, ()))
 
     def owned(self, uid: str, namespace: str) -> list[T]:
-        """What a controller with this UID owns, and what of the namespace nobody owns: candidates for its claim."""
+        """Objects controlled by this UID, and the namespace's objects without a controller: the candidates for adoption."""
         return self.by("owner", uid) + self.by("orphan", namespace)
 
     def apply(self, obj: T) -> tuple[bool, T | None]:
-        """Take in a version of an object: (whether it is news, what was there before)."""
+        """Store a version of an object. Returns (whether it was newer, the previous version)."""
         key = obj.metadata.key
         version = int(obj.metadata.resource_version or 0)
         old = self._items.get(key)
-        if obj.metadata.uid in self._gone or (old is not None and version <= self._versions[key]):
+        if obj.metadata.uid in self._deleted_uids or (old is not None and version <= self._versions[key]):
             return False, old
         if old is not None:
             self._unindex(key, old)
@@ -89,11 +89,11 @@ class Store(Generic[T]):
         return True, old
 
     def remove(self, key: Key, uid: str = "") -> T | None:
-        """Forget an object (only the one with this UID, if given): what was there."""
+        """Remove an object (only the one with this UID, if given). Returns the removed version."""
         if uid:
-            self._gone[uid] = None
-            if len(self._gone) > _REMEMBERED:
-                self._gone.pop(next(iter(self._gone)))
+            self._deleted_uids[uid] = None
+            if len(self._deleted_uids) > _MAX_DELETED_UIDS:
+                self._deleted_uids.pop(next(iter(self._deleted_uids)))
         old = self._items.get(key)
         if old is None or (uid and old.metadata.uid != uid):
             return None

@@ -1,9 +1,9 @@
-"""Informers: one list and one watch a resource, shared by everyone in the process.
+"""Informers: one list and one watch per resource, shared by all consumers in the process.
 
-Problem: ten controllers and the simulated nodes need the same pods, decoded once, and must survive a watch that ends (too slow a reader, time
-up) or a history that is gone (410). Choice: list, then watch from the list's resourceVersion; at the end of a watch go on from the last
-version seen; on 410 list again and tell the difference. Handlers get (old, new) and must be quick. Limits: in-process only: it reads the
-encoded events of `Api.watch`; clients over HTTP have drivers/kube.
+Problem: ten controllers and the simulated nodes need the same pods, decoded once, and must survive a watch that ends (a slow reader, a
+timeout) or an expired history (410). Choice: list, then watch from the list's resourceVersion; when a watch ends, resume from the last
+version seen; on 410 list again and deliver the difference. Handlers receive (old, new) and must return quickly. Limits: in-process only,
+since it reads the encoded events of `Api.watch`; HTTP clients use drivers/kube.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 
 from cotenant.local.apiserver.contract import ApiError, ListOptions, Target
 from cotenant.local.apiserver.verbs import Api
-from cotenant.local.controllers.runtime import actions as names
+from cotenant.local.controllers.runtime import actions
 from cotenant.local.controllers.runtime.actions import ResourceName
 from cotenant.local.controllers.runtime.cache import Index, Key, Named, Store
 from cotenant.local.controllers.views import cluster as cluster_views
@@ -25,20 +25,20 @@ from cotenant.local.controllers.views import workloads as workload_views
 from cotenant.local.controllers.views.core import Object
 
 VIEWS: dict[ResourceName, type[Any]] = {
-    names.PODS: views.Pod,
-    names.NODES: views.NodeView,
-    names.LEASES: views.Lease,
-    names.NAMESPACES: cluster_views.Namespace,
-    names.CLAIMS: cluster_views.PersistentVolumeClaim,
-    names.VOLUMES: cluster_views.PersistentVolume,
-    names.STORAGE_CLASSES: cluster_views.StorageClass,
-    names.BUDGETS: cluster_views.Budget,
-    names.DEPLOYMENTS: workload_views.Deployment,
-    names.REPLICA_SETS: workload_views.ReplicaSet,
-    names.STATEFUL_SETS: workload_views.StatefulSet,
-    names.DAEMON_SETS: workload_views.DaemonSet,
-    names.REVISIONS: workload_views.ControllerRevision,
-    names.JOBS: workload_views.Job,
+    actions.PODS: views.Pod,
+    actions.NODES: views.NodeView,
+    actions.LEASES: views.Lease,
+    actions.NAMESPACES: cluster_views.Namespace,
+    actions.CLAIMS: cluster_views.PersistentVolumeClaim,
+    actions.VOLUMES: cluster_views.PersistentVolume,
+    actions.STORAGE_CLASSES: cluster_views.StorageClass,
+    actions.BUDGETS: cluster_views.Budget,
+    actions.DEPLOYMENTS: workload_views.Deployment,
+    actions.REPLICA_SETS: workload_views.ReplicaSet,
+    actions.STATEFUL_SETS: workload_views.StatefulSet,
+    actions.DAEMON_SETS: workload_views.DaemonSet,
+    actions.REVISIONS: workload_views.ControllerRevision,
+    actions.JOBS: workload_views.Job,
 }
 RETRY_S = 1.0
 PAGE = 2_000
@@ -56,12 +56,12 @@ class _Version(msgspec.Struct, rename="camel"):
     resource_version: str = "0"
 
 
-class _Mark(msgspec.Struct):
+class _Bookmark(msgspec.Struct):
     metadata: _Version
 
 
 _event = msgspec.json.Decoder(_Event).decode
-_mark = msgspec.json.Decoder(_Mark).decode
+_bookmark = msgspec.json.Decoder(_Bookmark).decode
 
 
 def _by_node(pod: views.Pod) -> tuple[str, ...]:
@@ -69,7 +69,7 @@ def _by_node(pod: views.Pod) -> tuple[str, ...]:
 
 
 class Informer(Generic[T]):
-    """The objects of one resource, kept up to date."""
+    """The cached objects of one resource, kept current by a watch."""
 
     def __init__(self, api: Api, target: Target, view: type[T], indexes: dict[str, Index[T]] | None = None) -> None:
         self._api = api
@@ -80,28 +80,28 @@ class Informer(Generic[T]):
         self.store: Store[T] = Store(indexes)
         self.synced = asyncio.Event()
         self.relists = 0
-        self.broken = 0  # events that could not be decoded
+        self.undecodable = 0  # objects that could not be decoded
 
     def subscribe(self, handler: Handler[T]) -> None:
-        """Be told of every change; of what is there already at once."""
+        """Call `handler` for every object present now and for every later change."""
         self._handlers.append(handler)
         for obj in self.store:
             handler(None, obj)
 
     def observe(self, raw: bytes | msgspec.Raw) -> None:
-        """Take in a version of an object, from the watch or from the answer to a write of ours."""
+        """Store a version of an object, from the list or from the response to a write of this process."""
         try:
             obj = self._decode(raw)
         except msgspec.ValidationError:
-            self.broken += 1  # one object that nobody can act on must not stop the others
+            self.undecodable += 1  # one malformed object must not stop the others
             return
-        news, old = self.store.apply(obj)
-        if news:
+        changed, old = self.store.apply(obj)
+        if changed:
             for handler in self._handlers:
                 handler(old, obj)
 
     def forget(self, key: Key, uid: str = "") -> None:
-        """An object is gone."""
+        """Remove a deleted object."""
         old = self.store.remove(key, uid)
         if old is not None:
             for handler in self._handlers:
@@ -113,7 +113,7 @@ class Informer(Generic[T]):
             try:
                 await self._list()
                 self.synced.set()
-                await self._follow()
+                await self._watch()
             except ApiError as error:
                 self.relists += 1
                 if error.code != 410:
@@ -133,87 +133,87 @@ class Informer(Generic[T]):
             await asyncio.sleep(0)
         for obj in list(self.store):
             meta = obj.metadata
-            # what a write of ours has brought in since the snapshot is newer than it
+            # an object observed from a write of this process may be newer than the listed snapshot
             if (meta.key, meta.uid) not in present and int(meta.resource_version or 0) <= page.resource_version:
                 self.forget(meta.key, meta.uid)
         self._version = page.resource_version
 
-    async def _follow(self) -> None:
+    async def _watch(self) -> None:
         while True:
             options = ListOptions(resource_version=str(self._version), bookmarks=True)
             watch = self._api.watch(self._target, options)
             try:
                 async for line in watch:
-                    self._take(line)
+                    self._handle(line)
             finally:
                 watch.close()
             await asyncio.sleep(0)
 
-    def _take(self, line: bytes) -> None:
+    def _handle(self, line: bytes) -> None:
         event = _event(line)
         if event.type == "BOOKMARK":
-            self._version = max(self._version, int(_mark(event.object).metadata.resource_version))
+            self._version = max(self._version, int(_bookmark(event.object).metadata.resource_version))
             return
         if event.type == "ERROR":
             raise ApiError(410, "Expired", "the watch ended with an error")
         try:
             obj = self._decode(event.object)
         except msgspec.ValidationError:
-            self.broken += 1
-            self._version = max(self._version, int(_mark(event.object).metadata.resource_version))
+            self.undecodable += 1
+            self._version = max(self._version, int(_bookmark(event.object).metadata.resource_version))
             return
         self._version = max(self._version, int(obj.metadata.resource_version or 0))
         if event.type == "DELETED":
             self.forget(obj.metadata.key, obj.metadata.uid)
             return
-        news, old = self.store.apply(obj)
-        if news:
+        changed, old = self.store.apply(obj)
+        if changed:
             for handler in self._handlers:
                 handler(old, obj)
 
 
 class Informers:
-    """All informers of a process, made when asked for."""
+    """All informers of a process, created on first use."""
 
     def __init__(self, api: Api) -> None:
         self.api = api
-        self._made: dict[ResourceName, Informer[Any]] = {}
+        self._informers: dict[ResourceName, Informer[Any]] = {}
         self._tasks: dict[ResourceName, asyncio.Task[None]] = {}
         self._started = False
 
     def of(self, resource: ResourceName) -> Informer[Any]:
         """The informer of a resource. Raises ApiError 404 where it is not served."""
-        informer = self._made.get(resource)
+        informer = self._informers.get(resource)
         if informer is None:
             target = self.api.target(*resource)
-            indexes: dict[str, Index[Any]] = {"node": _by_node} if resource == names.PODS else {}
-            informer = self._made[resource] = Informer(self.api, target, VIEWS.get(resource, Object), indexes)
+            indexes: dict[str, Index[Any]] = {"node": _by_node} if resource == actions.PODS else {}
+            informer = self._informers[resource] = Informer(self.api, target, VIEWS.get(resource, Object), indexes)
             if self._started:
                 self._start(resource, informer)
         return informer
 
-    def have(self, resource: ResourceName) -> Informer[Any] | None:
-        """The informer of a resource if somebody has asked for it."""
-        return self._made.get(resource)
+    def existing(self, resource: ResourceName) -> Informer[Any] | None:
+        """The informer of a resource, or None if it has not been created."""
+        return self._informers.get(resource)
 
     def store(self, resource: ResourceName) -> Store[Any]:
-        """What is known of a resource."""
+        """The cache of a resource."""
         return self.of(resource).store
 
     async def start(self) -> None:
-        """List everything, then go on watching in the background."""
+        """List all resources, then keep watching in the background."""
         self._started = True
-        for resource, informer in self._made.items():
+        for resource, informer in self._informers.items():
             self._start(resource, informer)
         await self.wait_synced()
 
     async def wait_synced(self) -> None:
-        """Until every informer has listed."""
-        for informer in list(self._made.values()):
+        """Wait until every informer has completed its initial list."""
+        for informer in list(self._informers.values()):
             await informer.synced.wait()
 
     async def stop(self) -> None:
-        """End all watches."""
+        """Stop all watches."""
         self._started = False
         tasks = list(self._tasks.values())
         self._tasks.clear()
@@ -222,11 +222,11 @@ class Informers:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def drop(self, resource: ResourceName) -> None:
-        """Stop following a resource that is not served any more."""
+        """Stop watching a resource that is no longer served."""
         task = self._tasks.pop(resource, None)
         if task is not None:
             task.cancel()
-        self._made.pop(resource, None)
+        self._informers.pop(resource, None)
 
     def _start(self, resource: ResourceName, informer: Informer[Any]) -> None:
         if resource not in self._tasks:

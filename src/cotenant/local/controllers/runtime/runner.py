@@ -1,9 +1,10 @@
-"""Runs controllers: events in, keys to look at, plans carried out, failures tried again.
+"""Runs controllers: takes keys from each work queue, asks for a plan, executes it, and retries failures.
 
-Problem: every controller needs the same loop, and none may stop another. Choice: a queue and a task a controller, `WIDTH` keys abreast; a key whose
-plan took long is not looked at again at once (ten times its cost must pass), so that a set of thousands of pods does not take the whole
-core while they start. A conflict or refusal is tried again later, twice as late each time; so is whatever else is raised, which is also
-counted and logged, because it is a defect of ours. Every `RESYNC_S` everything is looked at once more. Idle, nothing runs.
+Problem: every controller needs the same loop, and none may block another. Choice: one queue and one task per controller, with up to
+`WORKERS` keys in parallel. A key whose plan was expensive is not reconciled again until ten times its cost has passed, so that a set of
+thousands of pods does not occupy the whole core while they start. A conflict or a refusal is retried with exponential back-off. So is any
+other exception, which is also counted and logged, because it is a defect. Every `RESYNC_S` all keys are queued once. An idle runner uses no
+CPU.
 """
 
 from __future__ import annotations
@@ -16,46 +17,46 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from cotenant.local.apiserver.contract import ApiError
-from cotenant.local.controllers.runtime.actions import Create, Note, Plan
+from cotenant.local.controllers.runtime.actions import Create, EmitEvent, Plan
 from cotenant.local.controllers.runtime.cache import Key
 from cotenant.local.controllers.runtime.informer import Informers
 from cotenant.local.controllers.runtime.queue import WorkQueue
 from cotenant.local.controllers.runtime.writer import Writer
 
-WIDTH = 8
+WORKERS = 8
 RESYNC_S = 600.0
-COST_SHARE = 10.0
+COOLDOWN_FACTOR = 10.0
 _log = logging.getLogger(__name__)
 
 Enqueue = Callable[[Key], None]
 
 
 class Controller(Protocol):
-    """One kind of judgement over the cache."""
+    """Reconciles the objects of one kind."""
 
     @property
     def name(self) -> str:
-        """Its name in events, counters and managed fields."""
+        """Name used in events, counters and managed fields."""
 
     def attach(self, enqueue: Enqueue) -> None:
-        """Subscribe to what concerns it; call `enqueue` for every key to look at."""
+        """Subscribe to informers; call `enqueue` for every key to reconcile."""
 
     def all_keys(self) -> Iterable[Key]:
-        """All keys, for the periodic look."""
+        """All keys, for the periodic resync."""
 
     async def plan(self, key: Key, now_s: float) -> Plan:
-        """What to do about a key."""
+        """Decide what to do for a key."""
 
 
 @dataclass(slots=True)
 class Counters:
-    """What a controller has done."""
+    """Counters of one controller."""
 
-    looks: int = 0
+    reconciles: int = 0
     writes: int = 0
     conflicts: int = 0
     refusals: int = 0
-    errors: int = 0  # anything but an answer of the API: a defect
+    errors: int = 0  # exceptions other than ApiError: defects
     busy_s: float = 0.0
     last_reason: dict[Key, str] = field(default_factory=dict)
 
@@ -68,7 +69,7 @@ class _Loop:
         self._queue: WorkQueue[Key] = WorkQueue()
         self._writer = Writer(informers, controller.name, clock)
         self._wake = asyncio.Event()
-        self._slots = asyncio.Semaphore(WIDTH)
+        self._slots = asyncio.Semaphore(WORKERS)
         self._tasks: set[asyncio.Task[None]] = set()
         controller.attach(self.enqueue)
 
@@ -87,8 +88,8 @@ class _Loop:
             now = self._clock()
             if now >= resync_at:
                 resync_at = now + RESYNC_S
-                for every in self.controller.all_keys():
-                    self._queue.add(every)
+                for resync_key in self.controller.all_keys():
+                    self._queue.add(resync_key)
             key = self._queue.take(now)
             if key is not None:
                 await self._slots.acquire()
@@ -116,41 +117,41 @@ class _Loop:
         cost_s = 0.0
         plan: Plan | None = None
         try:
-            counters.looks += 1
+            counters.reconciles += 1
             start = time.perf_counter()
             plan = await self.controller.plan(key, self._clock())
             cost_s = time.perf_counter() - start
             counters.busy_s += cost_s
             if plan.actions:
                 counters.writes += len(plan.actions)
-                await self._writer.carry_out(plan.actions)
-            if plan.again_at_s is not None:
-                self._queue.add_at(key, plan.again_at_s)
+                await self._writer.execute(plan.actions)
+            if plan.requeue_at_s is not None:
+                self._queue.add_at(key, plan.requeue_at_s)
             self._queue.succeeded(key)
         except ApiError as error:
             if error.code == 409:
                 counters.conflicts += 1
             else:
                 counters.refusals += 1
-                await self._complain(plan, error)
+                await self._report_failed_create(plan, error)
             self._queue.failed(key, self._clock(), float(error.retry_after_s))
         except Exception:
             counters.errors += 1
             _log.exception("%s: %s/%s", self.controller.name, *key)
             self._queue.failed(key, self._clock(), 1.0)
         finally:
-            self._queue.done(key, self._clock() + COST_SHARE * cost_s if cost_s > 0.001 else None)
+            self._queue.done(key, self._clock() + COOLDOWN_FACTOR * cost_s if cost_s > 0.001 else None)
             self._slots.release()
             self._wake.set()
 
-    async def _complain(self, plan: Plan | None, error: ApiError) -> None:
-        """Tell the owner of what could not be created."""
+    async def _report_failed_create(self, plan: Plan | None, error: ApiError) -> None:
+        """Record an event on the owner when a creation was refused."""
         creates = [a for a in plan.actions if isinstance(a, Create)] if plan is not None else []
-        about = next((a for a in plan.actions if isinstance(a, Note)), None) if plan is not None else None
-        if creates and about is not None:
+        template = next((a for a in plan.actions if isinstance(a, EmitEvent)), None) if plan is not None else None
+        if creates and template is not None:
             text = f"Error creating: {error.message}"
-            note = Note(about.about, about.kind, about.api_version, "Warning", "FailedCreate", text)
-            await self._writer.carry_out([note])
+            event = EmitEvent(template.about, template.kind, template.api_version, "Warning", "FailedCreate", text)
+            await self._writer.execute([event])
 
 
 class Runner:
@@ -165,23 +166,23 @@ class Runner:
 
     @property
     def counters(self) -> dict[str, Counters]:
-        """By controller."""
+        """Counters by controller name."""
         return {loop.controller.name: loop.counters for loop in self._loops}
 
     async def start(self) -> None:
-        """Wait for the informers' first list, then work in the background."""
+        """Wait for the informers' initial list, then run in the background."""
         await self._informers.start()
         self._tasks = [asyncio.create_task(loop.run(), name=loop.controller.name) for loop in self._loops]
 
     async def settle(self, rounds: int = 50) -> None:
-        """Until no controller has anything to do at once; for tests."""
+        """Wait until no controller has a key ready; for tests."""
         quiet = 0
         while quiet < rounds:
             await asyncio.sleep(0)
             quiet = quiet + 1 if all(loop.idle for loop in self._loops) else 0
 
     async def stop(self) -> None:
-        """End all work; what is half done is found again by the next start."""
+        """Cancel all work; unfinished work is found again by the initial list of the next start."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

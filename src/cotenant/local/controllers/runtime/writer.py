@@ -1,9 +1,9 @@
-"""Carries plans out on the API, and puts every answer into the informers' cache.
+"""Executes plans against the API and stores every response in the informers' cache.
 
 Problem: a plan's writes must happen in order but not one by one (five hundred creations would wait for five hundred commits), and the next
-plan must see them. Choice: neighbouring creations, and neighbouring deletions, are awaited together, up to `ABREAST`; the answer of each is
-observed as if the watch had brought it. A deletion of what is gone has succeeded. Events are told once for the same text within ten minutes,
-and a failure to write one is counted and otherwise ignored.
+plan must see them. Choice: consecutive creations, and consecutive deletions, run concurrently, up to `MAX_CONCURRENT`; each response is
+observed as if the watch had delivered it. Deleting an object that does not exist counts as success. An event with the same text is recorded
+once per ten minutes, and a failure to write one is counted and otherwise ignored.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from cotenant.local.controllers.runtime.actions import (
     Action,
     Create,
     Delete,
-    Empty,
-    Finalize,
-    Note,
+    DeleteAll,
+    EmitEvent,
+    FinalizeNamespace,
     Patch,
     ResourceName,
 )
 from cotenant.local.controllers.runtime.informer import Informers
 from cotenant.local.controllers.views.core import Meta, stamp
 
-ABREAST = 64
-SAME_TEXT_S = 600.0
-_REMEMBERED = 4_000
+MAX_CONCURRENT = 64
+EVENT_DEDUP_S = 600.0
+_MAX_RECENT_EVENTS = 4_000
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict).decode
@@ -51,7 +51,7 @@ class _Kind(msgspec.Struct):
 
 
 class Writer:
-    """Writes for one controller (its name is the field manager and the events' source)."""
+    """Writes for one controller, whose name is the field manager and the source of events."""
 
     def __init__(self, informers: Informers, name: str, clock: Callable[[], float]) -> None:
         self._informers = informers
@@ -62,38 +62,38 @@ class Writer:
             validation="Ignore", manager=name, user=f"system:serviceaccount:kube-system:{name}"
         )
         self._targets: dict[tuple[ResourceName, int], Target] = {}
-        self._told: dict[tuple[str, str, str], float] = {}
+        self._recent_events: dict[tuple[str, str, str], float] = {}
         self._serial = 0
         self.writes = 0
-        self.lost_events = 0
+        self.failed_events = 0
 
-    async def carry_out(self, actions: Sequence[Action]) -> None:
-        """All actions in order. Raises the first `ApiError`, after what stood beside it has been tried."""
+    async def execute(self, actions: Sequence[Action]) -> None:
+        """Execute all actions in order. Raises the first `ApiError`, after the actions run concurrently with it have finished."""
         for kind, group in groupby(actions, key=type):
             if kind in (Create, Delete):
-                for some in _chunks(list(group)):
-                    await self._abreast(some)
+                for batch in _chunks(list(group)):
+                    await self._concurrently(batch)
             else:
                 for action in group:
-                    await self._one(action)
+                    await self._execute_one(action)
 
-    async def _abreast(self, some: Sequence[Action]) -> None:
-        if len(some) == 1:
-            await self._one(some[0])
+    async def _concurrently(self, batch: Sequence[Action]) -> None:
+        if len(batch) == 1:
+            await self._execute_one(batch[0])
             return
-        results = await asyncio.gather(*(self._one(a) for a in some), return_exceptions=True)
+        results = await asyncio.gather(*(self._execute_one(a) for a in batch), return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
                 raise result
 
-    async def _one(self, action: Action) -> None:
-        if isinstance(action, Note):
-            await self._tell(action)
+    async def _execute_one(self, action: Action) -> None:
+        if isinstance(action, EmitEvent):
+            await self._record_event(action)
             return
         self.writes += 1
         match action:
             case Create(resource, namespace, obj):
-                own = _decode(_encode(obj))  # the server changes what it is given
+                own = _decode(_encode(obj))  # a copy: the server modifies its input
                 answer = await self._api.create(self.target(resource, namespace), own, self._options)
                 self._observe(resource, answer.raw)
             case Patch(resource, namespace, name, body, subresource, version):
@@ -105,10 +105,10 @@ class Writer:
                 self._observe(resource, answer.raw)
             case Delete():
                 await self._delete(action)
-            case Empty(resource, namespace):
+            case DeleteAll(resource, namespace):
                 options = DeleteOptions(propagation="Background", user=self._options.user)
                 await self._api.delete_collection(self.target(resource, namespace), ListOptions(), options)
-            case Finalize(name):
+            case FinalizeNamespace(name):
                 await self._finalize(name)
 
     async def _delete(self, action: Delete) -> None:
@@ -117,13 +117,13 @@ class Writer:
         try:
             answer = await self._api.delete(target, options)
         except ApiError as error:
-            informer = self._informers.have(action.resource)
+            informer = self._informers.existing(action.resource)
             if error.code == 404 or (error.code == 409 and "UID" in error.message):
                 if informer is not None:
                     informer.forget((action.namespace, action.name), action.uid)
                 return
             raise
-        informer = self._informers.have(action.resource)
+        informer = self._informers.existing(action.resource)
         if informer is None:
             return
         if msgspec.json.decode(answer.raw, type=_Kind).kind == "Status":
@@ -137,34 +137,34 @@ class Writer:
         obj.setdefault("spec", {})["finalizers"] = []
         await self._api.update(self.target(NAMESPACES, "", name, "finalize"), obj, self._options)
 
-    async def _tell(self, note: Note) -> None:
-        meta: Meta = note.about.metadata  # type: ignore[attr-defined]
+    async def _record_event(self, event: EmitEvent) -> None:
+        meta: Meta = event.about.metadata  # type: ignore[attr-defined]
         now = self._clock()
-        text = (meta.uid, note.reason, note.message)
-        if now - self._told.get(text, -SAME_TEXT_S) < SAME_TEXT_S:
+        text = (meta.uid, event.reason, event.message)
+        if now - self._recent_events.get(text, -EVENT_DEDUP_S) < EVENT_DEDUP_S:
             return
-        self._told.pop(text, None)
-        self._told[text] = now
-        if len(self._told) > _REMEMBERED:
-            self._told.pop(next(iter(self._told)))
+        self._recent_events.pop(text, None)
+        self._recent_events[text] = now
+        if len(self._recent_events) > _MAX_RECENT_EVENTS:
+            self._recent_events.pop(next(iter(self._recent_events)))
         self._serial += 1
         namespace = meta.namespace or "default"
         at = stamp(now)
-        event: Manifest = {
+        manifest: Manifest = {
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {"name": f"{meta.name}.{int(now * 1e6):x}{self._serial & 0xFFF:03x}", "namespace": namespace},
             "involvedObject": {
-                "apiVersion": note.api_version,
-                "kind": note.kind,
+                "apiVersion": event.api_version,
+                "kind": event.kind,
                 "name": meta.name,
                 "namespace": meta.namespace,
                 "uid": meta.uid,
                 "resourceVersion": meta.resource_version,
             },
-            "type": note.type,
-            "reason": note.reason,
-            "message": note.message,
+            "type": event.type,
+            "reason": event.reason,
+            "message": event.message,
             "source": {"component": self._name},
             "reportingComponent": self._name,
             "reportingInstance": "",
@@ -173,12 +173,12 @@ class Writer:
             "count": 1,
         }
         try:
-            await self._api.create(self.target(EVENTS, namespace), event, self._options)
+            await self._api.create(self.target(EVENTS, namespace), manifest, self._options)
         except ApiError:
-            self.lost_events += 1
+            self.failed_events += 1
 
     def target(self, resource: ResourceName, namespace: str = "", name: str = "", subresource: str = "") -> Target:
-        """What to write to. Raises ApiError 404 where the resource is not served."""
+        """The target of a write. Raises ApiError 404 if the resource is not served."""
         key = (resource, self._api.registry.revision)
         found = self._targets.get(key)
         if found is None:
@@ -188,11 +188,11 @@ class Writer:
         return Target(found.resource, namespace, name, subresource)
 
     def _observe(self, resource: ResourceName, raw: bytes) -> None:
-        informer = self._informers.have(resource)
+        informer = self._informers.existing(resource)
         if informer is not None:
             informer.observe(raw)
 
 
 def _chunks(actions: list[Action]) -> Iterator[list[Action]]:
-    for at in range(0, len(actions), ABREAST):
-        yield actions[at : at + ABREAST]
+    for at in range(0, len(actions), MAX_CONCURRENT):
+        yield actions[at : at + MAX_CONCURRENT]

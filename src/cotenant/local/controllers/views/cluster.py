@@ -59,7 +59,7 @@ class ClaimReference(View, frozen=True):
 
 
 class VolumeNodeAffinity(View, frozen=True):
-    """Where a volume can be reached."""
+    """`nodeAffinity` of a volume: the nodes it is accessible from."""
 
     required: NodeSelectorView | None = None
 
@@ -77,7 +77,7 @@ class PersistentVolumeSpec(View, frozen=True):
 
 
 class PhaseStatus(View, frozen=True):
-    """A status that is only a phase."""
+    """A status with only a phase."""
 
     phase: str = ""
 

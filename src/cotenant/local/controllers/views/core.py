@@ -1,9 +1,9 @@
-"""What controllers and simulated nodes read of API objects.
+"""Views of pods, nodes and leases, and the base of all views.
 
-Problem: an object has hundreds of fields and arrives as bytes many times a second. Choice: one frozen struct a kind with the fields that
-some controller acts on; msgspec skips the others while decoding. Templates, which are only ever copied, stay as `Manifest`.
-Limits: these values are for reading; what is written back is a patch or a manifest of its own. Every view has `metadata`, so that code
-about identity, ownership and deletion works on all kinds.
+Problem: an object has hundreds of fields and arrives as bytes many times a second. Choice: one frozen struct per kind with only the fields
+that some controller or node reads; msgspec skips the others while decoding. Templates, which are only copied, stay as `Manifest`.
+Limits: views are read-only; what is written back is a patch or a separate manifest. Every view has `metadata`, so that code about identity,
+ownership and deletion works on all kinds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class View(Struct, frozen=True, rename="camel"):
 
 
 class OwnerReference(View, frozen=True):
-    """Who an object belongs to."""
+    """An entry of `metadata.ownerReferences`."""
 
     kind: str = ""
     name: str = ""
@@ -56,12 +56,12 @@ class Meta(View, frozen=True):
 
     @property
     def terminating(self) -> bool:
-        """Whether its deletion has been asked for."""
+        """Whether its deletion has been requested."""
         return self.deletion_timestamp is not None
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The one owner that manages it."""
+        """The owner reference with `controller: true`, if any."""
         for owner in self.owner_references:
             if owner.controller:
                 return owner
@@ -69,7 +69,7 @@ class Meta(View, frozen=True):
 
 
 class Object(View, frozen=True):
-    """Any object: what garbage collection sees."""
+    """Any object: the fields that garbage collection needs."""
 
     metadata: Meta
     kind: str = ""
@@ -85,7 +85,7 @@ class Expression(View, frozen=True):
 
 
 class Selector(View, frozen=True):
-    """A LabelSelector as written."""
+    """A LabelSelector."""
 
     match_labels: dict[str, str] = field(default_factory=dict)
     match_expressions: tuple[Expression, ...] = ()
@@ -172,7 +172,7 @@ class Volume(View, frozen=True):
 
 
 class TolerationView(View, frozen=True):
-    """A pod's toleration as written."""
+    """A pod's toleration, not validated."""
 
     key: str = ""
     operator: str = "Equal"
@@ -182,7 +182,7 @@ class TolerationView(View, frozen=True):
 
 
 class TaintView(View, frozen=True):
-    """A node's taint as written."""
+    """A node's taint, not validated."""
 
     key: str = ""
     effect: str = ""
@@ -206,13 +206,13 @@ class NodeTerm(View, frozen=True):
 
 
 class NodeSelectorView(View, frozen=True):
-    """Terms of which one must hold."""
+    """Node selector terms; at least one must match."""
 
     node_selector_terms: tuple[NodeTerm, ...] = ()
 
 
 class NodeAffinityView(View, frozen=True):
-    """Only what is required: nothing here likes."""
+    """`nodeAffinity`; preferences are not read, since no reader scores nodes."""
 
     required: NodeSelectorView | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
 
@@ -293,17 +293,17 @@ class Pod(View, frozen=True):
 
     @property
     def finished(self) -> bool:
-        """Whether its containers have ended for good."""
+        """Whether its phase is terminal (Succeeded or Failed)."""
         return self.status.phase in ("Succeeded", "Failed")
 
     @property
     def active(self) -> bool:
-        """Neither finished nor ending: what counts as a replica."""
+        """Neither finished nor being deleted: what counts as a replica."""
         return not self.finished and not self.metadata.terminating
 
     @property
     def ready(self) -> bool:
-        """Its Ready condition."""
+        """Whether its Ready condition is True."""
         return self.ready_condition is not None and self.ready_condition.status == "True"
 
     @property
@@ -320,7 +320,7 @@ class Pod(View, frozen=True):
         return max((c.restart_count for c in self.status.container_statuses), default=0)
 
     def available(self, min_ready_s: int, now_s: float) -> bool:
-        """Whether it has been ready for at least so long (Kubernetes: minReadySeconds)."""
+        """Whether it has been ready for at least `min_ready_s` (Kubernetes: minReadySeconds)."""
         condition = self.ready_condition
         if condition is None or condition.status != "True":
             return False
@@ -328,7 +328,7 @@ class Pod(View, frozen=True):
         return min_ready_s == 0 or (since is not None and since + min_ready_s <= now_s)
 
     def available_at(self, min_ready_s: int) -> float | None:
-        """When a ready pod counts as available; None where it is not ready."""
+        """When a ready pod becomes available, Unix time; None if it is not ready."""
         condition = self.ready_condition
         if condition is None or condition.status != "True":
             return None
@@ -377,14 +377,14 @@ class LeaseSpec(View, frozen=True):
 
 
 class Lease(View, frozen=True):
-    """A lease; a node's has the node's name and lies in `kube-node-lease`."""
+    """A Lease; a node's has the node's name and is in the namespace `kube-node-lease`."""
 
     metadata: Meta
     spec: LeaseSpec = LeaseSpec()
 
 
 def seconds(at: datetime | None) -> float | None:
-    """Unix time of a timestamp."""
+    """A timestamp as Unix time."""
     return None if at is None else at.timestamp()
 
 

@@ -1,4 +1,4 @@
-"""What controllers read of workloads: Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs.
+"""Views of workloads: Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs.
 
 Choice and limits as in `views/core.py`: frozen structs of the fields acted on; templates are only copied and stay as `Manifest`.
 """
@@ -175,7 +175,7 @@ class DaemonSet(View, frozen=True):
 
 
 class ControllerRevision(View, frozen=True):
-    """A stored template of a StatefulSet or DaemonSet."""
+    """A ControllerRevision: a stored template of a StatefulSet or DaemonSet."""
 
     metadata: Meta
     revision: int = 0

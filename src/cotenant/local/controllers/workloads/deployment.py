@@ -1,9 +1,8 @@
-"""Deployment: moves pods from old ReplicaSets to the one with the present template, within the limits of its strategy.
+"""Deployment: moves pods from old ReplicaSets to the one with the current template, within the limits of the strategy.
 
-Problem: at no time may there be more than replicas + maxSurge pods, nor fewer than replicas - maxUnavailable available ones because of us,
-and the update must still end. Choice: one step a call, computed from the ReplicaSets' spec and status alone; each call either scales the new
-set up, or old sets down (unhealthy pods first), never both. Limits: proportional scaling gives the rounding's remainder to the largest set.
-
+Problem: a rollout must never exceed replicas + maxSurge pods, nor itself bring the available pods below replicas - maxUnavailable, and it
+must still finish. Choice: one step per call, computed from the ReplicaSets' spec and status alone; each call scales either the new set up,
+or old sets down (unhealthy pods first), never both. Limits: proportional scaling gives the rounding remainder to the largest set.
 Source: Kubernetes documentation "Deployments" (rolling update, recreate, proportional scaling, rolling back, pausing).
 """
 
@@ -13,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from cotenant.local.apiserver.contract import Manifest
-from cotenant.local.controllers.runtime.actions import DEPLOYMENTS, REPLICA_SETS, Create, Draft, Note, Patch, Plan
+from cotenant.local.controllers.runtime.actions import DEPLOYMENTS, REPLICA_SETS, Create, Draft, EmitEvent, Patch, Plan
 from cotenant.local.controllers.views.workloads import Deployment, ReplicaSet
 from cotenant.local.controllers.workloads import deployment_sets as sets
 from cotenant.local.controllers.workloads import deployment_status as status
@@ -22,7 +21,7 @@ from cotenant.local.controllers.workloads.pods import adopted, owner_reference, 
 
 
 @dataclass(slots=True)
-class _Sets:
+class _ReplicaSets:
     new: ReplicaSet | None
     old: list[ReplicaSet]
 
@@ -46,31 +45,33 @@ def reconcile(
     taken: Callable[[str], bool] = lambda name: False,
     old_pods: Callable[[Sequence[ReplicaSet]], int] = lambda old: 0,
 ) -> Plan:
-    """One step towards the spec.
+    """Take one step towards the spec.
 
-    `candidates`: ReplicaSets of the namespace that it owns or that nobody owns. `taken`: whether a ReplicaSet of that name exists.
-    `old_pods`: pods of these sets that have not ended yet, for Recreate.
+    `candidates`: ReplicaSets of the namespace controlled by it or without a controller. `taken`: whether a ReplicaSet of that name exists.
+    `old_pods`: the number of these sets' pods that have not finished, for Recreate.
     """
     draft = Draft()
     owned = _claim(draft, deployment, candidates)
     new = sets.newest(deployment, owned)
-    have = _Sets(new, sorted((rs for rs in owned if rs is not new), key=lambda rs: rs.metadata.created_s))
+    replica_sets = _ReplicaSets(
+        new, sorted((rs for rs in owned if rs is not new), key=lambda rs: rs.metadata.created_s)
+    )
     created, collisions = "", 0
     if deployment.metadata.terminating:
-        status.write(draft, deployment, new, have.old, now_s)
-        return draft.plan("it is ending")
+        status.write(draft, deployment, new, replica_sets.old, now_s)
+        return draft.plan("being deleted")
     if new is not None and not deployment.spec.paused:
-        _show_revision(draft, deployment, sets.refresh(draft, deployment, new, have.old))
-    if _resized(deployment, have) or deployment.spec.paused:
-        _scale(draft, deployment, have)
+        _set_revision(draft, deployment, sets.refresh(draft, deployment, new, replica_sets.old))
+    if _scaling_requested(deployment, replica_sets) or deployment.spec.paused:
+        _scale(draft, deployment, replica_sets)
     elif deployment.spec.strategy.type == "Recreate":
-        created, collisions = _recreate(draft, deployment, have, taken, old_pods)
+        created, collisions = _recreate(draft, deployment, replica_sets, taken, old_pods)
     else:
-        created, collisions = _roll(draft, deployment, have, taken)
+        created, collisions = _rolling_update(draft, deployment, replica_sets, taken)
     if status.complete(deployment, deployment.status) or deployment.spec.paused:
-        sets.clean(draft, deployment, have.old)
-    status.write(draft, deployment, new, have.old, now_s, collisions, created)
-    return draft.plan("all replicas are of the present template")
+        sets.clean(draft, deployment, replica_sets.old)
+    status.write(draft, deployment, new, replica_sets.old, now_s, collisions, created)
+    return draft.plan("all replicas have the current template")
 
 
 def _claim(draft: Draft, deployment: Deployment, candidates: Iterable[ReplicaSet]) -> list[ReplicaSet]:
@@ -91,67 +92,71 @@ def _claim(draft: Draft, deployment: Deployment, candidates: Iterable[ReplicaSet
     return owned
 
 
-def _show_revision(draft: Draft, deployment: Deployment, revision: int) -> None:
+def _set_revision(draft: Draft, deployment: Deployment, revision: int) -> None:
     if deployment.metadata.annotations.get(REVISION) != str(revision):
         body: Manifest = {"metadata": {"annotations": {REVISION: str(revision)}}}
         draft.add(Patch(DEPLOYMENTS, deployment.metadata.namespace, deployment.metadata.name, body))
 
 
-def _create_new(draft: Draft, deployment: Deployment, have: _Sets, taken: Callable[[str], bool]) -> tuple[str, int]:
-    """Make the new set, as large as the limits allow at once."""
+def _create_new(
+    draft: Draft, deployment: Deployment, replica_sets: _ReplicaSets, taken: Callable[[str], bool]
+) -> tuple[str, int]:
+    """Create the new set, as large as the limits allow immediately."""
     name, collisions = sets.new_name(deployment, taken)
-    revision = max((sets.revision_of(rs) for rs in have.old), default=0) + 1
+    revision = max((sets.revision_of(rs) for rs in replica_sets.old), default=0) + 1
     surge, _ = sets.limits(deployment)
-    room = max(0, deployment.spec.replicas + surge - have.total)
+    room = max(0, deployment.spec.replicas + surge - replica_sets.total)
     size = (
         deployment.spec.replicas if deployment.spec.strategy.type == "Recreate" else min(deployment.spec.replicas, room)
     )
     obj = sets.make(deployment, size, revision, name)
-    draft.add(Create(REPLICA_SETS, deployment.metadata.namespace, obj), f"create {name} of {size}")
-    draft.add(_note(deployment, f"Scaled up replica set {name} from 0 to {size}"))
-    _show_revision(draft, deployment, revision)
+    draft.add(Create(REPLICA_SETS, deployment.metadata.namespace, obj), f"create {name} with {size} replicas")
+    draft.add(_scaling_event(deployment, f"Scaled up replica set {name} from 0 to {size}"))
+    _set_revision(draft, deployment, revision)
     return name, collisions
 
 
-def _roll(draft: Draft, deployment: Deployment, have: _Sets, taken: Callable[[str], bool]) -> tuple[str, int]:
-    if have.new is None:
-        return _create_new(draft, deployment, have, taken)
+def _rolling_update(
+    draft: Draft, deployment: Deployment, replica_sets: _ReplicaSets, taken: Callable[[str], bool]
+) -> tuple[str, int]:
+    if replica_sets.new is None:
+        return _create_new(draft, deployment, replica_sets, taken)
     desired = deployment.spec.replicas
     surge, unavailable = sets.limits(deployment)
-    new = have.new
+    new = replica_sets.new
     if new.spec.replicas > desired:
         _resize(draft, deployment, new, desired)
         return "", 0
     if new.spec.replicas < desired:
-        room = desired + surge - have.total
+        room = desired + surge - replica_sets.total
         if room > 0:
             _resize(draft, deployment, new, new.spec.replicas + min(room, desired - new.spec.replicas))
             return "", 0
-    _shrink_old(draft, deployment, have, desired - unavailable)
+    _scale_down_old(draft, deployment, replica_sets, desired - unavailable)
     return "", 0
 
 
-def _shrink_old(draft: Draft, deployment: Deployment, have: _Sets, least_available: int) -> None:
-    """Old pods go as far as enough stay available: first those that are not healthy, then the oldest sets'."""
-    assert have.new is not None
-    new_unavailable = have.new.spec.replicas - have.new.status.available_replicas
-    may_go = have.total - least_available - new_unavailable
-    if may_go <= 0 or not have.active_old:
+def _scale_down_old(draft: Draft, deployment: Deployment, replica_sets: _ReplicaSets, min_available: int) -> None:
+    """Scale old sets down while enough pods stay available: unhealthy pods first, then the oldest sets."""
+    assert replica_sets.new is not None
+    new_unavailable = replica_sets.new.spec.replicas - replica_sets.new.status.available_replicas
+    max_removed = replica_sets.total - min_available - new_unavailable
+    if max_removed <= 0 or not replica_sets.active_old:
         return
-    size = {rs.metadata.name: rs.spec.replicas for rs in have.active_old}
-    left = may_go
-    for rs in have.active_old:
+    size = {rs.metadata.name: rs.spec.replicas for rs in replica_sets.active_old}
+    left = max_removed
+    for rs in replica_sets.active_old:
         unhealthy = max(0, rs.spec.replicas - rs.status.available_replicas)
-        gone = min(left, unhealthy)
-        size[rs.metadata.name] -= gone
-        left -= gone
-    surplus = sum(rs.status.available_replicas for rs in have.all) - least_available
-    for rs in have.active_old:
-        gone = max(0, min(surplus, left, size[rs.metadata.name]))
-        size[rs.metadata.name] -= gone
-        surplus -= gone
-        left -= gone
-    for rs in have.active_old:
+        removed = min(left, unhealthy)
+        size[rs.metadata.name] -= removed
+        left -= removed
+    surplus = sum(rs.status.available_replicas for rs in replica_sets.all) - min_available
+    for rs in replica_sets.active_old:
+        removed = max(0, min(surplus, left, size[rs.metadata.name]))
+        size[rs.metadata.name] -= removed
+        surplus -= removed
+        left -= removed
+    for rs in replica_sets.active_old:
         if size[rs.metadata.name] != rs.spec.replicas:
             _resize(draft, deployment, rs, size[rs.metadata.name])
 
@@ -159,56 +164,56 @@ def _shrink_old(draft: Draft, deployment: Deployment, have: _Sets, least_availab
 def _recreate(
     draft: Draft,
     deployment: Deployment,
-    have: _Sets,
+    replica_sets: _ReplicaSets,
     taken: Callable[[str], bool],
     old_pods: Callable[[Sequence[ReplicaSet]], int],
 ) -> tuple[str, int]:
-    for rs in have.active_old:
+    for rs in replica_sets.active_old:
         _resize(draft, deployment, rs, 0)
-    if have.active_old or old_pods(have.old):
-        draft.reasons.append("old pods have not ended yet")
+    if replica_sets.active_old or old_pods(replica_sets.old):
+        draft.reasons.append("old pods have not finished yet")
         return "", 0
-    if have.new is None:
-        return _create_new(draft, deployment, have, taken)
-    if have.new.spec.replicas != deployment.spec.replicas:
-        _resize(draft, deployment, have.new, deployment.spec.replicas)
+    if replica_sets.new is None:
+        return _create_new(draft, deployment, replica_sets, taken)
+    if replica_sets.new.spec.replicas != deployment.spec.replicas:
+        _resize(draft, deployment, replica_sets.new, deployment.spec.replicas)
     return "", 0
 
 
-def _resized(deployment: Deployment, have: _Sets) -> bool:
-    """Whether the user has asked for another number of replicas since the sets were last scaled."""
+def _scaling_requested(deployment: Deployment, replica_sets: _ReplicaSets) -> bool:
+    """Whether the number of replicas in the spec has changed since the sets were last scaled."""
     return any(
         rs.spec.replicas > 0 and sets.annotated(rs, DESIRED, deployment.spec.replicas) != deployment.spec.replicas
-        for rs in have.all
+        for rs in replica_sets.all
     )
 
 
-def _scale(draft: Draft, deployment: Deployment, have: _Sets) -> None:
-    """Spread a new number of replicas over the sets in use, in proportion to their sizes."""
-    active = [rs for rs in have.all if rs.spec.replicas > 0]
+def _scale(draft: Draft, deployment: Deployment, replica_sets: _ReplicaSets) -> None:
+    """Distribute a new number of replicas over the active sets, in proportion to their sizes."""
+    active = [rs for rs in replica_sets.all if rs.spec.replicas > 0]
     desired = deployment.spec.replicas
     if len(active) <= 1:
-        latest = active[0] if active else (have.new or (have.old[-1] if have.old else None))
+        latest = active[0] if active else (replica_sets.new or (replica_sets.old[-1] if replica_sets.old else None))
         if latest is not None:
             _resize(draft, deployment, latest, desired)
         return
-    new = have.new
+    new = replica_sets.new
     if new is not None and new.spec.replicas == desired == new.status.available_replicas:
-        for rs in have.active_old:
+        for rs in replica_sets.active_old:
             _resize(draft, deployment, rs, 0)
         return
     if deployment.spec.strategy.type != "RollingUpdate":
         return
     surge, _ = sets.limits(deployment)
     allowed = desired + surge if desired > 0 else 0
-    to_add = allowed - have.total
-    # growing favours the newest among equals, shrinking takes from the oldest
+    to_add = allowed - replica_sets.total
+    # among sets of equal size, scale the newest up first and the oldest down first
     order = sorted(active, key=lambda rs: rs.metadata.created_s, reverse=to_add >= 0)
     order.sort(key=lambda rs: rs.spec.replicas, reverse=True)
     size = {}
     left = to_add
     for rs in order:
-        before = sets.annotated(rs, MAXIMUM, have.total) or have.total
+        before = sets.annotated(rs, MAXIMUM, replica_sets.total) or replica_sets.total
         share = _round(rs.spec.replicas * allowed / before) - rs.spec.replicas
         share = max(min(share, left), 0) if to_add > 0 else min(max(share, left), 0)
         size[rs.metadata.name] = max(0, rs.spec.replicas + share)
@@ -232,16 +237,16 @@ def _resize(draft: Draft, deployment: Deployment, rs: ReplicaSet, size: int) -> 
     body: Manifest = {"metadata": {"annotations": annotations}}
     if size != rs.spec.replicas:
         body["spec"] = {"replicas": size}
-    version = rs.metadata.resource_version  # sizes follow from what was seen: not on top of another change
+    version = rs.metadata.resource_version  # the sizes were computed from this version: refuse if it has changed
     if any(isinstance(a, Patch) and a.resource == REPLICA_SETS and a.name == rs.metadata.name for a in draft.actions):
-        version = ""  # this very plan has changed it
+        version = ""  # this plan changes the set already
     patch = Patch(REPLICA_SETS, rs.metadata.namespace, rs.metadata.name, body, resource_version=version)
     draft.add(patch, f"{rs.metadata.name}: {rs.spec.replicas} -> {size}")
     if size != rs.spec.replicas:
-        word = "up" if size > rs.spec.replicas else "down"
-        text = f"Scaled {word} replica set {rs.metadata.name} from {rs.spec.replicas} to {size}"
-        draft.add(_note(deployment, text))
+        direction = "up" if size > rs.spec.replicas else "down"
+        text = f"Scaled {direction} replica set {rs.metadata.name} from {rs.spec.replicas} to {size}"
+        draft.add(_scaling_event(deployment, text))
 
 
-def _note(deployment: Deployment, message: str) -> Note:
-    return Note(deployment, KIND, API_VERSION, "Normal", "ScalingReplicaSet", message)
+def _scaling_event(deployment: Deployment, message: str) -> EmitEvent:
+    return EmitEvent(deployment, KIND, API_VERSION, "Normal", "ScalingReplicaSet", message)

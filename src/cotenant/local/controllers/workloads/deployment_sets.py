@@ -1,4 +1,4 @@
-"""A Deployment's ReplicaSets: which is the new one, what it looks like, which revision, and which old ones go.
+"""A Deployment's ReplicaSets: finding and making the new one, revision numbers, and the history limit.
 
 Source: Kubernetes documentation "Deployments" (pod-template-hash label, revision annotation, revisionHistoryLimit, rolling back); names of
 the annotations as kubectl reads them.
@@ -26,7 +26,7 @@ _NOT_COPIED = (LAST_APPLIED, REVISION, REVISION_HISTORY, DESIRED, MAXIMUM, "depr
 
 
 def limits(deployment: Deployment) -> tuple[int, int]:
-    """(surge, unavailable) that the strategy allows now."""
+    """The (surge, unavailable) limits of the strategy, in pods."""
     if deployment.spec.strategy.type == "Recreate":
         return 0, deployment.spec.replicas
     rolling = deployment.spec.strategy.rolling_update
@@ -36,25 +36,25 @@ def limits(deployment: Deployment) -> tuple[int, int]:
 
 
 def revision_of(rs: ReplicaSet) -> int:
-    """The revision that a ReplicaSet stands for, 0 where it does not say."""
+    """The revision annotated on a ReplicaSet, 0 if absent."""
     text = rs.metadata.annotations.get(REVISION, "0")
     return int(text) if text.isdecimal() else 0
 
 
 def annotated(rs: ReplicaSet, name: str, otherwise: int) -> int:
-    """A number that the last scaling left on the ReplicaSet."""
+    """A number annotated by the last scaling, else `otherwise`."""
     text = rs.metadata.annotations.get(name, "")
     return int(text) if text.isdecimal() else otherwise
 
 
 def newest(deployment: Deployment, sets: Iterable[ReplicaSet]) -> ReplicaSet | None:
-    """The ReplicaSet with the Deployment's template; the oldest of several, so that all who look choose the same."""
-    alike = [rs for rs in sets if same_template(rs.spec.template, deployment.spec.template)]
-    return min(alike, key=lambda rs: (rs.metadata.created_s, rs.metadata.name), default=None)
+    """The ReplicaSet with the Deployment's template; the oldest if several match, so that the choice is deterministic."""
+    matching = [rs for rs in sets if same_template(rs.spec.template, deployment.spec.template)]
+    return min(matching, key=lambda rs: (rs.metadata.created_s, rs.metadata.name), default=None)
 
 
 def make(deployment: Deployment, replicas: int, revision: int, name: str) -> Manifest:
-    """The new ReplicaSet."""
+    """The manifest of the new ReplicaSet."""
     surge, _ = limits(deployment)
     digest = name[len(deployment.metadata.name) + 1 :]
     template = dict(deployment.spec.template)
@@ -88,7 +88,7 @@ def make(deployment: Deployment, replicas: int, revision: int, name: str) -> Man
 
 
 def new_name(deployment: Deployment, taken: Callable[[str], bool]) -> tuple[str, int]:
-    """A name for the new ReplicaSet, and the collision count that gives it."""
+    """An unused name for the new ReplicaSet, and the collision count that produced it."""
     collisions = deployment.status.collision_count
     while True:
         name = f"{deployment.metadata.name}-{template_hash(deployment.spec.template, collisions)}"
@@ -98,7 +98,7 @@ def new_name(deployment: Deployment, taken: Callable[[str], bool]) -> tuple[str,
 
 
 def refresh(draft: Draft, deployment: Deployment, rs: ReplicaSet, others: Sequence[ReplicaSet]) -> int:
-    """Keep the new ReplicaSet's revision above all others' and its annotations those of the Deployment; its revision."""
+    """Keep the new ReplicaSet's revision above all others and its annotations equal to the Deployment's. Returns its revision."""
     highest = max((revision_of(o) for o in others), default=0)
     revision = revision_of(rs) if revision_of(rs) > highest else highest + 1
     change: Manifest = {}
@@ -117,14 +117,14 @@ def refresh(draft: Draft, deployment: Deployment, rs: ReplicaSet, others: Sequen
 
 
 def clean(draft: Draft, deployment: Deployment, old: Sequence[ReplicaSet]) -> None:
-    """Delete the oldest ReplicaSets beyond the history limit; those still in use stay."""
+    """Delete the oldest ReplicaSets beyond the history limit, except those still in use."""
     idle = [rs for rs in old if not rs.metadata.terminating]
     surplus = len(idle) - deployment.spec.revision_history_limit
     for rs in sorted(idle, key=lambda rs: (revision_of(rs), rs.metadata.created_s))[: max(0, surplus)]:
         in_use = rs.status.replicas or rs.spec.replicas or rs.status.observed_generation < rs.metadata.generation
         if not in_use:
             delete = Delete(REPLICA_SETS, rs.metadata.namespace, rs.metadata.name, rs.metadata.uid)
-            draft.add(delete, f"forget revision {revision_of(rs)}")
+            draft.add(delete, f"delete revision {revision_of(rs)}")
 
 
 def _copied(deployment: Deployment) -> Manifest:

@@ -1,7 +1,7 @@
-"""What a Deployment tells about itself: counts, Available, Progressing.
+"""A Deployment's status: replica counts and the conditions Available and Progressing.
 
-`kubectl rollout status` and `kubectl wait --for=condition=Available` read exactly this. Source: Kubernetes documentation "Deployments"
-(Deployment status: complete, progressing, failed; progressDeadlineSeconds), reasons as upstream words them.
+`kubectl rollout status` and `kubectl wait --for=condition=Available` read these fields. Source: Kubernetes documentation "Deployments"
+(Deployment status: complete, progressing, failed; progressDeadlineSeconds), reasons worded as upstream.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ def write(
     collisions: int = 0,
     created: str = "",
 ) -> None:
-    """Add the status patch if anything has changed; ask to be called again when the progress deadline ends.
+    """Add the status patch if anything has changed; requeue for the end of the progress deadline.
 
-    `created` names a ReplicaSet that this plan makes."""
-    every = [*old, new] if new is not None else [*old]
+    `created` names a ReplicaSet that this plan creates."""
+    all_sets = [*old, new] if new is not None else [*old]
     desired = deployment.spec.replicas
-    replicas = sum(rs.status.replicas for rs in every)
-    available = sum(rs.status.available_replicas for rs in every)
+    replicas = sum(rs.status.replicas for rs in all_sets)
+    available = sum(rs.status.available_replicas for rs in all_sets)
     counts = DeploymentStatus(
         observed_generation=deployment.metadata.generation,
         replicas=replicas,
         updated_replicas=new.status.replicas if new else 0,
-        ready_replicas=sum(rs.status.ready_replicas for rs in every),
+        ready_replicas=sum(rs.status.ready_replicas for rs in all_sets),
         available_replicas=available,
-        unavailable_replicas=max(0, sum(rs.spec.replicas for rs in every) - available),
+        unavailable_replicas=max(0, sum(rs.spec.replicas for rs in all_sets) - available),
         collision_count=max(collisions, deployment.status.collision_count),
     )
     conditions = _available(deployment, deployment.status.conditions, available, desired - limits(deployment)[1], now_s)
     conditions = _progressing(draft, deployment, conditions, counts, new, now_s, created)
     wanted: Manifest = msgspec.to_builtins(counts)
     wanted = {name: wanted[name] for name in _COUNTS}
-    shown: Manifest = msgspec.to_builtins(deployment.status)
-    same_counts = all(shown[name] == wanted[name] for name in _COUNTS)
+    current_status: Manifest = msgspec.to_builtins(deployment.status)
+    same_counts = all(current_status[name] == wanted[name] for name in _COUNTS)
     same_conditions = msgspec.convert(conditions, tuple[Condition, ...]) == deployment.status.conditions
     if same_counts and same_conditions:
         return
@@ -70,7 +70,7 @@ def write(
 
 
 def complete(deployment: Deployment, status: DeploymentStatus) -> bool:
-    """Whether every replica is of the new template and available, and none of an old one is left."""
+    """Whether every replica has the new template and is available, and no old replica is left."""
     desired = deployment.spec.replicas
     return (
         status.updated_replicas == desired
@@ -119,23 +119,23 @@ def _progressing(
         text = f'ReplicaSet "{name}" has successfully progressed.'
         return conditions_with(as_views, "Progressing", "True", "NewReplicaSetAvailable", text, now)
     left, left_before = counts.replicas - counts.updated_replicas, before.replicas - before.updated_replicas
-    moved = (
+    progressed = (
         current is None
         or counts.updated_replicas > before.updated_replicas
         or left < left_before
         or counts.ready_replicas > before.ready_replicas
         or counts.available_replicas > before.available_replicas
-        # a finished update that has been given something new to do starts its deadline again
+        # a new generation after a completed rollout restarts the deadline
         or (current.reason == "NewReplicaSetAvailable" and before.observed_generation < deployment.metadata.generation)
     )
-    if moved:
+    if progressed:
         text = f'ReplicaSet "{name}" is progressing.'
         return conditions_with(as_views, "Progressing", "True", "ReplicaSetUpdated", text, now, touch=True)
     if current is None or current.reason == "NewReplicaSetAvailable":
-        return conditions  # finished before; a pod that is lost now is not an update
-    late_at = (seconds(current.last_update_time) or now_s) + deadline
-    if now_s >= late_at:
+        return conditions  # the rollout has completed; losing a pod now is not a rollout
+    deadline_at = (seconds(current.last_update_time) or now_s) + deadline
+    if now_s >= deadline_at:
         text = f'ReplicaSet "{name}" has timed out progressing.'
         return conditions_with(as_views, "Progressing", "False", "ProgressDeadlineExceeded", text, now)
-    draft.again(late_at)
+    draft.requeue_at(deadline_at)
     return conditions

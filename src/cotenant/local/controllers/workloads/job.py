@@ -1,11 +1,11 @@
-"""Job: run pods until enough of them have succeeded.
+"""Job: runs pods until enough of them have succeeded.
 
-Problem: pods that run to an end must be counted once each, replaced when they fail (later each time), stopped when the limits are reached, and the
-job must say how it ended. Choice: a pure function over the job and its pods. A failed pod is replaced 10 s after it failed, doubled with
-each further failure up to 10 min. Limits: pods are counted while they exist and never below what the status already says, without upstream's
-finalizer on each pod: a finished pod that is deleted before its job has ended is run again. podFailurePolicy and successPolicy are not read.
-
-Source: Kubernetes documentation "Jobs" (completion modes, back-off limit, deadline, TTL, suspending), condition reasons as upstream words them.
+Problem: pods that run to completion must be counted once each, replaced when they fail (with back-off), stopped when the limits are
+reached, and the job must report how it ended. Choice: a pure function over the job and its pods. A failed pod is replaced 10 s after it
+failed, doubled with each further failure up to 10 min. Limits: pods are counted while they exist and never below what the status already
+says, without upstream's finalizer on each pod: a finished pod that is deleted before its job has ended is run again. podFailurePolicy and
+successPolicy are not read.
+Source: Kubernetes documentation "Jobs" (completion modes, back-off limit, deadline, TTL, suspending), condition reasons worded as upstream.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import msgspec
 
 from cotenant.local.apiserver.contract import Manifest
-from cotenant.local.controllers.runtime.actions import JOBS, PODS, Create, Delete, Draft, Note, Patch, Plan
+from cotenant.local.controllers.runtime.actions import JOBS, PODS, Create, Delete, Draft, EmitEvent, Patch, Plan
 from cotenant.local.controllers.views.core import Condition, Pod, seconds, stamp
 from cotenant.local.controllers.views.workloads import Job
 from cotenant.local.controllers.workloads.pods import claim, conditions_with, pod_from
@@ -25,7 +25,7 @@ KIND, API_VERSION = "Job", "batch/v1"
 INDEX = "batch.kubernetes.io/job-completion-index"
 CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 JOB_NAME = "batch.kubernetes.io/job-name"
-BACKOFF_S, BACKOFF_MOST_S = 10.0, 600.0
+BACKOFF_S, MAX_BACKOFF_S = 10.0, 600.0
 BURST = 500
 
 
@@ -40,7 +40,7 @@ class _Count:
 
 
 def finished(job: Job) -> Condition | None:
-    """The condition that says how the job ended; None while it has not."""
+    """The job's terminal condition (Complete or Failed); None while it runs."""
     for condition in job.status.conditions:
         if condition.type in ("Complete", "Failed") and condition.status == "True":
             return condition
@@ -48,26 +48,28 @@ def finished(job: Job) -> Condition | None:
 
 
 def reconcile(job: Job, candidates: Iterable[Pod], now_s: float) -> Plan:
-    """Create, replace and stop pods; tell the status. `candidates`: pods that it owns or that nobody owns."""
+    """Create, replace and stop pods; update the status. `candidates`: pods controlled by it or without a controller."""
     draft = Draft()
     end = finished(job)
     if job.metadata.terminating:
-        return draft.plan("it is ending")
-    pods = _own(draft, job, candidates)
+        return draft.plan("being deleted")
+    pods = _claimed(draft, job, candidates)
     count = _count(job, pods)
     if end is not None:
         for pod in count.active:
-            _delete(draft, pod, "the job has ended")
+            _delete(draft, pod, "the job has finished")
         _write_status(draft, job, count, end.type, "", "", now_s)
         _expire(draft, job, now_s)
         return draft.plan(f"{end.type}: {end.reason}")
-    verdict = _verdict(draft, job, count, now_s)
-    if verdict is not None:
-        kind, reason, message = verdict
+    outcome = _outcome(draft, job, count, now_s)
+    if outcome is not None:
+        kind, reason, message = outcome
         for pod in count.active:
             _delete(draft, pod, message)
         draft.add(
-            Note(job, KIND, API_VERSION, "Normal" if kind == "Complete" else "Warning", _event(kind, reason), message)
+            EmitEvent(
+                job, KIND, API_VERSION, "Normal" if kind == "Complete" else "Warning", _event(kind, reason), message
+            )
         )
         _write_status(draft, job, count, kind, reason, message, now_s)
         return draft.plan(message)
@@ -81,8 +83,8 @@ def reconcile(job: Job, candidates: Iterable[Pod], now_s: float) -> Plan:
     return draft.plan("enough pods are running")
 
 
-def _own(draft: Draft, job: Job, candidates: Iterable[Pod]) -> Sequence[Pod]:
-    if job.spec.selector.is_empty:  # written without one, and the server made none: only what it made itself
+def _claimed(draft: Draft, job: Job, candidates: Iterable[Pod]) -> Sequence[Pod]:
+    if job.spec.selector.is_empty:  # no selector: only pods that already name the job as controller
         return [p for p in candidates if (c := p.metadata.controller) is not None and c.uid == job.metadata.uid]
     held = claim(job.metadata, KIND, API_VERSION, job.spec.selector, candidates)
     for patch in held.actions:
@@ -93,19 +95,19 @@ def _own(draft: Draft, job: Job, candidates: Iterable[Pod]) -> Sequence[Pod]:
 def _count(job: Job, pods: Sequence[Pod]) -> _Count:
     indexed = job.spec.completion_mode == "Indexed"
     ended = [p for p in pods if p.finished]
-    won = [p for p in ended if p.status.phase == "Succeeded"]
-    # a pod that is deleted while it runs has failed only once its containers have
-    lost = [p for p in ended if p.status.phase == "Failed"]
-    done = _indexes(job.status.completed_indexes) | {i for p in won if (i := index_of(p)) is not None}
+    succeeded = [p for p in ended if p.status.phase == "Succeeded"]
+    # a pod deleted while it runs counts as failed only once its phase is Failed
+    failed = [p for p in ended if p.status.phase == "Failed"]
+    done = _indexes(job.status.completed_indexes) | {i for p in succeeded if (i := index_of(p)) is not None}
     done = {i for i in done if i < (job.spec.completions or 0)}
     restarts = sum(p.restarts for p in pods if p.spec.restart_policy == "OnFailure")
     return _Count(
         active=[p for p in pods if p.active],
         terminating=sum(p.metadata.terminating and not p.finished for p in pods),
-        succeeded=len(done) if indexed else max(job.status.succeeded, len(won)),
-        failed=max(job.status.failed, len(lost) + restarts),
+        succeeded=len(done) if indexed else max(job.status.succeeded, len(succeeded)),
+        failed=max(job.status.failed, len(failed) + restarts),
         done=frozenset(done) if indexed else frozenset(),
-        last_failure_s=max((_ended_s(p) for p in lost), default=0.0),
+        last_failure_s=max((_ended_s(p) for p in failed), default=0.0),
     )
 
 
@@ -118,19 +120,19 @@ def _ended_s(pod: Pod) -> float:
     return (seconds(condition.last_transition_time) if condition else None) or pod.metadata.created_s
 
 
-def _verdict(draft: Draft, job: Job, count: _Count, now_s: float) -> tuple[str, str, str] | None:
-    """How the job ends, if it does now: (condition, reason, message)."""
+def _outcome(draft: Draft, job: Job, count: _Count, now_s: float) -> tuple[str, str, str] | None:
+    """Whether and how the job ends now: (condition, reason, message)."""
     if count.failed > job.spec.backoff_limit:
         return "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
     started, deadline = seconds(job.status.start_time), job.spec.active_deadline_seconds
     if deadline is not None and started is not None and not job.spec.suspend:
         if now_s >= started + deadline:
             return "Failed", "DeadlineExceeded", "Job was active longer than specified deadline"
-        draft.again(started + deadline)
+        draft.requeue_at(started + deadline)
     wanted = job.spec.completions
     if wanted is not None:
         complete = count.succeeded >= wanted
-    else:  # a work queue: one success says that the work is done, then the others finish
+    else:  # work queue: after the first success no pod is created, and the job ends when the others have finished
         complete = count.succeeded > 0 and not count.active
     if complete:
         return "Complete", "CompletionsReached", "Reached expected number of succeeded pods"
@@ -150,22 +152,22 @@ def _keep_running(draft: Draft, job: Job, count: _Count, now_s: float) -> None:
     active = sorted(count.active, key=lambda p: (bool(p.spec.node_name), p.ready, -p.metadata.created_s))
     if len(active) > wanted:
         for pod in active[: len(active) - wanted]:
-            _delete(draft, pod, "more pods than the parallelism")
+            _delete(draft, pod, "more active pods than the parallelism")
         return
     missing = min(wanted - len(active) - count.terminating, BURST)
     if missing <= 0:
         return
     if count.failed and count.last_failure_s:
-        due = count.last_failure_s + min(BACKOFF_S * 2.0 ** min(count.failed - 1, 10), BACKOFF_MOST_S)
+        due = count.last_failure_s + min(BACKOFF_S * 2.0 ** min(count.failed - 1, 10), MAX_BACKOFF_S)
         if now_s < due:
-            draft.again(due)
-            draft.reasons.append(f"{count.failed} failed: the next pod is made in {due - now_s:.0f} s")
+            draft.requeue_at(due)
+            draft.reasons.append(f"{count.failed} failed: the next pod is created in {due - now_s:.0f} s")
             return
     for manifest in _new_pods(job, count, missing):
         draft.add(Create(PODS, job.metadata.namespace, manifest))
     draft.reasons.append(f"create {missing}: {len(active)} of {wanted} are active")
     text = f"Created {missing} pod{'s' if missing > 1 else ''}"
-    draft.add(Note(job, KIND, API_VERSION, "Normal", "SuccessfulCreate", text))
+    draft.add(EmitEvent(job, KIND, API_VERSION, "Normal", "SuccessfulCreate", text))
 
 
 def _new_pods(job: Job, count: _Count, missing: int) -> list[Manifest]:
@@ -193,13 +195,13 @@ def _pod(job: Job, index: int | None = None) -> Manifest:
 
 
 def index_of(pod: Pod) -> int | None:
-    """The completion index of an Indexed job's pod."""
+    """The completion index of a pod of an Indexed job."""
     text = pod.metadata.annotations.get(INDEX, "")
     return int(text) if text.isdecimal() else None
 
 
 def _indexes(text: str) -> set[int]:
-    """`0-2,5` as numbers."""
+    """Parse `0-2,5` into numbers."""
     out: set[int] = set()
     for part in filter(None, text.split(",")):
         low, _, high = part.partition("-")
@@ -208,7 +210,7 @@ def _indexes(text: str) -> set[int]:
 
 
 def _ranges(indexes: Iterable[int]) -> str:
-    """Numbers as `0-2,5`."""
+    """Format numbers as `0-2,5`."""
     runs: list[list[int]] = []
     for i in sorted(indexes):
         if runs and runs[-1][1] == i - 1:
@@ -231,26 +233,26 @@ def _expire(draft: Draft, job: Job, now_s: float) -> None:
         return
     due = (seconds(end.last_transition_time) or now_s) + ttl
     if now_s >= due:
-        draft.add(Delete(JOBS, job.metadata.namespace, job.metadata.name, job.metadata.uid), f"it ended {ttl} s ago")
+        draft.add(Delete(JOBS, job.metadata.namespace, job.metadata.name, job.metadata.uid), f"finished {ttl} s ago")
     else:
-        draft.again(due)
+        draft.requeue_at(due)
 
 
 def _write_status(draft: Draft, job: Job, count: _Count, kind: str, reason: str, message: str, now_s: float) -> None:
     before, now = job.status, stamp(now_s)
     ended = kind in ("Complete", "Failed")
     started: str | None = msgspec.to_builtins(before.start_time)
-    conditions: list[Manifest] = _kept(before.conditions)
+    conditions: list[Manifest] = _encoded(before.conditions)
     if kind == "Suspended":
         started = None
         if not any(c.type == kind and c.status == "True" for c in before.conditions):
             conditions = conditions_with(before.conditions, kind, "True", reason, message, now)
-            draft.add(Note(job, KIND, API_VERSION, "Normal", "Suspended", message))
+            draft.add(EmitEvent(job, KIND, API_VERSION, "Normal", "Suspended", message))
     else:
         started = started or now
         if any(c.type == "Suspended" and c.status == "True" for c in before.conditions):
             conditions = conditions_with(before.conditions, "Suspended", "False", "JobResumed", "Job resumed", now)
-            draft.add(Note(job, KIND, API_VERSION, "Normal", "Resumed", "Job resumed"))
+            draft.add(EmitEvent(job, KIND, API_VERSION, "Normal", "Resumed", "Job resumed"))
         if ended and finished(job) is None:
             first = "SuccessCriteriaMet" if kind == "Complete" else "FailureTarget"
             views = msgspec.convert(conditions, tuple[Condition, ...])
@@ -271,12 +273,12 @@ def _write_status(draft: Draft, job: Job, count: _Count, kind: str, reason: str,
     if kind == "Complete":
         wanted["completionTime"] = msgspec.to_builtins(before.completion_time) or now
     shown: Manifest = msgspec.to_builtins(before)
-    shown["conditions"] = _kept(before.conditions)
+    shown["conditions"] = _encoded(before.conditions)
     changed = {k: v for k, v in wanted.items() if shown.get(k) != v}
     if changed:
         changed = {k: (None if v in ("", None) else v) for k, v in changed.items()}
         draft.add(Patch(JOBS, job.metadata.namespace, job.metadata.name, {"status": changed}, "status"))
 
 
-def _kept(conditions: Sequence[Condition]) -> list[Manifest]:
+def _encoded(conditions: Sequence[Condition]) -> list[Manifest]:
     return [{k: v for k, v in msgspec.to_builtins(c).items() if v not in (None, "", 0)} for c in conditions]

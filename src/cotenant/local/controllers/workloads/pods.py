@@ -1,8 +1,7 @@
-"""Making pods from templates, claiming them, and choosing which to delete.
+"""Creating pods from templates, claiming them, and choosing which to delete.
 
-Problem: every workload controller makes pods, must own exactly those that its selector and their owner references say, and when it has
-too many should delete the one that hurts least. Choice: small pure functions, used by all of them.
-
+Problem: every workload controller creates pods, must own exactly those given by its selector and their owner references, and when it has
+too many should delete those whose loss costs least. Choice: small pure functions, shared by all of them.
 Sources: Kubernetes API reference (ownerReferences: adoption and release by selector), ReplicaSet documentation (deletion order: unassigned,
 pending, not ready, lower pod-deletion-cost, doubled-up on a node, ready for a shorter time, more restarts, younger).
 """
@@ -22,23 +21,25 @@ from cotenant.local.controllers.views.core import Meta, Object, Pod, Selector, V
 
 TEMPLATE_HASH = "pod-template-hash"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-SAFE = "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes' alphabet for generated names: no vowels, no look-alikes
+NAME_ALPHABET = (
+    "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes' alphabet for generated names: no vowels, no easily confused digits
+)
 _canonical = msgspec.json.Encoder(order="deterministic")
 
 
 def template_hash(template: Manifest, collisions: int = 0) -> str:
-    """A short name for a pod template: equal templates give equal names; `collisions` gives another one."""
+    """A short hash of a pod template; a different `collisions` gives a different hash."""
     digest = hashlib.sha256(_canonical.encode(template) + (str(collisions).encode() if collisions else b"")).digest()
     number = int.from_bytes(digest[:8], "big")
     out = []
     for _ in range(10):
-        number, place = divmod(number, len(SAFE))
-        out.append(SAFE[place])
+        number, place = divmod(number, len(NAME_ALPHABET))
+        out.append(NAME_ALPHABET[place])
     return "".join(out)
 
 
 def without_hash(template: Manifest) -> Manifest:
-    """The template without the label that a Deployment adds: what two templates are compared by."""
+    """The template without the pod-template-hash label, for comparison."""
     metadata = template.get("metadata") or {}
     labels = {k: v for k, v in (metadata.get("labels") or {}).items() if k != TEMPLATE_HASH}
     kept = {k: v for k, v in metadata.items() if k not in ("labels", "creationTimestamp") and v not in (None, {}, [])}
@@ -48,7 +49,7 @@ def without_hash(template: Manifest) -> Manifest:
 
 
 def same_template(one: Manifest, other: Manifest) -> bool:
-    """Whether two templates make the same pods."""
+    """Whether two templates produce the same pods."""
     return without_hash(one) == without_hash(other)
 
 
@@ -67,7 +68,7 @@ def owner_reference(owner: Meta, kind: str, api_version: str, controls: bool = T
 def pod_from(
     template: Manifest, owner: Meta, kind: str, api_version: str, name: str = "", suffix: str = ""
 ) -> Manifest:
-    """A pod as the template says, owned by `owner`; without a `name` the API server makes one from the owner's."""
+    """A pod manifest from the template, controlled by `owner`; without a `name` the API server generates one from the owner's."""
     written = template.get("metadata") or {}
     metadata: Manifest = {"ownerReferences": [owner_reference(owner, kind, api_version)], "namespace": owner.namespace}
     for key in ("labels", "annotations", "finalizers"):
@@ -82,7 +83,7 @@ def pod_from(
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Whose pods are whose: `owned` are managed now (adopted ones included)."""
+    """The result of a claim: `owned` pods (adopted ones included) and the patches that adopt or release."""
 
     owned: tuple[Pod, ...]
     actions: tuple[Patch, ...]
@@ -91,7 +92,7 @@ class Claim:
 def claim(
     owner: Meta, kind: str, api_version: str, selector: Selector, candidates: Iterable[Pod], adopts: bool = True
 ) -> Claim:
-    """Adopt orphans that the selector selects, release owned pods that it no longer selects. An ending owner claims nothing new."""
+    """Adopt orphans that the selector matches, release owned pods that it no longer matches. An owner being deleted adopts nothing."""
     owned: list[Pod] = []
     patches: list[Patch] = []
     for pod in candidates:
@@ -111,7 +112,7 @@ def claim(
 
 
 def adopted(resource: ResourceName, obj: Pod | Object | View, reference: Manifest) -> Patch:
-    """Make `reference` one of the owners of an object that has not changed since."""
+    """Add `reference` to an object's owners, provided that the object has not changed since."""
     meta: Meta = obj.metadata  # type: ignore[union-attr]
     owners = [_owner(o) for o in meta.owner_references] + [reference]
     body = {"metadata": {"uid": meta.uid, "ownerReferences": owners}}
@@ -119,7 +120,7 @@ def adopted(resource: ResourceName, obj: Pod | Object | View, reference: Manifes
 
 
 def released(resource: ResourceName, obj: Pod | Object | View, owner_uid: str) -> Patch:
-    """Take an owner away from an object that has not changed since."""
+    """Remove an owner from an object, provided that the object has not changed since."""
     meta: Meta = obj.metadata  # type: ignore[union-attr]
     owners = [_owner(o) for o in meta.owner_references if o.uid != owner_uid]
     body = {"metadata": {"uid": meta.uid, "ownerReferences": owners or None}}
@@ -135,7 +136,7 @@ def _owner(reference: object) -> Manifest:
 
 
 def deletion_order(pods: Sequence[Pod], related: Iterable[Pod], now_s: float) -> list[Pod]:
-    """The pods, those to delete first in front. `related` are all pods of the same workload: two on a node count as doubled up."""
+    """The pods in order of deletion. `related` are all pods of the same workload: several on one node count as doubled up."""
     on_node = Counter(p.spec.node_name for p in related if p.spec.node_name and p.active)
 
     def rank(pod: Pod) -> tuple[object, ...]:
@@ -168,7 +169,7 @@ def _cost(pod: Pod) -> int:
 def conditions_with(
     existing: Sequence[object], kind: str, status: str, reason: str, message: str, now: str, touch: bool = False
 ) -> list[Manifest]:
-    """The conditions with one set: its transition time moves only when its status does; `touch` moves its update time."""
+    """The conditions with one set: its transition time changes only with its status; `touch` updates lastUpdateTime in any case."""
     out: list[Manifest] = []
     found = False
     for condition in existing:
@@ -198,7 +199,7 @@ def _condition(kind: str, status: str, reason: str, message: str, now: str) -> M
 
 
 def create_pods(draft: Draft, namespace: str, pods: Sequence[Manifest], why: str) -> None:
-    """Add the creations."""
+    """Add the creation of these pods to the plan."""
     for pod in pods:
         draft.add(Create(PODS, namespace, pod))
     if pods:

@@ -1,8 +1,8 @@
-"""ReplicaSet: as many pods as asked for.
+"""ReplicaSet: keeps the requested number of pods.
 
-Problem: pods come, fail, are relabelled and deleted by others, and the number must hold. Choice: a pure function of the set and the pods that
-might be its own. At most `BURST` pods are created or deleted at a time, as upstream. Limits: the events that a user reads name the first pods
-of a burst only.
+Problem: pods are created, fail, are relabelled and deleted by others, and the number must be kept. Choice: a pure function of the set and
+its candidate pods. At most `BURST` pods are created or deleted at a time, as upstream. Limits: the events name only the first pods of a
+burst.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cotenant.local.apiserver.contract import Manifest
-from cotenant.local.controllers.runtime.actions import PODS, REPLICA_SETS, Delete, Draft, Note, Patch, Plan
+from cotenant.local.controllers.runtime.actions import PODS, REPLICA_SETS, Delete, Draft, EmitEvent, Patch, Plan
 from cotenant.local.controllers.views.core import Pod
 from cotenant.local.controllers.views.workloads import ReplicaSet
 from cotenant.local.controllers.workloads.pods import claim, create_pods, deletion_order, pod_from
@@ -22,33 +22,33 @@ BURST = 500
 def reconcile(rs: ReplicaSet, candidates: Iterable[Pod], now_s: float, related: Iterable[Pod] = ()) -> Plan:
     """Bring the number of active pods to `spec.replicas` and the status up to date.
 
-    `candidates`: pods of the namespace that it owns or that nobody owns. `related`: pods of sibling sets, for the deletion order.
+    `candidates`: pods of the namespace controlled by it or without a controller. `related`: pods of sibling sets, for the deletion order.
     """
     draft = Draft()
     held = claim(rs.metadata, KIND, API_VERSION, rs.spec.selector, candidates)
     for patch in held.actions:
         draft.add(patch, f"claim {patch.name}")
     active = [p for p in held.owned if p.active]
-    _status(draft, rs, active, now_s)  # before the creations: it is told even where those are refused
+    _status(draft, rs, active, now_s)  # before the creations, so that it is written even if those are refused
     if not rs.metadata.terminating:
-        _replace(draft, rs, active, [*related, *active], now_s)
-    return draft.plan("as many pods as asked for")
+        _adjust_pods(draft, rs, active, [*related, *active], now_s)
+    return draft.plan("the number of pods is as specified")
 
 
-def _replace(draft: Draft, rs: ReplicaSet, active: list[Pod], related: list[Pod], now_s: float) -> None:
+def _adjust_pods(draft: Draft, rs: ReplicaSet, active: list[Pod], related: list[Pod], now_s: float) -> None:
     difference = rs.spec.replicas - len(active)
     if difference > 0:
         count = min(difference, BURST)
         pod = pod_from(rs.spec.template, rs.metadata, KIND, API_VERSION)
         create_pods(draft, rs.metadata.namespace, [pod] * count, f"{len(active)} of {rs.spec.replicas} exist")
-        draft.add(_note(rs, "SuccessfulCreate", f"Created {count} pod{'s' if count > 1 else ''}"))
+        draft.add(_event(rs, "SuccessfulCreate", f"Created {count} pod{'s' if count > 1 else ''}"))
     elif difference < 0:
-        doomed = deletion_order(active, related, now_s)[: min(-difference, BURST)]
-        for victim in doomed:
+        victims = deletion_order(active, related, now_s)[: min(-difference, BURST)]
+        for victim in victims:
             draft.add(Delete(PODS, rs.metadata.namespace, victim.metadata.name, victim.metadata.uid))
-        draft.reasons.append(f"delete {len(doomed)}: {len(active)} of {rs.spec.replicas} exist")
-        named = ", ".join(v.metadata.name for v in doomed[:3]) + (", ..." if len(doomed) > 3 else "")
-        draft.add(_note(rs, "SuccessfulDelete", f"Deleted pod{'s' if len(doomed) > 1 else ''}: {named}"))
+        draft.reasons.append(f"delete {len(victims)}: {len(active)} of {rs.spec.replicas} exist")
+        named = ", ".join(v.metadata.name for v in victims[:3]) + (", ..." if len(victims) > 3 else "")
+        draft.add(_event(rs, "SuccessfulDelete", f"Deleted pod{'s' if len(victims) > 1 else ''}: {named}"))
 
 
 def _status(draft: Draft, rs: ReplicaSet, active: list[Pod], now_s: float) -> None:
@@ -58,7 +58,7 @@ def _status(draft: Draft, rs: ReplicaSet, active: list[Pod], now_s: float) -> No
         if pod.available(rs.spec.min_ready_seconds, now_s):
             available += 1
         else:
-            draft.again(pod.available_at(rs.spec.min_ready_seconds))
+            draft.requeue_at(pod.available_at(rs.spec.min_ready_seconds))
     wanted: Manifest = {
         "replicas": len(active),
         "fullyLabeledReplicas": sum(labels <= p.metadata.labels.items() for p in active),
@@ -67,16 +67,16 @@ def _status(draft: Draft, rs: ReplicaSet, active: list[Pod], now_s: float) -> No
         "observedGeneration": rs.metadata.generation,
     }
     status = rs.status
-    shown = (
+    current = (
         status.replicas,
         status.fully_labeled_replicas,
         status.ready_replicas,
         status.available_replicas,
         status.observed_generation,
     )
-    if shown != tuple(wanted.values()):
+    if current != tuple(wanted.values()):
         draft.add(Patch(REPLICA_SETS, rs.metadata.namespace, rs.metadata.name, {"status": wanted}, "status"))
 
 
-def _note(rs: ReplicaSet, reason: str, message: str) -> Note:
-    return Note(rs, KIND, API_VERSION, "Normal", reason, message)
+def _event(rs: ReplicaSet, reason: str, message: str) -> EmitEvent:
+    return EmitEvent(rs, KIND, API_VERSION, "Normal", reason, message)

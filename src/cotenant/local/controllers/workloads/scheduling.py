@@ -1,7 +1,8 @@
-"""Whether a node suits a pod, for those who do not schedule: DaemonSets, the kubelet's admission, taint eviction.
+"""Node selection outside the scheduler: DaemonSets, the kubelet's admission, taint eviction.
 
-The rules live in model/{affinity,taints,labels}.py; this translates what was written into them. An expression that the API server should
-have refused matches nothing here. Source: Kubernetes documentation "Assigning Pods to Nodes", "Taints and Tolerations", "DaemonSet".
+The rules are in model/cluster/{affinity,taints,labels}.py; this module translates API views into them. An expression that the API server
+should have rejected matches nothing here. Source: Kubernetes documentation "Assigning Pods to Nodes", "Taints and Tolerations",
+"DaemonSet".
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from cotenant.model.cluster.labels import Labels, Operator, Requirement
 from cotenant.model.cluster.taints import Effect, Match, Taint, Toleration
 from cotenant.model.errors import InvalidInput
 
-# what every DaemonSet's pod tolerates
+# tolerations added to every DaemonSet pod
 DAEMON_TOLERATIONS = (
     TolerationView("node.kubernetes.io/not-ready", "Exists", effect="NoExecute"),
     TolerationView("node.kubernetes.io/unreachable", "Exists", effect="NoExecute"),
@@ -53,7 +54,7 @@ def covers(toleration: TolerationView, taint: TaintView) -> bool:
 
 
 def selects_node(selector: NodeSelectorView | None, name: str, labels: dict[str, str]) -> bool:
-    """Whether the terms match a node of that name with those labels; no selector matches every node."""
+    """Whether a selector matches a node with this name and these labels; None matches every node."""
     if selector is None:
         return True
     held = Labels.of(labels)
@@ -61,7 +62,7 @@ def selects_node(selector: NodeSelectorView | None, name: str, labels: dict[str,
 
 
 def affinity_matches(spec: PodSpec, node: NodeView) -> bool:
-    """nodeSelector and the required node affinity."""
+    """Whether a node matches the pod's nodeSelector and required node affinity."""
     labels = node.metadata.labels
     if any(labels.get(k) != v for k, v in spec.node_selector.items()):
         return False
@@ -83,7 +84,7 @@ def _requirement(expression: NodeExpression) -> Requirement:
 
 
 def pinned_node(spec: PodSpec) -> str:
-    """The node that a DaemonSet's pod is meant for: where it is bound, else the name in its node affinity."""
+    """The node of a DaemonSet's pod: where it is bound, else the name in its node affinity, else empty."""
     if spec.node_name:
         return spec.node_name
     affinity = spec.affinity.node_affinity if spec.affinity else None

@@ -1,11 +1,9 @@
-"""StatefulSet: pods with names that last, one after the other.
+"""StatefulSet: pods with stable names, created and deleted in order.
 
-Problem: pod 3 may be made only when 0 to 2 are ready, taken away only after 4, and updated from the top down to the partition, one at a time;
-and each keeps its own claims. Choice: one pure step a call over the ordinals in order, which stops at the first pod that must be waited for
-(`Parallel` does not wait when it creates or deletes, but updates one at a time too). An unready pod of an old revision is
-updated at once: upstream leaves it to the user. Limits: maxUnavailable of the update is 1; a claim
-whose name exists already is used as it is.
-
+Problem: pod 3 may be created only when 0 to 2 are ready, deleted only after 4, and updated from the top down to the partition, one at a
+time; and each keeps its own claims. Choice: one pure step per call over the ordinals in order, which stops at the first pod to wait for
+(`Parallel` does not wait when it creates or deletes, but updates one at a time too). An unready pod of an old revision is updated at once:
+upstream leaves it to the user. Limits: maxUnavailable of the update is 1; a claim whose name exists already is used as it is.
 Source: Kubernetes documentation "StatefulSets" (deployment and scaling guarantees, partitioned rolling updates, PVC retention).
 """
 
@@ -24,14 +22,14 @@ from cotenant.local.controllers.runtime.actions import (
     Create,
     Delete,
     Draft,
-    Note,
+    EmitEvent,
     Patch,
     Plan,
 )
 from cotenant.local.controllers.views.core import Pod
 from cotenant.local.controllers.views.workloads import ControllerRevision, StatefulSet, StatefulSetStatus
 from cotenant.local.controllers.workloads.pods import claim, owner_reference, pod_from
-from cotenant.local.controllers.workloads.revisions import HASH_LABEL, History, follow, forget
+from cotenant.local.controllers.workloads.revisions import HASH_LABEL, History, sync, truncate
 
 KIND, API_VERSION = "StatefulSet", "apps/v1"
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
@@ -39,7 +37,7 @@ INDEX_LABEL = "apps.kubernetes.io/pod-index"
 
 
 @dataclass(slots=True)
-class _Pass:
+class _Step:
     sts: StatefulSet
     draft: Draft
     history: History
@@ -55,7 +53,7 @@ class _Pass:
 
 
 def ordinal(sts: StatefulSet, pod: Pod) -> int | None:
-    """The number at the end of the pod's name; None where the name is not one of the set's."""
+    """The ordinal in the pod's name; None if the name does not belong to the set."""
     prefix, _, number = pod.metadata.name.rpartition("-")
     return int(number) if prefix == sts.metadata.name and number.isdecimal() else None
 
@@ -67,32 +65,32 @@ def reconcile(
     now_s: float,
     claim_exists: Callable[[str], bool] = lambda name: False,
 ) -> Plan:
-    """One step towards the spec. `candidates`: pods it owns or nobody owns; `claim_exists`: whether a PVC of that name is there."""
+    """Take one step towards the spec. `candidates`: pods controlled by it or without a controller; `claim_exists`: whether a PVC of that name exists."""
     draft = Draft()
-    adopts = [p for p in candidates if p.metadata.controller is not None or ordinal(sts, p) is not None]
-    held = claim(sts.metadata, KIND, API_VERSION, sts.spec.selector, adopts)
+    claimable = [p for p in candidates if p.metadata.controller is not None or ordinal(sts, p) is not None]
+    held = claim(sts.metadata, KIND, API_VERSION, sts.spec.selector, claimable)
     for patch in held.actions:
         draft.add(patch, f"claim {patch.name}")
     pods = {n: p for p in held.owned if (n := ordinal(sts, p)) is not None}
     if sts.metadata.terminating:
-        return draft.plan("it is ending")
+        return draft.plan("being deleted")
     collisions = sts.status.collision_count
-    history = follow(draft, sts.metadata, KIND, API_VERSION, sts.spec.template, revisions, collisions)
-    step = _Pass(sts, draft, history, sts.status.current_revision or history.update, now_s)
+    history = sync(draft, sts.metadata, KIND, API_VERSION, sts.spec.template, revisions, collisions)
+    step = _Step(sts, draft, history, sts.status.current_revision or history.update, now_s)
     _write_status(step, pods)
     if _replicas(step, pods, claim_exists) and _condemned(step, pods):
         _update(step, pods)
     used = {_revision(sts, p) for p in pods.values()} | {step.current}
-    forget(draft, history, used, sts.spec.revision_history_limit)
-    return draft.plan("all replicas are there and of the present template")
+    truncate(draft, history, used, sts.spec.revision_history_limit)
+    return draft.plan("all replicas exist with the current template")
 
 
 def _revision(sts: StatefulSet, pod: Pod) -> str:
     return pod.metadata.labels.get(HASH_LABEL, "")
 
 
-def _replicas(step: _Pass, pods: dict[int, Pod], claim_exists: Callable[[str], bool]) -> bool:
-    """Create what is missing, in order; False where something must be waited for."""
+def _replicas(step: _Step, pods: dict[int, Pod], claim_exists: Callable[[str], bool]) -> bool:
+    """Create missing pods in order; False if a pod must be waited for."""
     sts, draft = step.sts, step.draft
     start = sts.spec.ordinals.start
     for n in range(start, start + sts.spec.replicas):
@@ -103,12 +101,12 @@ def _replicas(step: _Pass, pods: dict[int, Pod], claim_exists: Callable[[str], b
                 return False
             continue
         if pod.finished and not pod.metadata.terminating:
-            _delete(step, pod, f"pod {n} has ended: make it again")
+            _delete(step, pod, f"pod {n} has finished: recreate it")
             if step.ordered:
                 return False
             continue
         if not step.healthy(pod):
-            draft.again(pod.available_at(sts.spec.min_ready_seconds))
+            draft.requeue_at(pod.available_at(sts.spec.min_ready_seconds))
             if step.ordered:
                 if _stuck(step, pod, n):
                     _delete(step, pod, f"pod {n} of {_revision(sts, pod)} is not ready: update it now")
@@ -118,8 +116,8 @@ def _replicas(step: _Pass, pods: dict[int, Pod], claim_exists: Callable[[str], b
     return True
 
 
-def _stuck(step: _Pass, pod: Pod, n: int) -> bool:
-    """Whether an unready pod waits for nothing but the update (its template was broken, and has been corrected)."""
+def _stuck(step: _Step, pod: Pod, n: int) -> bool:
+    """Whether an unready pod can only become ready by the update (a broken template that has been corrected)."""
     partition = _partition(step.sts)
     return (
         step.sts.spec.update_strategy.type == "RollingUpdate"
@@ -129,8 +127,8 @@ def _stuck(step: _Pass, pod: Pod, n: int) -> bool:
     )
 
 
-def _condemned(step: _Pass, pods: dict[int, Pod]) -> bool:
-    """Delete what is too much, from the top; False where something must be waited for."""
+def _condemned(step: _Step, pods: dict[int, Pod]) -> bool:
+    """Delete surplus pods from the highest ordinal; False if a pod must be waited for."""
     sts = step.sts
     last = sts.spec.ordinals.start + sts.spec.replicas
     surplus = sorted((n for n in pods if n >= last or n < sts.spec.ordinals.start), reverse=True)
@@ -138,7 +136,7 @@ def _condemned(step: _Pass, pods: dict[int, Pod]) -> bool:
         pod = pods[n]
         if pod.metadata.terminating:
             if step.ordered:
-                step.draft.reasons.append(f"wait for pod {n} to end")
+                step.draft.reasons.append(f"wait for pod {n} to terminate")
                 return False
             continue
         _delete(step, pod, f"scale down: delete pod {n}")
@@ -147,7 +145,7 @@ def _condemned(step: _Pass, pods: dict[int, Pod]) -> bool:
     return not surplus
 
 
-def _update(step: _Pass, pods: dict[int, Pod]) -> None:
+def _update(step: _Step, pods: dict[int, Pod]) -> None:
     """Replace one pod of an old revision, from the top down to the partition."""
     sts = step.sts
     if sts.spec.update_strategy.type != "RollingUpdate":
@@ -170,11 +168,11 @@ def _partition(sts: StatefulSet) -> int:
     return rolling.partition or 0 if rolling else 0
 
 
-def _create(step: _Pass, n: int, claim_exists: Callable[[str], bool]) -> None:
+def _create(step: _Step, n: int, claim_exists: Callable[[str], bool]) -> None:
     sts, draft = step.sts, step.draft
     name = f"{sts.metadata.name}-{n}"
     rolling = sts.spec.update_strategy.type == "RollingUpdate"
-    # a pod below the partition comes back as it was
+    # a pod below the partition is recreated with its old revision
     revision = step.current if rolling and n < _partition(sts) else step.history.update
     template = (
         sts.spec.template if revision == step.history.update else step.history.template(revision, sts.spec.template)
@@ -186,19 +184,20 @@ def _create(step: _Pass, n: int, claim_exists: Callable[[str], bool]) -> None:
     if sts.spec.service_name:
         pod["spec"].setdefault("subdomain", sts.spec.service_name)
     volumes = {v["name"]: v for v in pod["spec"].get("volumes") or []}
-    for wanted in sts.spec.volume_claim_templates:
-        template_name = wanted["metadata"]["name"]
+    for claim_template in sts.spec.volume_claim_templates:
+        template_name = claim_template["metadata"]["name"]
         claim_name = f"{template_name}-{name}"
         volumes[template_name] = {"name": template_name, "persistentVolumeClaim": {"claimName": claim_name}}
         if not claim_exists(claim_name):
             draft.add(
-                Create(CLAIMS, sts.metadata.namespace, _claim_manifest(sts, wanted, claim_name)), f"claim {claim_name}"
+                Create(CLAIMS, sts.metadata.namespace, _claim_manifest(sts, claim_template, claim_name)),
+                f"claim {claim_name}",
             )
     if volumes:
         pod["spec"]["volumes"] = list(volumes.values())
     draft.add(Create(PODS, sts.metadata.namespace, pod), f"create pod {n}")
     draft.add(
-        Note(
+        EmitEvent(
             sts,
             KIND,
             API_VERSION,
@@ -223,33 +222,33 @@ def _claim_manifest(sts: StatefulSet, template: Manifest, name: str) -> Manifest
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": dict(template["spec"])}
 
 
-def _delete(step: _Pass, pod: Pod, why: str) -> None:
+def _delete(step: _Step, pod: Pod, why: str) -> None:
     meta = pod.metadata
     step.draft.add(Delete(PODS, meta.namespace, meta.name, meta.uid), why)
     text = f"delete Pod {meta.name} in StatefulSet {step.sts.metadata.name} successful"
-    step.draft.add(Note(step.sts, KIND, API_VERSION, "Normal", "SuccessfulDelete", text))
+    step.draft.add(EmitEvent(step.sts, KIND, API_VERSION, "Normal", "SuccessfulDelete", text))
 
 
-def _write_status(step: _Pass, pods: dict[int, Pod]) -> None:
+def _write_status(step: _Step, pods: dict[int, Pod]) -> None:
     sts = step.sts
-    living = [p for p in pods.values() if not p.finished]
-    updated = sum(_revision(sts, p) == step.history.update and not p.metadata.terminating for p in living)
-    ready = sum(p.ready and not p.metadata.terminating for p in living)
+    unfinished = [p for p in pods.values() if not p.finished]
+    updated = sum(_revision(sts, p) == step.history.update and not p.metadata.terminating for p in unfinished)
+    ready = sum(p.ready and not p.metadata.terminating for p in unfinished)
     current = step.current
     finished_update = (
         sts.spec.update_strategy.type == "RollingUpdate"
-        and updated == len(living) == ready == sts.spec.replicas
+        and updated == len(unfinished) == ready == sts.spec.replicas
         and current != step.history.update
     )
     if finished_update:
         step.current = current = step.history.update
     wanted = StatefulSetStatus(
         observed_generation=sts.metadata.generation,
-        replicas=len(living),
+        replicas=len(unfinished),
         ready_replicas=ready,
-        current_replicas=sum(_revision(sts, p) == current and not p.metadata.terminating for p in living),
+        current_replicas=sum(_revision(sts, p) == current and not p.metadata.terminating for p in unfinished),
         updated_replicas=updated,
-        available_replicas=sum(step.healthy(p) for p in living),
+        available_replicas=sum(step.healthy(p) for p in unfinished),
         current_revision=current,
         update_revision=step.history.update,
         collision_count=sts.status.collision_count,

@@ -6,9 +6,9 @@ import pytest
 from cotenant.local.controllers.cluster.node_lifecycle import (
     evict,
     is_full_disruption,
-    leaves_at_s,
+    eviction_due_s,
     reconcile_node,
-    unready,
+    mark_pods_not_ready,
 )
 from cotenant.local.controllers.runtime.actions import Delete, Patch, Plan
 from cotenant.local.controllers.views.core import Lease, NodeView, Pod, TaintView, micro_stamp, stamp
@@ -47,7 +47,7 @@ def taints(plan: Plan) -> list[tuple[str, str]] | None:
 def test_a_renewed_lease_keeps_a_node_ready() -> None:
     plan = reconcile_node(node(), lease(NOW + 100), NOW + 120)
     assert plan.actions == ()
-    assert plan.again_at_s == NOW + 140
+    assert plan.requeue_at_s == NOW + 140
 
 
 def test_silence_makes_conditions_unknown_and_taints() -> None:
@@ -121,7 +121,7 @@ TAINT = msgspec.convert(UNREACHABLE, TaintView)
     ],
 )
 def test_tolerations_say_when_a_pod_leaves(tolerations: list[dict[str, Any]], leaves: float | None) -> None:
-    assert leaves_at_s(pod(*tolerations), [TAINT], NOW + 50) == leaves
+    assert eviction_due_s(pod(*tolerations), [TAINT], NOW + 50) == leaves
 
 
 def test_pods_leave_when_their_toleration_has_ended() -> None:
@@ -130,14 +130,14 @@ def test_pods_leave_when_their_toleration_has_ended() -> None:
     tainted = node("Unknown", [UNREACHABLE])
     plan = evict(tainted, [waits, goes, stays], NOW + 10)
     assert [a.name for a in plan.actions if isinstance(a, Delete)] == ["goes"]
-    assert plan.again_at_s == NOW + 300
+    assert plan.requeue_at_s == NOW + 300
     later = evict(tainted, [waits, stays], NOW + 300)
     assert [a.name for a in later.actions if isinstance(a, Delete)] == ["waits"]
 
 
 def test_pods_of_a_silent_node_are_not_ready() -> None:
-    assert unready(node("True"), [pod()], NOW).actions == ()
-    plan = unready(node("Unknown"), [pod(), pod(ready=False)], NOW)
+    assert mark_pods_not_ready(node("True"), [pod()], NOW).actions == ()
+    plan = mark_pods_not_ready(node("Unknown"), [pod(), pod(ready=False)], NOW)
     assert len(plan.actions) == 1
 
 

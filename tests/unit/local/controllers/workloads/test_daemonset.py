@@ -128,7 +128,7 @@ def test_a_failed_pod_is_made_again_after_a_while() -> None:
     agent = Daemons(1)
     agent.settle()
     agent.c.kubelet(agent.c.views(PODS)[0].metadata.name, "Failed")
-    assert agent.plan().again_at_s == NOW + 5
+    assert agent.plan().requeue_at_s == NOW + 5
     agent.c.now_s += 6
     agent.settle()
     assert agent.where() == ["n0"]

@@ -131,8 +131,8 @@ def test_a_broken_update_stops_at_max_unavailable_and_says_so() -> None:
     assert web.sizes() == {"image:1": 3, "image:broken": 2}
     assert web.condition("Available")[0] == "True"
     asked = web.plan()
-    assert asked.again_at_s is not None
-    assert asked.again_at_s <= NOW + 60
+    assert asked.requeue_at_s is not None
+    assert asked.requeue_at_s <= NOW + 60
     web.c.now_s += 61
     web.settle(unhealthy="image:broken")
     assert web.condition("Progressing") == ("False", "ProgressDeadlineExceeded")

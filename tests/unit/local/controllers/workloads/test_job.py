@@ -64,7 +64,7 @@ def test_a_failed_pod_is_replaced_later_each_time() -> None:
         work.end("Failed")
         assert not work.active()
         due = at + BACKOFF_S * 2 ** (failures - 1)
-        assert work.plan().again_at_s == due
+        assert work.plan().requeue_at_s == due
         work.c.now_s = due - 0.1
         work.look()
         assert not work.active()
@@ -84,7 +84,7 @@ def test_too_many_failures_end_the_job_and_its_pods() -> None:
 def test_the_deadline_ends_it() -> None:
     work = Work(activeDeadlineSeconds=60)
     work.look()
-    assert work.plan().again_at_s == NOW + 60
+    assert work.plan().requeue_at_s == NOW + 60
     work.c.now_s += 60
     work.look()
     assert work.ended() == ("Failed", "DeadlineExceeded")
@@ -110,7 +110,7 @@ def test_a_finished_job_goes_after_its_ttl() -> None:
     work = Work(ttlSecondsAfterFinished=30)
     work.look()
     work.end("Succeeded")
-    assert work.plan().again_at_s == NOW + 30
+    assert work.plan().requeue_at_s == NOW + 30
     work.c.now_s += 30
     work.c.carry_out(work.plan().actions)
     assert not work.c.views(JOBS)

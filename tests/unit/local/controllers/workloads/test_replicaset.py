@@ -50,7 +50,7 @@ def test_counts_ready_and_available_and_asks_to_be_called_when_more_become_avail
     for pod in made.views(PODS):
         made.kubelet(pod.metadata.name)
     asked = plan(made)
-    assert asked.again_at_s == NOW + 30
+    assert asked.requeue_at_s == NOW + 30
     made.converge(lambda: plan(made))
     status = made.view(REPLICA_SETS, "rs").status
     assert (status.ready_replicas, status.available_replicas) == (2, 0)
