@@ -5,10 +5,10 @@ import pytest
 
 from cotenant.local.controllers.cluster.node_lifecycle import (
     evict,
-    is_full_disruption,
     eviction_due_s,
-    reconcile_node,
+    is_full_disruption,
     mark_pods_not_ready,
+    reconcile_node,
 )
 from cotenant.local.controllers.runtime.actions import Delete, Patch, Plan
 from cotenant.local.controllers.views.core import Lease, NodeView, Pod, TaintView, micro_stamp, stamp
