@@ -20,7 +20,7 @@ from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.decisions.answers import NOTHING_SUPPOSED, Supposed
+from cotenant.model.decisions.answers import NO_WHAT_IF, WhatIf
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.scheduler.pages.debugging import Debugging
@@ -46,14 +46,14 @@ def a_cluster(nodes: int, residents: int) -> Cluster:
 def questions(cluster: Cluster, repeats: int) -> dict[str, float]:
     """Milliseconds of each."""
 
-    def milliseconds(key: str, supposed: Supposed = NOTHING_SUPPOSED) -> float:
+    def milliseconds(key: str, supposed: WhatIf = NO_WHAT_IF) -> float:
         cluster.why.pod(key, 1.0, supposed)
         return 1e3 * median_seconds(lambda: None, lambda _: cluster.why.pod(key, 1.0, supposed), repeats)
 
     cluster.why.node("n0", 1.0)
     return {
         "waits_ms": milliseconds("default/large"),
-        "what_if_ms": milliseconds("default/large", Supposed.parse(("cpu=500m",))),
+        "what_if_ms": milliseconds("default/large", WhatIf.parse(("cpu=500m",))),
         "placed_ms": milliseconds("default/p0"),
         "node_ms": 1e3 * median_seconds(lambda: None, lambda _: cluster.why.node("n0", 1.0), repeats),
     }

@@ -16,7 +16,7 @@ from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
-from cotenant.model.cpus.reported import Kept, NodeTopology, NumaZone
+from cotenant.model.cpus.reported import NodeTopology, NumaZone, ReservedCpus
 from cotenant.model.cpus.spec import NumaTopologySpec, ResourceSpec, ResourceStatus
 from cotenant.model.cpus.topology import CpuTopology, mask_of
 from cotenant.model.machine.counters import LogicalCpu
@@ -42,7 +42,7 @@ EIGHT = CpuTopology.of(cpus())  # two NUMA nodes of two cores of two threads: 0-
 
 
 def tells(name: str, topology: CpuTopology = EIGHT, kept: Sequence[int] = (), **more: object) -> NodeTopology:
-    reserved = (Kept("kubelet", mask_of(kept)),) if kept else ()
+    reserved = (ReservedCpus("kubelet", mask_of(kept)),) if kept else ()
     return NodeTopology(name, topology, reserved, **more)  # type: ignore[arg-type]
 
 

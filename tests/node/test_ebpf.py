@@ -168,7 +168,7 @@ def test_waits_are_those_that_the_scheduler_counts_and_all_of_them_have_a_culpri
     blame = shares(reading, plant.victim)
     assert sum(blame.values()) == pytest.approx(seen.waits.sum_us, abs=len(blame) + 1)
     assert blame[plant.hog] > 0
-    assert reading.unshared_us == 0
+    assert reading.unattributed_us == 0
 
 
 def test_what_the_own_quota_withholds_is_no_wait_and_nobodys_fault(

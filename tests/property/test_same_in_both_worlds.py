@@ -24,7 +24,7 @@ from cotenant.lab.plant.scenarios import ROOT, SERVICE, hog_pods, service_pod
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.counters import Gap, GroupCounters, HostCounters, NodeSample
-from cotenant.model.machine.run_queue import Blame, GroupWaits, Nobody, RunQueueReading, WaitHistogram
+from cotenant.model.machine.run_queue import Blame, GroupWaits, NoCulprit, RunQueueReading, WaitHistogram
 from cotenant.policy.nodeqos.burst.config import ANNOTATION
 from cotenant.policy.nodeqos.cpu.best_effort import BestEffortCpuConfig
 from cotenant.policy.nodeqos.cpu.suppression import Form, SuppressConfig
@@ -112,7 +112,7 @@ def test_a_changed_sample_shows() -> None:
 
 
 def test_a_sample_is_stored_whole() -> None:
-    blame = (Blame("a", "b", 5), Blame("a", Nobody.IDLE, 7))
+    blame = (Blame("a", "b", 5), Blame("a", NoCulprit.IDLE, 7))
     reading = RunQueueReading(9, (GroupWaits("a", WaitHistogram(), 1, 2),), blame, 3, 4)
     host = HostCounters(2, 10, 1 << 30, 1 << 29)
     sample = NodeSample(1, 2.0, host, (GroupCounters("a", cpu_us=3),), (), (Gap("cycles", "a counter"),), reading)

@@ -17,7 +17,7 @@ from cotenant.engine.framework.instructions import Bind, Instruction, Preempt
 from cotenant.engine.framework.pod_state import ASSIGNED
 from cotenant.engine.framework.settings import Settings
 from cotenant.model.cluster.observed import ObservedPod
-from cotenant.model.decisions.answers import Supposed
+from cotenant.model.decisions.answers import WhatIf
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 
@@ -124,7 +124,7 @@ def ask_everything(world: World, rng: np.random.Generator) -> None:
         ]
         before = arrays(world.c)
         for texts in changes:
-            answer = world.c.why.pod(seen.pod.key, world.now_s, Supposed.parse(texts))
+            answer = world.c.why.pod(seen.pod.key, world.now_s, WhatIf.parse(texts))
             assert answer is not None
         assert arrays(world.c) == before
 
@@ -182,7 +182,7 @@ def test_what_would_be_with_less_is_what_is_with_less(seed: int) -> None:
         if entry is None or entry.state in ASSIGNED or seen.gates or len(world.c.reserved()):
             continue
         cpu = int(rng.integers(0, 1200))
-        answer = world.c.why.pod(seen.pod.key, world.now_s, Supposed.parse((f"cpu={cpu}m",)))
+        answer = world.c.why.pod(seen.pod.key, world.now_s, WhatIf.parse((f"cpu={cpu}m",)))
         assert answer is not None
         assert answer.waiting is not None
         twin = replace(seen.pod, name="twin", requests=seen.pod.requests.replaced(Amounts.of({"cpu": cpu})))

@@ -13,7 +13,7 @@ import msgspec
 
 from cotenant.cli import tables
 from cotenant.cli.up import default_directory
-from cotenant.model.decisions.answers import NodeVerdict, PodAnswer, Preempted, Supposed, Waiting
+from cotenant.model.decisions.answers import NodeVerdict, PodAnswer, Preempted, Waiting, WhatIf
 from cotenant.model.decisions.record import Candidate, DecisionRecord
 from cotenant.model.errors import InvalidInput
 from cotenant.services.scheduler.explain import client as asking
@@ -35,7 +35,7 @@ def pod(
 ) -> int:
     """Why a pod is where it is."""
     namespace, short = _named(name)
-    Supposed.parse(what_if)  # bad input is said before anybody is asked
+    WhatIf.parse(what_if)  # bad input is said before anybody is asked
     if kubeconfig is not None:
         if scheduler or what_if:
             field, value = ("--scheduler", scheduler) if scheduler else ("--if", ", ".join(what_if))

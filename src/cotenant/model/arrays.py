@@ -1,9 +1,8 @@
 """The cluster and its pods as arrays.
 
-Problem: a placement must look at thousands of nodes in microseconds, and must never drift from the truth.
-Choice: one row a node and one row a *shape* (what makes pods interchangeable), integer columns that only ever change by
-whole integers, in NamedTuples that both NumPy code and compiled kernels read. Limits: int64 columns (so 9.2e18 bytes);
-kernels convert to float64, which is exact below 2^53.
+Problem: a placement must look at thousands of nodes in microseconds, and its sums must not drift. Choice: one row per node and one row per
+*shape* (pods of one shape are interchangeable), integer columns that change by whole integers only, in NamedTuples that NumPy code and compiled
+kernels both read. Limits: int64 columns (9.2e18 bytes at most); kernels convert to float64, which is exact below 2^53.
 
 Units: CPU in milli-CPU, memory in bytes, dimensionless factors in micro (1e6 = 1.0), core-weighted sums in micro-cores.
 """
@@ -28,7 +27,7 @@ CPU, MEMORY, PODS = 0, 1, 2
 
 
 class Sum(IntEnum):
-    """Columns of `NodeArrays.sums`: what the residents of a node add up to, by estimate. Each is an integer sum over residents.
+    """Columns of `NodeArrays.sums`: estimated totals over the pods of a node. Each is an integer sum over pods.
 
     c = requested cores, u = estimated cores in use, a = sensitivity, b = pressure, w = 1 / tolerated excess slowdown
     (service: tolerated slowdown - 1; batch: slack ratio - 1), o = own pressure b u as a share of half a node.
@@ -50,7 +49,7 @@ class Sum(IntEnum):
 
 
 class Report(IntEnum):
-    """Columns of `NodeArrays.report`: what a node last reported (the founding document's fields), NaN where never reported."""
+    """Columns of `NodeArrays.report`: the node's last report (fields of the founding document), NaN where it never reported."""
 
     CPU_USED = 0  # fraction of allocatable
     MEMORY_USED = 1  # fraction of allocatable
@@ -62,7 +61,7 @@ class Report(IntEnum):
 
 
 class Param(IntEnum):
-    """Columns of `ShapeArrays.params`: what a shape's pods are expected to do, by estimate."""
+    """Columns of `ShapeArrays.params`: expected behaviour of a shape's pods, by estimate."""
 
     USE_CPU = 0  # cores
     USE_MEMORY = 1  # bytes
@@ -76,7 +75,7 @@ class Param(IntEnum):
 
 
 class NodeArrays(NamedTuple):
-    """One row a node. N nodes, R resources, S = len(Sum), M = len(Report), L label words, G groups."""
+    """One row per node. N nodes, R resources, S = len(Sum), M = len(Report), L label words, G groups."""
 
     capacity: Int  # [N, R] allocatable
     requested: Int  # [N, R] sum of the residents' requests
@@ -89,7 +88,7 @@ class NodeArrays(NamedTuple):
 
 
 class ShapeArrays(NamedTuple):
-    """One row a shape. K shapes; the other axes as in `NodeArrays`, P = len(Param)."""
+    """One row per shape. K shapes; the other axes as in `NodeArrays`, P = len(Param)."""
 
     request: Int  # [K, R]
     sums: Int  # [K, S] what one pod adds to a node's sums
@@ -125,14 +124,14 @@ class PendingArrays(NamedTuple):
 
 
 class TenantArrays(NamedTuple):
-    """One row a tenant: what it holds now. Dominant share = max over resources of allocated / cluster capacity."""
+    """One row per tenant: its current allocation. Dominant share = max over resources of allocated / cluster capacity."""
 
     allocated: Int  # [T, R]
     weight: Float  # [T]
 
 
 class ResidentArrays(NamedTuple):
-    """Where pods stand: one row a pod ever seen, P of them, the pod's identity is its index."""
+    """Node of every pod: one row per pod ever seen, P of them; the pod's identity is its index."""
 
     row: Int  # [P] node, -1 = none
     shape: Int  # [P] row of ShapeArrays; meaningless without a node

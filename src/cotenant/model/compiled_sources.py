@@ -30,7 +30,7 @@ _NAME = re.compile(rb"(?:^|[,(])\s*([\w.]+|\*)")
 
 
 def imports(source: bytes) -> set[str]:
-    """Dotted names that a source imports, `module.name` for `from module import name`. Relative imports are not resolved (the house has none)."""
+    """Dotted names that a source imports, `module.name` for `from module import name`. Relative imports are not resolved (the project has none)."""
     found: set[str] = set()
     for match in _IMPORT.finditer(source):
         module = match["module"]
@@ -68,7 +68,7 @@ def module_path(name: str, package: str, sources: Mapping[str, bytes]) -> str | 
 
 
 def compiling(package: str, sources: Mapping[str, bytes]) -> set[str]:
-    """The sources that compile something or extend the compiler: they import numba, a decorator of ours, or the module that has them."""
+    """The sources that compile something or extend the compiler: they import numba, one of our decorators, or the module that defines them."""
     compiler = f"{package}.{COMPILER}"
     wanted = {compiler, *(f"{compiler}.{name}" for name in (*DECORATORS, "*"))}
     return {
@@ -95,7 +95,7 @@ def with_imports(roots: Iterable[str], package: str, sources: Mapping[str, bytes
 
 
 def key_sources(package: Path) -> dict[str, bytes]:
-    """The sources that the key covers, by relative path. `package` is the package's folder and bears the package's name."""
+    """The sources that the key covers, by relative path. `package` is the package's folder, named like the package."""
     sources = read_package(package)
     return {
         path: sources[path] for path in sorted(with_imports(compiling(package.name, sources), package.name, sources))

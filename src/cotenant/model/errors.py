@@ -1,6 +1,6 @@
-"""One family of errors at every border.
+"""The error classes of the package.
 
-`InvalidInput` names the field, the value, what was expected and what to do. The other three say whether trying again can help.
+`InvalidInput` names the field, the value, the expected form and a remedy. The other three say whether a retry can succeed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ class CotenantError(Exception):
 
 
 class InvalidInput(CotenantError):
-    """Bad input from a person or a file. Reads as one line: `FIELD: VALUE: expected EXPECTED; HINT`."""
+    """Invalid input from a user or a file. Its text is one line: `FIELD: VALUE: expected EXPECTED; HINT`."""
 
     def __init__(self, field: str, value: object, expected: str, hint: str = "") -> None:
         self.field = field
@@ -22,24 +22,24 @@ class InvalidInput(CotenantError):
         super().__init__(f"{field}: {shown}: expected {expected}" + (f"; {hint}" if hint else ""))
 
     def __reduce__(self) -> tuple[type[InvalidInput], tuple[str, object, str, str]]:
-        """Survive the way back from a worker process."""
+        """Make the error picklable, for worker processes."""
         return type(self), (self.field, self.value, self.expected, self.hint)
 
 
 class Transient(CotenantError):
-    """May succeed later; `retry_after_s` says when to try."""
+    """May succeed later; `retry_after_s` is the delay before the next try."""
 
     def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
         self.retry_after_s = retry_after_s
         super().__init__(message)
 
     def __reduce__(self) -> tuple[type[Transient], tuple[str, float]]:
-        """Survive the way back from a worker process."""
+        """Make the error picklable, for worker processes."""
         return type(self), (str(self), self.retry_after_s)
 
 
 class Permanent(CotenantError):
-    """Will not succeed however often it is tried."""
+    """Will not succeed on a retry."""
 
 
 class Unsupported(CotenantError):

@@ -1,7 +1,7 @@
-"""Text that must be a JSON object, as annotations hold it.
+"""Parse text that must be a JSON object, such as an annotation.
 
-Problem: annotations are written by anybody, and one that is garbage, or nested a million deep, must be told of by its name instead of ending what reads it.
-Choice: one reader and one error for all of them. Limits: what the object's fields are is its readers' to check; numbers are Python's.
+Problem: annotations are user input; invalid or deeply nested JSON must be reported under the annotation's name instead of crashing the reader.
+Choice: one parser and one error for all annotations. Limits: the caller checks the object's fields; numbers are Python's.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from cotenant.model.errors import InvalidInput
 
 
 def json_object(field: str, text: str, expected: str = "a JSON object") -> dict[str, Any]:
-    """The object. Raises `InvalidInput` about `field` where it is none."""
+    """The parsed object. Raises `InvalidInput` on `field` where the text is not a JSON object."""
     try:
-        told = json.loads(text)
+        parsed = json.loads(text)
     except (ValueError, RecursionError):
-        told = None
-    if not isinstance(told, dict):
+        parsed = None
+    if not isinstance(parsed, dict):
         raise InvalidInput(field, text, expected)
-    return told
+    return parsed

@@ -1,18 +1,17 @@
 """Kubernetes quantities, exactly.
 
-Problem: manifests write amounts as text (`1500m`, `1.5Gi`, `1e3`), and a float anywhere on the way loses bytes.
-Choice: an amount is a whole number of nano units (the finest that Kubernetes keeps) together with the family of its
-suffix, which decides how it is written again. Source of the grammar, the rounding and the canonical form: Kubernetes
-apimachinery, package api/resource (`ParseQuantity`, `CanonicalizeBytes`).
+Problem: manifests write amounts as text (`1500m`, `1.5Gi`, `1e3`), and a conversion through float loses bytes. Choice: an amount is a whole
+number of nano units (the finest that Kubernetes keeps) together with the family of its suffix, which decides how it is formatted. Source of the
+grammar, the rounding and the canonical form: Kubernetes apimachinery, package api/resource (`ParseQuantity`, `CanonicalizeBytes`).
 
     quantity = [+-] (digits | digits "." [digits] | "." digits) suffix
     suffix   = Ki Mi Gi Ti Pi Ei | n u m "" k M G T P E | (e | E) [+-] digits
 
 Limits, where we are stricter than Kubernetes' parser on purpose:
-- It caps a binary amount above 2^63-1 in silence (`9Ei`), keeps a larger decimal one, and lets the conversion to int64
-  overflow. We refuse every amount beyond 2^63-1 whole units, and every conversion that does not fit int64.
-- Its scanner lets a number without any digit pass as zero (`.`, `-`, `Ki`), against its own grammar. We refuse.
-- It repeats some non-canonical spellings it was given (`+1`, `1.500`). We always write the canonical form.
+- It caps a binary amount above 2^63-1 silently (`9Ei`), keeps a larger decimal one, and lets the conversion to int64 overflow. Here every
+  amount beyond 2^63-1 whole units, and every conversion that does not fit int64, is an error.
+- Its scanner reads a number without any digit as zero (`.`, `-`, `Ki`), against its own grammar. Here it is an error.
+- It repeats some non-canonical spellings of its input (`+1`, `1.500`). Here output is always canonical.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ class Quantity:
     def __str__(self) -> str:
         if self.nano == 0:
             return "0"
-        # Kubernetes writes small or fractional binary amounts in decimal: nothing is lost that way.
+        # Kubernetes writes small or fractional binary amounts in decimal, without loss.
         if self.format is Format.BINARY and self.nano % NANO == 0 and abs(self.nano) >= 1024 * NANO:
             mantissa, power = _strip(self.nano // NANO, 1024)
             return f"{mantissa}{_BINARY_SUFFIX[power]}"
@@ -85,10 +84,10 @@ class Quantity:
 
 
 def parse_quantity(text: str | int | float, field: str = "quantity") -> Quantity:
-    """Read a quantity; `InvalidInput` names `field` where it is none.
+    """Parse a quantity. Raises `InvalidInput` on `field` where it is invalid.
 
-    Amounts finer than a nano unit round away from zero. Numbers are what YAML and JSON give for an unquoted amount; a
-    float is read as the shortest decimal text that stands for it, which is what a manifest's author wrote.
+    Amounts finer than a nano unit round away from zero. Numbers are what YAML and JSON give for an unquoted amount; a float is read as the
+    shortest decimal text that denotes it, which is what the manifest's author wrote.
     """
     if isinstance(text, bool) or not isinstance(text, str | int | float):
         raise InvalidInput(field, text, _EXPECTED)
@@ -139,7 +138,7 @@ def format_bytes(count: int) -> str:
 
 
 def _scale(digits: int, tens: int) -> int | None:
-    """`digits x 10^tens`, rounded up; None where it is beyond any quantity. Never builds a huge power."""
+    """`digits x 10^tens`, rounded up; None where it exceeds every quantity. Never computes a huge power."""
     if digits == 0:
         return 0
     if tens >= 0:
@@ -154,7 +153,7 @@ def _divide_away_from_zero(amount: int, unit: int) -> int:
 
 
 def _strip(amount: int, base: int) -> tuple[int, int]:
-    """Divide out `base` as often as it goes: (what is left, how often)."""
+    """Divide out `base` as often as possible: (remainder, number of divisions)."""
     times = 0
     while amount % base == 0:
         amount //= base

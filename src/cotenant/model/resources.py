@@ -1,8 +1,8 @@
 """Resources: their names, their units, and amounts of several at once.
 
-Problem: every part must agree which integer stands for what. Choice: a resource is known by its Kubernetes name, an amount
-is an integer in that resource's one unit, and `Amounts` is an immutable sorted list of (name, amount). Limits: amounts
-stay below 2^53, which is exact in the float64 of compiled scores and more than any machine has.
+Problem: every component must agree on the unit of an integer amount. Choice: a resource is identified by its Kubernetes name, an amount is an
+integer in that resource's one unit, and `Amounts` is an immutable sorted list of (name, amount). Limits: amounts stay below 2^53, which is exact
+in the float64 of compiled scores and exceeds every machine.
 
 Sources: Kubernetes' resource model (extended resources are whole numbers; a pod's requests are the larger of its init
 phase and its running phase, plus overhead; sidecar rule of KEP-753); Koordinator's co-location resources.
@@ -41,7 +41,7 @@ MAX_AMOUNT = 2**53
 
 
 class Unit(Enum):
-    """What one counts; the value is what a person reads behind the number."""
+    """Unit of an amount; the value is its text for users."""
 
     MILLI_CPU = "milli-CPU"
     BYTES = "bytes"
@@ -65,7 +65,7 @@ _UNITS = {
     FPGA: Unit.PERCENT,
 }
 
-# Short names that the co-location literature and our own tables use.
+# Short names used by the co-location literature and by our own tables.
 _SHORT = {
     "batch-cpu": BATCH_CPU,
     "batch-memory": BATCH_MEMORY,
@@ -78,14 +78,14 @@ _SHORT = {
 
 
 def unit_of(name: str) -> Unit:
-    """The unit of a resource's amounts; an unknown one is counted."""
+    """The unit of a resource's amounts; an unknown resource is counted."""
     if name.startswith("hugepages-"):
         return Unit.BYTES
     return _UNITS.get(name, Unit.COUNT)
 
 
 def kubernetes_name(name: str) -> str:
-    """The Kubernetes name behind a short one (`batch-cpu` -> `kubernetes.io/batch-cpu`); any other name is returned as it is."""
+    """The Kubernetes name for a short one (`batch-cpu` -> `kubernetes.io/batch-cpu`); other names are returned unchanged."""
     return _SHORT.get(name, name)
 
 
@@ -93,8 +93,8 @@ def parse_amount(name: str, text: str | int | float, field: str | None = None) -
     """One resource's amount in its unit.
 
     CPU is written in cores and rounded up to milli-CPU; batch-cpu and mid-cpu are written as whole numbers of milli-CPU.
-    Bytes round up. Everything else must be whole, as the API server demands of extended resources.
-    `InvalidInput` for negative amounts and for 2^53 or more.
+    Bytes round up. Everything else must be a whole number, as the API server requires of extended resources.
+    Raises `InvalidInput` for negative amounts and for 2^53 or more.
     """
     field = field or name
     quantity = parse_quantity(text, field)
@@ -117,7 +117,7 @@ def format_amount(name: str, amount: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """Amounts of several resources, sorted by name; absent means not mentioned, and counts as 0 in arithmetic."""
+    """Amounts of several resources, sorted by name; a resource that is absent counts as 0 in arithmetic."""
 
     items: tuple[tuple[str, int], ...] = ()
 
@@ -132,25 +132,25 @@ class Amounts:
 
     @classmethod
     def of(cls, amounts: Mapping[str, int] | Iterable[tuple[str, int]]) -> Amounts:
-        """From integers that are already in each resource's unit."""
+        """From integers already in each resource's unit."""
         return cls(tuple(sorted(amounts.items() if isinstance(amounts, Mapping) else amounts)))
 
     @classmethod
     def parse(cls, amounts: Mapping[str, str | int | float], field: str = "resources") -> Amounts:
-        """From a manifest's resource list; errors name `field.NAME`."""
+        """From a manifest's resource list; errors are reported on `field.NAME`."""
         if not isinstance(amounts, Mapping):
             raise InvalidInput(field, amounts, "a mapping of resource names to quantities")
         return cls(tuple(sorted((name, parse_amount(name, text, f"{field}.{name}")) for name, text in amounts.items())))
 
     def get(self, name: str) -> int:
-        """The amount of one resource, 0 where it is not mentioned."""
+        """The amount of one resource, 0 where it is absent."""
         for other, amount in self.items:
             if other == name:
                 return amount
         return 0
 
     def names(self) -> tuple[str, ...]:
-        """The resources mentioned, sorted."""
+        """Names of the resources present, sorted."""
         return tuple(name for name, _ in self.items)
 
     def __contains__(self, name: object) -> bool:
@@ -180,7 +180,7 @@ class Amounts:
         return Amounts.of(larger)
 
     def replaced(self, other: Amounts) -> Amounts:
-        """These amounts, with those that `other` mentions taken from there."""
+        """These amounts, overridden by those present in `other`."""
         return Amounts.of({**dict(self.items), **dict(other.items)}) if other.items else self
 
     def __str__(self) -> str:
@@ -192,14 +192,16 @@ NOTHING = Amounts()
 
 @dataclass(frozen=True, slots=True)
 class ContainerAmounts:
-    """What one container asks for. A limit without a request is the request, as the API server defaults it."""
+    """Requests and limits of one container. A limit without a request is the request, as the API server defaults it."""
 
     requests: Amounts = NOTHING
     limits: Amounts = NOTHING
-    is_sidecar: bool = False  # an init container with restartPolicy Always: it runs beside everything after it
+    is_sidecar: bool = (
+        False  # an init container with restartPolicy Always: it keeps running beside the following containers
+    )
 
     def effective(self) -> Amounts:
-        """Requests, with the limit where only a limit is given."""
+        """Requests, with the limit where only a limit is set."""
         return self.limits.replaced(self.requests)
 
 
@@ -209,10 +211,10 @@ def pod_requests(
     overhead: Amounts = NOTHING,
     pod_level: Amounts = NOTHING,
 ) -> Amounts:
-    """What a pod asks of a node: max(init phase, running phase) + overhead, each resource by itself.
+    """The effective request of a pod: max(init phase, running phase) + overhead, per resource.
 
-    The running phase is all containers and all sidecars. An init container runs beside the sidecars that started before
-    it, so the init phase is the largest such sum. Amounts given for the pod as a whole replace what its containers sum to.
+    The running phase is the sum of all containers and sidecars. An init container runs beside the sidecars that started before it, so the init
+    phase is the largest such sum. Pod-level amounts replace the sum over the containers.
     """
     running = NOTHING
     for container in containers:
@@ -230,7 +232,7 @@ def pod_requests(
 
 @dataclass(frozen=True, slots=True)
 class ResourceAxis:
-    """The columns of the resource axis: cpu, memory, pods, then others in the order they were first seen."""
+    """The columns of the resource axis: cpu, memory, pods, then other resources in order of first appearance."""
 
     names: tuple[str, ...] = FIRST
 
@@ -244,19 +246,19 @@ class ResourceAxis:
         return len(self.names)
 
     def column(self, name: str) -> int:
-        """The column of a resource; `InvalidInput` where the axis has none."""
+        """The column of a resource; raises `InvalidInput` where the axis has none."""
         try:
             return self.names.index(name)
         except ValueError:
             raise InvalidInput("resource", name, f"one of {', '.join(self.names)}") from None
 
     def extended(self, names: Iterable[str]) -> ResourceAxis:
-        """This axis with the unknown ones of `names` appended."""
+        """This axis with the new ones of `names` appended."""
         new = [name for name in dict.fromkeys(names) if name not in self.names]
         return ResourceAxis((*self.names, *new)) if new else self
 
     def row(self, amounts: Amounts) -> list[int]:
-        """Amounts in column order, 0 where not mentioned; `InvalidInput` for a resource outside the axis."""
+        """Amounts in column order, 0 where absent; raises `InvalidInput` for a resource outside the axis."""
         row = [0] * len(self.names)
         for name, amount in amounts:
             row[self.column(name)] = amount

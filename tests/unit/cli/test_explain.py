@@ -16,7 +16,7 @@ from tests.fakes.questions import carry_out, cluster, node, pod
 
 from cotenant.cli.main import main
 from cotenant.engine.cluster import Cluster
-from cotenant.model.decisions.answers import Concern, Supposed
+from cotenant.model.decisions.answers import Concern, WhatIf
 from cotenant.services.scheduler.explain import client as asking
 
 
@@ -54,7 +54,7 @@ class Scheduler:
         if not parts.path.startswith("/debug/explain/pods/"):
             return 404, b"there is no such page\n"
         key = parts.path.removeprefix("/debug/explain/pods/")
-        answer = self.cluster.why.pod(key, 5.0, Supposed.parse(parse_qs(parts.query).get("if", [])))
+        answer = self.cluster.why.pod(key, 5.0, WhatIf.parse(parse_qs(parts.query).get("if", [])))
         return (200, msgspec.json.encode(answer)) if answer is not None else (404, f"pod {key} is not known\n".encode())
 
 

@@ -51,6 +51,6 @@ class ProbeDelays:
 
     def gaps(self) -> tuple[Gap, ...]:
         """What could not be told: nothing, unless the probe ran out of room."""
-        if self.reading is None or not self.reading.unshared_us:
+        if self.reading is None or not self.reading.unattributed_us:
             return ()
         return (Gap("who ran during all waits", "fewer pairs of groups than the probe has room for"),)

@@ -20,7 +20,7 @@ from cotenant.drivers.ebpf.libbpf import LoadedObject, possible_cpus
 from cotenant.drivers.ebpf.ring import Ring
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Vanished
-from cotenant.model.machine.run_queue import Blame, GroupWaits, LateWait, Nobody, RunQueueReading, WaitHistogram
+from cotenant.model.machine.run_queue import Blame, GroupWaits, LateWait, NoCulprit, RunQueueReading, WaitHistogram
 
 OBJECT = Path(__file__).parent / "objects" / "runqueue.bpf.o"
 _PAIRS_KEPT = 12_000  # of the kernel side's 16384; above this, pairs of groups that are gone are let go
@@ -48,9 +48,9 @@ class RunQueue:
         self._carried: dict[str, RawWaits] = {}  # of watched groups that are gone, by the one above
         self._carried_blame: dict[tuple[str, int], int] = {}
         self._meaning: dict[
-            tuple[int, int], tuple[tuple[str, str | Nobody], ...]
+            tuple[int, int], tuple[tuple[str, str | NoCulprit], ...]
         ] = {}  # of pairs of ids, while it holds
-        self._told: dict[tuple[str, str | Nobody], Blame] = {}
+        self._told: dict[tuple[str, str | NoCulprit], Blame] = {}
         self._listed_us: int | None = None
         self._cpus = possible_cpus()
 
@@ -116,8 +116,8 @@ class RunQueue:
         self._look_up(new)
         if len(pairs) > _PAIRS_KEPT:
             self._drop_gone(pairs)
-        lost_ns, untold = layout.LOST.unpack(self._object.variables(".bss", layout.LOST.size))
-        return RunQueueReading(at_us, self._groups(raw), self._blame(pairs), lost_ns // 1000, untold)
+        lost_ns, dropped = layout.LOST.unpack(self._object.variables(".bss", layout.LOST.size))
+        return RunQueueReading(at_us, self._groups(raw), self._blame(pairs), lost_ns // 1000, dropped)
 
     def late(self) -> tuple[LateWait, ...]:
         """Late waits told since the last call, oldest first."""
@@ -174,7 +174,7 @@ class RunQueue:
         )
 
     def _blame(self, pairs: Mapping[tuple[int, int], int]) -> tuple[Blame, ...]:
-        sums: dict[tuple[str, str | Nobody], int] = {}
+        sums: dict[tuple[str, str | NoCulprit], int] = {}
         for pair, ran_ns in pairs.items():
             targets = self._meaning.get(pair)
             if targets is None:
@@ -189,12 +189,12 @@ class RunQueue:
         self._told = {target: self._same(target, ran_ns // 1000) for target, ran_ns in sums.items()}
         return tuple(self._told.values())
 
-    def _same(self, target: tuple[str, str | Nobody], ran_us: int) -> Blame:
+    def _same(self, target: tuple[str, str | NoCulprit], ran_us: int) -> Blame:
         """Most pairs do not change between two readings."""
         before = self._told.get(target)
         return before if before is not None and before.ran_us == ran_us else Blame(*target, ran_us)
 
-    def _targets(self, victim: str | None, culprit: int) -> tuple[tuple[str, str | Nobody], ...]:
+    def _targets(self, victim: str | None, culprit: int) -> tuple[tuple[str, str | NoCulprit], ...]:
         """Whom a pair of ids concerns: the group itself, and those watched that hold it."""
         if victim is None:
             return ()
@@ -209,11 +209,11 @@ class RunQueue:
             if path in self._owners:
                 yield path
 
-    def _who(self, group_id: int) -> str | Nobody:
+    def _who(self, group_id: int) -> str | NoCulprit:
         if group_id == layout.IDLE:
-            return Nobody.IDLE
+            return NoCulprit.IDLE
         path = self._path(group_id)
-        return Nobody.UNKNOWN if path is None else path
+        return NoCulprit.UNKNOWN if path is None else path
 
     def _path(self, group_id: int) -> str | None:
         return self._named.get(group_id) or self._index.path(group_id)

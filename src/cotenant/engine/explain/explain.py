@@ -26,15 +26,15 @@ from cotenant.engine.framework.settings import Settings
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.state.ledger import Ledger
 from cotenant.model.decisions.answers import (
-    NOTHING_SUPPOSED,
+    NO_WHAT_IF,
     Concern,
     Help,
     NodeAnswer,
     NodeVerdict,
     PodAnswer,
     Refusal,
-    Supposed,
     Waiting,
+    WhatIf,
 )
 from cotenant.model.decisions.reasons import Rejection
 from cotenant.model.decisions.record import Candidate
@@ -70,7 +70,7 @@ class Explain:
         self._profile = profile
         self._settings = settings
 
-    def pod(self, key: str, now_s: float, supposed: Supposed = NOTHING_SUPPOSED) -> PodAnswer | None:
+    def pod(self, key: str, now_s: float, supposed: WhatIf = NO_WHAT_IF) -> PodAnswer | None:
         """Of one pod by namespace/name, None where it is not known. Raises `InvalidInput` for a node that is not known, or amounts that cannot be."""
         entry = self._pods.by_uid.get(self._pods.by_key.get(key, ""))
         if entry is None:
@@ -135,7 +135,7 @@ class Explain:
         self,
         entry: PodInfo,
         view: View,
-        supposed: Supposed,
+        supposed: WhatIf,
         ranks: Ranking,
         held: tuple[Concern, ...],
         now_s: float,
@@ -283,7 +283,7 @@ def _about(view: View, node: str, ranks: Ranking) -> NodeVerdict:
     return NodeVerdict(node, tuple(refusals), candidate, place, len(ranks))
 
 
-def _headline(entry: PodInfo, supposed: Supposed, waiting: Waiting | None, ranks: Ranking, scheduler: str) -> str:
+def _headline(entry: PodInfo, supposed: WhatIf, waiting: Waiting | None, ranks: Ranking, scheduler: str) -> str:
     if supposed.changes and waiting is not None:
         if waiting.passing == 0 or waiting.held:
             return f"with {supposed.words()} it would wait: {waiting.because}"

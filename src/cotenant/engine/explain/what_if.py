@@ -25,7 +25,7 @@ from cotenant.engine.state.ledger import Ledger
 from cotenant.engine.state.narrowing import EVERYWHERE, Narrowing
 from cotenant.model.arrays import Mask
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.decisions.answers import Supposed
+from cotenant.model.decisions.answers import WhatIf
 from cotenant.policy.placement.profiles import PlacementProfile
 
 
@@ -52,7 +52,7 @@ class View:
 
 @contextmanager
 def viewed(
-    assignments: Assignments, entry: PodInfo, supposed: Supposed, profile: PlacementProfile, reservations: Reservations
+    assignments: Assignments, entry: PodInfo, supposed: WhatIf, profile: PlacementProfile, reservations: Reservations
 ) -> Iterator[View]:
     """The cluster for a question about this pod. The arrays are brought up to date first; afterwards they are as they were."""
     assignments.write()
@@ -71,7 +71,7 @@ def viewed(
         yield View(pod, entry.number, guest, encoder.shape_of(guest), encoder, ledger, narrowing, allowed, checked)
 
 
-def apply(pod: Pod, supposed: Supposed) -> Pod:
+def apply(pod: Pod, supposed: WhatIf) -> Pod:
     """The pod as supposed."""
     return replace(
         pod,

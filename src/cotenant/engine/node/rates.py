@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from cotenant.model.machine.counters import GroupCounters, HostCounters, NodeSample, Stall
 from cotenant.model.machine.node_state import PPM, GroupUse, HostUse
-from cotenant.model.machine.run_queue import Blame, Nobody, RunQueueReading
+from cotenant.model.machine.run_queue import Blame, NoCulprit, RunQueueReading
 
 SECOND_US = 1_000_000
 _MISSED = 5  # samples that a group may be absent from before its counters are forgotten
@@ -137,7 +137,7 @@ class Rates:
         before, self._run_queue = self._run_queue, now
         if before is None or now is None:
             return None
-        earlier: dict[tuple[str, str | Nobody], int] = {(b.victim, b.culprit): b.ran_us for b in before.blame}
+        earlier: dict[tuple[str, str | NoCulprit], int] = {(b.victim, b.culprit): b.ran_us for b in before.blame}
         grown = (
             Blame(b.victim, b.culprit, b.ran_us - earlier.get((b.victim, b.culprit), 0))
             for b in now.blame

@@ -22,7 +22,7 @@ from cotenant.model.machine.counters import Gap, GpuCounters, GroupCounters, Hos
 from cotenant.model.machine.knob import Knob, Lease, LeaseAnswer, Target
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import PPM, Allocatable, ServiceHealth
-from cotenant.model.machine.run_queue import Blame, GroupWaits, Nobody, RunQueueReading
+from cotenant.model.machine.run_queue import Blame, GroupWaits, NoCulprit, RunQueueReading
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class StoredBlame:
 
     victim: str
     culprit: str
-    nobody: Nobody | None
+    nobody: NoCulprit | None
     ran_us: int
 
 
@@ -66,11 +66,11 @@ class StoredSample:
         if reading is not None:
             blame = tuple(
                 StoredBlame(b.victim, "", b.culprit, b.ran_us)
-                if isinstance(b.culprit, Nobody)
+                if isinstance(b.culprit, NoCulprit)
                 else StoredBlame(b.victim, b.culprit, None, b.ran_us)
                 for b in reading.blame
             )
-            stored = StoredRunQueue(reading.at_us, reading.groups, blame, reading.unshared_us, reading.untold)
+            stored = StoredRunQueue(reading.at_us, reading.groups, blame, reading.unattributed_us, reading.dropped)
             told["run_queue"] = stored
         return cls(**told)
 

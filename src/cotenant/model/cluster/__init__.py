@@ -1,4 +1,5 @@
-"""Pods and nodes as a scheduler knows them: demands, labels, taints, affinity, topology, QoS, reports.
+"""Pods and nodes as a scheduler sees them: demands, labels, taints, affinity, topology, QoS, reports.
 
-Belongs here: values about one pod, one node, or what the API server says of a cluster. Not here: groups of pods, devices, or a node from inside.
+Belongs here: values about one pod, one node, or other API objects that scheduling needs. Not here: groups of pods (model/groups), devices
+(model/devices), or a node as its agent sees it (model/machine).
 """

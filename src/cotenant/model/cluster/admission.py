@@ -1,9 +1,8 @@
-"""May this pod be created, or changed so: the rules on QoS class, priority and co-location resources.
+"""Admission rules for pods: QoS class, priority and co-location resources, on create and update.
 
-Problem: an illegal combination (a best-effort pod at production priority, a pinned pod with half a CPU) would be accepted by
-the API server and break the node's guarantees later. Choice: one pure function that returns every violated rule, so a person
-sees all of them at once. Limits: it judges what was *declared*, before defaults; LSE below production priority and pods
-without any class pass, as they do upstream.
+Problem: the API server would accept an illegal combination (a best-effort pod at production priority, a pinned pod with half a CPU), which breaks
+the node's guarantees later. Choice: one pure function that returns every violated rule, so the user sees all of them at once. Limits: it checks
+what was *declared*, before defaults; LSE below production priority and pods without any class pass, as they do upstream.
 
 Source: Koordinator's validating webhook for co-location profiles.
 """
@@ -18,7 +17,7 @@ from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, CPU_NAME, NOTHING,
 
 
 class Operation(StrEnum):
-    """What the API server is asked to do."""
+    """The operation under review."""
 
     CREATE = "create"
     UPDATE = "update"
@@ -36,7 +35,7 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A broken rule, and a sentence for the person whose pod it is."""
+    """A violated rule, and a message for the user."""
 
     rule: str
     message: str
@@ -45,7 +44,7 @@ class Violation:
 def admit(
     operation: Operation, new: Declared, old: Declared | None = None, skip_sub_priority_check: bool = False
 ) -> tuple[Violation, ...]:
-    """Every rule that creating `new`, or changing `old` into `new`, would break; empty means allowed.
+    """Every rule that creating `new`, or changing `old` into `new`, violates; empty = allowed.
 
     Raises ValueError when an update comes without the old pod.
     """
@@ -68,7 +67,7 @@ def admit(
     if (new.requests.get(BATCH_CPU) or new.requests.get(BATCH_MEMORY)) and new.qos is not QoSClass.BE:
         found.append(
             Violation(
-                "batch-resources-need-BE", f"batch resources are lent to QoS class BE only, not to {new.qos or 'none'}"
+                "batch-resources-need-BE", f"batch resources are for QoS class BE only, not for {new.qos or 'none'}"
             )
         )
     if new.qos is QoSClass.BE and new.priority_class in (PriorityClass.NONE, PriorityClass.PROD):

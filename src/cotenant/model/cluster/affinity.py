@@ -1,8 +1,8 @@
-"""Which nodes a pod wants: node affinity, affinity and anti-affinity between pods, and topology spread, as values.
+"""Where a pod may run and prefers to run, as values: node affinity, affinity and anti-affinity between pods, topology spread.
 
-Problem: features with nested lists whose empty cases mean different things. Choice: frozen values that say what each means;
-what needs the whole cluster (affinity between pods, spread) is judged in policy/placement. Limits: `matchLabelKeys` and
-`mismatchLabelKeys` are not modelled: whoever reads a manifest adds them to the selector, as the API server does.
+Problem: these features are nested lists whose empty cases differ in meaning. Choice: frozen values that document each empty case; rules that need
+the whole cluster (affinity between pods, spread) are evaluated in policy/placement. Limits: `matchLabelKeys` and `mismatchLabelKeys` are not
+modelled: the reader of a manifest merges them into the selector, as the API server does.
 Source: Kubernetes API reference (NodeAffinity, PodAffinity, PodAntiAffinity, TopologySpreadConstraint).
 """
 
@@ -19,7 +19,7 @@ NAME_FIELD = "metadata.name"
 
 @dataclass(frozen=True, slots=True)
 class NodeSelectorTerm:
-    """All expressions over labels and all expressions over fields must hold. Without any, it matches no node."""
+    """All expressions over labels and all expressions over fields must hold. An empty term matches no node."""
 
     expressions: tuple[Requirement, ...] = ()
     fields: tuple[Requirement, ...] = ()
@@ -40,7 +40,7 @@ class NodeSelectorTerm:
 
 @dataclass(frozen=True, slots=True)
 class NodeSelector:
-    """Terms of which one must hold. Without terms it matches no node."""
+    """Terms, ORed. Without terms it matches no node."""
 
     terms: tuple[NodeSelectorTerm, ...]
 
@@ -51,7 +51,7 @@ class NodeSelector:
 
 @dataclass(frozen=True, slots=True)
 class PreferredTerm:
-    """A term worth `weight`, 1 to 100, where it holds."""
+    """A node selector term with its weight, 1 to 100."""
 
     weight: int
     term: NodeSelectorTerm
@@ -63,14 +63,14 @@ class PreferredTerm:
 
 @dataclass(frozen=True, slots=True)
 class NodeAffinity:
-    """What a pod demands of its node's labels, and what it likes."""
+    """Required and preferred node affinity of a pod."""
 
     required: NodeSelector | None = None
     preferred: tuple[PreferredTerm, ...] = ()
 
     @property
     def pinned(self) -> str | None:
-        """The one node name that every required term asks for by field, as a DaemonSet's pods do; None = no such name."""
+        """The one node name that every required term selects by field, as for a DaemonSet's pods; None = no such name."""
         terms = self.required.terms if self.required is not None else ()
         fields = {term.fields for term in terms}
         if len(fields) != 1:
@@ -79,7 +79,7 @@ class NodeAffinity:
         return only[0].values[0] if len(only) == 1 and only[0].operator is Operator.IN else None
 
     def unpinned(self) -> NodeAffinity | None:
-        """What is left to ask of a node once `pinned` has named it; itself where it names none, None where nothing is left."""
+        """The affinity without the node name that `pinned` returns; the same value where there is none, None where nothing remains."""
         if self.required is None or self.pinned is None:
             return self
         rest = tuple(NodeSelectorTerm(term.expressions) for term in self.required.terms)
@@ -89,9 +89,9 @@ class NodeAffinity:
 
 @dataclass(frozen=True, slots=True)
 class PodTerm:
-    """Pods in the same topology domain that a pod wants near (`Pod.affinity`) or away (`Pod.anti_affinity`). No selector selects no pod.
+    """One term of pod affinity (`Pod.affinity`) or anti-affinity (`Pod.anti_affinity`). No selector selects no pod.
 
-    It is about the namespaces named and those whose labels `namespace_selector` selects; with neither, about the pod's own.
+    It applies to the listed namespaces and those whose labels `namespace_selector` selects; with neither, to the pod's own namespace.
     """
 
     topology_key: str
@@ -107,27 +107,27 @@ class PodTerm:
             raise InvalidInput("preferred pod affinity weight", self.weight, "1 to 100")
 
     def about_namespace(self, own_namespace: str, namespace: str, namespace_labels: Labels = NO_LABELS) -> bool:
-        """Whether the term of a pod of `own_namespace` is about pods of `namespace`, which has these labels."""
+        """Whether the term of a pod of `own_namespace` applies to pods of `namespace`, which has these labels."""
         if self.namespace_selector is None:
             return namespace in (self.namespaces or (own_namespace,))
         return namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
 
     def selects(self, own_namespace: str, namespace: str, labels: Labels, namespace_labels: Labels = NO_LABELS) -> bool:
-        """Whether the term of a pod of `own_namespace` is about a pod of `namespace` with these labels."""
+        """Whether the term of a pod of `own_namespace` selects a pod of `namespace` with these labels."""
         if self.selector is None or not self.about_namespace(own_namespace, namespace, namespace_labels):
             return False
         return self.selector.matches(labels)
 
 
 class WhenUnsatisfiable(StrEnum):
-    """Whether a constraint forbids or only scores."""
+    """Whether a constraint filters nodes or only scores them."""
 
     DO_NOT_SCHEDULE = "DoNotSchedule"
     SCHEDULE_ANYWAY = "ScheduleAnyway"
 
 
 class NodePolicy(StrEnum):
-    """Whether nodes the pod cannot use for this reason still count as domains."""
+    """Whether nodes excluded by node affinity or taints still count as domains."""
 
     HONOR = "Honor"
     IGNORE = "Ignore"
@@ -135,7 +135,7 @@ class NodePolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SpreadConstraint:
-    """Selected pods differ by at most `max_skew` between the domains of a topology key. No selector counts no pod."""
+    """Counts of selected pods differ by at most `max_skew` between the domains of a topology key. No selector counts no pod."""
 
     topology_key: str
     selector: LabelSelector | None
@@ -154,7 +154,7 @@ class SpreadConstraint:
 
     @property
     def forbids(self) -> bool:
-        """Whether a node that breaks it may not be used."""
+        """Whether a node that violates it is infeasible."""
         return self.when_unsatisfiable is WhenUnsatisfiable.DO_NOT_SCHEDULE
 
     def selects(self, labels: Labels) -> bool:

@@ -1,8 +1,8 @@
-"""The annotations that this project reads and writes on Kubernetes objects: each name once.
+"""The annotations that this project reads and writes on Kubernetes objects, each defined once.
 
-Problem: a scheduler, a simulated node and a workload must agree on where a pod says what it needs, and Kubernetes has no field for it.
-Choice: flat names under one prefix; amounts are decimal text with the unit in the name, structured values are JSON objects with the
-field names of the value they stand for. Limits: only `SIMULATED` may hold the truth of a simulated pod; no scheduler reads it.
+Problem: a scheduler, a simulated node and a workload must agree on where a pod states its needs, and Kubernetes has no field for them. Choice: flat
+names under one prefix; amounts are decimal text with the unit in the name, structured values are JSON objects with the field names of the
+corresponding value. Limits: only `SIMULATED` may hold the true behaviour of a simulated pod; no scheduler reads it.
 """
 
 from __future__ import annotations
@@ -10,24 +10,26 @@ from __future__ import annotations
 PREFIX = "cotenant.io/"
 
 # --- on pods, for schedulers
-TENANT = "cotenant.io/tenant"  # whose pod it is; absent = its namespace
+TENANT = "cotenant.io/tenant"  # the pod's tenant; absent = its namespace
 OBJECTIVE_P99_MS = "cotenant.io/objective-p99-ms"  # a service's latency objective, milliseconds
 ESTIMATE = "cotenant.io/estimate"  # JSON, the fields of model.pod.Estimate; absent fields take its defaults
 DEADLINE = "cotenant.io/deadline"  # of the pod's job, RFC 3339
 GROUP = "cotenant.io/group"  # at most `GROUP_LIMIT` pods of a group on one node
 GROUP_LIMIT = "cotenant.io/group-limit"  # default 1
-LOAD_LIMIT = "cotenant.io/load-limit"  # largest estimated CPU fraction of a node that the pod may lead to
+LOAD_LIMIT = (
+    "cotenant.io/load-limit"  # highest estimated CPU fraction of a node at which the pod may still be placed there
+)
 
 # --- on pods, by our scheduler
-DECISION = "cotenant.io/decision"  # JSON: why the pod went where it went, written together with its node
+DECISION = "cotenant.io/decision"  # JSON: the reason for the placement, written together with the node
 
 # --- on pods, for simulated nodes only
-SIMULATED = "cotenant.io/simulated"  # JSON: what the pod really does (local/nodes/behaviour.py)
-RUN_SECONDS = "cotenant.io/run-seconds"  # how long a simulated pod runs, alone on its node; absent = for ever
-EXIT_CODE = "cotenant.io/exit-code"  # what it ends with; absent = 0
+SIMULATED = "cotenant.io/simulated"  # JSON: the pod's true behaviour (local/nodes/behaviour.py)
+RUN_SECONDS = "cotenant.io/run-seconds"  # how long a simulated pod runs, alone on its node; absent = without end
+EXIT_CODE = "cotenant.io/exit-code"  # exit code of its container; absent = 0
 
 # --- on nodes, for simulated nodes only
-FAIL = "cotenant.io/fail"  # "true": the simulated node falls silent until this is taken away
+FAIL = "cotenant.io/fail"  # "true": the simulated node stops reporting until this is removed
 CPU_USED = "cotenant.io/cpu-used"  # written by simulated nodes: cores in use
 MEMORY_USED = "cotenant.io/memory-used"  # bytes in use
 VIOLATION = "cotenant.io/violation"  # share of the node's services that missed their objective in the last window
@@ -36,4 +38,4 @@ VIOLATION = "cotenant.io/violation"  # share of the node's services that missed 
 USAGE_THRESHOLDS = "scheduling.koordinator.sh/usage-thresholds"  # JSON: load thresholds of this node alone
 RAW_ALLOCATABLE = "node.koordinator.sh/raw-allocatable"  # JSON: what the node had before it was amplified
 
-ON_NODES = (USAGE_THRESHOLDS, RAW_ALLOCATABLE)  # what of a node's annotations a scheduler keeps
+ON_NODES = (USAGE_THRESHOLDS, RAW_ALLOCATABLE)  # the node annotations that a scheduler keeps

@@ -1,8 +1,9 @@
-"""What a pod asks beyond the amounts in its requests, and what it was given of it.
+"""What a pod requests beyond resource amounts, and what the scheduler allocated for it.
 
-Problem: gangs, quotas, CPUs, devices and reservations are asked for in annotations, and what was given has to outlive the scheduler that gave it.
-Choice: two frozen values beside the pod: `Demands` as its owner wrote them, `Holdings` as a scheduler did; equal demands are judged alike. What a
-pod's *labels* say (its quota, its PodGroup) stays among its labels. Limits: what cannot be read is a sentence in `ObservedPod.unsupported`.
+Problem: gangs, quotas, CPUs, devices and reservations are requested in annotations, and the allocation has to survive a scheduler restart.
+Choice: two frozen values beside the pod: `Demands`, written by its owner, and `Holdings`, written by a scheduler; equal demands are scheduled
+alike. What a pod's *labels* say (its quota, its PodGroup) stays in its labels. Limits: what cannot be parsed becomes a message in
+`ObservedPod.unsupported`.
 """
 
 from __future__ import annotations
@@ -11,27 +12,27 @@ from dataclasses import dataclass
 
 from cotenant.model.cpus.spec import NumaTopologySpec, ResourceSpec, ResourceStatus
 from cotenant.model.devices.allocation import DeviceAllocation
-from cotenant.model.devices.hints import DeviceHint, JointAllocation, PartitionWish
+from cotenant.model.devices.hints import DeviceHint, JointAllocation, PartitionSpec
 from cotenant.model.groups.gang import GangNotes
 from cotenant.model.groups.reservation_notes import Allocated, ReservationAffinity
 
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """As the pod's owner wrote them."""
+    """Written by the pod's owner."""
 
     gang: GangNotes | None = None
     cpus: ResourceSpec | None = None
     numa: NumaTopologySpec | None = None
     device_hints: tuple[DeviceHint, ...] = ()
     joint_devices: JointAllocation | None = None
-    partition: PartitionWish | None = None
+    partition: PartitionSpec | None = None
     reservation_affinity: ReservationAffinity | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """As a scheduler gave them; they are the pod's while it sits on its node."""
+    """Allocated by a scheduler; they belong to the pod while it is assigned to its node."""
 
     cpus: ResourceStatus | None = None
     devices: tuple[DeviceAllocation, ...] = ()

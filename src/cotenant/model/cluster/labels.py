@@ -1,10 +1,10 @@
-"""Labels, and the expressions that select by them.
+"""Labels and label selectors.
 
-Problem: node affinity, anti-affinity and spread all select by labels, with small differences in what an absent key or an empty
-selector means. Choice: `Labels` is an immutable sorted list of pairs, `Requirement` one expression with every Kubernetes
-operator, checked when built. Limits: keys and values are not checked against Kubernetes' syntax for names; the API server does.
+Problem: node affinity, anti-affinity and spread all select by labels, with small differences in the meaning of an absent key or an empty selector.
+Choice: `Labels` is an immutable sorted list of pairs, `Requirement` one expression with every Kubernetes operator, validated on construction.
+Limits: keys and values are not checked against Kubernetes' name syntax; the API server does that.
 
-Sources: Kubernetes API reference (LabelSelector, NodeSelectorRequirement); the names that Koordinator's protocol uses.
+Sources: Kubernetes API reference (LabelSelector, NodeSelectorRequirement); label names of Koordinator's protocol.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from cotenant.model.errors import InvalidInput
 
-# Labels that co-location users already write.
+# Labels of Koordinator's co-location protocol.
 QOS_CLASS = "koordinator.sh/qosClass"
 PRIORITY_CLASS = "koordinator.sh/priority-class"
 SUB_PRIORITY = "koordinator.sh/priority"
@@ -48,18 +48,18 @@ class Labels:
 
     @classmethod
     def of(cls, pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -> Labels:
-        """From a manifest's mapping."""
+        """From a mapping, as in a manifest."""
         return cls(tuple(pairs.items() if isinstance(pairs, Mapping) else pairs))
 
     def get(self, key: str) -> str | None:
-        """The value of a key, None where there is none."""
+        """The value of a key, None where it is absent."""
         for other, value in self.items:
             if other == key:
                 return value
         return None
 
     def contains(self, others: Labels) -> bool:
-        """Whether all pairs of `others` are among these: what a nodeSelector asks."""
+        """Whether all pairs of `others` are among these, as a nodeSelector requires."""
         return set(others.items) <= set(self.items)
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
@@ -73,7 +73,7 @@ NO_LABELS = Labels()
 
 
 class Operator(StrEnum):
-    """How an expression compares. Gt and Lt exist for nodes only."""
+    """Comparison of an expression. Gt and Lt are for nodes only."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -108,7 +108,7 @@ class Requirement:
                 pass
 
     def holds_for(self, value: str | None) -> bool:
-        """Whether the expression holds for the key's value; None = the key is absent."""
+        """Whether the expression holds for this value of the key; None = the key is absent."""
         match self.operator:
             case Operator.IN:
                 return value in self.values
@@ -130,7 +130,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """Selects pods: all expressions must hold. Without expressions it selects every pod."""
+    """Selects pods; all expressions must hold. An empty selector selects every pod."""
 
     requirements: tuple[Requirement, ...] = ()
 

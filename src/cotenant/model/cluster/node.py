@@ -1,7 +1,7 @@
-"""What a scheduler needs to know of a node.
+"""What a scheduler needs to know about a node.
 
-Problem and choice as for pods (model/cluster/pod.py). A node without CPU or memory is refused: every score divides by them. Limits: a
-node that says nothing about `pods` gets the kubelet's default of 110; images and volume limits are not here.
+Problem and choice as for pods (model/cluster/pod.py). A node without CPU or memory is invalid, because every score divides by them. Limits: a
+node that does not advertise `pods` gets the kubelet's default of 110; images and volume limits are not modelled.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CORDONED = Taint(UNSCHEDULABLE_TAINT, "", Effect.NO_SCHEDULE)
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node. `ready` is its Ready condition; `unschedulable` is what cordoning sets."""
+    """One node. `ready` is its Ready condition; `unschedulable` is set by cordoning."""
 
     name: str
     allocatable: Amounts
@@ -28,7 +28,7 @@ class Node:
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
     ready: bool = True
-    annotations: Labels = NO_LABELS  # of those that a scheduler knows (model/cluster/annotations.py, ON_NODES)
+    annotations: Labels = NO_LABELS  # only those that a scheduler uses (model/cluster/annotations.py, ON_NODES)
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -47,7 +47,7 @@ class Node:
 
     @property
     def effective_taints(self) -> tuple[Taint, ...]:
-        """Its taints; a cordoned node has one more, so that a pod may tolerate cordoning as in Kubernetes."""
+        """Its taints; a cordoned node has one more, so that a pod may tolerate cordoning, as in Kubernetes."""
         if self.unschedulable and _CORDONED not in self.taints:
             return (_CORDONED, *self.taints)
         return self.taints

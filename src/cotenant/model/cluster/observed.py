@@ -1,8 +1,8 @@
-"""What an API server says of a cluster, as values: the facts that scheduling needs beyond a pod's or a node's own demands.
+"""API objects of a cluster as values: what scheduling needs beyond a pod's or a node's own spec.
 
-Problem: a pod in a cluster has a life besides its demands (who bound it, whether it is ending, which claims it waits for), and the
-scheduling engine must not read manifests. Choice: drivers translate every object once into these frozen values. Identity is the UID:
-a name may be used again. Limits: only what a scheduler acts on is kept; what it cannot judge is named in `unsupported`.
+Problem: scheduling depends on a pod's state besides its spec (its node, deletion, the claims it waits for), and the engine must not parse
+manifests. Choice: drivers translate every object once into these frozen values. Identity is the UID, because a name may be reused. Limits: only
+what a scheduler uses is kept; features that it cannot evaluate are listed in `unsupported`.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ class Phase(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether its containers have ended for good, so that it holds nothing."""
+        """Whether its containers have terminated for good, so that it uses no resources."""
         return self in (Phase.SUCCEEDED, Phase.FAILED)
 
 
 class Binding(StrEnum):
-    """How the volume behind a claim will be found."""
+    """How the volume behind a claim is provided."""
 
     BOUND = "bound"  # it exists: its own node affinity decides
-    PROVISIONED = "provisioned"  # its class makes it where the pod goes (WaitForFirstConsumer)
-    STATIC = "static"  # one of these existing volumes fits the claim (WaitForFirstConsumer without a provisioner)
+    PROVISIONED = "provisioned"  # created on the pod's node (WaitForFirstConsumer)
+    STATIC = "static"  # one of these existing volumes satisfies the claim (WaitForFirstConsumer without a provisioner)
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeOption:
-    """A way to satisfy a claim. `volume` is empty where it will be made; `nodes` None = reachable from everywhere."""
+    """A way to satisfy a claim. `volume` is empty where it is yet to be created; `nodes` None = reachable from every node."""
 
     volume: str
     nodes: NodeSelector | None
@@ -50,7 +50,7 @@ class VolumeOption:
 
 @dataclass(frozen=True, slots=True)
 class VolumeNeed:
-    """One claim of a pod that restricts where it may go. No options = nowhere (`waits_for` says why)."""
+    """One claim that restricts the pod's nodes. No options = no node (`waits_for` says why)."""
 
     claim: str  # namespace/name
     binding: Binding
@@ -61,7 +61,7 @@ class VolumeNeed:
 
 @dataclass(frozen=True, slots=True)
 class OwnedBy:
-    """An object that made the pod."""
+    """An owner reference of the pod."""
 
     api_version: str
     kind: str
@@ -72,7 +72,7 @@ class OwnedBy:
 
 @dataclass(frozen=True, slots=True)
 class ObservedPod:
-    """A pod as the API server has it."""
+    """A pod as stored in the API server."""
 
     pod: Pod
     uid: str
@@ -87,21 +87,21 @@ class ObservedPod:
     preempts: bool = True  # spec.preemptionPolicy is not Never
     volumes: tuple[VolumeNeed, ...] = ()
     demands: Demands = NO_DEMANDS
-    holds: Holdings = NO_HOLDINGS  # what a scheduler gave it, as its annotations say
+    holds: Holdings = NO_HOLDINGS  # allocated by a scheduler, from its annotations
     owned_by: tuple[OwnedBy, ...] = ()
-    reservation: str = ""  # this is no pod, it stands for the reservation of this name, and has its UID
+    reservation: str = ""  # not a pod: it represents the reservation of this name, under the reservation's UID
     unsupported: tuple[
         str, ...
-    ] = ()  # what of it this scheduler cannot judge: a reason on the pod, never a wrong placement
+    ] = ()  # features that this scheduler cannot evaluate; the pod waits with this reason instead of being placed wrongly
 
     @property
     def terminating(self) -> bool:
-        """Whether its deletion has been asked for."""
+        """Whether its deletion has been requested."""
         return self.ends_s == self.ends_s
 
     @property
     def occupies(self) -> bool:
-        """Whether it takes room on its node."""
+        """Whether it uses resources of its node."""
         return bool(self.node) and not self.phase.is_final
 
 
@@ -116,7 +116,7 @@ class DisruptionBudget:
     disrupted: frozenset[str] = frozenset()  # names in status.disruptedPods: already counted
 
     def covers(self, pod: Pod) -> bool:
-        """Whether disrupting this pod costs the budget."""
+        """Whether evicting this pod counts against the budget."""
         return (
             pod.namespace == self.namespace
             and pod.name not in self.disrupted
@@ -127,7 +127,7 @@ class DisruptionBudget:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceFacts:
-    """A namespace's labels, which a namespaceSelector asks for."""
+    """A namespace's labels, for a namespaceSelector."""
 
     name: str
     labels: Labels = NO_LABELS

@@ -1,8 +1,8 @@
-"""What a scheduler needs to know of a pod.
+"""What a scheduler needs to know about a pod.
 
-Problem: a Pod object has hundreds of fields; placement depends on few, and pods equal in those are interchangeable. Choice: a frozen
-value with exactly those; `shape()` keeps what a node's own row decides: rules about other pods, host ports and the name of the one node
-that a pod is made for are judged by narrowing (engine/state/narrowing.py). Limits: resource claims are not here; volumes stand beside the pod
+Problem: a Pod object has hundreds of fields; placement depends on few, and pods equal in those are interchangeable. Choice: a frozen value with
+exactly those; `shape()` keeps the part that is evaluated on a node's own row. Rules about other pods, host ports and the node name of a DaemonSet's
+pod are evaluated by narrowing (engine/state/narrowing.py). Limits: resource claims are not modelled; volumes are kept beside the pod
 (model/cluster/observed.py).
 """
 
@@ -21,10 +21,10 @@ from cotenant.model.resources import NOTHING, PODS_NAME, Amounts
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a pod is expected to do, as far as a scheduler may know: noisy, and never the truth the simulated world runs on.
+    """The expected behaviour of a pod, as far as a scheduler may know it: noisy, and never the true values of the simulated world.
 
-    Sensitivity a and pressure b as in the contention model: a pod slows by 1 + a x pressure of its neighbours, and itself presses
-    with b x the cores it uses.
+    Sensitivity a and pressure b as in the contention model: a pod slows down by 1 + a x the pressure of the other pods on its node, and exerts a
+    pressure of b x the cores it uses.
     """
 
     use_cpu_cores: float
@@ -47,7 +47,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """A port that a pod takes on its node. The address 0.0.0.0 (or none) takes the port on every address."""
+    """A host port. The address 0.0.0.0 (or none) takes the port on every address."""
 
     port: int
     protocol: str = "TCP"
@@ -60,7 +60,7 @@ class HostPort:
             object.__setattr__(self, "address", "0.0.0.0")
 
     def conflicts(self, other: HostPort) -> bool:
-        """Whether both cannot be on one node."""
+        """Whether the two cannot be used on one node."""
         if (self.port, self.protocol) != (other.port, other.protocol):
             return False
         return self.address == other.address or "0.0.0.0" in (self.address, other.address)
@@ -68,7 +68,7 @@ class HostPort:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """One pod. Requests exclude the one `pods` slot that every pod takes."""
+    """One pod. Requests exclude the one `pods` slot that every pod uses."""
 
     name: str
     namespace: str = "default"
@@ -91,10 +91,8 @@ class Pod:
     estimate: Estimate | None = None
     deadline_s: float = inf  # of its job, absolute
     objective_p99_ms: float | None = None  # a service's latency objective
-    load_limit: float = inf  # largest estimated CPU fraction of a node that the pod may lead to
-    limits: Amounts = (
-        NOTHING  # of requests' resources; no placement looks at them, what the pod is expected to use does
-    )
+    load_limit: float = inf  # highest estimated CPU fraction of a node at which the pod may still be placed there
+    limits: Amounts = NOTHING  # of the requested resources; placement uses the expected use instead
 
     def __post_init__(self) -> None:
         where = f"pod {self.namespace}/{self.name}"
@@ -120,23 +118,23 @@ class Pod:
 
     @property
     def owner(self) -> str:
-        """The tenant, which is the namespace unless said otherwise."""
+        """The tenant; the namespace by default."""
         return self.tenant or self.namespace
 
     @property
     def is_service(self) -> bool:
-        """Whether latency counts rather than throughput: it has a latency objective, or is of production priority."""
+        """Whether latency matters rather than throughput: it has a latency objective, or production priority."""
         if self.objective_p99_ms is not None:
             return True
         return effective_class(self.priority_class, self.qos) is PriorityClass.PROD
 
     @property
     def pinned(self) -> str | None:
-        """The one node that the pod is made for (a DaemonSet's pods name it in their affinity); None = any."""
+        """The one node that the pod requires by name (as a DaemonSet's pods do); None = any."""
         return self.node_affinity.pinned if self.node_affinity is not None else None
 
     def shape(self) -> Shape:
-        """What makes this pod interchangeable with others on a node's own row."""
+        """The part of this pod that is evaluated on a node's own row; pods with equal shapes are interchangeable there."""
         return Shape(
             requests=self.requests,
             tenant=self.owner,
@@ -154,7 +152,7 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What placement sees of a pod: equal shapes are placed alike, and share one row of `ShapeArrays`."""
+    """The pod as placement sees it: equal shapes are placed alike, and share one row of `ShapeArrays`."""
 
     requests: Amounts
     tenant: str

@@ -1,8 +1,8 @@
-"""Quality of service and priority, as co-location users already write them.
+"""QoS classes and priority bands of the co-location protocol.
 
-Problem: a pod's class decides what may be lent to it, what it may be squeezed by and who goes first; users declare it with
-labels, with `spec.priority`, or not at all. Choice: two enumerations and pure defaulting functions. Limits: a label with an
-unknown value counts as absent, as it does upstream, so that foreign manifests keep working.
+Problem: a pod's class decides which resources it may borrow, how it may be throttled, and its order; users declare it with labels, with
+`spec.priority`, or not at all. Choice: two enumerations and pure defaulting functions. Limits: a label with an unknown value counts as absent, as it
+does upstream, so that foreign manifests keep working.
 
 Source: Koordinator's protocol (QoS classes, priority bands, their defaults and legal pairs); Kubernetes' QoS classes.
 """
@@ -20,10 +20,10 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 class QoSClass(StrEnum):
-    """How a pod is treated on its node. The value is what the label says."""
+    """How a pod is treated on its node. The value is that of the label."""
 
-    LSE = "LSE"  # latency-sensitive, exclusive: CPUs of its own, not even lent
-    LSR = "LSR"  # latency-sensitive, reserved: CPUs of its own, lent while idle
+    LSE = "LSE"  # latency-sensitive, exclusive: own CPUs, never lent
+    LSR = "LSR"  # latency-sensitive, reserved: own CPUs, lent while idle
     LS = "LS"  # latency-sensitive, on the shared pool
     BE = "BE"  # best effort
     SYSTEM = "SYSTEM"  # node agents
@@ -31,7 +31,7 @@ class QoSClass(StrEnum):
 
 
 class PriorityClass(StrEnum):
-    """A band of `spec.priority`. The value is the short name; `label` gives what the label says."""
+    """A band of `spec.priority`. The value is the short name; `label` gives the label's value."""
 
     PROD = "prod"
     MID = "mid"
@@ -46,19 +46,19 @@ class PriorityClass(StrEnum):
 
     @property
     def default_priority(self) -> int:
-        """The middle of the band, 0 outside of all."""
+        """The middle of the band, 0 outside all bands."""
         return _DEFAULT_PRIORITY[self]
 
 
 class KubernetesQoS(StrEnum):
-    """The class Kubernetes itself derives from requests and limits."""
+    """The class that Kubernetes derives from requests and limits."""
 
     GUARANTEED = "Guaranteed"
     BURSTABLE = "Burstable"
     BEST_EFFORT = "BestEffort"
 
 
-# Both ends belong to the band. Everything else, the gaps and the system's 2e9 among it, is in no band.
+# Both ends are inclusive. Other values, including the gaps and the system's 2e9, are in no band.
 BANDS: dict[PriorityClass, tuple[int, int]] = {
     PriorityClass.PROD: (9000, 9999),
     PriorityClass.MID: (7000, 7999),
@@ -88,7 +88,7 @@ _QOS_BY_KUBERNETES = {
     KubernetesQoS.BEST_EFFORT: QoSClass.BE,
 }
 
-# The classes that an admitted pair may have. SYSTEM pods are unrestricted; LS has no rule of its own beyond naming a band.
+# Legal pairs at admission. SYSTEM pods are unrestricted; LS may have any band.
 _LEGAL = {
     QoSClass.LSE: frozenset({PriorityClass.PROD}),
     QoSClass.LSR: frozenset({PriorityClass.PROD}),
@@ -100,17 +100,17 @@ _LEGAL = {
 
 
 def qos_of_label(label: str | None) -> QoSClass:
-    """The class a QoS label names; NONE where it is absent or unknown."""
+    """The class that a QoS label names; NONE where it is absent or unknown."""
     return _QOS_BY_LABEL.get(label or "", QoSClass.NONE)
 
 
 def class_of_label(label: str | None) -> PriorityClass:
-    """The class a priority-class label names (`koord-prod`); NONE where it is absent or unknown."""
+    """The class that a priority-class label names (`koord-prod`); NONE where it is absent or unknown."""
     return _CLASS_BY_LABEL.get(label or "", PriorityClass.NONE)
 
 
 def class_of_priority(priority: int | None) -> PriorityClass:
-    """The band that `spec.priority` falls into."""
+    """The band that contains `spec.priority`."""
     if priority is not None:
         for band, (low, high) in BANDS.items():
             if low <= priority <= high:
@@ -119,17 +119,17 @@ def class_of_priority(priority: int | None) -> PriorityClass:
 
 
 def raw_class(label: str | None, priority: int | None) -> PriorityClass:
-    """What was declared: the label if it is set (even to an unknown name), else the band of the priority."""
+    """The declared class: the label if it is set (even to an unknown name), else the band of the priority."""
     return class_of_label(label) if label else class_of_priority(priority)
 
 
 def effective_class(raw: PriorityClass, qos: QoSClass) -> PriorityClass:
-    """The declared class, or else the one the QoS class stands for."""
+    """The declared class, or else the default of the QoS class."""
     return raw if raw is not PriorityClass.NONE else _CLASS_BY_QOS[qos]
 
 
 def kubernetes_qos(containers: Sequence[ContainerAmounts]) -> KubernetesQoS:
-    """Guaranteed: every container limits CPU and memory and requests no less; BestEffort: none mentions either; else Burstable."""
+    """Guaranteed: every container limits CPU and memory and requests no less; BestEffort: no container mentions either; else Burstable."""
     mentioned = False
     guaranteed = bool(containers)
     for container in containers:
@@ -143,17 +143,17 @@ def kubernetes_qos(containers: Sequence[ContainerAmounts]) -> KubernetesQoS:
 
 
 def effective_qos(declared: QoSClass, kubernetes: KubernetesQoS) -> QoSClass:
-    """The declared class, or else the one that Kubernetes' own class stands for."""
+    """The declared class, or else the default of Kubernetes' own class."""
     return declared if declared is not QoSClass.NONE else _QOS_BY_KUBERNETES[kubernetes]
 
 
 def is_legal(qos: QoSClass, priority_class: PriorityClass) -> bool:
-    """Whether the two may stand together once defaults are filled in."""
+    """Whether the pair is legal once defaults are applied."""
     return priority_class in _LEGAL[qos]
 
 
 def parse_sub_priority(label: str | None, field: str = "koordinator.sh/priority") -> int:
-    """Order within a band: the label's integer, 0 where it is absent, `InvalidInput` where it is none."""
+    """Order within a band: the label's integer, 0 where it is absent; raises `InvalidInput` where it is not an integer."""
     if label is None or label == "":
         return 0
     if not _INTEGER.fullmatch(label) or abs(int(label)) >= 2**63:

@@ -1,8 +1,8 @@
-"""What a node tells the scheduler about itself: the founding payload, checked.
+"""A node's report to the scheduler: the founding payload, validated.
 
-Problem: a score that trusts a node's report is wrong in a new way for every mistake in it (a missing capacity, a share of 40, a clock an
-hour fast), and the sender must learn which. Choice: one frozen value that cannot be built from nonsense, and its row for the arrays.
-Limits: the founding document names no units; here CPU is in cores and memory in bytes, as its agent reads them from cgroup files.
+Problem: a score computed from an invalid report (a missing capacity, a share of 40, a clock one hour ahead) is wrong, and the sender must learn
+which field is invalid. Choice: one frozen value that validates itself, and its row for the arrays. Limits: the founding document names no units; here
+CPU is in cores and memory in bytes, as its agent reads them from cgroup files.
 
 Fields: founding document, "sidecar-agent" (node, allocatable and used, p99, violation rate, dominant share, fairness, timestamp).
 """
@@ -14,7 +14,7 @@ from math import isfinite
 
 from cotenant.model.errors import InvalidInput
 
-REPORT_TTL_S = 120.0  # an older report counts as none
+REPORT_TTL_S = 120.0  # an older report is ignored
 LARGEST_LATENCY_MS = 1e9
 LONGEST_NAME = 253  # of a node: Kubernetes, DNS subdomain names
 
@@ -58,7 +58,9 @@ class NodeReport:
 
     def row(self) -> tuple[float, ...]:
         """Its values in the order of `arrays.Report`; use as a fraction of allocatable."""
-        from cotenant.model.arrays import Report  # a node's agent makes reports too, and has no room for NumPy
+        from cotenant.model.arrays import (
+            Report,  # imported late: the node agent builds reports too, and does not load NumPy
+        )
 
         values = {
             Report.CPU_USED: self.cpu_used / self.cpu_allocatable,

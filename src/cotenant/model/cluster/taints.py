@@ -1,7 +1,7 @@
 """Taints on nodes and tolerations of pods.
 
-Problem: whether a taint repels a pod depends on its effect, and an empty key, value or effect in a toleration widens it. Choice:
-two values and one function each. Limits: `tolerationSeconds` only says when a running pod must leave, which is not placement.
+Problem: whether a taint repels a pod depends on its effect, and an empty key, value or effect in a toleration widens it. Choice: two values with
+one function each. Limits: `tolerationSeconds` only says when a running pod is evicted, which is not placement.
 Source: Kubernetes' taint and toleration rules.
 """
 
@@ -15,16 +15,16 @@ from cotenant.model.errors import InvalidInput
 
 
 class Effect(StrEnum):
-    """What a taint does to pods that do not tolerate it."""
+    """The effect of a taint on pods that do not tolerate it."""
 
     NO_SCHEDULE = "NoSchedule"
     PREFER_NO_SCHEDULE = "PreferNoSchedule"  # only a lower score
-    NO_EXECUTE = "NoExecute"  # keeps new pods away and evicts running ones
+    NO_EXECUTE = "NoExecute"  # rejects new pods and evicts running ones
 
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """A mark that repels pods."""
+    """A node taint."""
 
     key: str
     value: str = ""
@@ -36,7 +36,7 @@ class Taint:
 
     @property
     def repels(self) -> bool:
-        """Whether it keeps new pods away, rather than making the node less liked."""
+        """Whether it rejects new pods, rather than lowering the node's score."""
         return self.effect is not Effect.PREFER_NO_SCHEDULE
 
     def __str__(self) -> str:
@@ -52,7 +52,7 @@ class Match(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """Lets a pod ignore taints. No effect means any effect; no key, with Exists, means any taint."""
+    """Lets a pod tolerate taints. No effect means any effect; no key, with Exists, means any taint."""
 
     key: str = ""
     operator: Match = Match.EQUAL
@@ -66,7 +66,7 @@ class Toleration:
             raise InvalidInput(f"toleration {self.key!r}", self.value, "no value with operator Exists")
 
     def tolerates(self, taint: Taint) -> bool:
-        """Whether the taint does not repel a pod that has this toleration."""
+        """Whether a pod with this toleration tolerates the taint."""
         if self.effect is not None and self.effect is not taint.effect:
             return False
         if self.key and self.key != taint.key:
@@ -80,6 +80,6 @@ def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
 
 
 def first_repelling(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
-    """The first taint, in the node's order, that keeps the pod away; the one a person is told."""
+    """The first taint, in the node's order, that rejects the pod; the one named in the reason."""
     kept = tuple(tolerations)
     return next((taint for taint in taints if taint.repels and not tolerated(taint, kept)), None)

@@ -1,7 +1,7 @@
 """Topology domains: which nodes share a zone, a rack, a host.
 
-Problem: spread and anti-affinity count pods per value of a node label. Choice: each node gets the number of its domain, so counting is
-an indexed sum. Limits: numbers are only valid for the list of nodes they were made from.
+Problem: spread and anti-affinity count pods per value of a node label. Choice: each node has the number of its domain, so that counting is
+an indexed sum. Limits: numbers are valid only for the list of nodes they were computed from.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Domains(NamedTuple):
 
     @classmethod
     def of(cls, key: str, nodes: Sequence[Node | None]) -> Domains:
-        """Number the values that the nodes have for a label key. A row without a node belongs to no domain."""
+        """Number the values of a label key over the nodes. A row without a node belongs to no domain."""
         numbers: dict[str, int] = {}
         of_node = np.full(len(nodes), -1, dtype=np.int64)
         for row, node in enumerate(nodes):
@@ -41,7 +41,7 @@ class Domains(NamedTuple):
         return sums[1:].astype(np.int64)
 
     def spread_out(self, per_domain: Int) -> Int:
-        """`int64[N]`: each node's domain's value, 0 where a node belongs to none."""
+        """`int64[N]`: the value of each node's domain, 0 where a node belongs to none."""
         return np.append(per_domain, 0)[self.of_node]
 
     def present(self, where: Mask) -> Mask:

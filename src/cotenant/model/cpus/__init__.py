@@ -1,4 +1,4 @@
-"""A node's hardware threads: topology, what a pod asks of them, and what a node reports of them.
+"""Hardware threads of a node: their topology, a pod's demands on them, and what the node reports about them.
 
-Belongs here: values of CPUs and NUMA nodes. Not here: choosing CPUs (policy/placement/cpus).
+Belongs here: values of CPUs and NUMA nodes. Not here: CPU allocation (policy/placement/cpus).
 """

@@ -1,7 +1,7 @@
-"""Lists of CPUs as the kernel writes them: "0-3,8".
+"""CPU lists in the kernel's notation: "0-3,8".
 
-Problem: cpusets, sysfs and policies exchange sets of CPUs as text. Choice: one reading and one writing; the text written is the shortest, as
-the kernel prints it, so equal sets are equal texts. Limits: no strides ("0-10:2/4"); numbers below 8192, the most that Linux is built for.
+Problem: cpusets, sysfs and policies exchange sets of CPUs as text. Choice: one parser and one formatter; the output is the shortest text, as the
+kernel prints it, so equal sets have equal text. Limits: no strides ("0-10:2/4"); numbers below 8192, the largest NR_CPUS of Linux.
 
 Source: Linux, `bitmap_parselist` and "%*pbl" (lib/bitmap-str.c).
 """
@@ -17,7 +17,7 @@ _EXPECTED = "CPU numbers and ranges such as 0-3,8"
 
 
 def parse_cpus(text: str, field: str = "cpus") -> tuple[int, ...]:
-    """The CPUs named, ascending, each once. "" (or only white space) is none. Raises `InvalidInput` naming `field`."""
+    """The CPUs named, ascending, without duplicates. "" (or only white space) is the empty set. Raises `InvalidInput` on `field`."""
     found: set[int] = set()
     for part in text.split(",") if text.strip() else ():
         first, dash, last = part.strip().partition("-")
@@ -32,7 +32,7 @@ def parse_cpus(text: str, field: str = "cpus") -> tuple[int, ...]:
 
 
 def format_cpus(cpus: Iterable[int]) -> str:
-    """The shortest list that names exactly these CPUs."""
+    """The shortest list that denotes exactly these CPUs."""
     parts: list[str] = []
     first = last = -2
     for cpu in sorted(set(cpus)):

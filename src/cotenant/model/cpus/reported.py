@@ -1,8 +1,8 @@
-"""What a node tells of its CPUs: topology, what of it is kept by others, and the kubelet's own policies.
+"""What a node reports about its CPUs: topology, CPUs reserved by others, and the kubelet's own policies.
 
-Problem: which CPUs may be given depends on facts that a node's agent and kubelet write in one object, beside the node. Choice: that object as a
-value; CPUs that nobody may give are one mask with who keeps them. Nodes that tell the same text share one `CpuTopology`, so that identity
-stands for equality. Limits: of NUMA nodes only CPU and memory; labels of the node itself are not here.
+Problem: which CPUs may be allocated depends on facts that a node's agent and kubelet write to one object beside the node. Choice: that object as a
+value; reserved CPUs are masks with their holders. Nodes that report the same text share one `CpuTopology`, so that comparing identity
+is enough. Limits: of NUMA nodes only CPU and memory; labels of the node itself are not included.
 
 Source: Koordinator, apis/extension/numa_aware.go (names of annotations); NodeResourceTopology of topology.node.k8s.io/v1alpha1 (zones).
 """
@@ -16,7 +16,7 @@ from cotenant.model.cpus.topology import CpuTopology
 
 CPU_TOPOLOGY = "node.koordinator.sh/cpu-topology"  # JSON: {"detail": [{"id", "core", "socket", "node"}]}
 POD_CPU_ALLOCS = "node.koordinator.sh/pod-cpu-allocs"  # JSON: pods with CPUs, and whether the kubelet gave them
-CPU_SHARED_POOLS = "node.koordinator.sh/cpu-shared-pools"  # JSON: what is left for pods without CPUs of their own
+CPU_SHARED_POOLS = "node.koordinator.sh/cpu-shared-pools"  # JSON: what remains for pods without own CPUs
 KUBELET_CPU_MANAGER_POLICY = "kubelet.koordinator.sh/cpu-manager-policy"  # JSON: policy, options, reservedCPUs
 NODE_RESERVATION = "node.koordinator.sh/reservation"  # JSON: reservedCPUs
 SYSTEM_QOS_RESOURCE = "node.koordinator.sh/system-qos-resource"  # JSON: cpuset, cpusetExclusive
@@ -26,8 +26,8 @@ PPM = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """CPUs that are nobody's to give, and who keeps them."""
+class ReservedCpus:
+    """CPUs that may not be allocated, and their holder."""
 
     who: str  # "kubelet", "system", "pod NS/NAME by the kubelet's static policy"
     cpus: int  # mask
@@ -35,7 +35,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class NumaZone:
-    """What one NUMA node has to give; None = not told."""
+    """Capacity of one NUMA node; None = not reported."""
 
     node: int
     cpu_m: int | None = None
@@ -44,20 +44,20 @@ class NumaZone:
 
 @dataclass(frozen=True, slots=True)
 class NodeTopology:
-    """One node, as told."""
+    """One node's reported CPU topology."""
 
     name: str
     topology: CpuTopology
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[ReservedCpus, ...] = ()
     bind: NodeBindPolicy = NodeBindPolicy.NONE  # by the kubelet's options
     strategy: NumaStrategy | None = None  # by the kubelet's options
     policy: TopologyPolicy = TopologyPolicy.NONE  # of the kubelet's topology manager
     zones: tuple[NumaZone, ...] = ()
-    ratio_ppm: int = PPM  # promised CPU to real CPU
+    ratio_ppm: int = PPM  # amplified (advertised) CPU to physical CPU
 
     @property
     def reserved(self) -> int:
-        """The CPUs of all who keep some, as a mask."""
+        """All reserved CPUs, as a mask."""
         mask = 0
         for each in self.kept:
             mask |= each.cpus

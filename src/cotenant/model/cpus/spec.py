@@ -1,8 +1,8 @@
-"""What a pod asks of CPUs and NUMA nodes beyond their number, and what it was given: annotations as values.
+"""A pod's demands on CPUs and NUMA nodes beyond amounts, and its allocation: annotations as values.
 
-Problem: Koordinator's users write these wishes as JSON in annotations, and the node's agent reads the answer there. Choice: one frozen value
-an annotation, read strictly (a wrong word is refused with the words that are known), written canonically. Limits: amounts of NUMA nodes are
-kept for CPU and memory; other resources of `numaNodeResources` are read past.
+Problem: Koordinator's users write these demands as JSON in annotations, and the node's agent reads the allocation there. Choice: one frozen value
+per annotation, parsed strictly (an unknown word is an error that lists the known ones), formatted canonically. Limits: of
+`numaNodeResources` only CPU and memory are read.
 
 Source: Koordinator, apis/extension/resource.go and numa_aware.go (names and values).
 """
@@ -29,16 +29,16 @@ NUMA_TOPOLOGY_POLICY = "node.koordinator.sh/numa-topology-policy"  # label on no
 
 
 class BindPolicy(StrEnum):
-    """How the CPUs of one pod lie on cores."""
+    """How the CPUs of one pod are spread over cores."""
 
-    DEFAULT = "Default"  # as the cluster's default says
+    DEFAULT = "Default"  # the cluster's default
     FULL_CORES = "FullPCPUs"
     SPREAD = "SpreadByPCPUs"
     CONSTRAINED_BURST = "ConstrainedBurst"
 
 
 class ExclusivePolicy(StrEnum):
-    """From whom a pod keeps away: from pods with the same policy, on one core or one NUMA node."""
+    """Which pods may not share a core or a NUMA node with this one: pods with the same policy."""
 
     NONE = "None"
     CORE = "PCPULevel"
@@ -46,15 +46,15 @@ class ExclusivePolicy(StrEnum):
 
 
 class NumaStrategy(StrEnum):
-    """Which of the NUMA nodes with room is taken."""
+    """Which of the NUMA nodes with enough free capacity is chosen."""
 
     MOST_ALLOCATED = "MostAllocated"
     LEAST_ALLOCATED = "LeastAllocated"
-    DISTRIBUTE_EVENLY = "DistributeEvenly"  # where one NUMA node does not suffice, as many from each that is used
+    DISTRIBUTE_EVENLY = "DistributeEvenly"  # where one NUMA node is not enough, the same amount from each that is used
 
 
 class TopologyPolicy(StrEnum):
-    """How strictly a pod's resources have to lie on the same NUMA nodes."""
+    """How strictly a pod's resources have to be on the same NUMA nodes."""
 
     NONE = ""
     BEST_EFFORT = "BestEffort"
@@ -63,7 +63,7 @@ class TopologyPolicy(StrEnum):
 
 
 class NodeBindPolicy(StrEnum):
-    """What a node demands of every pod with CPUs of its own."""
+    """What a node requires of every pod with own CPUs."""
 
     NONE = "None"
     FULL_CORES_ONLY = "FullPCPUsOnly"
@@ -72,7 +72,7 @@ class NodeBindPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ResourceSpec:
-    """How a pod's CPUs shall lie; `required` is kept or the pod waits, `preferred` where it can be."""
+    """CPU binding of a pod; `required` is enforced or the pod waits, `preferred` is best effort."""
 
     required: BindPolicy | None = None
     preferred: BindPolicy = BindPolicy.DEFAULT
@@ -80,30 +80,30 @@ class ResourceSpec:
 
     @classmethod
     def parse(cls, text: str) -> ResourceSpec:
-        """From the annotation. Raises `InvalidInput`."""
-        told = json_object(RESOURCE_SPEC, text)
-        required = _word(told, RESOURCE_SPEC, "requiredCPUBindPolicy", BindPolicy)
+        """Parse the annotation. Raises `InvalidInput`."""
+        data = json_object(RESOURCE_SPEC, text)
+        required = _word(data, RESOURCE_SPEC, "requiredCPUBindPolicy", BindPolicy)
         return cls(
             None if required in (None, BindPolicy.DEFAULT) else required,
-            _word(told, RESOURCE_SPEC, "preferredCPUBindPolicy", BindPolicy) or BindPolicy.DEFAULT,
-            _word(told, RESOURCE_SPEC, "preferredCPUExclusivePolicy", ExclusivePolicy) or ExclusivePolicy.NONE,
+            _word(data, RESOURCE_SPEC, "preferredCPUBindPolicy", BindPolicy) or BindPolicy.DEFAULT,
+            _word(data, RESOURCE_SPEC, "preferredCPUExclusivePolicy", ExclusivePolicy) or ExclusivePolicy.NONE,
         )
 
     def format(self) -> str:
-        """The annotation; what is as by default is left out."""
-        told = {}
+        """Format the annotation; default values are omitted."""
+        data = {}
         if self.required is not None:
-            told["requiredCPUBindPolicy"] = self.required.value
+            data["requiredCPUBindPolicy"] = self.required.value
         if self.preferred != BindPolicy.DEFAULT:
-            told["preferredCPUBindPolicy"] = self.preferred.value
+            data["preferredCPUBindPolicy"] = self.preferred.value
         if self.exclusive != ExclusivePolicy.NONE:
-            told["preferredCPUExclusivePolicy"] = self.exclusive.value
-        return json.dumps(told, separators=(",", ":"))
+            data["preferredCPUExclusivePolicy"] = self.exclusive.value
+        return json.dumps(data, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
 class NumaAmount:
-    """What a pod holds of one NUMA node; None where the annotation says nothing of that resource."""
+    """A pod's allocation on one NUMA node; None where the annotation does not mention the resource."""
 
     node: int
     cpu_m: int | None = None
@@ -112,57 +112,57 @@ class NumaAmount:
 
 @dataclass(frozen=True, slots=True)
 class ResourceStatus:
-    """The CPUs and NUMA amounts that a pod was given."""
+    """The CPUs and NUMA amounts allocated to a pod."""
 
     cpus: tuple[int, ...] = ()  # ascending
     numa: tuple[NumaAmount, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> ResourceStatus:
-        """From the annotation. Raises `InvalidInput`."""
-        told = json_object(RESOURCE_STATUS, text)
-        cpus = told.get("cpuset", "")
+        """Parse the annotation. Raises `InvalidInput`."""
+        data = json_object(RESOURCE_STATUS, text)
+        cpus = data.get("cpuset", "")
         if not isinstance(cpus, str):
             raise InvalidInput(f"{RESOURCE_STATUS}: cpuset", cpus, "a list of CPUs such as 0-3,8")
-        amounts = told.get("numaNodeResources")
+        amounts = data.get("numaNodeResources")
         amounts = [] if amounts is None else amounts
         if not isinstance(amounts, list):
             raise InvalidInput(f"{RESOURCE_STATUS}: numaNodeResources", amounts, "a list of objects")
         return cls(parse_cpus(cpus, f"{RESOURCE_STATUS}: cpuset"), tuple(_numa_amount(each) for each in amounts))
 
     def format(self) -> str:
-        """The annotation."""
-        told: dict[str, Any] = {}
+        """Format the annotation."""
+        data: dict[str, Any] = {}
         if self.cpus:
-            told["cpuset"] = format_cpus(self.cpus)
+            data["cpuset"] = format_cpus(self.cpus)
         if self.numa:
-            told["numaNodeResources"] = [_numa_object(amount) for amount in self.numa]
-        return json.dumps(told, separators=(",", ":"))
+            data["numaNodeResources"] = [_numa_object(amount) for amount in self.numa]
+        return json.dumps(data, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
 class NumaTopologySpec:
-    """A pod's own wish for NUMA alignment."""
+    """A pod's own NUMA alignment policy."""
 
     policy: TopologyPolicy = TopologyPolicy.NONE
-    single_node_exclusive: bool = False  # Required; Preferred is read as False: it changes no admission
+    single_node_exclusive: bool = False  # Required; Preferred is read as False, since it does not affect admission
 
     @classmethod
     def parse(cls, text: str) -> NumaTopologySpec:
-        """From the annotation. Raises `InvalidInput`."""
-        told = json_object(NUMA_TOPOLOGY_SPEC, text)
-        exclusive = told.get("singleNUMANodeExclusive") or "Preferred"
+        """Parse the annotation. Raises `InvalidInput`."""
+        data = json_object(NUMA_TOPOLOGY_SPEC, text)
+        exclusive = data.get("singleNUMANodeExclusive") or "Preferred"
         if exclusive not in ("Preferred", "Required"):
             raise InvalidInput(f"{NUMA_TOPOLOGY_SPEC}: singleNUMANodeExclusive", exclusive, "Preferred or Required")
-        policy = _word(told, NUMA_TOPOLOGY_SPEC, "numaTopologyPolicy", TopologyPolicy) or TopologyPolicy.NONE
+        policy = _word(data, NUMA_TOPOLOGY_SPEC, "numaTopologyPolicy", TopologyPolicy) or TopologyPolicy.NONE
         return cls(policy, exclusive == "Required")
 
 
 Word = TypeVar("Word", bound=StrEnum)
 
 
-def _word(told: Mapping[str, Any], annotation: str, key: str, words: type[Word]) -> Word | None:
-    value = told.get(key)
+def _word(data: Mapping[str, Any], annotation: str, key: str, words: type[Word]) -> Word | None:
+    value = data.get(key)
     if value is None or value == "":
         return None
     if value not in [word.value for word in words]:
@@ -171,12 +171,12 @@ def _word(told: Mapping[str, Any], annotation: str, key: str, words: type[Word])
     return words(value)
 
 
-def _numa_amount(told: Any) -> NumaAmount:
+def _numa_amount(data: Any) -> NumaAmount:
     field = f"{RESOURCE_STATUS}: numaNodeResources"
-    node = told.get("node", 0) if isinstance(told, dict) else None
-    resources = (told.get("resources") or {}) if isinstance(told, dict) else None
+    node = data.get("node", 0) if isinstance(data, dict) else None
+    resources = (data.get("resources") or {}) if isinstance(data, dict) else None
     if not isinstance(node, int) or isinstance(node, bool) or node < 0 or not isinstance(resources, dict):
-        raise InvalidInput(field, told, 'objects such as {"node": 0, "resources": {"cpu": "4"}}')
+        raise InvalidInput(field, data, 'objects such as {"node": 0, "resources": {"cpu": "4"}}')
     return NumaAmount(
         node,
         milli(resources["cpu"], field) if "cpu" in resources else None,

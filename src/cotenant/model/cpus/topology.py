@@ -1,8 +1,8 @@
-"""A node's hardware threads: which share a core, a NUMA node, a socket.
+"""Topology of a node's hardware threads: cores, NUMA nodes, sockets.
 
-Problem: choosing CPUs asks all the time which of them are free on which core. Choice: a set of CPUs is one integer, bit n for CPU n; cores,
-NUMA nodes and sockets are such masks, so "free and whole" is two operations whatever the machine's size. Limits: fixed once made; a CPU that
-goes offline makes another topology.
+Problem: CPU allocation asks constantly which CPUs are free on which core. Choice: a set of CPUs is one integer, bit n for CPU n; cores, NUMA
+nodes and sockets are such masks, so "free and whole" is two operations regardless of the machine's size. Limits: immutable; a CPU that goes
+offline makes another topology.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cotenant.model.machine.counters import LogicalCpu
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """One physical core; `numa` and `socket` are places in the topology's tuples."""
+    """One physical core; `numa` and `socket` are indexes into the topology's tuples."""
 
     mask: int
     numa: int
@@ -26,31 +26,31 @@ class Core:
 
 @dataclass(frozen=True, slots=True)
 class CpuGroup:
-    """A NUMA node or a socket. `socket` is the place of the socket it belongs to (its own, for a socket)."""
+    """A NUMA node or a socket. `socket` is the index of its socket (its own, for a socket)."""
 
     id: int
     mask: int
-    cores: tuple[int, ...]  # places in `CpuTopology.cores`
+    cores: tuple[int, ...]  # indexes into `CpuTopology.cores`
     socket: int
-    turns: tuple[int, ...]  # the first threads of its cores, the second ones, ...
+    threads: tuple[int, ...]  # masks: the first threads of its cores, the second threads, ...
 
 
 @dataclass(frozen=True, slots=True)
 class CpuTopology:
-    """All of it; cores by their id, NUMA nodes and sockets likewise."""
+    """The whole node; cores, NUMA nodes and sockets in the order of their ids."""
 
     mask: int
-    threads_per_core: int  # of the core that has most
+    threads_per_core: int  # the largest number over all cores
     cores: tuple[Core, ...]
     numa: tuple[CpuGroup, ...]
     sockets: tuple[CpuGroup, ...]
 
     @classmethod
     def of(cls, cpus: Iterable[LogicalCpu]) -> CpuTopology:
-        """From what a node says of its CPUs. Raises `InvalidInput` where a CPU comes twice or a core lies on two NUMA nodes or sockets."""
+        """From a list of logical CPUs. Raises `InvalidInput` where a CPU is listed twice or a core spans two NUMA nodes or sockets."""
         core_masks: dict[
             tuple[int, int, int], int
-        ] = {}  # (socket, core, NUMA node): cores may be numbered anew in each socket
+        ] = {}  # (socket, core, NUMA node): core numbers may restart in each socket
         seen = 0
         for cpu in sorted(cpus, key=lambda each: each.cpu):
             if not 0 <= cpu.cpu <= LARGEST or seen >> cpu.cpu & 1:
@@ -83,11 +83,11 @@ class CpuTopology:
 
     @property
     def is_even(self) -> bool:
-        """Whether all cores have as many threads; not where CPUs are offline, or cores of two kinds."""
+        """Whether all cores have the same number of threads; false with offline CPUs or two kinds of cores."""
         return len(self.cores) * self.threads_per_core == self.mask.bit_count()
 
     def numa_mask(self, ids: Iterable[int]) -> int:
-        """The CPUs of the NUMA nodes with these ids; ids that the machine lacks have none."""
+        """The CPUs of the NUMA nodes with these ids; unknown ids are ignored."""
         wanted = set(ids)
         mask = 0
         for node in self.numa:
@@ -96,7 +96,7 @@ class CpuTopology:
         return mask
 
     def numa_of(self, cpus: int) -> tuple[int, ...]:
-        """Ids of the NUMA nodes on which any of these CPUs lies, ascending."""
+        """Ids of the NUMA nodes that contain any of these CPUs, ascending."""
         return tuple(node.id for node in self.numa if node.mask & cpus)
 
 
@@ -114,7 +114,7 @@ def numbers_in(mask: int) -> tuple[int, ...]:
 
 
 def lowest(mask: int, count: int) -> int:
-    """The `count` lowest of a mask; all of it where it has no more."""
+    """The `count` lowest numbers of a mask; all of it where it has no more."""
     if mask.bit_count() <= count:
         return mask
     kept = 0
@@ -134,10 +134,10 @@ def _bits(mask: int) -> Iterator[int]:
 
 def _group(id_: int, places: list[int], cores: tuple[Core, ...]) -> CpuGroup:
     mask = 0
-    turns: list[int] = []
+    threads: list[int] = []
     for place in places:
         mask |= cores[place].mask
-        for turn, cpu in enumerate(_bits(cores[place].mask)):
-            turns += [0] * (turn + 1 - len(turns))
-            turns[turn] |= 1 << cpu
-    return CpuGroup(id_, mask, tuple(places), cores[places[0]].socket, tuple(turns))
+        for nth, cpu in enumerate(_bits(cores[place].mask)):
+            threads += [0] * (nth + 1 - len(threads))
+            threads[nth] |= 1 << cpu
+    return CpuGroup(id_, mask, tuple(places), cores[places[0]].socket, tuple(threads))

@@ -1,4 +1,4 @@
-"""What was decided and why: decision records, reasons counted per node, and answers for people and scripts.
+"""What was decided and why: decision records, reasons counted per node, and answers to queries.
 
-Belongs here: values that explain. Not here: how they are found (engine/explain).
+Belongs here: values that explain decisions. Not here: how the explanations are computed (engine/explain).
 """

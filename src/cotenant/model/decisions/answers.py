@@ -1,8 +1,8 @@
-"""Answers to "why": of one pod, for people and scripts.
+"""Answers to "why" queries about one pod or node, for users and scripts.
 
-Problem: why a pod waits, or sits where it sits, is known in a dozen places, and each has figures that must not get lost on the way to a person.
-Choice: frozen values that the engine fills in, the scheduler's process sends as JSON, and the command line reads back; every sentence stands beside
-its figures. Limits: lists of nodes and victims are cut, and say how many there are.
+Problem: the reasons why a pod waits, or runs where it runs, are spread over many components, each with figures that must reach the user intact.
+Choice: frozen values that the engine fills in, the scheduler process sends as JSON, and the command line reads back; every sentence comes with
+its figures. Limits: lists of nodes and victims are truncated and state the full count.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _MOST_PRIORITY = 2**31
 
 
 @dataclass(frozen=True, slots=True)
-class Supposed:
-    """What a question supposes of a pod instead of what is so: amounts of some resources, a priority, and which node is asked about."""
+class WhatIf:
+    """What a query assumes of a pod instead of its spec: amounts of some resources, a priority, and the node asked about."""
 
     requests: Amounts = NOTHING
     priority: int | None = None
     node: str = ""
 
     @classmethod
-    def parse(cls, texts: Sequence[str]) -> Supposed:
-        """From `cpu=500m`, `memory=1Gi`, `nvidia.com/gpu=1`, `priority=1000`, `node=NAME`, several in one text with commas. Raises `InvalidInput`."""
+    def parse(cls, texts: Sequence[str]) -> WhatIf:
+        """Parse `cpu=500m`, `memory=1Gi`, `nvidia.com/gpu=1`, `priority=1000`, `node=NAME`, separated by commas. Raises `InvalidInput`."""
         requests: dict[str, int] = {}
         priority: int | None = None
         node = ""
@@ -56,18 +56,18 @@ class Supposed:
 
     @property
     def changes(self) -> bool:
-        """Whether anything of the pod is other than it is; to ask about a node changes nothing."""
+        """Whether the pod itself is changed; asking about a node changes nothing."""
         return bool(self.requests) or self.priority is not None
 
     def words(self) -> str:
-        """For a headline; empty where nothing is supposed."""
-        told = [str(self.requests)] if self.requests else []
+        """For a headline; empty where nothing is assumed."""
+        words = [str(self.requests)] if self.requests else []
         if self.priority is not None:
-            told.append(f"priority {self.priority}")
-        return ", ".join(told)
+            words.append(f"priority {self.priority}")
+        return ", ".join(words)
 
 
-NOTHING_SUPPOSED = Supposed()
+NO_WHAT_IF = WhatIf()
 
 
 def _whole(text: str) -> int:
@@ -79,7 +79,7 @@ def _whole(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One filter's no to one node, with what it lacks where that is an amount."""
+    """One filter that rejects one node, with the missing amount where there is one."""
 
     plugin: str
     reason: str
@@ -88,39 +88,39 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class NodeVerdict:
-    """One node asked about: every filter that refuses it, and its place among the nodes that pass."""
+    """The result for one node: every filter that rejects it, or its rank among the feasible nodes."""
 
     node: str
     refusals: tuple[Refusal, ...] = ()
-    candidate: Candidate | None = None  # None = it is refused
-    place: int = 0  # 1 = the best of those that pass
-    of: int = 0  # how many pass
+    candidate: Candidate | None = None  # None = rejected
+    place: int = 0  # rank, 1 = the best feasible node
+    of: int = 0  # number of feasible nodes
 
 
 @dataclass(frozen=True, slots=True)
 class Help:
-    """Something that would let the pod be placed, computed as the cluster stands."""
+    """A change that would let the pod be placed, computed on the current state."""
 
     what: str  # request | label | taint | node | priority | other
     words: str
-    nodes: int = 0  # that would take it then
+    nodes: int = 0  # that would become feasible
 
 
 @dataclass(frozen=True, slots=True)
 class Preempted:
-    """Pods that were told to go so that another, or a quota, has room."""
+    """Pods that were evicted for another pod or for a quota."""
 
     at_s: float
-    rule: str  # by which it was done
+    rule: str  # the rule that selected them
     victims: tuple[str, ...]  # namespace/name
-    preemptor: str = ""  # namespace/name; empty = nobody in particular
+    preemptor: str = ""  # namespace/name; empty = no single pod
     node: str = ""
     words: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """A quota, gang, reservation or keeper that has a say about the pod."""
+    """A quota, gang, reservation or node rule that applies to the pod."""
 
     kind: str  # quota | gang | reservation | cpus | devices | load | gates
     name: str
@@ -131,31 +131,31 @@ class Concern:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """When a waiting pod is judged again."""
+    """When a waiting pod is tried again."""
 
     standing: str  # active | backoff | unschedulable | gated | blocked | held
     words: str
-    at_s: float | None = None  # at the latest; None = only when something happens
+    at_s: float | None = None  # at the latest; None = only after an event
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Why a pod waits, judged now: which filters refuse how many nodes, what came nearest, what would help."""
+    """Why a pod waits, evaluated now: rejected nodes by filter, the nearest misses, and what would help."""
 
     because: str
     nodes: int
-    held: bool = False  # by its gates, a quota, a gang or the like, whatever the nodes say
+    held: bool = False  # by its gates, a quota, a gang or the like, whatever the nodes
     rejections: tuple[Rejection, ...] = ()
     nearest: tuple[str, ...] = ()
-    passing: int = 0  # nodes that refuse nothing
+    passing: int = 0  # nodes that no filter rejects
     helps: tuple[Help, ...] = ()
-    preemption: str = ""  # why nobody is evicted for it, or who is going
+    preemption: str = ""  # why no pod is preempted for it, or which pods are
     retry: Retry | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PodAnswer:
-    """All that is known of why one pod is where it is."""
+    """The full explanation for one pod."""
 
     pod: str
     uid: str
@@ -165,12 +165,12 @@ class PodAnswer:
     priority: int
     requests: tuple[tuple[str, str], ...]  # resource, amount as Kubernetes writes it
     node: str = ""
-    promised: str = ""  # the node that it is nominated for
-    supposed: str = ""  # what was supposed of it; empty = as it is
-    leads: bool = True  # whether the scheduler that answers is the one that decides
+    promised: str = ""  # the nominated node
+    supposed: str = ""  # the assumptions of the query; empty = none
+    leads: bool = True  # whether the answering scheduler holds the lease
     waiting: Waiting | None = None
     record: DecisionRecord | None = None  # of its placement, as it was decided
-    candidates: tuple[Candidate, ...] = ()  # the best nodes now, without the pod itself, with parts of their scores
+    candidates: tuple[Candidate, ...] = ()  # the best nodes now, without the pod itself, with the terms of their scores
     asked_about: NodeVerdict | None = None
     concerns: tuple[Concern, ...] = ()
     preemptions: tuple[Preempted, ...] = ()
@@ -179,17 +179,17 @@ class PodAnswer:
 
 @dataclass(frozen=True, slots=True)
 class NodeAmount:
-    """One resource of a node, as Kubernetes writes amounts."""
+    """One resource of a node, in Kubernetes notation."""
 
     resource: str
     allocatable: str
     requested: str
-    free: str  # never below nothing
+    free: str  # at least 0
 
 
 @dataclass(frozen=True, slots=True)
 class NodePod:
-    """A pod that counts on a node."""
+    """A pod counted on a node."""
 
     pod: str
     uid: str
@@ -198,13 +198,13 @@ class NodePod:
     requests: tuple[tuple[str, str], ...]
     scheduler: str
     terminating: bool = False
-    cpus: str = ""  # of its own, as a list of ranges
+    cpus: str = ""  # its exclusive CPUs, as a list of ranges
     devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class NodeReported:
-    """What a node said of itself last; None = never."""
+    """A node's last report; None = never reported."""
 
     age_s: float | None = None
     cpu_used: float | None = None  # fractions of allocatable
@@ -215,7 +215,7 @@ class NodeReported:
 
 @dataclass(frozen=True, slots=True)
 class NodeAnswer:
-    """What the scheduler believes of a node."""
+    """The scheduler's view of a node."""
 
     node: str
     ready: bool
@@ -224,6 +224,6 @@ class NodeAnswer:
     taints: tuple[str, ...]
     amounts: tuple[NodeAmount, ...]
     pods: tuple[NodePod, ...]
-    promised: tuple[str, ...]  # pods that wait for room here
+    promised: tuple[str, ...]  # pods nominated for this node
     report: NodeReported | None = None
-    tried_again: bool = False  # changed since groups were last woken
+    tried_again: bool = False  # changed since waiting groups were last moved to the active queue

@@ -1,8 +1,8 @@
-"""Why nodes were turned down, counted per reason, in the words Kubernetes users know.
+"""Why nodes were rejected, counted per reason, in kube-scheduler's wording.
 
-Problem: "Pending" alone helps nobody, and the list of thousands of nodes neither. Choice: a count per reason, rendered as
-kube-scheduler's FitError renders it, so existing dashboards and habits read it. Limits: a node that lacks two resources is counted
-under both, as there, so counts may add up to more than the nodes.
+Problem: "Pending" alone explains nothing, and a list of thousands of nodes is unreadable. Choice: one count per reason, rendered like
+kube-scheduler's FitError so that existing dashboards can parse it. Limits: as in kube-scheduler, a node that lacks two resources is counted under
+both, so the counts may add up to more than the number of nodes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NOT_READY = "node(s) were not ready or unschedulable"
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """So many nodes were turned down by one filter for one reason."""
+    """Number of nodes that one filter rejected for one reason."""
 
     filter: str
     reason: str
@@ -28,11 +28,11 @@ class Rejection:
 
 
 def no_node_line(nodes: int, rejections: tuple[Rejection, ...]) -> str:
-    """`0/249 nodes are available: 12 Insufficient cpu, 237 node(s) ...`; equal reasons of different filters are added up."""
+    """`0/249 nodes are available: 12 Insufficient cpu, 237 node(s) ...`; equal reasons from different filters are summed."""
     if nodes == 0:
         return "no nodes available to schedule pods"
     count: dict[str, int] = {}
     for rejection in rejections:
         count[rejection.reason] = count.get(rejection.reason, 0) + rejection.nodes
-    told = ", ".join(sorted(f"{number} {reason}" for reason, number in count.items()))
-    return f"0/{nodes} nodes are available: {told}." if told else f"0/{nodes} nodes are available."
+    counted = ", ".join(sorted(f"{number} {reason}" for reason, number in count.items()))
+    return f"0/{nodes} nodes are available: {counted}." if counted else f"0/{nodes} nodes are available."

@@ -1,8 +1,7 @@
 """The record of one placement decision: what was decided, when, and why.
 
-Problem: "why is it pending, why is it there" must have one answer for operators, tests and reports. Choice: a frozen value that the engine
-builds only when somebody asks, and lines of text from it. Limits: candidates are the best few, not every node; equal scores are shown
-in the order given.
+Problem: operators, tests and reports need the same answer to "why is it pending" and "why is it there". Choice: a frozen value that the engine
+builds on request only, and lines of text derived from it. Limits: candidates are the best few, not every node; equal scores keep the given order.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from cotenant.model.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True)
 class ScorePart:
-    """One term of a score, already multiplied by its weight."""
+    """One term of a score, weight included."""
 
     name: str
     value: float
@@ -24,7 +23,7 @@ class ScorePart:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A node that passed every filter, and what its score is made of."""
+    """A feasible node and the terms of its score."""
 
     node: str
     score: float
@@ -35,7 +34,7 @@ class Candidate:
             raise InvalidInput(f"score of node {self.node}", self.score, "a number")
 
     def rest(self) -> float:
-        """What the parts leave unexplained: clamping, truncation, rounding. 0 where there are no parts."""
+        """The part of the score that its terms do not explain: clamping, truncation, rounding. 0 where there are no terms."""
         if not self.parts or not isfinite(self.score):
             return 0.0
         return self.score - fsum(part.value for part in self.parts)
@@ -43,26 +42,26 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
-    """One pod's decision at `at_s`. `node` is where it went; None = it waits, and `waiting_because` may say why beyond filters."""
+    """One pod's decision at `at_s`. `node` = where it was placed; None = it waits, and `waiting_because` may give a reason beyond the filters."""
 
     pod: str
     at_s: float
-    nodes: int  # looked at
+    nodes: int  # evaluated
     node: str | None
     rejections: tuple[Rejection, ...] = ()
     candidates: tuple[Candidate, ...] = ()  # best first
     waiting_because: str = ""  # e.g. a gang's quorum or a quota
     policy: str = ""
-    nearest: str = ""  # what the nodes that came nearest lack; empty = not asked
-    gang: str = ""  # of a pod that was placed: the gang that it is a member of
-    together: int = 0  # how many members were given their nodes in the same step, itself included
+    nearest: str = ""  # what the nearest nodes lack; empty = not computed
+    gang: str = ""  # of a placed pod: its gang
+    together: int = 0  # number of members placed in the same step, this pod included
 
     def __post_init__(self) -> None:
         if isnan(self.at_s):
             raise InvalidInput(f"decision on {self.pod}", self.at_s, "a time in seconds")
 
     def headline(self) -> str:
-        """One line: where it went, or why it waits."""
+        """One line: where it was placed, or why it waits."""
         if self.node is not None:
             return f"placed on {self.node}"
         if self.waiting_because:
@@ -70,7 +69,7 @@ class DecisionRecord:
         return no_node_line(self.nodes, self.rejections)
 
     def gang_words(self) -> str:
-        """With which gang it was placed; empty for a pod of no gang."""
+        """The gang it was placed with; empty for a pod without a gang."""
         if not self.gang:
             return ""
         if self.together > 1:
@@ -78,22 +77,22 @@ class DecisionRecord:
         return f"placed as a member of gang {self.gang}, by itself"
 
     def lines(self) -> tuple[str, ...]:
-        """The whole story for a person: headline, nodes per rejecting filter, candidates with each part of their scores."""
+        """The full record as text: headline, rejected nodes per filter, candidates with each term of their scores."""
         by = f" by {self.policy}" if self.policy else ""
-        told = [f"{self.pod} at {self.at_s:g} s{by}: {self.headline()}"]
+        lines = [f"{self.pod} at {self.at_s:g} s{by}: {self.headline()}"]
         if self.gang:
-            told.append(f"  {self.gang_words()}")
-        told.extend(
+            lines.append(f"  {self.gang_words()}")
+        lines.extend(
             f"  {rejection.nodes} of {self.nodes} rejected by {rejection.filter}: {rejection.reason}"
             for rejection in sorted(self.rejections, key=lambda r: (-r.nodes, r.filter, r.reason))
         )
         if self.nearest and self.node is None:
-            told.append(f"  nearest: {self.nearest}")
+            lines.append(f"  nearest: {self.nearest}")
         for rank, candidate in enumerate(self.candidates, 1):
             parts = " ".join(f"{part.value:+.4g} {part.name}" for part in candidate.parts)
             rest = candidate.rest()
             if abs(rest) > 1e-9 * max(1.0, abs(candidate.score)):
                 parts += f" {rest:+.4g} rounding or limits"
             chosen = " (chosen)" if candidate.node == self.node else ""
-            told.append(f"  {rank}. {candidate.node} {candidate.score:.4g}{chosen}" + (f" = {parts}" if parts else ""))
-        return tuple(told)
+            lines.append(f"  {rank}. {candidate.node} {candidate.score:.4g}{chosen}" + (f" = {parts}" if parts else ""))
+        return tuple(lines)

@@ -1,4 +1,4 @@
-"""Devices that are given out in parts: what a node has, what a pod asks, what it was given.
+"""Devices that are allocated in parts: a node's inventory, a pod's request, its allocation.
 
-Belongs here: values of devices. Not here: choosing devices (policy/placement/devices).
+Belongs here: values of devices. Not here: device allocation (policy/placement/devices).
 """

@@ -1,7 +1,7 @@
-"""Which parts of which devices a pod was given, as a value and as the annotation that node agents and device plugins read.
+"""The parts of devices allocated to a pod, as a value and as the annotation that node agents and device plugins read.
 
-Problem: the choice has to outlive the scheduler. Choice: the annotation is the record; what is written reads back as the same value.
-Limits: allocations of device types that are not known here are refused, not dropped: they would be given away a second time.
+Problem: the allocation has to survive a scheduler restart. Choice: the annotation is the record; what is written parses back to the same value.
+Limits: unknown device types are an error, not ignored: otherwise their devices would be allocated twice.
 
 Source: Koordinator, apis/extension/device_share.go (DeviceAllocations); amounts as Kubernetes writes quantities.
 """
@@ -23,7 +23,7 @@ DEVICE_ALLOCATED = "scheduling.koordinator.sh/device-allocated"  # on pods, by t
 
 @dataclass(frozen=True, slots=True)
 class DeviceAllocation:
-    """A part of one device."""
+    """An allocated part of one device."""
 
     type: DeviceType
     minor: int
@@ -33,8 +33,8 @@ class DeviceAllocation:
 
 
 def format_allocations(allocations: Iterable[DeviceAllocation]) -> str:
-    """The annotation."""
-    told: dict[str, list[dict[str, Any]]] = {}
+    """Format the annotation."""
+    data: dict[str, list[dict[str, Any]]] = {}
     for each in allocations:
         part: dict[str, Any] = {"minor": each.minor}
         part["resources"] = {name: format_amount(name, amount) for name, amount in each.amounts}
@@ -42,12 +42,12 @@ def format_allocations(allocations: Iterable[DeviceAllocation]) -> str:
             part["id"] = each.id
         if each.functions:
             part["extension"] = {"vfs": [{"minor": one.index, "busID": one.bus} for one in each.functions]}
-        told.setdefault(each.type.value, []).append(part)
-    return json.dumps(told, separators=(",", ":"))
+        data.setdefault(each.type.value, []).append(part)
+    return json.dumps(data, separators=(",", ":"))
 
 
 def parse_allocations(text: str) -> tuple[DeviceAllocation, ...]:
-    """From the annotation, by type as written. Raises `InvalidInput`."""
+    """Parse the annotation, by type in the order written. Raises `InvalidInput`."""
     found = []
     for name, parts in json_object(DEVICE_ALLOCATED, text).items():
         if name not in tuple(DeviceType):
@@ -58,25 +58,25 @@ def parse_allocations(text: str) -> tuple[DeviceAllocation, ...]:
     return tuple(found)
 
 
-def _allocation(type_: DeviceType, told: Any) -> DeviceAllocation:
+def _allocation(type_: DeviceType, data: Any) -> DeviceAllocation:
     field = f"{DEVICE_ALLOCATED}: {type_.value}"
-    if not isinstance(told, dict) or not _is_index(told.get("minor")) or told["minor"] > LARGEST_MINOR:
-        raise InvalidInput(field, told, f"an object with a minor of 0 to {LARGEST_MINOR}")
-    amounts = Amounts.parse(told.get("resources") or {}, f"{field}.resources")
-    extension = told.get("extension") or {}
+    if not isinstance(data, dict) or not _is_index(data.get("minor")) or data["minor"] > LARGEST_MINOR:
+        raise InvalidInput(field, data, f"an object with a minor of 0 to {LARGEST_MINOR}")
+    amounts = Amounts.parse(data.get("resources") or {}, f"{field}.resources")
+    extension = data.get("extension") or {}
     functions = extension.get("vfs") or [] if isinstance(extension, dict) else None
     if not isinstance(functions, list):
         raise InvalidInput(f"{field}.extension", extension, "an object with vfs")
     return DeviceAllocation(
-        type_, told["minor"], amounts, tuple(_function(one, field) for one in functions), str(told.get("id") or "")
+        type_, data["minor"], amounts, tuple(_function(one, field) for one in functions), str(data.get("id") or "")
     )
 
 
-def _function(told: Any, field: str) -> VirtualFunction:
-    bus = told.get("busID") if isinstance(told, dict) else None
-    index = told.get("minor", 0) if isinstance(told, dict) else None
+def _function(data: Any, field: str) -> VirtualFunction:
+    bus = data.get("busID") if isinstance(data, dict) else None
+    index = data.get("minor", 0) if isinstance(data, dict) else None
     if not isinstance(bus, str) or not isinstance(index, int) or not _is_index(index):
-        raise InvalidInput(f"{field}.vfs", told, "a busID and a minor")
+        raise InvalidInput(f"{field}.vfs", data, "a busID and a minor")
     return VirtualFunction(index, bus)
 
 

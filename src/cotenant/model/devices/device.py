@@ -1,8 +1,8 @@
-"""Devices of a node that are given out in parts: GPUs, network cards, FPGAs.
+"""Devices of a node that are allocated in parts: GPUs, network cards, FPGAs.
 
-Problem: who may have which part of which device depends on where it sits and whether it works, and every kind is described otherwise. Choice:
-one value a device, whatever its kind; amounts by resource name (percent of the device, bytes), and its place as the ids of the NUMA node, the
-PCIe switch and the link domain it belongs to. Limits: a place that is not known is None, and such a device belongs to no group.
+Problem: allocation depends on where a device is attached and whether it is healthy, and every kind is described differently. Choice: one value per
+device, of any kind; amounts by resource name (percent of the device, bytes), and its location as the ids of its NUMA node, PCIe switch and link
+domain. Limits: an unknown location is None, and such a device belongs to no group.
 
 Source of the kinds and names: Koordinator, Device CRD (apis/scheduling/v1alpha1/device_types.go).
 """
@@ -20,7 +20,7 @@ LARGEST_MINOR = 1023
 
 
 class DeviceType(StrEnum):
-    """The kinds; the values are those of the Device CRD."""
+    """Device types; the values are those of the Device CRD."""
 
     GPU = "gpu"
     RDMA = "rdma"
@@ -29,7 +29,7 @@ class DeviceType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class VirtualFunction:
-    """One part of a network card that looks like a card of its own."""
+    """A virtual function of a network card."""
 
     index: int
     bus: str  # PCI address
@@ -37,7 +37,7 @@ class VirtualFunction:
 
 @dataclass(frozen=True, slots=True)
 class FunctionGroup:
-    """Virtual functions that share labels."""
+    """Virtual functions with the same labels."""
 
     functions: tuple[VirtualFunction, ...]
     labels: Labels = NO_LABELS
@@ -45,7 +45,7 @@ class FunctionGroup:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One device. `total` is what a healthy one offers; an unhealthy one is given to nobody, whatever `total` says."""
+    """One device. `total` is its capacity while healthy; an unhealthy device is never allocated, whatever `total` says."""
 
     type: DeviceType
     minor: int
@@ -53,7 +53,7 @@ class Device:
     healthy: bool = True
     numa: int | None = None
     pcie: str | None = None
-    link: str | None = None  # devices with the same link domain reach one another directly, for GPUs by NVLink
+    link: str | None = None  # link domain: devices with equal ones are connected directly, GPUs by NVLink
     id: str = ""  # UUID of a GPU, PCI address of a card
     labels: Labels = NO_LABELS
     function_groups: tuple[FunctionGroup, ...] = ()

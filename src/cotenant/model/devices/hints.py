@@ -1,8 +1,8 @@
-"""How a pod wishes its devices to be chosen: three annotations as values.
+"""How a pod's devices are to be chosen: three annotations as values.
 
-Problem: network cards follow GPUs, a job may insist on one PCIe switch or NUMA node, a partition table may be honoured strictly. Choice: the
-annotations that Koordinator's users write, read strictly; a selector that cannot be read refuses the pod rather than select anything.
-Limits: `exclusivePolicy` PCIeLevel is read, and nothing here keeps other pods from that switch (nor does upstream's allocator).
+Problem: network cards follow GPUs, a job may require one PCIe switch or NUMA node, a partition table may be enforced. Choice: Koordinator's
+annotations, parsed strictly; a selector that cannot be parsed makes the pod unschedulable rather than select anything. Limits: `exclusivePolicy`
+PCIeLevel is parsed, but nothing here keeps other pods off that switch (nor does upstream's allocator).
 
 Source: Koordinator, apis/extension/device_share.go.
 """
@@ -25,7 +25,7 @@ PARTITION_SPEC = "scheduling.koordinator.sh/gpu-partition-spec"  # on pods: JSON
 
 
 class Scope(IntEnum):
-    """A part of a node within which devices are near; the larger the nearer."""
+    """A part of a node that contains devices; larger values are closer."""
 
     NODE = 1
     NUMA = 2
@@ -38,57 +38,59 @@ SCOPE_WORDS = {scope: word for word, scope in _SCOPES.items()}
 
 
 class CountBy(StrEnum):
-    """What a request for cards means: "" so much of one, or so many; else as named."""
+    """Meaning of the requested number of cards; by default (""), an amount of one card or a number of cards."""
 
     AMOUNT = ""
-    ALL = "ApplyForAll"  # so much of every card that is selected
-    REQUESTS = "RequestsAsCount"  # as many cards as percent were asked for
+    ALL = "ApplyForAll"  # the amount from every selected card
+    REQUESTS = "RequestsAsCount"  # as many cards as the requested percentage
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceHint:
-    """Wishes for one type of device."""
+    """Allocation hints for one device type."""
 
     type: DeviceType
     selector: LabelSelector | None = None  # which devices; None = any
-    function_selector: LabelSelector | None = None  # a virtual function of such a group is needed; None = no function
+    function_selector: LabelSelector | None = (
+        None  # a virtual function of a matching group is required; None = no function
+    )
     count_by: CountBy = CountBy.AMOUNT
     scope: Scope = Scope.NODE  # required
-    whole_device: bool = False  # exclusivePolicy DeviceLevel: with REQUESTS, each card as a whole
+    whole_device: bool = False  # exclusivePolicy DeviceLevel: with REQUESTS, each card is allocated whole
 
 
 @dataclass(frozen=True, slots=True)
 class JointAllocation:
-    """These types together, the first deciding where."""
+    """Device types allocated together; the first one decides the location."""
 
     types: tuple[DeviceType, ...]
     same_pcie: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionWish:
-    """Which partitions of a table will do."""
+class PartitionSpec:
+    """Which partitions of the table are accepted."""
 
     best_only: bool = False  # only those with the best score
-    bandwidth: int | None = None  # least ring-bus bandwidth, in the table's unit
+    bandwidth: int | None = None  # minimum ring-bus bandwidth, in the table's unit
 
 
 def parse_hints(text: str) -> tuple[DeviceHint, ...]:
-    """From the annotation. Raises `InvalidInput`."""
+    """Parse the annotation. Raises `InvalidInput`."""
     found = []
-    for name, told in sorted(json_object(ALLOCATE_HINT, text).items()):
+    for name, data in sorted(json_object(ALLOCATE_HINT, text).items()):
         type_ = _type(ALLOCATE_HINT, name)
         field = f"{ALLOCATE_HINT}: {name}"
-        if not isinstance(told, dict):
-            raise InvalidInput(field, told, "an object")
-        exclusive = _one_of(told, field, "exclusivePolicy", ("", "DeviceLevel", "PCIeLevel"))
+        if not isinstance(data, dict):
+            raise InvalidInput(field, data, "an object")
+        exclusive = _one_of(data, field, "exclusivePolicy", ("", "DeviceLevel", "PCIeLevel"))
         found.append(
             DeviceHint(
                 type_,
-                _selector(told.get("selector"), f"{field}.selector"),
-                _selector(told.get("vfSelector"), f"{field}.vfSelector"),
-                CountBy(_one_of(told, field, "allocateStrategy", tuple(CountBy))),
-                _SCOPES[_one_of(told, field, "requiredTopologyScope", ("Node", *_SCOPES))],
+                _selector(data.get("selector"), f"{field}.selector"),
+                _selector(data.get("vfSelector"), f"{field}.vfSelector"),
+                CountBy(_one_of(data, field, "allocateStrategy", tuple(CountBy))),
+                _SCOPES[_one_of(data, field, "requiredTopologyScope", ("Node", *_SCOPES))],
                 exclusive == "DeviceLevel",
             )
         )
@@ -96,23 +98,23 @@ def parse_hints(text: str) -> tuple[DeviceHint, ...]:
 
 
 def parse_joint(text: str) -> JointAllocation | None:
-    """From the annotation; None where it names no types. Raises `InvalidInput`."""
-    told = json_object(JOINT_ALLOCATE, text)
-    names = told.get("deviceTypes") or []
+    """Parse the annotation; None where it names no types. Raises `InvalidInput`."""
+    data = json_object(JOINT_ALLOCATE, text)
+    names = data.get("deviceTypes") or []
     if not isinstance(names, list) or len(set(map(str, names))) < len(names):
         raise InvalidInput(f"{JOINT_ALLOCATE}: deviceTypes", names, "a list of device types, each once")
-    scope = _one_of(told, JOINT_ALLOCATE, "requiredScope", ("", "SamePCIe"))
+    scope = _one_of(data, JOINT_ALLOCATE, "requiredScope", ("", "SamePCIe"))
     types = tuple(_type(JOINT_ALLOCATE, name) for name in names)
     return JointAllocation(types, scope == "SamePCIe") if types else None
 
 
-def parse_partition_wish(text: str) -> PartitionWish:
-    """From the annotation. Raises `InvalidInput`."""
-    told = json_object(PARTITION_SPEC, text)
-    policy = _one_of(told, PARTITION_SPEC, "allocatePolicy", ("BestEffort", "Restricted"))
-    bandwidth = told.get("ringBusBandwidth")
+def parse_partition_spec(text: str) -> PartitionSpec:
+    """Parse the annotation. Raises `InvalidInput`."""
+    data = json_object(PARTITION_SPEC, text)
+    policy = _one_of(data, PARTITION_SPEC, "allocatePolicy", ("BestEffort", "Restricted"))
+    bandwidth = data.get("ringBusBandwidth")
     field = f"{PARTITION_SPEC}: ringBusBandwidth"
-    return PartitionWish(policy == "Restricted", None if bandwidth is None else whole(bandwidth, field))
+    return PartitionSpec(policy == "Restricted", None if bandwidth is None else whole(bandwidth, field))
 
 
 def _type(annotation: str, name: object) -> DeviceType:
@@ -121,21 +123,21 @@ def _type(annotation: str, name: object) -> DeviceType:
     return DeviceType(name)
 
 
-def _one_of(told: dict[str, Any], field: str, key: str, words: tuple[str, ...]) -> str:
-    """The word under a key, the first of `words` where there is none."""
-    word = told.get(key) or words[0]
+def _one_of(data: dict[str, Any], field: str, key: str, words: tuple[str, ...]) -> str:
+    """The word under a key; the first of `words` where it is absent."""
+    word = data.get(key) or words[0]
     if word not in words:
         raise InvalidInput(f"{field}: {key}", word, f"one of {', '.join(filter(None, words))}")
     return str(word)
 
 
-def _selector(told: Any, field: str) -> LabelSelector | None:
-    if told is None:
+def _selector(data: Any, field: str) -> LabelSelector | None:
+    if data is None:
         return None
-    labels = told.get("matchLabels") or {} if isinstance(told, dict) else None
-    expressions = told.get("matchExpressions") or [] if isinstance(told, dict) else None
+    labels = data.get("matchLabels") or {} if isinstance(data, dict) else None
+    expressions = data.get("matchExpressions") or [] if isinstance(data, dict) else None
     if not isinstance(labels, dict) or not isinstance(expressions, list):
-        raise InvalidInput(field, told, "a label selector")
+        raise InvalidInput(field, data, "a label selector")
     requirements = []
     for each in expressions:
         operator = each.get("operator") if isinstance(each, dict) else None

@@ -1,7 +1,7 @@
-"""The sets of GPUs that a machine can give together.
+"""GPU partitions: sets of GPUs that can be allocated together.
 
-Problem: on machines whose links are cut up by a fabric manager only certain sets work. Choice: a table from a number of GPUs to sets, each a
-mask of minors with a score; any size and any numbers, as the node says. Machines whose model is known and that say nothing have the table of
+Problem: on machines whose links are partitioned by a fabric manager only certain sets work. Choice: a table from a number of GPUs to sets, each a
+mask of minors with a score; any size and any numbers, as the node reports. Machines of a known model that report no table have the table of
 aligned halves. Limits: the same table for all pods of a node.
 
 Source: Koordinator, gpu-partitions of the Device object and the built-in table of 8-GPU Hopper machines.
@@ -30,12 +30,12 @@ class Partition:
 
     minors: int  # mask
     score: int = 1  # the higher the better the links
-    bandwidth: int | None = None  # ring-bus bandwidth, None where the table does not say
+    bandwidth: int | None = None  # ring-bus bandwidth, None where the table does not give it
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionTable:
-    """All sets, those of the same size together in the order in which they are to be tried: the best score first, then as written."""
+    """All sets by size, each size in the order in which they are tried: the best score first, then as listed."""
 
     by_size: tuple[tuple[int, tuple[Partition, ...]], ...]  # sizes descending
 
@@ -53,7 +53,7 @@ class PartitionTable:
 
     @classmethod
     def parse(cls, text: str) -> PartitionTable:
-        """From the annotation. Raises `InvalidInput`, also where a set has another size than the one it is listed under."""
+        """Parse the annotation. Raises `InvalidInput`, also where a set has another size than the one it is listed under."""
         found = []
         for size, listed in json_object(GPU_PARTITIONS, text, "a JSON object from sizes to lists").items():
             if not isinstance(listed, list):
@@ -66,11 +66,11 @@ class PartitionTable:
         return cls.of(found)
 
     def sets(self, size: int) -> tuple[Partition, ...]:
-        """The sets of one size; () where there are none."""
+        """The sets of one size; () where there is none."""
         return next((found for other, found in self.by_size if other == size), ())
 
     def sizes(self) -> tuple[int, ...]:
-        """Sizes that can be given, ascending."""
+        """Available sizes, ascending."""
         return tuple(size for size, _ in reversed(self.by_size))
 
 
@@ -87,20 +87,20 @@ def halves(gpus: int) -> PartitionTable:
 
 
 def table_of_model(model: str | None) -> PartitionTable | None:
-    """The table of a GPU model whose machines are all alike; None where none is known."""
+    """The built-in table of a GPU model; None where there is none."""
     return _HOPPER_TABLE if model in _HOPPER else None
 
 
 _HOPPER_TABLE = halves(8)
 
 
-def _partition(told: Any) -> Partition:
-    minors = told.get("minors") if isinstance(told, dict) else None
+def _partition(data: Any) -> Partition:
+    minors = data.get("minors") if isinstance(data, dict) else None
     if not isinstance(minors, list) or not all(
         isinstance(minor, int) and not isinstance(minor, bool) and 0 <= minor <= LARGEST_MINOR for minor in minors
     ):
-        raise InvalidInput(GPU_PARTITIONS, told, "an object with a list of minors")
-    score, bandwidth = told.get("allocationScore", 0), told.get("ringBusBandwidth")
+        raise InvalidInput(GPU_PARTITIONS, data, "an object with a list of minors")
+    score, bandwidth = data.get("allocationScore", 0), data.get("ringBusBandwidth")
     if not isinstance(score, int) or isinstance(score, bool):
         raise InvalidInput(f"{GPU_PARTITIONS}: allocationScore", score, "an integer")
     mask = 0

@@ -1,12 +1,12 @@
-"""What a pod asks of devices, in one form.
+"""A pod's device request in one normal form.
 
-Problem: the same wish has many spellings (`nvidia.com/gpu: 2`, `koordinator.sh/gpu: 200`, core and memory each), some contradict themselves,
-and memory may be said in bytes or in percent. Choice, in four steps: `check_request` says whether the resources go together; `canonical` turns
-whole-card names into core and memory ratio; `per_device` divides by the number of devices; `filled` adds, on one concrete device, the memory
-form that was not said. Limits: Hygon's form by card count with amounts a card (`dcunum`) and templates of vendors are not known here.
+Problem: the same request has many spellings (`nvidia.com/gpu: 2`, `koordinator.sh/gpu: 200`, core and memory each), some of them contradictory, and
+memory may be given in bytes or in percent. Choice, in four steps: `check_request` validates the combination of resources; `canonical` converts
+whole-card names to core and memory ratio; `per_device` divides by the number of devices; `filled` adds, for one concrete device, the missing
+form of memory. Limits: Hygon's form by card count with amounts per card (`dcunum`) and vendor templates are not supported.
 
-Source: Koordinator, DeviceShare (utils, devicehandler_gpu, devicehandler_default) and apis/extension/device_share.go. There the percent of
-bytes is computed in floats; here in integers, rounded down, so it can be one percent more than there.
+Source: Koordinator, DeviceShare (utils, devicehandler_gpu, devicehandler_default) and apis/extension/device_share.go. Upstream computes the
+percentage of bytes in floats; here it is computed in integers, rounded down, so the two can differ by one percent.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ NPU_DVPP = "huawei.com/npu-dvpp"
 
 WHOLE = 100  # percent of a device
 CARDS = (NVIDIA_GPU, AMD_GPU, HYGON_DCU, HYGON_DCU_OLD)  # counted in whole devices
-_PARTS = (GPU_CORE, NPU_CORE, NPU_CPU, NPU_DVPP)  # divided among the devices as they are
+_PARTS = (GPU_CORE, NPU_CORE, NPU_CPU, NPU_DVPP)  # divided among the devices without conversion
 _NPU = frozenset((GPU_SHARED, NPU_CORE, NPU_CPU, GPU_MEMORY))
 
-_GOES_TOGETHER = frozenset(
+_VALID_COMBINATIONS = frozenset(
     [
         *(frozenset((name,)) for name in (*CARDS, GPU, RDMA, FPGA, GPU_MEMORY, GPU_MEMORY_RATIO)),
         frozenset((GPU_CORE, GPU_MEMORY)),
@@ -56,12 +56,12 @@ _GOES_TOGETHER = frozenset(
 _TYPE_OF = {RDMA: DeviceType.RDMA, FPGA: DeviceType.FPGA} | dict.fromkeys(
     (*CARDS, GPU, GPU_SHARED, *_PARTS, GPU_MEMORY, GPU_MEMORY_RATIO), DeviceType.GPU
 )
-RESOURCES = frozenset(_TYPE_OF)  # every name by which devices are asked for
+RESOURCES = frozenset(_TYPE_OF)  # every resource name of a device
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceRequest:
-    """So much of each of `count` devices of one type. `shared`: others may have the rest of the device's memory."""
+    """An amount from each of `count` devices of one type. `shared`: other pods may use the rest of the device's memory."""
 
     type: DeviceType
     amounts: Amounts
@@ -70,25 +70,27 @@ class DeviceRequest:
 
 
 def asks_devices(asked: Amounts) -> bool:
-    """Whether any of these requests is one for devices."""
-    for name, amount in asked.items:  # noqa: SIM110 - asked about every pod: no generator here
+    """Whether any of these requests is for a device."""
+    for name, amount in asked.items:  # noqa: SIM110 - called for every pod: no generator here
         if amount and name in RESOURCES:
             return True
     return False
 
 
 def type_of(resource: str) -> DeviceType | None:
-    """The kind of device that a resource is a part of; None for any other resource."""
+    """The device type that a resource belongs to; None for any other resource."""
     return _TYPE_OF.get(resource)
 
 
 def check_request(asked: Amounts) -> None:
-    """Raise `InvalidInput` where resources of one device type do not go together or do not divide."""
+    """Raise `InvalidInput` where resources of one device type cannot be combined or divided."""
     names = frozenset(asked.names())
     if not names:
         raise InvalidInput("device request", "nothing", "at least one device resource")
-    if names not in _GOES_TOGETHER:
-        raise InvalidInput("device request", ", ".join(sorted(names)), "resources that go together", _nearest(names))
+    if names not in _VALID_COMBINATIONS:
+        raise InvalidInput(
+            "device request", ", ".join(sorted(names)), "a valid combination of resources", _nearest(names)
+        )
     for name, amount in asked:
         if amount == 0 and name != GPU_CORE:
             raise InvalidInput(name, 0, "more than 0")
@@ -102,7 +104,7 @@ def check_request(asked: Amounts) -> None:
 
 
 def canonical(asked: Amounts) -> Amounts:
-    """The request in gpu-core and gpu-memory-ratio where it names whole cards or `koordinator.sh/gpu`. Raises `InvalidInput`."""
+    """Convert whole cards or `koordinator.sh/gpu` to gpu-core and gpu-memory-ratio. Raises `InvalidInput`."""
     check_request(asked)
     for name in CARDS:
         if name in asked:
@@ -113,7 +115,7 @@ def canonical(asked: Amounts) -> Amounts:
 
 
 def per_device(wanted: Amounts) -> DeviceRequest:
-    """How many devices a canonical request means, and how much of each."""
+    """The number of devices that a canonical request means, and the amount of each."""
     for name, type_ in ((RDMA, DeviceType.RDMA), (FPGA, DeviceType.FPGA)):
         if name in wanted:
             amount = wanted.get(name)
@@ -131,7 +133,7 @@ def per_device(wanted: Amounts) -> DeviceRequest:
 
 
 def device_requests(asked: Amounts) -> tuple[DeviceRequest, ...]:
-    """The devices among a pod's requests, by type; resources of anything else are read past, and so are amounts of 0 alone. Raises `InvalidInput`."""
+    """The device requests of a pod, by type; other resources and amounts of 0 are ignored. Raises `InvalidInput`."""
     found = []
     for type_ in DeviceType:
         part = Amounts.of((name, amount) for name, amount in asked if _TYPE_OF.get(name) is type_)
@@ -141,7 +143,7 @@ def device_requests(asked: Amounts) -> tuple[DeviceRequest, ...]:
 
 
 def filled(part: Amounts, total: Amounts) -> Amounts:
-    """A part of one GPU with both forms of memory. Bytes and percent round down; unchanged where both or none were said."""
+    """A part of one GPU with both forms of memory. Bytes and percent round down; unchanged where both or none are given."""
     has_bytes, has_ratio = GPU_MEMORY in part, GPU_MEMORY_RATIO in part
     device_bytes = total.get(GPU_MEMORY)
     if has_bytes == has_ratio or not device_bytes:
@@ -168,8 +170,8 @@ def _check_shares(asked: Amounts) -> None:
 
 
 def _nearest(names: frozenset[str]) -> str:
-    """The permitted combination that differs in the fewest resources."""
-    known = min(_GOES_TOGETHER, key=lambda each: (len(each ^ names), sorted(each)))
+    """The valid combination that differs in the fewest resources, as a hint."""
+    known = min(_VALID_COMBINATIONS, key=lambda each: (len(each ^ names), sorted(each)))
     more, less = sorted(known - names), sorted(names - known)
-    told = [*(f"add {name}" for name in more), *(f"leave out {name}" for name in less)]
-    return " and ".join(told)
+    words = [*(f"add {name}" for name in more), *(f"leave out {name}" for name in less)]
+    return " and ".join(words)

@@ -1,4 +1,4 @@
-"""What several pods share: gangs, elastic quotas, reservations, with the names users write them with.
+"""What several pods share: gangs, elastic quotas, reservations, and the labels and annotations that users write for them.
 
-Belongs here: values of groups. Not here: how they are judged (policy) or kept (engine/plugins).
+Belongs here: values of groups. Not here: decisions about them (policy) or their state over time (engine/plugins).
 """

@@ -1,9 +1,9 @@
-"""A gang: pods of which enough must run together, or none; and the names users already write that with.
+"""Gangs: pods that are scheduled only if enough of them can be, and the labels and annotations that declare them.
 
-Problem: a PodGroup, Koordinator's annotations on it, and the same annotations on bare pods say one thing in three places. Choice: one value for
-what a gang asks (`GangSpec`), one for what a single object says of a gang (`GangNotes`, from a pod's annotations or a PodGroup's), and one for the
-PodGroup itself with its status. How they become a spec: policy/placement/gangs/spec.py. Limits: a value that cannot be used falls back to its default;
-the notes keep a sentence about it.
+Problem: a PodGroup, Koordinator's annotations on it, and the same annotations on bare pods declare the same thing in three places. Choice: one value
+for a gang's specification (`GangSpec`), one for what a single object declares (`GangNotes`, from the annotations of a pod or PodGroup), and one for
+the PodGroup itself with its status. policy/placement/gangs/spec.py merges them into a spec. Limits: an invalid value falls back to its default;
+the notes keep a message about it.
 
 Source: Koordinator, apis/extension/coscheduling.go; PodGroup of scheduling.sigs.k8s.io/v1alpha1.
 """
@@ -33,9 +33,9 @@ WAIT_S = 600.0
 
 
 class Mode(StrEnum):
-    """What becomes of members that have found a node when another does not."""
+    """What happens to members that have found a node when another has not."""
 
-    STRICT = "Strict"  # they give it back
+    STRICT = "Strict"  # they release it
     NON_STRICT = "NonStrict"  # they keep it and wait
 
 
@@ -44,12 +44,12 @@ class MatchPolicy(StrEnum):
 
     ONLY_WAITING = "only-waiting"
     WAITING_AND_RUNNING = "waiting-and-running"
-    ONCE_SATISFIED = "once-satisfied"  # the minimum was reached once: from then on members go alone
+    ONCE_SATISFIED = "once-satisfied"  # once the minimum was reached, further members are scheduled one by one
 
 
 @dataclass(frozen=True, slots=True)
 class GangTopology:
-    """Where a gang wants to be together."""
+    """Topology domains in which a gang should be placed together."""
 
     keys: tuple[str, ...]  # label keys of nodes, narrowest first
     required: bool = False  # never outside one domain of the last key
@@ -57,7 +57,7 @@ class GangTopology:
 
 @dataclass(frozen=True, slots=True)
 class GangNotes:
-    """What one object's annotations say of a gang; None where they are silent."""
+    """What one object's annotations declare about a gang; None where absent."""
 
     name: str = ""
     min_available: int | None = None
@@ -67,7 +67,7 @@ class GangNotes:
     groups: tuple[str, ...] = ()
     match_policy: MatchPolicy | None = None
     topology: GangTopology | None = None
-    wrong: tuple[str, ...] = ()  # what could not be used: the default counts instead
+    wrong: tuple[str, ...] = ()  # messages about invalid values, for which the default is used
 
 
 NO_NOTES = GangNotes()
@@ -75,7 +75,7 @@ NO_NOTES = GangNotes()
 
 @dataclass(frozen=True, slots=True)
 class GangSpec:
-    """What a gang asks. `groups`: the keys of every gang that must be satisfied with it, itself among them where there are any."""
+    """A gang's specification. `groups`: the keys of all gangs that must be satisfied together, this one included; empty = only this one."""
 
     key: str  # namespace/name
     min_available: int
@@ -84,7 +84,7 @@ class GangSpec:
     match_policy: MatchPolicy = MatchPolicy.ONCE_SATISFIED
     wait_s: float = WAIT_S
     groups: tuple[str, ...] = ()
-    declared: bool = False  # by a PodGroup, not by its pods
+    declared: bool = False  # by a PodGroup rather than by its pods
     topology: GangTopology | None = None
 
 
@@ -104,7 +104,7 @@ class GangPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PodGroupStatus:
-    """How a PodGroup stands: what it says, or is to be told."""
+    """The status of a PodGroup, as stored or as to be written."""
 
     key: str
     uid: str
@@ -118,7 +118,7 @@ class PodGroupStatus:
 
 @dataclass(frozen=True, slots=True)
 class PodGroup:
-    """A PodGroup as the API server has it."""
+    """A PodGroup as stored in the API server."""
 
     key: str  # namespace/name
     uid: str

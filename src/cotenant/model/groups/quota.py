@@ -1,10 +1,10 @@
-"""An elastic quota: what a group of pods is owed, what it may grow to, and the names users already write it with.
+"""Elastic quotas: the guaranteed minimum and the maximum of a group of pods, and the labels and annotations that declare them.
 
-Problem: organisations divide a cluster by a tree of quotas, each with a guaranteed `minimum` and a `maximum`, and users have such objects already.
-Choice: a frozen value for a quota and one for a pod as a quota sees it; amounts in each resource's unit (model/resources.py). What one value cannot
-say about itself (its parent, its children, the pods it holds) is judged by policy/quota/admission.py. Limits: the annotations that a scheduler writes
-back as results (`runtime`, `request`, `guaranteed` ...) are not part of the value: read as input they would ratchet. A maximum too large to be meant
-(upstream writes the largest integer, divided) is `NO_LIMIT`: it never holds anybody, and as a weight it still claims a share of what a parent has.
+Problem: organisations divide a cluster by a tree of quotas, each with a guaranteed `minimum` and a `maximum`, and users already have such objects.
+Choice: a frozen value for a quota and one for a pod as its quota sees it; amounts in each resource's unit (model/resources.py). Rules over several
+quotas (parents, children, pods) are in policy/quota/admission.py. Limits: annotations that a scheduler writes as results (`runtime`, `request`,
+`guaranteed` ...) are not part of the value: reading them as input would create a feedback loop. A maximum too large to be meant (upstream writes the
+largest integer, divided) is `NO_LIMIT`: it limits nothing, and as a weight it still claims a share of the parent's resources.
 
 Source: Koordinator's ElasticQuota labels and annotations (apis/extension/elastic_quota.go).
 """
@@ -30,7 +30,7 @@ ALLOW_FORCE_UPDATE = PREFIX + "allow-force-update"
 # --- labels of a pod
 NAME = PREFIX + "name"
 PREEMPTIBLE = PREFIX + "preemptible"  # only "false" forbids it
-# --- annotations of a quota that people write
+# --- annotations of a quota that users write
 SHARED_WEIGHT = PREFIX + "shared-weight"  # JSON of amounts; absent or all zero = the maximum
 NAMESPACES = PREFIX + "namespaces"  # JSON list
 TOTAL_RESOURCE = PREFIX + "total-resource"  # of a tree's root
@@ -40,7 +40,7 @@ REQUEST = PREFIX + "request"
 CHILD_REQUEST = PREFIX + "child-request"
 ALLOCATED = PREFIX + "allocated"
 GUARANTEED = PREFIX + "guaranteed"
-PROBLEM = "cotenant.io/quota-problem"  # why it is not used, or what is borne; absent = nothing
+PROBLEM = "cotenant.io/quota-problem"  # why the quota is not used, or which problem is tolerated; absent = none
 
 NO_LIMIT = MAX_AMOUNT - 1
 
@@ -49,25 +49,25 @@ SYSTEM_QUOTA = "koordinator-system-quota"
 DEFAULT_QUOTA = "koordinator-default-quota"
 BUILT_IN = (ROOT_QUOTA, SYSTEM_QUOTA, DEFAULT_QUOTA)
 
-# Like `Amounts.items`, but a level may be negative, and sums of many may pass the largest amount. A resource that is not mentioned is not limited.
+# Like `Amounts.items`, but a level may be negative, and sums may exceed the largest amount. A resource that is absent is not limited.
 Levels: TypeAlias = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """One quota of a tree. A resource that `maximum` does not mention is not limited by this quota."""
+    """One quota of a tree. A resource that `maximum` does not mention is not limited by it."""
 
     name: str
     maximum: Amounts = NOTHING
     minimum: Amounts = NOTHING
     parent: str = ROOT_QUOTA
-    is_parent: bool = False  # holds quotas, and then no pods
-    shared_weight: Amounts = NOTHING  # its claim on what is lent and left over; nothing = the maximum
-    lends: bool = True  # False: its minimum stays reserved while nobody there asks for it
-    tree_id: str = ""  # trees share nothing; "" = the default tree
+    is_parent: bool = False  # it contains quotas, and therefore no pods
+    shared_weight: Amounts = NOTHING  # its weight when lent and unreserved resources are shared; nothing = the maximum
+    lends: bool = True  # False: its minimum stays reserved even while no pod requests it
+    tree_id: str = ""  # trees do not share resources; "" = the default tree
     is_tree_root: bool = False  # its children's minima may exceed its own, as the root's may
-    allows_force_update: bool = False  # not held to the sums of minima
-    namespaces: tuple[str, ...] = ()  # whose pods it takes, beside the namespace of its own name
+    allows_force_update: bool = False  # exempt from the checks on sums of minima
+    namespaces: tuple[str, ...] = ()  # namespaces whose pods it contains, besides the namespace of its own name
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -79,7 +79,7 @@ class Quota:
 
     @property
     def weight(self) -> Amounts:
-        """The weight that counts: the shared weight, or the maximum where that is absent or all zero."""
+        """The effective weight: the shared weight, or the maximum where that is absent or all zero."""
         return self.shared_weight if any(amount for _, amount in self.shared_weight) else self.maximum
 
 
@@ -90,24 +90,24 @@ class QuotaPod:
     uid: str
     request: Amounts
     priority: int = 0
-    started_us: int = 0  # of two pods of one priority, the one that started first is the more important
+    started_us: int = 0  # of two pods of equal priority, the one that started first is the more important
     preemptible: bool = True
-    breaks_budget: bool = False  # its eviction would break a disruption budget
-    is_gang: bool = False  # the pods of a gang, as one: of equal priority it is more important than a pod
+    breaks_budget: bool = False  # its eviction would violate a disruption budget
+    is_gang: bool = False  # all pods of a gang as one unit: at equal priority it is more important than a pod
 
     @property
     def importance(self) -> tuple[int, bool, int, str]:
-        """Sorts the most important pod first."""
+        """Sort key, the most important pod first."""
         return (-self.priority, not self.is_gang, self.started_us, self.uid)
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaObject:
-    """A quota as its object in a cluster has it. One with something `wrong` is known, and not used."""
+    """A quota as stored in the API server. One with messages in `wrong` is known but not used."""
 
     key: str  # namespace/name
     uid: str
     quota: Quota
-    total: Amounts | None = None  # of a tree's root: what the tree divides
-    keeps_out: bool = True  # of a tree's root: its total is taken off the default tree's
-    wrong: tuple[str, ...] = ()  # sentences about what cannot be read
+    total: Amounts | None = None  # of a tree's root: the resources that the tree divides
+    keeps_out: bool = True  # of a tree's root: its total is subtracted from the default tree's
+    wrong: tuple[str, ...] = ()  # messages about what cannot be parsed

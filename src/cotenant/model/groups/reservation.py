@@ -1,8 +1,8 @@
-"""A reservation: room on a node that is kept for pods which may come later.
+"""Reservations: resources of a node that are held for pods to come.
 
-Problem: a rebalancer must know that there is room before it evicts, and a team wants room that others do not take meanwhile. Choice: Koordinator's
-Reservation as a frozen value: the template as a `Pod`, who may draw from it, for how long, and how far it has come, as its status says. It is
-identified by its UID. Limits: `preAllocation` (reserving room that is still taken) is refused; of the template, volumes are not read.
+Problem: a rebalancer must know that there is capacity before it evicts, and a team wants to hold capacity that others do not use meanwhile. Choice:
+Koordinator's Reservation as a frozen value: the template as a `Pod`, its owners, its lifetime, and its progress from its status. It is identified
+by its UID. Limits: `preAllocation` (reserving resources that are still in use) is rejected; volumes of the template are not read.
 
 Source: Koordinator, apis/scheduling/v1alpha1/reservation_types.go.
 """
@@ -20,35 +20,35 @@ from cotenant.model.cluster.taints import Taint
 from cotenant.model.resources import NOTHING, Amounts
 
 KIND = "Reservation"
-TTL_S = 86_400.0  # where neither a lifetime nor an end is given
-KEPT_S = 86_400.0  # an ended one is deleted after so long
+TTL_S = 86_400.0  # default where neither a lifetime nor an expiry time is given
+KEPT_S = 86_400.0  # an ended one is deleted after this time
 
 
 class Phase(StrEnum):
-    """`status.phase`. Upstream's Waiting (for room that is still taken) never comes about here."""
+    """`status.phase`. Upstream's Waiting (for resources that are still in use) does not occur here."""
 
     PENDING = "Pending"
     AVAILABLE = "Available"
-    SUCCEEDED = "Succeeded"  # its owner has the room
-    FAILED = "Failed"  # its time is over, or its node is gone
+    SUCCEEDED = "Succeeded"  # its owner has drawn from it
+    FAILED = "Failed"  # it expired, or its node is gone
 
     @property
     def is_final(self) -> bool:
-        """Whether it holds nothing any more."""
+        """Whether it no longer holds resources."""
         return self in (Phase.SUCCEEDED, Phase.FAILED)
 
 
 class AllocatePolicy(StrEnum):
-    """Where an owner's request comes from. Upstream treats the default as Aligned."""
+    """Where an owner's resources are taken from. Upstream treats the default as Aligned."""
 
     DEFAULT = ""
-    ALIGNED = "Aligned"  # from the reservation first, the rest from the node
-    RESTRICTED = "Restricted"  # what is reserved comes from the reservation alone
+    ALIGNED = "Aligned"  # from the reservation first, the remainder from the node
+    RESTRICTED = "Restricted"  # reserved resources are taken from the reservation only
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectOwner:
-    """One object; empty fields say nothing."""
+    """Reference to one object; empty fields match anything."""
 
     name: str = ""
     namespace: str = ""
@@ -57,7 +57,7 @@ class ObjectOwner:
 
 @dataclass(frozen=True, slots=True)
 class ControllerOwner:
-    """Pods that such an object made; empty fields say nothing, `controller` None neither."""
+    """Pods created by this controller; empty fields match anything, as does `controller` None."""
 
     name: str = ""
     namespace: str = ""
@@ -69,7 +69,7 @@ class ControllerOwner:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who may draw: whatever is given must hold, and something must be given."""
+    """Pods that may draw from the reservation: every given criterion must match, and at least one must be given."""
 
     object: ObjectOwner | None = None
     controller: ControllerOwner | None = None
@@ -78,7 +78,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class CurrentOwner:
-    """A pod that has drawn."""
+    """A pod that has drawn from the reservation."""
 
     namespace: str
     name: str
@@ -101,27 +101,27 @@ SCHEDULED, READY = "Scheduled", "Ready"
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """One reservation as the API server has it."""
+    """One reservation as stored in the API server."""
 
     name: str
     uid: str
     pod: Pod  # the template
     owners: tuple[Owner, ...] = ()
     created_s: float = 0.0  # Unix time
-    scheduler: str = ""  # of the template; empty = whoever reads this
-    ttl_s: float = TTL_S  # 0 = for ever
-    expires_s: float = nan  # Unix time; wins over `ttl_s`
+    scheduler: str = ""  # of the template; empty = any
+    ttl_s: float = TTL_S  # 0 = no expiry
+    expires_s: float = nan  # Unix time; overrides `ttl_s`
     allocate_once: bool = True
     policy: AllocatePolicy = AllocatePolicy.DEFAULT
-    restricted: tuple[str, ...] = ()  # resources that `RESTRICTED` is about; none = all that are reserved
-    unschedulable: bool = False  # nobody may draw for now
+    restricted: tuple[str, ...] = ()  # resources that `RESTRICTED` applies to; none = all that are reserved
+    unschedulable: bool = False  # no pod may draw from it for now
     taints: tuple[Taint, ...] = ()
     labels: Labels = NO_LABELS
     order: int = 0
     demands: Demands = NO_DEMANDS
     holds: Holdings = NO_HOLDINGS
-    wrong: tuple[str, ...] = ()  # what of it cannot be used, in sentences
-    # --- as its status has it
+    wrong: tuple[str, ...] = ()  # messages about what cannot be used
+    # --- from its status
     phase: Phase = Phase.PENDING
     node: str = ""
     allocatable: Amounts = NOTHING
@@ -131,7 +131,7 @@ class Reservation:
 
     @property
     def ends_s(self) -> float:
-        """When its time is over, Unix time; inf for never."""
+        """When it expires, Unix time; inf for never."""
         if self.expires_s == self.expires_s:
             return self.expires_s
         return self.created_s + self.ttl_s if self.ttl_s > 0 else inf
@@ -143,5 +143,5 @@ class Reservation:
 
     @property
     def reserved(self) -> Amounts:
-        """What is kept: what was granted with the node, until then what is asked."""
+        """The amounts held: those granted with the node, before that those requested."""
         return self.allocatable if self.node and self.allocatable else self.pod.requests

@@ -1,7 +1,7 @@
-"""What a pod's annotations and labels say about reservations, and the names of all of them.
+"""A pod's annotations and labels about reservations, with their names.
 
-Problem: a pod may insist on reservations, may want none, and says from which it drew once it is bound; all of it is JSON under names that users
-of Koordinator already write. Choice: two frozen values and the names; the JSON is read by a driver. Limits: `exact-match-reservation` is not read.
+Problem: a pod may require reservations or exclude them, and records from which it drew once it is bound; all of it is JSON under names that
+Koordinator's users already write. Choice: two frozen values and the names; a driver parses the JSON. Limits: `exact-match-reservation` is not read.
 
 Source: Koordinator, apis/extension/reservation.go.
 """
@@ -22,12 +22,12 @@ AFFINITY = PREFIX + "reservation-affinity"  # on pods: JSON
 ALLOCATED = PREFIX + "reservation-allocated"  # on pods, by a scheduler: JSON with name and uid
 RESTRICTED_OPTIONS = PREFIX + "reservation-restricted-options"  # on reservations: JSON
 IGNORED = PREFIX + "reservation-ignored"  # label of pods
-ORDER = PREFIX + "reservation-order"  # label of reservations: the lower the sooner, 0 or below = none
+ORDER = PREFIX + "reservation-order"  # label of reservations: lower values first, 0 or below = none
 
 
 @dataclass(frozen=True, slots=True)
 class ReservationAffinity:
-    """Which reservations a pod insists on: all that is given here must hold. Without any of it, every one that it owns will do."""
+    """The reservations that a pod requires: every given criterion must match. Without any, every reservation that it owns is accepted."""
 
     name: str = ""
     required: NodeSelector | None = None  # over the reservation's labels and name
@@ -37,20 +37,20 @@ class ReservationAffinity:
 
 @dataclass(frozen=True, slots=True)
 class Allocated:
-    """From which reservation a pod drew."""
+    """The reservation from which a pod drew."""
 
     name: str
     uid: str
 
     @classmethod
     def parse(cls, text: str) -> Allocated:
-        """From the annotation. Raises `InvalidInput`."""
+        """Parse the annotation. Raises `InvalidInput`."""
         field, expected = f"annotation {ALLOCATED}", 'a JSON object such as {"name": "...", "uid": "..."}'
-        told = json_object(field, text, expected)
-        if not all(isinstance(told.get(key), str) and told[key] for key in ("name", "uid")):
+        data = json_object(field, text, expected)
+        if not all(isinstance(data.get(key), str) and data[key] for key in ("name", "uid")):
             raise InvalidInput(field, text, expected)
-        return cls(told["name"], told["uid"])
+        return cls(data["name"], data["uid"])
 
     def format(self) -> str:
-        """As the annotation has it."""
+        """Format the annotation."""
         return json.dumps({"name": self.name, "uid": self.uid}, separators=(",", ":"))

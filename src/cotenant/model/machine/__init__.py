@@ -1,4 +1,4 @@
-"""One node from inside: counters, knobs, groups, its state as node policies see it, and their verdicts.
+"""A node as its agent sees it: counters, knobs, groups, the state that node policies decide on, and their verdicts.
 
-Belongs here: values that an agent reads, judges and writes. Not here: a node as a scheduler sees it (model/cluster).
+Belongs here: values that an agent reads, evaluates and writes. Not here: a node as a scheduler sees it (model/cluster).
 """

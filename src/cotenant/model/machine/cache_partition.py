@@ -1,7 +1,7 @@
-"""What of a machine's last-level cache and memory bandwidth can be divided.
+"""The partitionable last-level cache and memory bandwidth of a machine.
 
-Problem: who reads it off the machine and who decides by it are different floors. Choice: one value, checked when made. Limits: level 3 only, one mask
-for code and data.
+Problem: a driver reads these properties and a policy decides by them. Choice: one value, validated on construction. Limits: level 3 only, one
+mask for code and data.
 
 Source: Linux, Documentation/filesystems/resctrl.rst.
 """
@@ -15,16 +15,16 @@ from cotenant.model.errors import InvalidInput
 
 
 class Bandwidth(StrEnum):
-    """How memory bandwidth is said."""
+    """The unit in which memory bandwidth is limited."""
 
     NONE = "none"  # the hardware cannot limit it
-    PERCENT = "percent"  # Intel: of the most, in steps
+    PERCENT = "percent"  # Intel: percent of the maximum, in steps
     ABSOLUTE = "absolute"  # AMD: eighths of GB/s
 
 
 @dataclass(frozen=True, slots=True)
 class CacheHardware:
-    """What can be partitioned. `InvalidInput` where it contradicts itself."""
+    """What can be partitioned. Raises `InvalidInput` where it is inconsistent."""
 
     ways: int  # bits of a cache mask
     cache_domains: tuple[int, ...]  # ids of last-level caches
@@ -33,7 +33,7 @@ class CacheHardware:
     bandwidth_domains: tuple[int, ...] = ()
     step_percent: int = 10
     least_percent: int = 10
-    most_groups: int = 0  # classes of service, the root among them; 0 = not known
+    most_groups: int = 0  # maximum number of classes of service, the root included; 0 = unknown
 
     def __post_init__(self) -> None:
         if not 1 <= self.least_ways <= self.ways <= 64:

@@ -1,8 +1,8 @@
-"""The canonical text of a knob's value: what is one, and what it says.
+"""Canonical text of knob values: validation, parsing, formatting.
 
-Problem: a wish, a reading, a state file and a simulated node are compared as text, so one value must have one text, and nonsense must be
-refused before anything is written. Choice: `canonical` reads the text of a cgroup v2 knob and writes it the one way; whoever needs the numbers
-asks for them here. Limits: knobs of resctrl and tc are checked by their own drivers; whether this machine takes a value, only its kernel says.
+Problem: desired values, readings, a state file and a simulated node are compared as text, so one value must have one text, and invalid values must
+be rejected before anything is written. Choice: `canonical` parses the text of a cgroup v2 knob and formats it in the one form; callers that need the
+numbers use the parsers here. Limits: knobs of resctrl and tc are checked by their own drivers; only the kernel decides whether it accepts a value.
 
 Source of forms and ranges: Linux, Documentation/admin-guide/cgroup-v2.rst; kernel/sched/core.c for the bounds of CFS bandwidth.
 """
@@ -55,15 +55,15 @@ class DeviceLimits:
 
     @property
     def unlimited(self) -> bool:
-        """Whether it says nothing: a wish of this clears the device, and a reading never has it."""
+        """Whether it sets no limit: writing it clears the device, and readings never contain it."""
         return self.rbps is None and self.wbps is None and self.riops is None and self.wiops is None
 
     def __str__(self) -> str:
         limits = (self.rbps, self.wbps, self.riops, self.wiops)
-        told = " ".join(
+        pairs = " ".join(
             f"{name}={UNLIMITED if n is None else n}" for name, n in zip(DEVICE_LIMITS, limits, strict=True)
         )
-        return f"{self.device} {told}"
+        return f"{self.device} {pairs}"
 
 
 def _number(knob: Knob, text: str, least: int, most: int, expected: str) -> int:
@@ -74,7 +74,7 @@ def _number(knob: Knob, text: str, least: int, most: int, expected: str) -> int:
 
 
 def parse_cpu_max(text: str) -> CpuMax:
-    """ "QUOTA" or "QUOTA PERIOD" in microseconds; QUOTA may be "max"."""
+    """Parse "QUOTA" or "QUOTA PERIOD" in microseconds; QUOTA may be "max"."""
     expected = f'"QUOTA PERIOD" in microseconds, QUOTA "max" or at least {LEAST_QUOTA_US}, PERIOD {LEAST_PERIOD_US} to {MOST_PERIOD_US}'
     parts = text.split()
     if not 1 <= len(parts) <= 2:
@@ -103,7 +103,7 @@ def parse_io_weight(text: str) -> int:
 
 
 def parse_io_max(text: str) -> tuple[DeviceLimits, ...]:
-    """One device a line, ascending by device. Limits left out are "max"; "" is no device."""
+    """One device per line, ascending by device. Omitted limits are "max"; "" is no device."""
     found: dict[str, DeviceLimits] = {}
     for line in text.splitlines():
         parts = line.split()
@@ -125,7 +125,7 @@ def parse_io_max(text: str) -> tuple[DeviceLimits, ...]:
 
 
 def canonical(knob: Knob, text: str) -> str:
-    """The one text of this value of a cgroup knob. Raises `InvalidInput` where it is none."""
+    """The canonical text of a cgroup knob's value. Raises `InvalidInput` where it is invalid."""
     field = str(knob)
     match knob:
         case Knob.CPU_MAX:

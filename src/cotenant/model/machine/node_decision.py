@@ -1,7 +1,7 @@
-"""Why a node does what it does: a rule, a sentence, and the numbers that it follows from.
+"""Reasons of node decisions: a rule, a sentence, and the numbers behind it.
 
-Problem: "why is my job throttled" must be answerable from the decision itself, later and by a machine. Choice: every decision carries a
-`Reason` whose terms add up to it. Limits: terms are integers with their unit beside them; text is English.
+Problem: "why is my job throttled" must be answerable from the decision itself, later and by a program. Choice: every decision carries a `Reason`
+whose terms add up to it. Limits: terms are integers with a unit; text is English.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """The rule that decided, what it says in one sentence, and its terms."""
+    """The rule that decided, a sentence for users, and its terms."""
 
     rule: str  # e.g. "cpu-suppress"
     text: str  # e.g. "budget 3.2 CPU = 16 x 65 % - 6.1 services - 1.1 system"
@@ -28,7 +28,7 @@ class Reason:
 
 
 def in_unicode(reason: Reason) -> Reason:
-    """With a question mark for each byte that is no text: a reason may quote a group's name, which may be any bytes, and has to be sent and kept."""
+    """The reason with invalid bytes replaced by question marks: it may quote a group's name, which may be any bytes, and must be valid Unicode to be sent."""
     texts = (reason.rule, reason.text, *(word for term in reason.terms for word in (term.name, term.unit)))
     if all(text.isascii() for text in texts):
         return reason
@@ -42,7 +42,7 @@ def _in_unicode(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EvictPod:
-    """A pod that must leave the node."""
+    """A pod to be evicted from the node."""
 
     uid: str
     key: str  # namespace/name

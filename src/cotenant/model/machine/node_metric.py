@@ -1,8 +1,8 @@
-"""What a node's agent says that the node and its pods use, as a value.
+"""Use of a node and its pods as reported by its agent, as a value.
 
-Problem: a scheduler must judge by what nodes use now, and the object that tells it (NodeMetric) is old when it is read, may lack any part, and comes
-from a clock that is not ours. Choice: amounts as integers, the age at the moment of reading instead of a time, percentiles by statistic and window.
-Limits: CPU and memory only; what a container or a program beside Kubernetes uses is in the node's sum and nowhere else.
+Problem: a scheduler must decide by current use, while the object that reports it (NodeMetric) is stale when it is read, may lack any part, and is
+stamped by another machine's clock. Choice: amounts as integers, the age when read instead of a time, percentiles by statistic and window. Limits: CPU
+and memory only; use of a container or a program outside Kubernetes is only in the node's total.
 Source: Koordinator, apis/slo/v1alpha1 (NodeMetric).
 """
 
@@ -21,17 +21,17 @@ REPORT_INTERVAL_S = 60  # where the object does not say
 
 
 class Use(NamedTuple):
-    """An amount of both resources."""
+    """An amount of CPU and memory."""
 
     cpu_m: int = 0
     memory_bytes: int = 0
 
     def plus(self, other: Use) -> Use:
-        """Both together."""
+        """The sum of both."""
         return Use(self.cpu_m + other.cpu_m, self.memory_bytes + other.memory_bytes)
 
     def beyond(self, other: Use) -> Use:
-        """What is missing from `other` up to this, 0 where nothing is."""
+        """How much this exceeds `other`, 0 where it does not."""
         return Use(max(0, self.cpu_m - other.cpu_m), max(0, self.memory_bytes - other.memory_bytes))
 
 
@@ -39,7 +39,7 @@ NO_USE = Use()
 
 
 class Statistic(StrEnum):
-    """What of a window is told; the values are the object's keys."""
+    """Statistics over a window; the values are the object's keys."""
 
     AVERAGE = "avg"
     P50 = "p50"
@@ -50,7 +50,7 @@ class Statistic(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What the node used over a window. A statistic that is not known, or is empty, is absent."""
+    """Use of the node over a window. A statistic that is unknown or empty is absent."""
 
     seconds: int
     use: Mapping[Statistic, Use]
@@ -58,7 +58,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPod:
-    """What one pod uses. The class is that under which the agent knows it; NONE = it did not say."""
+    """Use of one pod. The class is the one that the agent reports; NONE = not reported."""
 
     use: Use
     priority_class: PriorityClass = PriorityClass.NONE
@@ -66,16 +66,16 @@ class MeasuredPod:
 
 @dataclass(frozen=True, slots=True)
 class NodeMetric:
-    """One node's last metric. Raises `InvalidInput` where its age or interval is none."""
+    """One node's last metric. Raises `InvalidInput` where its age or interval is invalid."""
 
     node: str
-    age_s: float = float("nan")  # when it was read; NaN = it was never updated
+    age_s: float = float("nan")  # when it was read; NaN = never updated
     interval_s: int = REPORT_INTERVAL_S  # between two updates
     use: Use | None = None  # None = not known
     windows: tuple[Window, ...] = ()
     pods: Mapping[str, MeasuredPod] | None = field(
         default_factory=dict
-    )  # by namespace/name; None = pods are not measured one by one
+    )  # by namespace/name; None = pods are not measured individually
 
     def __post_init__(self) -> None:
         where = f"NodeMetric {self.node}"
@@ -88,5 +88,5 @@ class NodeMetric:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was ever told."""
+        """Whether nothing was ever reported."""
         return isnan(self.age_s)

@@ -1,8 +1,8 @@
-"""What runs on one node, as its agent knows it: pods, containers, and programs outside Kubernetes, with their cgroups.
+"""Workloads of one node as its agent sees them: pods, containers, and programs outside Kubernetes, with their cgroups.
 
-Problem: the same judgement must serve a kubelet's pods, the founding pod directories and plain cgroups on a machine without Kubernetes.
-Choice: all three become `NodePod`; what a source cannot tell has the default. Limits: amounts are what the node enforces; batch resources
-(kubernetes.io/batch-cpu, -memory) are folded into the same fields, since on the node a CPU is a CPU.
+Problem: the same policies must apply to a kubelet's pods, to the founding document's pod directories and to plain cgroups on a machine without
+Kubernetes. Choice: all three become `NodePod`; what a source does not provide has the default. Limits: amounts are what the node enforces; batch
+resources (kubernetes.io/batch-cpu, -memory) use the same fields, since the node does not distinguish them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from cotenant.model.cluster.qos import KubernetesQoS, PriorityClass, QoSClass
 
 
 class Phase(StrEnum):
-    """As Kubernetes has it, as far as a node agent cares."""
+    """Pod phase, as far as a node agent needs it."""
 
     RUNNING = "Running"
     TERMINATING = "Terminating"  # being deleted, or evicted by us
-    OVER = "Over"  # succeeded or failed; its cgroup may still be there
+    OVER = "Over"  # succeeded or failed; its cgroup may still exist
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class NodeContainer:
     """One container. 0 = no request, no limit."""
 
     name: str
-    group: str  # its cgroup's path; "" where it is not known
+    group: str  # path of its cgroup; "" where unknown
     container_id: str = ""
     cpu_request_m: int = 0
     cpu_limit_m: int = 0
@@ -37,13 +37,13 @@ class NodeContainer:
 
 @dataclass(frozen=True, slots=True)
 class NodePod:
-    """A pod, or a program beside Kubernetes (`host_application`)."""
+    """A pod, or a program outside Kubernetes (`host_application`)."""
 
     uid: str
     namespace: str
     name: str
-    group: str  # its cgroup's path
-    qos: QoSClass = QoSClass.NONE  # effective; BE may be squeezed, LS and above are protected
+    group: str  # path of its cgroup
+    qos: QoSClass = QoSClass.NONE  # effective; BE may be throttled, LS and above are protected
     kubernetes_qos: KubernetesQoS = KubernetesQoS.BURSTABLE
     priority_class: PriorityClass = PriorityClass.NONE
     priority: int = 0
@@ -55,8 +55,8 @@ class NodePod:
     annotations: Labels = field(default=NO_LABELS)
     phase: Phase = Phase.RUNNING
     host_application: bool = False
-    addresses: tuple[str, ...] = ()  # IPs of its own; none in the host's network
-    own_cpus: tuple[int, ...] = ()  # logical CPUs given to it alone
+    addresses: tuple[str, ...] = ()  # its own IPs; none in the host network
+    own_cpus: tuple[int, ...] = ()  # logical CPUs allocated to it exclusively
 
     @property
     def key(self) -> str:
@@ -65,7 +65,7 @@ class NodePod:
 
     @property
     def best_effort(self) -> bool:
-        """Whether it lives on what the others leave."""
+        """Whether it uses only what other pods leave."""
         return self.qos is QoSClass.BE
 
     @property

@@ -1,8 +1,8 @@
-"""A node as its policies see it: use and waiting over an interval, who runs, how services fare, how the knobs stand.
+"""A node's state as its policies see it: use and waiting over an interval, pods, health of services, current knob values.
 
-Problem: a policy must be a pure function of one value that the real agent, a recording and the lab can all make. Choice: `NodeState`, rates
-and levels as integers with the unit in the name; None = not known, which is not 0. Limits: one interval (the agent's period); policies that
-want longer windows get them as values of their own (`Window`).
+Problem: a policy must be a pure function of one value that the real agent, a recording and the lab can all produce. Choice: `NodeState`, rates
+and levels as integers with the unit in the name; None = unknown, which is not 0. Limits: one interval (the agent's period); policies that
+need longer windows get them as separate values (`Window`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class GroupUse:
     group: str
     cpu_m: int | None = None  # milli-CPU in use
     throttled_ppm: int | None = None  # of its CFS periods
-    run_delay_ppm: int | None = None  # time waited for a CPU per time passed, summed over tasks: may exceed 1e6
+    run_delay_ppm: int | None = None  # time waited for a CPU per elapsed time, summed over tasks: may exceed 1e6
     cpu_stall_ppm: int | None = None  # PSI cpu "some"
     memory_stall_ppm: int | None = None  # PSI memory "some"
     memory_full_stall_ppm: int | None = None
@@ -33,11 +33,11 @@ class GroupUse:
     memory_bytes: int | None = None
     working_set_bytes: int | None = None
     refaults_per_s: int | None = None
-    io_read_bps: int | None = None  # bytes a second
+    io_read_bps: int | None = None  # bytes per second
     io_written_bps: int | None = None
     tasks: int | None = None
     cpi_milli: int | None = None  # cycles per thousand instructions
-    network_sent_bps: int | None = None  # bytes a second, where its traffic has a class of its own
+    network_sent_bps: int | None = None  # bytes per second, where it has its own traffic class
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class HostUse:
     memory_full_stall_ppm: int | None = None
     io_stall_ppm: int | None = None
     steal_ppm: int | None = None
-    network_received_bps: int | None = None  # bytes a second over the real devices
+    network_received_bps: int | None = None  # bytes per second over the physical devices
     network_sent_bps: int | None = None
 
     @property
@@ -64,7 +64,7 @@ class HostUse:
 
 @dataclass(frozen=True, slots=True)
 class ServiceHealth:
-    """What is known of a service's requests over a recent window. Source: its own reports, or spans."""
+    """Request latency of a service over a recent window. Source: its own reports, or spans."""
 
     window_us: int
     requests: int
@@ -75,7 +75,7 @@ class ServiceHealth:
 
 @dataclass(frozen=True, slots=True)
 class PodUse:
-    """A pod with what it and its containers did."""
+    """A pod with its own and its containers' use."""
 
     pod: NodePod
     use: GroupUse
@@ -85,17 +85,17 @@ class PodUse:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Pressure that was noticed between two samples: a PSI trigger fired, or tasks of a group were seen waiting too long for a CPU."""
+    """Pressure noticed between two samples: a PSI trigger fired, or tasks of a group waited too long for a CPU."""
 
     at_us: int
     group: str  # "" = the machine
     what: str  # "cpu", "memory" or "io"
-    stall_ppm: int = PPM  # how much of the trigger's window was lost at least
+    stall_ppm: int = PPM  # lower bound of the stalled share of the trigger's window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocatable:
-    """What the node has to give to pods: its own CPU and memory, and what it lends."""
+    """Allocatable resources of the node: its own CPU and memory, and what it lends."""
 
     cpu_m: int = 0
     batch_cpu_m: int = 0
@@ -113,33 +113,33 @@ class NodeState:
     interval_us: int  # 0 for the first sample: rates are None
     host: HostUse
     pods: tuple[PodUse, ...] = ()
-    best_effort: GroupUse | None = None  # the group that holds all best-effort pods, where there is one
+    best_effort: GroupUse | None = None  # the common group of all best-effort pods, where there is one
     best_effort_group: str | None = None  # its path
     cpus: tuple[LogicalCpu, ...] = ()
-    reserved_cpu_m: int = 0  # kept for the system and kubelet
+    reserved_cpu_m: int = 0  # reserved for the system and kubelet
     reserved_cpus: tuple[int, ...] = ()
-    knobs: Mapping[Target, str] = field(
-        default_factory=dict
-    )  # canonical values as they stand, of the knobs that were read
+    knobs: Mapping[Target, str] = field(default_factory=dict)  # current canonical values of the knobs that were read
     owners: Mapping[Target, str] = field(
         default_factory=dict
-    )  # CPU lists that are not ours: as they stand, or stood before ours
-    supported: frozenset[Knob] = frozenset(Knob)  # what this machine can turn
-    alarms: tuple[Alarm, ...] = ()  # came since the sample, which is the last one with a later `at_us`
-    blame: tuple[Blame, ...] | None = None  # who ran while whom waited, over the interval; None without the eBPF probe
-    allocatable: Allocatable | None = None  # as its cluster says
-    _parted: tuple[tuple[PodUse, ...], tuple[PodUse, ...]] = field(init=False, repr=False, compare=False)
+    )  # CPU lists set by other writers: current, or from before our lease
+    supported: frozenset[Knob] = frozenset(Knob)  # knobs that this machine has
+    alarms: tuple[Alarm, ...] = ()  # since the sample, which is the last one with a later `at_us`
+    blame: tuple[Blame, ...] | None = (
+        None  # which groups ran while others waited, over the interval; None without the eBPF probe
+    )
+    allocatable: Allocatable | None = None  # as its Node object says
+    _by_class: tuple[tuple[PodUse, ...], tuple[PodUse, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Part the pods once: every policy asks for them, some for each pod."""
+        """Split the pods once: every policy asks for the parts, some once per pod."""
         services = tuple(entry for entry in self.pods if not entry.pod.best_effort)
-        guests = tuple(entry for entry in self.pods if entry.pod.best_effort)
-        object.__setattr__(self, "_parted", (services, guests))
+        best_effort = tuple(entry for entry in self.pods if entry.pod.best_effort)
+        object.__setattr__(self, "_by_class", (services, best_effort))
 
     def services(self) -> tuple[PodUse, ...]:
         """The pods that are not best effort."""
-        return self._parted[0]
+        return self._by_class[0]
 
     def best_effort_pods(self) -> tuple[PodUse, ...]:
-        """The others."""
-        return self._parted[1]
+        """The best-effort pods."""
+        return self._by_class[1]

@@ -1,8 +1,8 @@
-"""How long groups waited for a CPU, and who ran meanwhile: what the run-queue probe counts, as values.
+"""Run-queue latency of groups and the groups that ran meanwhile: the run-queue probe's counters as values.
 
-Problem: the probe, a recording and a simulated node must mean the same by a wait, and a percentile must not need every wait kept. Choice:
-counters that only grow, waits in buckets that double; two readings are taken from one another. Limits: a percentile is right within its
-bucket, so at worst by a factor of two; what the group's own quota withheld is in no bucket, but beside them.
+Problem: the probe, a recording and a simulated node must define a wait alike, and a percentile must not require every wait to be kept. Choice:
+monotonic counters, waits in buckets of doubling width; two readings are subtracted from one another. Limits: a percentile is exact within its
+bucket, so at worst off by a factor of two; throttling by the group's own quota is counted separately, not in the buckets.
 
 Source of interpolation in a bucket: as Prometheus' histogram_quantile does.
 """
@@ -14,26 +14,26 @@ from enum import Enum
 
 from cotenant.model.errors import InvalidInput
 
-BUCKETS = 28  # [0, 2) us, [2, 4) us, [4, 8) us ...; the last has no end
+BUCKETS = 28  # [0, 2) us, [2, 4) us, [4, 8) us ...; the last is unbounded
 
 
-class Nobody(Enum):
-    """Time for which no group can be blamed."""
+class NoCulprit(Enum):
+    """Time that cannot be attributed to a group."""
 
-    IDLE = "idle"  # the CPU did nothing: the wait was the way from wake-up to switch
-    UNKNOWN = "unknown"  # longer ago than is remembered, or in a group that is gone
+    IDLE = "idle"  # the CPU was idle: the wait was the delay from wake-up to switch
+    UNKNOWN = "unknown"  # before the recorded history, or in a group that no longer exists
 
 
 @dataclass(frozen=True, slots=True)
 class WaitHistogram:
-    """Waits of a group's tasks: how many, their sum, and how many in each bucket."""
+    """Waits of a group's tasks: number, sum, and number per bucket."""
 
     count: int = 0
     sum_us: int = 0
     buckets: tuple[int, ...] = (0,) * BUCKETS
 
     def since(self, earlier: WaitHistogram) -> WaitHistogram:
-        """What was added; all of it where the counters began anew meanwhile."""
+        """The difference from an earlier reading; the full value where the counters were reset in between."""
         if self.count < earlier.count or self.sum_us < earlier.sum_us:
             return self
         return WaitHistogram(
@@ -43,7 +43,7 @@ class WaitHistogram:
         )
 
     def percentile_us(self, percent: float) -> int | None:
-        """The wait that `percent` of all waits do not exceed, interpolated in its bucket; None without waits."""
+        """The wait that `percent` of all waits do not exceed, interpolated within its bucket; None without waits."""
         if not 0 <= percent <= 100:
             raise InvalidInput("percentile", percent, "0 to 100")
         total = sum(self.buckets)
@@ -61,12 +61,12 @@ class WaitHistogram:
 
 @dataclass(frozen=True, slots=True)
 class GroupWaits:
-    """One group with all below it, since it was first watched."""
+    """One group with its descendants, since it was first watched."""
 
     group: str
-    waits: WaitHistogram  # for others: time withheld by its own quota is taken off
-    throttled_us: int = 0  # withheld by its own quota while a task was ready
-    late: int = 0  # waits above the threshold it is watched with
+    waits: WaitHistogram  # for other tasks: throttled time is subtracted
+    throttled_us: int = 0  # withheld by its own quota while a task was runnable
+    late: int = 0  # waits above the group's threshold
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +74,17 @@ class Blame:
     """How long `culprit` ran on a CPU that a task of `victim` waited for. A group may be its own culprit."""
 
     victim: str
-    culprit: str | Nobody
+    culprit: str | NoCulprit
     ran_us: int
 
 
 @dataclass(frozen=True, slots=True)
 class LateWait:
-    """One wait above the threshold, told when it ended."""
+    """One wait above the threshold, reported when it ended."""
 
     at_us: int  # monotonic
     victim: str
-    culprit: str | Nobody  # who ran longest meanwhile
+    culprit: str | NoCulprit  # the group that ran longest meanwhile
     wait_us: int
     culprit_us: int
     cpu: int
@@ -93,13 +93,13 @@ class LateWait:
 
 @dataclass(frozen=True, slots=True)
 class RunQueueReading:
-    """All counters at one instant. Sums over culprits equal what the victims waited, rounding aside."""
+    """All counters at one instant. Sums over culprits equal the victims' waits, up to rounding."""
 
     at_us: int  # monotonic
     groups: tuple[GroupWaits, ...] = ()
     blame: tuple[Blame, ...] = ()
-    unshared_us: int = 0  # waited, and charged to nobody for want of room
-    untold: int = 0  # late waits that found the ring full
+    unattributed_us: int = 0  # waited, but not attributed to a culprit because the table was full
+    dropped: int = 0  # late waits lost because the ring buffer was full
 
     def waits_of(self, group: str) -> GroupWaits | None:
         """The counters of one group; None where it is not watched."""

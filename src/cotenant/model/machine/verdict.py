@@ -1,9 +1,9 @@
-"""What every node policy answers with.
+"""The result of every node policy.
 
-Problem: several policies, of more than one folder, want the same knobs at the same time, and one that stops wanting must leave nothing
-behind. Choice: a policy says each time everything that it wants to stand (`Verdict.knobs`), not what to change; the engine keeps those as
-leases, settles conflicts (the most restrictive wish wins) and gives back what nobody wants any more. What a policy has to remember between
-calls is a frozen value that it takes and returns: `decide(state, config, memory) -> (Verdict, memory)`. Limits: evictions are wishes too; the engine paces them.
+Problem: several policies, from more than one folder, set the same knobs at the same time, and a policy that stops setting one must leave nothing
+behind. Choice: a policy returns its complete desired state each time (`Verdict.knobs`), not a change; the engine holds those values as leases,
+resolves conflicts (the most restrictive value wins) and restores knobs that no policy wants any more. State between calls is a frozen value that the
+policy takes and returns: `decide(state, config, memory) -> (Verdict, memory)`. Limits: evictions are requests too; the engine paces them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from cotenant.model.machine.node_decision import EvictPod, Reason
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """All that a policy wants, and why; never without a reason, also where it wants nothing."""
+    """The desired state and the reasons for it; always with a reason, even where nothing is desired."""
 
     reasons: tuple[Reason, ...]
     knobs: tuple[SetKnob, ...] = ()
-    evictions: tuple[EvictPod, ...] = ()  # in the order in which they should leave
+    evictions: tuple[EvictPod, ...] = ()  # in the order of eviction

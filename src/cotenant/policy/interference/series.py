@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cotenant.model.machine.node_state import NodeState, PodUse
-from cotenant.model.machine.run_queue import Nobody
+from cotenant.model.machine.run_queue import NoCulprit
 from cotenant.policy.interference.settings import Settings
 from cotenant.policy.interference.signals import activity, suffering_ppm
 
@@ -119,10 +119,10 @@ def _blame(state: NodeState) -> tuple[BlameSample, ...]:
     samples: dict[str, tuple[dict[str, int], list[int]]] = {}
     for entry in state.blame:
         victim = _owner(entry.victim, owners)
-        if victim is None or entry.culprit is Nobody.IDLE:
+        if victim is None or entry.culprit is NoCulprit.IDLE:
             continue
         pods, rest = samples.setdefault(victim, ({}, [0, 0]))
-        culprit = None if isinstance(entry.culprit, Nobody) else _owner(entry.culprit, owners)
+        culprit = None if isinstance(entry.culprit, NoCulprit) else _owner(entry.culprit, owners)
         if culprit is None:
             rest[0] += entry.ran_us
         elif culprit == victim:

@@ -17,7 +17,7 @@ from typing import Protocol
 from cotenant.model.errors import CotenantError, Transient, Unsupported
 from cotenant.model.machine.knob import Vanished
 from cotenant.model.machine.node_state import PPM
-from cotenant.model.machine.run_queue import LateWait, Nobody
+from cotenant.model.machine.run_queue import LateWait, NoCulprit
 
 MOST = 256
 RESOURCES = ("cpu", "memory")
@@ -203,7 +203,7 @@ class LateBell:
         finally:
             loop.remove_reader(descriptor)
 
-    def _is_guilty(self, culprit: str | Nobody) -> bool:
+    def _is_guilty(self, culprit: str | NoCulprit) -> bool:
         return isinstance(culprit, str) and any(
             culprit == group or culprit.startswith(group + "/") for group in self._best_effort
         )

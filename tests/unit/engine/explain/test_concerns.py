@@ -17,7 +17,7 @@ from cotenant.engine.registry import PluginRegistry
 from cotenant.model.arrays import Int
 from cotenant.model.cluster.demands import Demands, Holdings
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.decisions.answers import Supposed
+from cotenant.model.decisions.answers import WhatIf
 from cotenant.policy.placement.preference import Part
 
 SIZE = "ephemeral-storage"
@@ -121,7 +121,7 @@ def test_a_keepers_refusal_is_a_near_miss_and_may_be_supposed_away() -> None:
     assert answer.waiting.nearest == ("2 nodes fit but for node(s) had no slot of 7",)
     assert [each.words for each in answer.waiting.helps] == ["2 nodes fit (a, b) but for: node(s) had no slot of 7"]
     before = dict(slots.needs), dict(slots.at)
-    answer = c.why.pod("default/x", 1.0, Supposed.parse((f"{SIZE}=4",)))
+    answer = c.why.pod("default/x", 1.0, WhatIf.parse((f"{SIZE}=4",)))
     assert answer is not None
     assert answer.headline == f"with {SIZE} 4, 1 of 2 nodes would take it, b first"
     assert (slots.needs, slots.at) == before

@@ -13,12 +13,12 @@ from cotenant.engine.explain.remedies import least_priority
 from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm, PodTerm
 from cotenant.model.cluster.labels import HOSTNAME, Labels, LabelSelector, Operator, Requirement
 from cotenant.model.cluster.taints import Effect, Taint
-from cotenant.model.decisions.answers import PodAnswer, Supposed, Waiting
+from cotenant.model.decisions.answers import PodAnswer, Waiting, WhatIf
 from cotenant.model.errors import InvalidInput
 
 
 def asked(c: object, name: str = "x", *supposed: str, now_s: float = 1.0) -> PodAnswer:
-    found = c.why.pod(f"default/{name}", now_s, Supposed.parse(supposed))  # type: ignore[attr-defined]
+    found = c.why.pod(f"default/{name}", now_s, WhatIf.parse(supposed))  # type: ignore[attr-defined]
     assert found is not None
     return found
 
@@ -209,7 +209,7 @@ def test_room_that_is_kept_for_others_is_told() -> None:
 )
 def test_what_cannot_be_supposed_is_one_line(text: str) -> None:
     with pytest.raises(InvalidInput, match="--if"):
-        Supposed.parse((text,))
+        WhatIf.parse((text,))
 
 
 def test_what_is_remembered_is_bounded() -> None:
@@ -228,6 +228,6 @@ def test_the_least_priority_is_found_by_halving(works_from: int, found: int | No
 
 
 def test_supposing_keeps_what_is_not_named() -> None:
-    value = Supposed.parse(("cpu=1", "priority=-3,node=a"))
+    value = WhatIf.parse(("cpu=1", "priority=-3,node=a"))
     assert (value.priority, value.node, value.changes, value.words()) == (-3, "a", True, "cpu 1, priority -3")
     assert not replace(value, requests=type(value.requests)(), priority=None).changes

@@ -9,11 +9,11 @@ from cotenant.model.devices.hints import (
     CountBy,
     DeviceHint,
     JointAllocation,
-    PartitionWish,
+    PartitionSpec,
     Scope,
     parse_hints,
     parse_joint,
-    parse_partition_wish,
+    parse_partition_spec,
 )
 from cotenant.model.devices.partition import Partition, PartitionTable, halves, table_of_model
 from cotenant.model.errors import InvalidInput
@@ -108,8 +108,8 @@ def test_which_types_go_together() -> None:
 
 
 def test_partition_wishes_and_tables() -> None:
-    assert parse_partition_wish("{}") == PartitionWish()
-    assert parse_partition_wish('{"allocatePolicy":"Restricted","ringBusBandwidth":"400G"}') == PartitionWish(
+    assert parse_partition_spec("{}") == PartitionSpec()
+    assert parse_partition_spec('{"allocatePolicy":"Restricted","ringBusBandwidth":"400G"}') == PartitionSpec(
         True, 400_000_000_000
     )
     table = PartitionTable.parse(

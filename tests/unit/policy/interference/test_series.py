@@ -5,7 +5,7 @@ from typing import Any
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, PodUse
-from cotenant.model.machine.run_queue import Blame, Nobody
+from cotenant.model.machine.run_queue import Blame, NoCulprit
 from cotenant.policy.interference.series import BlameSample, Series, Slice, VictimSample, extend, job_of
 from cotenant.policy.interference.settings import Settings, VictimSignal
 
@@ -66,8 +66,8 @@ def test_blame_is_told_by_pods_with_what_is_below_them() -> None:
         Blame("pods/s/container", "pods/g", 5),
         Blame("pods/s/container", "pods/s", 7),
         Blame("pods/s/container", "system/sshd", 3),
-        Blame("pods/s/container", Nobody.UNKNOWN, 1),
-        Blame("pods/s/container", Nobody.IDLE, 90),
+        Blame("pods/s/container", NoCulprit.UNKNOWN, 1),
+        Blame("pods/s/container", NoCulprit.IDLE, 90),
         Blame("system/sshd", "pods/g", 90),
     )
     pods = use("s", cpi_milli=1000, cpu_m=500), use("g", QoSClass.BE, cpu_m=100)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from cotenant.model.errors import CotenantError, Transient, Unsupported
 from cotenant.model.machine.knob import Vanished
-from cotenant.model.machine.run_queue import LateWait, Nobody
+from cotenant.model.machine.run_queue import LateWait, NoCulprit
 from cotenant.services.agent.pressure import LateBell, PressureBell
 
 
@@ -212,7 +212,7 @@ def test_late_waits_ring_once_a_group_and_only_if_best_effort_work_ran() -> None
 
         running = asyncio.create_task(bell.run(pressed))
         await asyncio.sleep(0)
-        told = (("a", "batch/one"), ("a", "batch"), ("b", "a"), ("b", Nobody.IDLE), ("b", "batches"), ("c", "batch"))
+        told = (("a", "batch/one"), ("a", "batch"), ("b", "a"), ("b", NoCulprit.IDLE), ("b", "batches"), ("c", "batch"))
         probe.waits = tuple(LateWait(1, group, culprit, 25_000, 0, 0, 1) for group, culprit in told)
         os.write(probe.write_end, b"x")
         await until(lambda: len(heard) == 2)

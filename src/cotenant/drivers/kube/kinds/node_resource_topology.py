@@ -28,9 +28,9 @@ from cotenant.model.cpus.reported import (
     POD_CPU_ALLOCS,
     PPM,
     SYSTEM_QOS_RESOURCE,
-    Kept,
     NodeTopology,
     NumaZone,
+    ReservedCpus,
 )
 from cotenant.model.cpus.spec import NodeBindPolicy, NumaStrategy, TopologyPolicy
 from cotenant.model.cpus.topology import CpuTopology, mask_of
@@ -209,18 +209,18 @@ def _topology(text: str) -> CpuTopology:
         raise InvalidInput(f"annotation {CPU_TOPOLOGY}: {error.field}", error.value, error.expected) from None
 
 
-def _kept(told: TopologyAnnotations, kubelet: KubeletPolicy) -> Iterable[Kept]:
-    yield Kept("kubelet", _cpus(kubelet.reserved_cpus, KUBELET_CPU_MANAGER_POLICY))
+def _kept(told: TopologyAnnotations, kubelet: KubeletPolicy) -> Iterable[ReservedCpus]:
+    yield ReservedCpus("kubelet", _cpus(kubelet.reserved_cpus, KUBELET_CPU_MANAGER_POLICY))
     reservation = _json(Reservation, NODE_RESERVATION, told.reservation)
     if reservation is not None:
-        yield Kept("reservation", _cpus(reservation.reserved_cpus, NODE_RESERVATION))
+        yield ReservedCpus("reservation", _cpus(reservation.reserved_cpus, NODE_RESERVATION))
     system = _json(SystemQos, SYSTEM_QOS_RESOURCE, told.system_qos)
     if system is not None and system.cpuset_exclusive is not False:
-        yield Kept("system", _cpus(system.cpuset, SYSTEM_QOS_RESOURCE))
+        yield ReservedCpus("system", _cpus(system.cpuset, SYSTEM_QOS_RESOURCE))
     for each in _json(tuple[PodCpus, ...], POD_CPU_ALLOCS, told.pod_cpu_allocs) or ():
         if each.managed_by_kubelet and each.uid:
             who = f"pod {each.namespace}/{each.name} by the kubelet's static policy"
-            yield Kept(who, _cpus(each.cpuset, POD_CPU_ALLOCS))
+            yield ReservedCpus(who, _cpus(each.cpuset, POD_CPU_ALLOCS))
 
 
 def _cpus(text: str, annotation: str) -> int:

@@ -22,7 +22,7 @@ from cotenant.drivers.kube.kinds.pod_reservations import read_affinity
 from cotenant.model.cluster.demands import NO_DEMANDS, NO_HOLDINGS, Demands, Holdings
 from cotenant.model.cpus.spec import RESOURCE_STATUS, NumaTopologySpec, ResourceSpec, ResourceStatus
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED, format_allocations, parse_allocations
-from cotenant.model.devices.hints import parse_hints, parse_joint, parse_partition_wish
+from cotenant.model.devices.hints import parse_hints, parse_joint, parse_partition_spec
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups import gang
 from cotenant.model.groups.reservation_notes import ALLOCATED, Allocated
@@ -43,7 +43,7 @@ def read_demands(written: PodAnnotations, wrong: list[str]) -> Demands:
         numa=attempt(NumaTopologySpec.parse, written.numa_topology_spec),
         device_hints=attempt(parse_hints, written.device_allocate_hint) or (),
         joint_devices=attempt(parse_joint, written.device_joint_allocate),
-        partition=attempt(parse_partition_wish, written.gpu_partition_spec),
+        partition=attempt(parse_partition_spec, written.gpu_partition_spec),
         reservation_affinity=attempt(read_affinity, written.reservation_affinity),
     )
     return found if found != NO_DEMANDS else NO_DEMANDS

@@ -23,7 +23,7 @@ from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.machine.node_decision import Term
 from cotenant.model.machine.node_pod import Phase
 from cotenant.model.machine.node_state import PPM, NodeState, PodUse, ServiceHealth
-from cotenant.model.machine.run_queue import Nobody
+from cotenant.model.machine.run_queue import NoCulprit
 from cotenant.policy.nodeqos.amounts import percent_text
 from cotenant.policy.nodeqos.guard.config import GuardConfig
 from cotenant.policy.nodeqos.guard.step import CALM, CLOSE, PRESSED, severity_of_slack, slack_ppm
@@ -78,7 +78,7 @@ def guilt(state: NodeState, pods: Sequence[PodUse]) -> Mapping[str, int]:
         concerned = groups.intersection(_and_above(blame.victim))
         if not concerned:
             continue
-        is_guest = not isinstance(blame.culprit, Nobody) and not guests.isdisjoint(_and_above(blame.culprit))
+        is_guest = not isinstance(blame.culprit, NoCulprit) and not guests.isdisjoint(_and_above(blame.culprit))
         for group in concerned:
             waited[group] = waited.get(group, 0) + blame.ran_us
             guilty[group] = guilty.get(group, 0) + is_guest * blame.ran_us

@@ -214,7 +214,7 @@ class _Work:
         for node in self.topology.numa:
             free = node.mask & usable
             if free == node.mask and not self.shared:
-                for turn, cpus in enumerate(node.turns):
+                for turn, cpus in enumerate(node.threads):
                     turns[turn] |= cpus
             elif free:
                 for place in node.cores:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from cotenant.model.cpus.topology import mask_of, numbers_in
 from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.device import DeviceType
-from cotenant.model.devices.hints import CountBy, DeviceHint, JointAllocation, PartitionWish, Scope
+from cotenant.model.devices.hints import CountBy, DeviceHint, JointAllocation, PartitionSpec, Scope
 from cotenant.model.devices.partition import Partition
 from cotenant.model.devices.request import WHOLE, DeviceRequest
 from cotenant.model.resources import Amounts
@@ -42,7 +42,7 @@ class DeviceAsk:
     requests: tuple[DeviceRequest, ...]
     hints: tuple[DeviceHint, ...] = ()
     joint: JointAllocation | None = None
-    partition: PartitionWish | None = None  # given: only a partition will do
+    partition: PartitionSpec | None = None  # given: only a partition will do
     strategy: Strategy = Strategy.DEFAULT
     usual: tuple[UsualPod, ...] = ()  # for the fragmentation strategy
     numa: int | None = None  # mask of NUMA ids; None = any

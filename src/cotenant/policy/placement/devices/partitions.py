@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cotenant.model.cpus.topology import numbers_in
-from cotenant.model.devices.hints import PartitionWish
+from cotenant.model.devices.hints import PartitionSpec
 from cotenant.model.devices.partition import Partition, PartitionTable
 from cotenant.policy.placement.refusal import Refusal
 
-ANY = PartitionWish()
+ANY = PartitionSpec()
 
 
 def choose_partition(
-    table: PartitionTable | None, count: int, free: int, wish: PartitionWish = ANY, within: Sequence[int] | None = None
+    table: PartitionTable | None, count: int, free: int, wish: PartitionSpec = ANY, within: Sequence[int] | None = None
 ) -> Partition | Refusal:
     """A set of `count` GPUs within `free` (mask of healthy GPUs of which nothing is used) and one of `within`, or why there is none."""
     if table is None:

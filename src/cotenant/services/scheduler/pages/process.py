@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from cotenant.engine.cluster import Cluster
-from cotenant.model.decisions.answers import PodAnswer, Supposed
+from cotenant.model.decisions.answers import PodAnswer, WhatIf
 from cotenant.services.reporting.asgi import TEXT, Answer
 from cotenant.services.scheduler.pages.debugging import Debugging
 from cotenant.services.scheduler.pages.encoding import page
@@ -74,7 +74,7 @@ def routes(process: Process) -> tuple[Route, ...]:
 
     def explained(asked: Asked) -> Answer:
         key = "/".join(asked.names)
-        supposed = Supposed.parse(asked.query.get("if", ()))
+        supposed = WhatIf.parse(asked.query.get("if", ()))
         answer = cluster.why.pod(key, process.now(), supposed)
         if answer is None:
             raise _unknown_pod(key, process.scheduler)

@@ -9,7 +9,7 @@ from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_pod import Phase
 from cotenant.model.machine.node_state import Alarm, NodeState, ServiceHealth
-from cotenant.model.machine.run_queue import Blame, Nobody
+from cotenant.model.machine.run_queue import Blame, NoCulprit
 from cotenant.policy.nodeqos.guard.config import GuardConfig
 from cotenant.policy.nodeqos.guard.policy import Ceiling, GuardMemory, GuardMode, judge
 
@@ -119,7 +119,7 @@ def test_the_best_signal_there_is_decides_and_the_reason_names_it(told, signals,
     ("blame", "mode", "words"),
     [
         ((Blame("pods/web/c", "pods/batch/c", 90), Blame("pods/web", "pods/web", 10)), GuardMode.CUT, "90 % of that"),
-        ((Blame("pods/web", "pods/web", 90), Blame("pods/web", Nobody.IDLE, 10)), GuardMode.GROW, "0 % of that"),
+        ((Blame("pods/web", "pods/web", 90), Blame("pods/web", NoCulprit.IDLE, 10)), GuardMode.GROW, "0 % of that"),
         ((Blame("pods/other", "pods/other", 90),), GuardMode.CUT, "of its CPU time for a CPU ("),
         (None, GuardMode.CUT, "of its CPU time for a CPU ("),
     ],

@@ -6,7 +6,7 @@ from tests.unit.policy.placement.devices.machines import GIB, WHOLE, ask, cards,
 from cotenant.model.cluster.labels import LabelSelector
 from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.device import Device, DeviceType
-from cotenant.model.devices.hints import CountBy, DeviceHint, JointAllocation, PartitionWish, Scope
+from cotenant.model.devices.hints import CountBy, DeviceHint, JointAllocation, PartitionSpec, Scope
 from cotenant.model.devices.partition import Partition, PartitionTable, halves
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, RDMA, Amounts
@@ -150,17 +150,17 @@ def test_a_partition_table_of_any_size() -> None:
         shared = ask({GPU: 50}, required=((DeviceType.GPU, 1 << minor),))
         ledger = placed(ledger, f"p{minor}", shared)
     assert refused(ledger, ask({NVIDIA_GPU: 3})) == ("no free GPU partition", "of [3, 4, 5] not free: [4]")
-    assert refused(ledger, ask({NVIDIA_GPU: 2}, partition=PartitionWish(bandwidth=5)))[1] == "5 asked, at best 0"
+    assert refused(ledger, ask({NVIDIA_GPU: 2}, partition=PartitionSpec(bandwidth=5)))[1] == "5 asked, at best 0"
 
 
 def test_a_preferred_table_gives_way_and_a_pod_may_insist() -> None:
     ledger = DeviceLedger.of(gpus(), halves(8))
     assert minors(ledger, ask({NVIDIA_GPU: 3})) == (0, 1, 2)
     assert (
-        refused(ledger, ask({NVIDIA_GPU: 3}, partition=PartitionWish()))[0] == "no GPU partition of the size asked for"
+        refused(ledger, ask({NVIDIA_GPU: 3}, partition=PartitionSpec()))[0] == "no GPU partition of the size asked for"
     )
     bare = DeviceLedger.of(gpus())
-    assert refused(bare, ask({NVIDIA_GPU: 2}, partition=PartitionWish()))[0] == "no GPU partition table"
+    assert refused(bare, ask({NVIDIA_GPU: 2}, partition=PartitionSpec()))[0] == "no GPU partition table"
 
 
 def test_a_partition_is_taken_where_it_spoils_least() -> None:

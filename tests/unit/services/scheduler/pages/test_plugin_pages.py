@@ -18,7 +18,7 @@ from cotenant.engine.rules.load.rules import LoadAware
 from cotenant.model.cluster.demands import NO_HOLDINGS, Demands
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.observed import ObservedPod
-from cotenant.model.decisions.answers import PodAnswer, Supposed
+from cotenant.model.decisions.answers import PodAnswer, WhatIf
 from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.groups.gang import GangNotes
@@ -31,7 +31,7 @@ WHOLE = Amounts.of({GPU_CORE: 100, GPU_MEMORY_RATIO: 100, GPU_MEMORY: 8 << 30})
 
 
 def asked(c: Cluster, key: str, *supposed: str) -> PodAnswer:
-    found = c.why.pod(key, 5.0, Supposed.parse(supposed))
+    found = c.why.pod(key, 5.0, WhatIf.parse(supposed))
     assert found is not None
     return found
 
