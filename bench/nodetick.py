@@ -70,7 +70,7 @@ class Machine:
             self.agent.health_reported(key, ServiceHealth(SECOND_US, 200, 4000, 0, 0), self._now_us)
         sample = self._sample()
         begin = process_time()
-        watched = self.agent.watched()
+        watched = self.agent.knobs_to_read()
         between = process_time()
         knobs = {target: self._knobs.get(target, _usual(target)) for target in watched}
         again = process_time()
@@ -145,7 +145,7 @@ def a_row(groups: int, variant: str, ticks: int) -> dict[str, Any]:
     return {
         "groups": len(machine.agent.groups()),
         "variant": variant,
-        "held": len(machine.agent.holds()),
+        "held": len(machine.agent.held_knobs()),
         "tick_ms": round(median(ordered) * 1e3, 2),
         "p99_ms": round(ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)] * 1e3, 2),
         "first_ms": round(first * 1e3, 2),

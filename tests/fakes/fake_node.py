@@ -1,6 +1,6 @@
-"""A node in memory for the node engine: groups whose counters grow as told, and a keeper that keeps its promises, or does not.
+"""An in-memory node for the node engine: groups whose counters grow as configured, and a keeper that can be made to misbehave.
 
-It drives an `Agent` as its process would: reads what the agent watches, samples, carries instructions out, tells the answers. Knobs have no effect
+It drives an `Agent` as its process would: reads the knobs that the agent needs, samples, executes instructions, reports answers. Knobs have no effect
 on what groups use; the lab's plant does that.
 """
 
@@ -33,13 +33,13 @@ def pod(name: str, group: str, qos: QoSClass = QoSClass.LS, **more: object) -> N
 
 @dataclass
 class FakeKeeper:
-    """Leases in memory. `refuses` says for each wish why it is not granted; `loses` whether its answers do not come."""
+    """Leases in memory. `refuses`: why a request is not granted, "" where it is; `loses`: whether answers are lost."""
 
-    refuses: Callable[[SetKnob], str] = lambda wish: ""
+    refuses: Callable[[SetKnob], str] = lambda each: ""
     loses: Callable[[], bool] = lambda: False
     held: dict[Target, str] = field(default_factory=dict)
     until: dict[Target, int] = field(default_factory=dict)
-    foreign: set[Target] = field(default_factory=set)  # somebody else wrote these since
+    foreign: set[Target] = field(default_factory=set)  # another process wrote these since
     once: list[SetKnob] = field(default_factory=list)
 
     def expire(self, now_us: int) -> None:
@@ -54,21 +54,21 @@ class FakeKeeper:
             answers.append(LeaseAnswer(request.target, LeaseState.YIELDED if yielded else LeaseState.RESTORED))
         return answers
 
-    def hold(self, wishes: Sequence[SetKnob], now_us: int) -> list[LeaseAnswer]:
+    def hold(self, wanted: Sequence[SetKnob], now_us: int) -> list[LeaseAnswer]:
         answers = []
-        for wish in wishes:
-            why = self.refuses(wish)
+        for each in wanted:
+            why = self.refuses(each)
             if why:
-                answers.append(LeaseAnswer(wish.target, LeaseState.REFUSED, why))
-            elif not wish.target.knob.undoable:
-                self.once.append(wish)
-                answers.append(LeaseAnswer(wish.target, LeaseState.RESTORED))
-            elif wish.target in self.foreign and wish.target in self.held:
-                self._drop(wish.target)
-                answers.append(LeaseAnswer(wish.target, LeaseState.YIELDED, "somebody else wrote it"))
+                answers.append(LeaseAnswer(each.target, LeaseState.REFUSED, why))
+            elif not each.target.knob.undoable:
+                self.once.append(each)
+                answers.append(LeaseAnswer(each.target, LeaseState.RESTORED))
+            elif each.target in self.foreign and each.target in self.held:
+                self._drop(each.target)
+                answers.append(LeaseAnswer(each.target, LeaseState.YIELDED, "another process wrote it"))
             else:
-                self.held[wish.target], self.until[wish.target] = wish.value, now_us + wish.lasts_us
-                answers.append(LeaseAnswer(wish.target, LeaseState.HELD))
+                self.held[each.target], self.until[each.target] = each.value, now_us + each.lasts_us
+                answers.append(LeaseAnswer(each.target, LeaseState.HELD))
         return answers
 
     def _drop(self, target: Target) -> None:
@@ -89,7 +89,7 @@ class FakeNode:
     now_us: int = 1_000 * SECOND
     delay_ppm: dict[str, int] = field(default_factory=dict)
     memory: dict[str, int] = field(default_factory=dict)
-    knobs: dict[Target, str] = field(default_factory=dict)  # what stands without us
+    knobs: dict[Target, str] = field(default_factory=dict)  # values without our leases
     counters: dict[str, GroupCounters] = field(default_factory=dict)
     busy_us: int = 0
     said: list[Instructions] = field(default_factory=list)
@@ -103,7 +103,7 @@ class FakeNode:
         self.agent.pods_seen(self.pods, self.now_us)
 
     def pass_time(self, us: int = SECOND) -> None:
-        """Everybody works for a while."""
+        """Advance the clock and the counters."""
         self.now_us += us
         self.busy_us += sum(self.use.values()) * us // 1000
         for group in self.agent.groups():
@@ -118,18 +118,20 @@ class FakeNode:
             )
 
     def sample(self) -> NodeSample:
-        """The machine as it stands."""
+        """A sample of the machine now."""
         groups = tuple(self.counters[group] for group in self.agent.groups() if group in self.counters)
         free = 8 * GIB - sum(self.memory.values())
         host = HostCounters(self.cpus, self.busy_us, 8 * GIB, free, pressure=_PRESSURE)
         return NodeSample(self.now_us, 1.7e9 + self.now_us / 1e6, host, groups)
 
-    def standing(self) -> dict[Target, str]:
-        """Every knob that the agent watches, as it stands."""
-        return {t: v for t in self.agent.watched() if (v := self.keeper.held.get(t, self.knobs.get(t))) is not None}
+    def knob_values(self) -> dict[Target, str]:
+        """The current values of the knobs that the agent reads."""
+        return {
+            t: v for t in self.agent.knobs_to_read() if (v := self.keeper.held.get(t, self.knobs.get(t))) is not None
+        }
 
     def carry_out(self, instructions: Instructions) -> Instructions:
-        """What the process does with instructions."""
+        """Execute instructions as the process does."""
         self.said.append(instructions)
         self.keeper.expire(self.now_us)
         answers = self.keeper.give_back(instructions.give_back) + self.keeper.hold(instructions.hold, self.now_us)
@@ -141,18 +143,18 @@ class FakeNode:
         return instructions
 
     def tick(self, us: int = SECOND) -> Instructions:
-        """A period passes, and the agent is asked."""
+        """Advance one period and sample."""
         self.pass_time(us)
         topology = tuple(LogicalCpu(cpu, cpu // 2, 0, 0) for cpu in range(self.cpus))
-        return self.carry_out(self.agent.sampled(self.sample(), self.standing(), topology))
+        return self.carry_out(self.agent.sampled(self.sample(), self.knob_values(), topology))
 
 
 _PRESSURE = Pressure(Stall(0, 0), Stall(0, 0), Stall(0, 0))
 
 
 @dataclass
-class Wishing:
-    """A policy that wants what it is told to want; the rule is its name."""
+class FixedPolicy:
+    """A policy that wants fixed values; the rule is its name."""
 
     name: str
     wants: dict[Target, str] = field(default_factory=dict)
@@ -171,7 +173,7 @@ class Wishing:
         return Verdict((reason,), knobs, evictions), memory + 1
 
     def entry(self, **more: object) -> NodePolicy:
-        """Its place in a roster."""
+        """The policy as an entry."""
         return replace(NodePolicy(self.name, self.decide, None, 0, "its test says so"), **more)  # type: ignore[arg-type]
 
 

@@ -156,7 +156,7 @@ def test_somebody_who_is_not_named_is_not_heard(state: Path, top: str, group: st
             os._exit(1)
         _, status = os.waitpid(child, 0)
         assert os.waitstatus_to_exitcode(status) == 0
-        assert "may not speak" in keeper.said()
+        assert "may not use" in keeper.said()
 
 
 def test_five_hundred_groups_at_once_come_and_vanish(

@@ -82,7 +82,7 @@ def test_a_recording_of_this_machine_gives_the_same_instructions_in_the_lab(
         for _ in range(TICKS):
             due_us += PERIOD_US
             sleep(max(0.0, (due_us - now_us()) / 1e6))  # the machine's own counters need its own time
-            values = {target: knobs.read(target) for target in engine.watched()}
+            values = {target: knobs.read(target) for target in engine.knobs_to_read()}
             said = engine.sampled(sensor.sample(engine.groups()), values, read_topology())
             if said:
                 engine.answered((*keeper.give_back(said.give_back), *keeper.hold(said.hold)), now_us())

@@ -14,11 +14,11 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.fakes.fake_node import SECOND, FakeKeeper, FakeNode, Wishing, pod, weight
+from tests.fakes.fake_node import SECOND, FakeKeeper, FakeNode, FixedPolicy, pod, weight
 
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.evictions import HOUR_US, MINUTE_US
-from cotenant.engine.node.policies import roster
+from cotenant.engine.node.policies import enabled_policies
 from cotenant.engine.node.settings import AgentSettings, EvictionLimits, Mode
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.machine.counters import GroupCounters, HostCounters, LogicalCpu, NodeSample, Pressure, Stall
@@ -96,15 +96,15 @@ steps = st.lists(
 )
 
 
-def build(*wishing: Wishing, **more: object) -> FakeNode:
+def build(*wishing: FixedPolicy, **more: object) -> FakeNode:
     chosen = AgentSettings(roots=ROOTS, **more)  # type: ignore[arg-type]
     policies = [one.entry(urgent=True) for one in wishing]
-    return FakeNode(Agent(chosen, "node-1", [*roster(chosen.policies), *policies]))
+    return FakeNode(Agent(chosen, "node-1", [*enabled_policies(chosen.policies), *policies]))
 
 
 def run(story: Sequence[Step], turned: bool = False, **more: object) -> FakeNode:
     """Play a story; `turned`: every collection in the other order."""
-    first, second = Wishing("first"), Wishing("second")
+    first, second = FixedPolicy("first"), FixedPolicy("second")
     node = build(first, second, **more)
 
     def order(items):  # type: ignore[no-untyped-def]
@@ -121,7 +121,7 @@ def run(story: Sequence[Step], turned: bool = False, **more: object) -> FakeNode
         named = {counters.group: counters for counters in step.groups}
         sample = NodeSample(node.now_us, 0.0, step.host, order(named.values()))
         cpus = tuple(LogicalCpu(cpu, cpu, 0, 0) for cpu in range(step.host.cpus))
-        read = {target: "100" for target in order(node.agent.watched()) if target.knob is Knob.CPU_WEIGHT}
+        read = {target: "100" for target in order(node.agent.knobs_to_read()) if target.knob is Knob.CPU_WEIGHT}
         said = node.carry_out(node.agent.sampled(sample, read, cpus))
         for gone in said.evict:
             node.agent.evicted(gone.uid, not step.refuses, "", node.now_us)
@@ -129,7 +129,7 @@ def run(story: Sequence[Step], turned: bool = False, **more: object) -> FakeNode
             node.carry_out(node.agent.pressed(node.now_us + 200_000, step.here[0].group, "cpu"))
         node.agent.report(node.now_us / 1e6)
         node.agent.usage([60 * SECOND])
-        node.agent.holds()
+        node.agent.held_knobs()
         node.agent.explain("default/p1")
     return node
 
@@ -183,7 +183,7 @@ def test_the_limits_of_evictions_hold_over_any_minute_and_hour(story: list[Step]
             asked.extend([self.agent._clock.now_us] * len(instructions.evict))
             return super().carry_out(instructions)
 
-    first = Wishing("first")
+    first = FixedPolicy("first")
     chosen = AgentSettings(roots=ROOTS, evictions=limits)
     node = Counting(Agent(chosen, "node-1", [first.entry()]))
     for step in story:
@@ -199,7 +199,7 @@ def test_the_limits_of_evictions_hold_over_any_minute_and_hour(story: list[Step]
 @given(st.lists(wishes, min_size=1, max_size=40))
 @settings(max_examples=100, deadline=None)
 def test_nothing_is_told_twice_without_a_cause(story: list[dict[Target, str]]) -> None:
-    policy = Wishing("only")
+    policy = FixedPolicy("only")
     node = FakeNode(Agent(AgentSettings(roots=ROOTS), "node-1", [policy.entry()]), ALL)
     told: dict[Target, tuple[int, str]] = {}
     for wanted in story:
@@ -213,11 +213,11 @@ def test_nothing_is_told_twice_without_a_cause(story: list[dict[Target, str]]) -
             if at is not None and wish.target.knob.undoable:
                 assert value != wish.value or node.now_us - at >= wish.lasts_us // 3
             told[wish.target] = (node.now_us, wish.value)
-        assert node.keeper.held == {hold.target: hold.value for hold in node.agent.holds()}
+        assert node.keeper.held == {hold.target: hold.value for hold in node.agent.held_knobs()}
 
 
 def test_a_keeper_that_refuses_everything_is_asked_ever_more_rarely() -> None:
-    policy = Wishing("only", {weight("pods/p0"): "1"})
+    policy = FixedPolicy("only", {weight("pods/p0"): "1"})
     node = FakeNode(Agent(AgentSettings(roots=ROOTS), "node-1", [policy.entry()]), ALL)
     node.keeper.refuses = lambda wish: "EPERM"
     asked = [tick for tick in range(1200) if node.tick().hold]
@@ -239,7 +239,7 @@ def reachable(agent: Agent) -> int:
     return len(seen)
 
 
-def churn(node: FakeNode, policy: Wishing, first: int, last: int, at_once: int = 20) -> None:
+def churn(node: FakeNode, policy: FixedPolicy, first: int, last: int, at_once: int = 20) -> None:
     """Groups come and go; each is used, squeezed, reported of, and wished away."""
     for start in range(first, last, at_once):
         pods = tuple(
@@ -259,10 +259,10 @@ def churn(node: FakeNode, policy: Wishing, first: int, last: int, at_once: int =
 @pytest.mark.slow
 @pytest.mark.parametrize("refuses", [False, True])
 def test_ten_thousand_groups_that_come_and_go_leave_no_more_than_two_thousand(refuses: bool) -> None:
-    policy = Wishing("only")
+    policy = FixedPolicy("only")
     chosen = AgentSettings(roots=ROOTS, decisions_kept=100, most_series=100, series_points=300)
     keeper = FakeKeeper(refuses=lambda wish: "EINVAL" if refuses else "")
-    node = FakeNode(Agent(chosen, "node-1", [*roster(chosen.policies), policy.entry()]), keeper=keeper)
+    node = FakeNode(Agent(chosen, "node-1", [*enabled_policies(chosen.policies), policy.entry()]), keeper=keeper)
     churn(node, policy, 0, 8000)
     early = reachable(node.agent)
     node.said.clear()
@@ -272,7 +272,7 @@ def test_ten_thousand_groups_that_come_and_go_leave_no_more_than_two_thousand(re
 
 def test_five_hundred_groups_at_once_are_each_squeezed_in_one_tick() -> None:
     pods = tuple(pod(f"p{i}", f"pods/be/p{i}", QoSClass.BE) for i in range(500))
-    policy = Wishing("only", {weight(one.group): "1" for one in pods})
+    policy = FixedPolicy("only", {weight(one.group): "1" for one in pods})
     node = FakeNode(Agent(AgentSettings(roots=ROOTS), "node-1", [policy.entry()]))
     node.show(pods)
     assert len(node.tick().hold) == 500
@@ -285,7 +285,7 @@ def test_five_hundred_groups_at_once_are_each_squeezed_in_one_tick() -> None:
 
 def test_a_wish_for_a_group_that_is_named_to_break_a_parser_is_a_wish_like_any_other() -> None:
     group = "pods/a b\n;rm -rf %s{}\u2028"
-    policy = Wishing("only", {weight(group): "1"})
+    policy = FixedPolicy("only", {weight(group): "1"})
     node = FakeNode(Agent(AgentSettings(roots=ROOTS), "node-1", [policy.entry()]), (pod("odd", group, QoSClass.BE),))
     assert node.tick().hold == (SetKnob(weight(group), "1", node.said[0].hold[0].reason, 30 * SECOND),)
     assert node.agent.explain(group) is not None

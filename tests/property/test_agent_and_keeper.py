@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.fake_knobs import DEFAULTS
-from tests.fakes.fake_node import SECOND, FakeKeeper, FakeNode, Wishing, pod
+from tests.fakes.fake_node import SECOND, FakeKeeper, FakeNode, FixedPolicy, pod
 from tests.fakes.kept_knobs import KeptKnobs
 
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.instructions import Instructions
-from cotenant.engine.node.policies import roster
+from cotenant.engine.node.policies import enabled_policies
 from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import Transient
@@ -79,7 +79,7 @@ class RealNode(FakeNode):
 
     def standing(self) -> dict[Target, str]:
         port = self.keeper.port  # type: ignore[attr-defined]
-        return {t: port.read(t) for t in self.agent.watched() if t.group in port.groups and t.knob.undoable}
+        return {t: port.read(t) for t in self.agent.knobs_to_read() if t.group in port.groups and t.knob.undoable}
 
 
 @dataclass(frozen=True)
@@ -119,22 +119,22 @@ STORIES = st.lists(
 )
 
 
-def new_agent(policy: Wishing, *, whole_roster: bool) -> Agent:
+def new_agent(policy: FixedPolicy, *, all_policies: bool) -> Agent:
     chosen = AgentSettings(roots=("pods",))
-    rest = roster(chosen.policies) if whole_roster else ()
+    rest = enabled_policies(chosen.policies) if all_policies else ()
     return Agent(chosen, "node-1", [*rest, policy.entry()])
 
 
-def play(story: Sequence[Step], *, whole_roster: bool) -> tuple[RealNode, RealKeeper, set[Target]]:
+def play(story: Sequence[Step], *, all_policies: bool) -> tuple[RealNode, RealKeeper, set[Target]]:
     """Play a story, then let everybody want nothing; the node, its keeper, and the knobs that somebody else wrote."""
-    policy, keeper = Wishing("only"), RealKeeper()
-    node = RealNode(new_agent(policy, whole_roster=whole_roster), PODS, cpus=2, keeper=keeper)
+    policy, keeper = FixedPolicy("only"), RealKeeper()
+    node = RealNode(new_agent(policy, all_policies=all_policies), PODS, cpus=2, keeper=keeper)
     outside: set[Target] = set()
     for step in story:
         now = step
         if step.renews:
-            node.agent = new_agent(policy, whole_roster=whole_roster)
-            node.agent.found(keeper.executor.leases(), node.now_us)
+            node.agent = new_agent(policy, all_policies=all_policies)
+            node.agent.leases_found(keeper.executor.leases(), node.now_us)
         node.show([PODS[i] for i in step.here])
         node.use = {one.group: use for one, use in zip(PODS, step.use, strict=True)}
         policy.wants = step.wants
@@ -165,8 +165,8 @@ def as_before(keeper: RealKeeper, outside: set[Target]) -> None:
 @pytest.mark.slow
 @given(STORIES, st.booleans())
 @settings(max_examples=200, deadline=None)
-def test_when_nobody_wants_anything_the_machine_is_as_it_was(story: list[Step], whole_roster: bool) -> None:
-    node, keeper, outside = play(story, whole_roster=whole_roster)
+def test_when_nobody_wants_anything_the_machine_is_as_it_was(story: list[Step], all_policies: bool) -> None:
+    node, keeper, outside = play(story, all_policies=all_policies)
     for _ in range(4):
         node.tick()
     keeper.expire(node.now_us + SECOND)
@@ -177,8 +177,8 @@ def test_when_nobody_wants_anything_the_machine_is_as_it_was(story: list[Step], 
 @pytest.mark.slow
 @given(STORIES, st.booleans())
 @settings(max_examples=100, deadline=None)
-def test_an_agent_that_dies_leaves_nothing_after_one_lease(story: list[Step], whole_roster: bool) -> None:
-    node, keeper, outside = play(story, whole_roster=whole_roster)
+def test_an_agent_that_dies_leaves_nothing_after_one_lease(story: list[Step], all_policies: bool) -> None:
+    node, keeper, outside = play(story, all_policies=all_policies)
     for second in range(1, 61):
         keeper.expire(node.now_us + second * SECOND)
     assert keeper.executor.leases() == ()
@@ -189,10 +189,10 @@ def test_an_agent_that_dies_leaves_nothing_after_one_lease(story: list[Step], wh
 @given(STORIES)
 @settings(max_examples=100, deadline=None)
 def test_a_clean_stop_leaves_nothing(story: list[Step]) -> None:
-    node, keeper, outside = play(story, whole_roster=True)
+    node, keeper, outside = play(story, all_policies=True)
     node.carry_out(node.agent.stopping(node.now_us))
     held = {lease.target for lease in keeper.executor.leases()}
-    known = {hold.target for hold in node.agent.holds()}
+    known = {hold.target for hold in node.agent.held_knobs()}
     assert held <= known, "something is held that the agent does not know of"
     for second in range(1, 31):
         keeper.expire(node.now_us + second * SECOND)
@@ -203,11 +203,11 @@ def test_a_clean_stop_leaves_nothing(story: list[Step]) -> None:
 @given(STORIES)
 @settings(max_examples=100, deadline=None)
 def test_what_the_agent_believes_to_be_held_is_held(story: list[Step]) -> None:
-    policy, keeper = Wishing("only"), RealKeeper()
-    node = RealNode(new_agent(policy, whole_roster=False), PODS, cpus=2, keeper=keeper)
+    policy, keeper = FixedPolicy("only"), RealKeeper()
+    node = RealNode(new_agent(policy, all_policies=False), PODS, cpus=2, keeper=keeper)
     for step in story:
         policy.wants = step.wants
         said: Instructions = node.tick(step.passes_s * SECOND)
         held = {lease.target: lease.value for lease in keeper.executor.leases()}
-        believed = {hold.target: hold.value for hold in node.agent.holds() if hold.state == "held"}
+        believed = {hold.target: hold.value for hold in node.agent.held_knobs() if hold.state == "held"}
         assert believed.items() <= held.items(), said

@@ -1,8 +1,8 @@
-"""The agent's own time: it only grows, whatever the clock of its samples does.
+"""The agent's own time, which never goes back, whatever the clock of its samples does.
 
-Problem: leases, rests and limits are spans of time, and a clock that goes back an hour would freeze them for an hour. Choice: the agent's time
-follows the given one; where that goes back by more than events may be out of order, the agent's time goes on from where it was. Limits: a jump
-ahead is believed; what was held is then over and told again, which is safe.
+Problem: leases, back-offs and limits are spans of time, and a clock that goes back an hour would freeze them for an hour. Choice: the agent's time
+follows the given one; where that goes back by more than events may be out of order, the agent's time continues from where it was. Limits: a jump ahead
+is accepted; everything held then counts as expired and is requested again, which is safe.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class NodeClock:
         self._started = False
 
     def at(self, given_us: int) -> int:
-        """The agent's time at a given one."""
+        """The agent's time for a given time."""
         own = given_us + self._offset_us
         if not self._started:
             self._started, self.now_us = True, own

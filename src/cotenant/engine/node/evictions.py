@@ -1,8 +1,8 @@
-"""Who is asked to leave, how fast, and what came of it.
+"""Rate-limits evictions and tracks their outcomes.
 
-Problem: policies wish evictions at every tick until the pressure is gone, and a burst of them would empty a node for a peak of seconds.
-Choice: a pod is asked once and is outstanding until it is gone, it refuses, or nothing is heard for long; limits hold over the last minute and
-hour, over each tenant, and over how many may be outstanding at once. Limits: whom to evict is the policies' judgement; here it is only when.
+Problem: policies request evictions at every tick until the pressure is gone, and a burst of them would empty a node for a peak of seconds. Choice: a
+pod is requested once and is outstanding until it is gone, it is refused, or there is no result for long; limits apply to the last minute and hour, to
+each tenant, and to how many may be outstanding at once. Limits: which pod to evict is the policies' decision; here it is only when.
 """
 
 from __future__ import annotations
@@ -23,59 +23,59 @@ HOUR_US = 60 * MINUTE_US
 
 
 @dataclass(slots=True)
-class Asked:
-    """One pod that was asked to leave."""
+class EvictionRequest:
+    """One pod whose eviction was requested."""
 
-    wish: EvictPod
+    eviction: EvictPod
     policy: str
     at_us: int
-    accepted: bool = False  # by whoever evicts
-    rest_until_us: int | None = None  # refused: not asked again before
-    rest_us: int = 0
+    accepted: bool = False  # by the API server or kubelet
+    retry_at_us: int | None = None  # refused: not requested again before
+    backoff_us: int = 0
     detail: str = ""
 
     @property
     def outstanding(self) -> bool:
-        """Whether it may still leave for this request."""
-        return self.rest_until_us is None
+        """Whether the request may still take effect."""
+        return self.retry_at_us is None
 
 
 def tenant_of(pod: NodePod) -> str:
-    """Whose pod it is: its tenant, else its namespace."""
+    """The pod's tenant, else its namespace."""
     return pod.tenant or pod.namespace
 
 
 class Evictions:
-    """Paces evictions."""
+    """Rate-limits evictions."""
 
     def __init__(self, limits: EvictionLimits, counts: AgentCounts) -> None:
         self._limits = limits
         self._counts = counts
-        self._asked: dict[str, Asked] = {}  # by UID
+        self._asked: dict[str, EvictionRequest] = {}  # by UID
         self._history: deque[tuple[int, str]] = deque()  # time, tenant; of the last hour
-        self._paced: dict[str, str] = {}  # UIDs that wait for the limits, and for which
+        self._paced: dict[str, str] = {}  # UIDs that wait for a limit, and for which
 
-    def asked(self) -> Mapping[str, Asked]:
-        """By UID: who was asked and is still here."""
+    def asked(self) -> Mapping[str, EvictionRequest]:
+        """Requests of pods that are still here, by UID."""
         return self._asked
 
     def paced(self) -> Mapping[str, str]:
-        """By UID: whose eviction is wished and waits, and for which limit."""
+        """Pods whose eviction waits, by UID, with the limit it waits for."""
         return self._paced
 
     def choose(
         self, verdicts: Sequence[tuple[str, Verdict]], pods: Mapping[str, NodePod], now_us: int
     ) -> tuple[tuple[str, EvictPod], ...]:
-        """Whom to ask now, with the policy that wished it first; `verdicts` in the roster's order, `pods` by UID."""
+        """The evictions to request now, each with the first policy that wants it. `verdicts` in policy order, `pods` by UID."""
         self._forget(pods, now_us)
-        wished: dict[str, tuple[str, EvictPod]] = {}
+        requested: dict[str, tuple[str, EvictPod]] = {}
         for policy, verdict in verdicts:
-            for wish in verdict.evictions:
-                wished.setdefault(wish.uid, (policy, wish))
+            for eviction in verdict.evictions:
+                requested.setdefault(eviction.uid, (policy, eviction))
         chosen: list[tuple[str, EvictPod]] = []
         paced: dict[str, str] = {}
-        # Who was asked in vain comes after who was not: one that never leaves must not keep all others.
-        for uid, (policy, wish) in sorted(wished.items(), key=lambda entry: entry[0] in self._asked):
+        # Pods requested before come last: one that never leaves must not block all others.
+        for uid, (policy, eviction) in sorted(requested.items(), key=lambda entry: entry[0] in self._asked):
             pod = pods.get(uid)
             if pod is None or pod.phase is not Phase.RUNNING or not self._may_ask(uid, now_us):
                 continue
@@ -84,16 +84,16 @@ class Evictions:
                 paced[uid] = limit
                 continue
             before = self._asked.get(uid)
-            self._asked[uid] = Asked(wish, policy, now_us, rest_us=before.rest_us if before else 0)
+            self._asked[uid] = EvictionRequest(eviction, policy, now_us, backoff_us=before.backoff_us if before else 0)
             self._history.append((now_us, tenant_of(pod)))
             self._counts.evictions_asked += 1
-            chosen.append((policy, wish))
+            chosen.append((policy, eviction))
         self._counts.evictions_paced += len(paced.keys() - self._paced.keys())
         self._paced = paced
         return tuple(chosen)
 
-    def answered(self, uid: str, accepted: bool, detail: str, now_us: int) -> Asked | None:
-        """How asking went; None where it was not asked."""
+    def answered(self, uid: str, accepted: bool, detail: str, now_us: int) -> EvictionRequest | None:
+        """Record the outcome of a request; None where none was made."""
         asked = self._asked.get(uid)
         if asked is None or not asked.outstanding:
             self._counts.stray_answers += 1
@@ -103,19 +103,19 @@ class Evictions:
             self._counts.evictions_accepted += 1
         else:
             self._counts.evictions_refused += 1
-            asked.rest_us = min(self._limits.leave_us, max(self._limits.retry_us, 2 * asked.rest_us))
-            asked.rest_until_us = now_us + asked.rest_us
+            asked.backoff_us = min(self._limits.leave_us, max(self._limits.retry_us, 2 * asked.backoff_us))
+            asked.retry_at_us = now_us + asked.backoff_us
         return asked
 
     def _may_ask(self, uid: str, now_us: int) -> bool:
         asked = self._asked.get(uid)
-        return asked is None or (asked.rest_until_us is not None and now_us >= asked.rest_until_us)
+        return asked is None or (asked.retry_at_us is not None and now_us >= asked.retry_at_us)
 
     def _limit(self, tenant: str, now_us: int) -> str:
-        """The limit that stands in the way, "" where none does."""
+        """The limit that is reached, "" where none is."""
         limits = self._limits
         if sum(asked.outstanding for asked in self._asked.values()) >= limits.outstanding:
-            return f"{limits.outstanding} asked to leave and still here"
+            return f"{limits.outstanding} outstanding"
         if len(self._history) >= limits.per_hour:
             return f"{limits.per_hour} within an hour"
         if sum(now_us - at < MINUTE_US for at, _ in self._history) >= limits.per_minute:
@@ -128,14 +128,14 @@ class Evictions:
         for uid in [uid for uid in self._asked if uid not in pods]:
             del self._asked[uid]
         for asked in self._asked.values():
-            patience = self._limits.leave_us if asked.accepted else self._limits.answer_us
-            if asked.outstanding and now_us - asked.at_us >= patience:
-                asked.rest_until_us = now_us  # not heard of any more: may be asked again
+            timeout_us = self._limits.leave_us if asked.accepted else self._limits.answer_us
+            if asked.outstanding and now_us - asked.at_us >= timeout_us:
+                asked.retry_at_us = now_us  # no result: may be requested again
         while self._history and now_us - self._history[0][0] >= HOUR_US:
             self._history.popleft()
 
     def validate(self, now_us: int) -> None:
-        """The limits hold. Raises `Permanent`."""
+        """Check the limits. Raises `Permanent`."""
         limits = self._limits
         recent = [at for at, _ in self._history]
         if recent != sorted(recent) or any(at > now_us for at in recent):

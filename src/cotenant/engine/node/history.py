@@ -1,10 +1,10 @@
-"""What the agent keeps of the last minutes, and what it makes of it for others: the founding report and a NodeMetric's aggregates.
+"""The recent history of the node, and the reports made from it: the founding report and a NodeMetric's aggregates.
 
-Problem: the cluster asks every half minute for figures over minutes, from a process that may not grow. Choice: rings (`series.py`) of the node's, the
-system's and each pod's CPU and memory, and of how long each pod waited for a CPU; services' reports in one bounded queue. Limits: what was
-before the agent's start is not known; a pod's rings go with it.
+Problem: the cluster asks every half minute for figures over minutes, from a process that must not grow. Choice: rings (`series.py`) of the node's, the
+system's and each pod's CPU and memory, and of how long each pod waited for a CPU; services' reports in one bounded queue. Limits: what was before the
+agent's start is not known; a pod's rings are dropped with it.
 
-System = node - pods - host applications, per tick, never below 0; what is not known of a pod counts to the system.
+System = node - pods - host applications, per tick, never below 0; unknown use of a pod counts to the system.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from cotenant.model.machine.node_state import GroupUse, NodeState, ServiceHealth
 
 _NODE, _SYSTEM = "", "/"  # no group has these paths
 _CPU, _MEMORY, _WAIT = "cpu", "memory", "wait"
-_GROUP_SHARE = 6  # a group's ring is so much shorter than the node's
+_GROUP_SHARE = 6  # a group's ring is this many times shorter than the node's
 _MOST_REPORTS = 4096
 
 
 class NodeHistory:
-    """The last minutes of one node."""
+    """Time series and service reports of one node."""
 
     def __init__(self, settings: AgentSettings, node: str) -> None:
         self._settings = settings
@@ -50,11 +50,11 @@ class NodeHistory:
         return self._series
 
     def health_reported(self, health: ServiceHealth, now_us: int) -> None:
-        """A service's report of a pod that is known."""
+        """Store a service's report for a known pod."""
         self._reports.append((now_us - max(0, health.age_us), health))
 
     def record(self, state: NodeState) -> None:
-        """Write a tick down."""
+        """Record a tick."""
         self._state = state
         series, points = self._series, self._settings.series_points
         short = max(1, points // _GROUP_SHARE)
@@ -79,7 +79,7 @@ class NodeHistory:
         series.write((_SYSTEM, _MEMORY), max(0, host.memory_used_bytes - pods_memory), points)
 
     def keep(self, groups: Sequence[str]) -> None:
-        """Drop what is of other groups."""
+        """Drop the series of all other groups."""
         self._series.keep((*groups, _NODE, _SYSTEM))
 
     def report(self, at_s: float) -> NodeReport | None:
@@ -122,7 +122,7 @@ class NodeHistory:
         return [found[tenant] for tenant in sorted(found)]
 
     def usage(self, windows_us: Sequence[int]) -> NodeUsage | None:
-        """A NodeMetric's figures; the first window is the one of the averages."""
+        """A NodeMetric's figures; averages are over the first window."""
         state = self._state
         if state is None or not windows_us:
             return None
@@ -158,7 +158,7 @@ class NodeHistory:
         )
 
     def validate(self) -> None:
-        """Bounds hold. Raises `Permanent`."""
+        """Check the bounds. Raises `Permanent`."""
         if len(self._series) > self._settings.most_series:
             raise Permanent(f"{len(self._series)} series, at most {self._settings.most_series} are allowed")
 
@@ -168,5 +168,5 @@ def _key(group: str, metric: str) -> Key:
 
 
 def _memory(use: GroupUse) -> int | None:
-    """Without page cache that could be dropped, where that is known."""
+    """Without reclaimable page cache, where that is known."""
     return use.working_set_bytes if use.working_set_bytes is not None else use.memory_bytes

@@ -1,10 +1,10 @@
-"""The roster: which policies a node's engine asks, with what settings, and what each needs to read.
+"""The node policies, their settings, and the knobs that each needs to read.
 
-Problem: policies are written apart, and the agent, the lab and the command line must run the same ones in the same order. Choice: a table of
-entries; a policy is a pure `decide` with its settings and its first memory; None as its settings switches it off. Limits: the order here is
-the order in which ties are named and evictions are taken up.
+Problem: policies are separate modules, and the agent, the lab and the command line must run the same ones in the same order. Choice: a table of
+entries; a policy is a pure `decide` with its settings and its first memory; settings of None switch it off. Limits: the order here is the order in which
+ties are resolved and evictions are taken.
 
-Source of what is on: Koordinator's gates (suppress and burst on, evictions off); what its defaults leave alone is off here.
+Source of the defaults: Koordinator's gates (suppress and burst on, evictions off); what its defaults leave off is off here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from cotenant.policy.nodeqos.memory import cache, reclaim
 from cotenant.policy.nodeqos.memory import protection as memory
 
 SECOND_US = 1_000_000
-_BURST = burst_config.BurstConfig()  # of which pods may ask for more by annotation
+_BURST = burst_config.BurstConfig()  # pods may ask for more by annotation
 _SUPPRESS_AND_GUARD = best_effort_cpu.BestEffortCpuConfig()
 _OWN_CPUS = own_cpus.OwnCpusConfig()
 
@@ -41,10 +41,10 @@ class PolicySettings:
     """Each policy's settings; None = off."""
 
     best_effort_cpu: best_effort_cpu.BestEffortCpuConfig | None = _SUPPRESS_AND_GUARD
-    own_cpus: own_cpus.OwnCpusConfig | None = _OWN_CPUS  # of which nothing is done where no pod was given any
+    own_cpus: own_cpus.OwnCpusConfig | None = _OWN_CPUS  # no effect where no pod has own CPUs
     burst: burst_config.BurstConfig | None = _BURST
     interference: interference.Settings | None = None
-    antagonists_leave: bool = False  # those who offend again and again
+    antagonists_leave: bool = False  # evict repeat offenders
     memory: memory.MemoryQosConfig | None = None
     reclaim: reclaim.ReclaimConfig | None = None
     io: io.IoConfig | None = None
@@ -64,20 +64,18 @@ def _nothing(state: NodeState) -> tuple[Target, ...]:
 
 @dataclass(frozen=True, slots=True)
 class NodePolicy:
-    """One policy. `memory` is its own frozen value; nobody else looks into it."""
+    """One policy. `memory` is its own frozen value, opaque to all others."""
 
     name: str
     decide: Callable[[NodeState, Any, Any], tuple[Verdict, Any]]
     config: Any
     memory: Any  # before its first decision
-    lifts: str = ""  # what would lift a knob that it holds, as an end of "it is lifted when ..."
-    reads: Callable[[NodeState], tuple[Target, ...]] = _nothing  # knobs whose values it looks at, of who is here
-    every_us: int = 0  # decides at most so often; in between its last verdict stands. 0 = at every sample
-    urgent: bool = False  # decides at once when a group is pressed
-    may_evict: bool = True  # else its wishes to evict become reasons
-    every_word: bool = (
-        False  # its reasons are few: each new wording of one is a line in the log, not only each new rule
-    )
+    lifts: str = ""  # when a knob that it holds is released, as the end of "it is released when ..."
+    reads: Callable[[NodeState], tuple[Target, ...]] = _nothing  # the knobs that it reads, for the pods that are here
+    every_us: int = 0  # minimum interval of its decisions; in between its last verdict stays in force. 0 = every sample
+    urgent: bool = False  # decides at once when a group is under pressure
+    may_evict: bool = True  # else its evictions become reasons
+    log_every_text: bool = False  # its reasons are few: each new text of one is logged, not only each new rule
 
 
 def _best_effort_knob(knob: Knob) -> Callable[[NodeState], tuple[Target, ...]]:
@@ -87,7 +85,7 @@ def _best_effort_knob(knob: Knob) -> Callable[[NodeState], tuple[Target, ...]]:
     return reads
 
 
-def roster(settings: PolicySettings) -> tuple[NodePolicy, ...]:
+def enabled_policies(settings: PolicySettings) -> tuple[NodePolicy, ...]:
     """The policies that are switched on, in order."""
     entries = (
         NodePolicy(
@@ -104,7 +102,7 @@ def roster(settings: PolicySettings) -> tuple[NodePolicy, ...]:
             own_cpus.decide,
             settings.own_cpus,
             own_cpus.OwnCpusMemory(),
-            "the pod leaves, or is given other CPUs; the shared pool when nobody has CPUs of its own",
+            "the pod leaves, or is given other CPUs; the shared pool when no pod has CPUs of its own",
             own_cpus.reads,
         ),
         NodePolicy(
@@ -114,7 +112,7 @@ def roster(settings: PolicySettings) -> tuple[NodePolicy, ...]:
             antagonist.CauseHistory(),
             "the cap's time is over, or its victim leaves",
             may_evict=settings.antagonists_leave,
-            every_word=True,
+            log_every_text=True,
         ),
         NodePolicy(
             "cpu-burst",
@@ -137,7 +135,7 @@ def roster(settings: PolicySettings) -> tuple[NodePolicy, ...]:
             reclaim.decide,
             settings.reclaim,
             reclaim.ReclaimMemory(),
-            "the group's tasks wait for memory more than is borne",
+            "the group's tasks wait for memory longer than tolerated",
             _best_effort_knob(Knob.MEMORY_HIGH),
         ),
         NodePolicy(
@@ -155,7 +153,7 @@ def roster(settings: PolicySettings) -> tuple[NodePolicy, ...]:
             cache.decide,
             settings.cache,
             cache.CacheMemory(),
-            "its class's share of the cache is set anew",
+            "its class's share of the cache is configured again",
             every_us=10 * SECOND_US,
         ),
         NodePolicy(

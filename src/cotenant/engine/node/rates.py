@@ -1,12 +1,12 @@
-"""From counters to rates: what each group and the machine did since the sample before.
+"""From counters to rates: what each group and the machine did since the previous sample.
 
-Problem: counters start over when a group is made anew, vanish for a tick, come as garbage, and the clock between two samples may stand
-still, jump or go back; a rate made from any of that is a huge number that throttles somebody. Choice: a rate exists only between two
-readings of the same counter, the later one not smaller, over a time that passed; else it is None, never 0 and never large. I/O that was not read
-this time keeps its last rate, and the next one is over all the time since it was read. Limits: a group that
-was deleted and made again with larger counters than before, within one interval, cannot be told from one that worked.
+Problem: counters restart when a group is recreated, vanish for a tick or are garbage, and the clock between two samples may stand unchanged, jump or go
+back; a rate made from any of that is a huge number that throttles a group. Choice: a rate exists only between two readings of the same counter, the later
+one not smaller, over an elapsed time above 0; else it is None, never 0 and never large. I/O that was not read this time keeps its last rate, and the next
+rate covers all the time since it was read. Limits: a group that was deleted and recreated with larger counters than before, within one interval, cannot
+be distinguished from one that worked.
 
-Integers throughout, rounded down. Levels (memory, tasks) are passed on as they are.
+Integers throughout, rounded down. Levels (memory, tasks) are passed on unchanged.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cotenant.model.machine.run_queue import Blame, NoCulprit, RunQueueReading
 SECOND_US = 1_000_000
 _MISSED = 5  # samples that a group may be absent from before its counters are forgotten
 _LONGEST_SPAN = 32  # samples between two readings of a group's I/O
-_SLOP_US = 100_000  # CPU time that a counter may be ahead of the clock, a CPU: the kernel accounts by ticks
+_TOLERANCE_US = 100_000  # CPU time per CPU that a counter may be ahead of the clock: the kernel accounts by ticks
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +34,17 @@ class NodeRates:
     groups: dict[str, GroupUse]
     blame: tuple[Blame, ...] | None  # over the interval; None without the probe, or nothing to compare with
     resets: int  # counters that were smaller than before
-    best_effort_sent_bps: int | None = None  # bytes a second; None where its traffic has no class of its own
-    anew: frozenset[str] = frozenset()  # may be others of their name: no CPU rate, while counters started over
+    best_effort_sent_bps: int | None = None  # bytes/s; None where best-effort traffic has no class of its own
+    recreated: frozenset[str] = frozenset()  # groups that may have been recreated: no CPU rate while counters restarted
 
 
 class _Last(NamedTuple):
-    """A group as it was last seen."""
+    """The last sample of a group."""
 
     at_us: int
     number: int  # of the sample
     counters: GroupCounters
-    still: GroupUse | None  # its use, if the counters stood still
+    unchanged: GroupUse | None  # its use, where the counters did not move
     io_bps: tuple[int | None, int | None]  # read and written
 
 
@@ -52,14 +52,14 @@ class Rates:
     """Remembers the last counters of each group."""
 
     def __init__(self, least_interval_us: int = 1) -> None:
-        """Samples that follow one another faster than `least_interval_us` are not worth comparing."""
+        """Samples closer together than `least_interval_us` are not compared."""
         self._least_us = max(1, least_interval_us)
         self._at_us: int | None = None
         self._host: HostCounters | None = None
         self._groups: dict[str, _Last] = {}
         self._run_queue: RunQueueReading | None = None
         self._sent: int | None = None
-        self._times_us: deque[int] = deque(maxlen=_LONGEST_SPAN)  # of the samples before
+        self._times_us: deque[int] = deque(maxlen=_LONGEST_SPAN)  # of previous samples
         self._number = 0
         self._resets = 0
 
@@ -67,9 +67,9 @@ class Rates:
         return len(self._groups)
 
     def advance(self, sample: NodeSample) -> NodeRates | None:
-        """Take a sample in. None where no time has passed since the last one: it is not compared and not kept.
+        """Process a sample. None where too little time has passed since the last one: it is neither compared nor kept.
 
-        Where the clock went back, everything starts over from this sample.
+        Where the clock went back, everything restarts from this sample.
         """
         interval = 0 if self._at_us is None else sample.at_us - self._at_us
         if self._at_us is not None and 0 <= interval < self._least_us:
@@ -84,17 +84,17 @@ class Rates:
         groups: dict[str, GroupUse] = {}
         for counters in sample.groups:
             before = self._groups.get(counters.group)
-            still = None
+            unchanged = None
             if before is None:
                 use = _levels(counters)
-            elif before.counters is counters and before.still is not None and sample.at_us > before.at_us:
-                use = still = before.still  # nothing moved, as the time before
+            elif before.counters is counters and before.unchanged is not None and sample.at_us > before.at_us:
+                use = unchanged = before.unchanged  # nothing moved, as at the previous sample
             else:
                 use = self._use(before, counters, sample.at_us, sample.host.cpus)
-                still = use if before.counters is counters and sample.at_us > before.at_us else None
+                unchanged = use if before.counters is counters and sample.at_us > before.at_us else None
             groups[counters.group] = use
             io_bps = (use.io_read_bps, use.io_written_bps)
-            self._groups[counters.group] = _Last(sample.at_us, self._number, counters, still, io_bps)
+            self._groups[counters.group] = _Last(sample.at_us, self._number, counters, unchanged, io_bps)
         if len(self._groups) > len(sample.groups):
             oldest = self._number - _MISSED
             self._groups = {group: last for group, last in self._groups.items() if last.number > oldest}
@@ -103,11 +103,11 @@ class Rates:
         blame = self._blame(sample.run_queue)
         sent = self._grown(self._sent, sample.best_effort_sent_bytes) if interval > 0 else None
         self._sent = sample.best_effort_sent_bytes
-        anew: frozenset[str] = frozenset()
+        recreated: frozenset[str] = frozenset()
         if self._resets:
-            told = (each.group for each in sample.groups if each.cpu_us is not None)
-            anew = frozenset(group for group in told if groups[group].cpu_m is None)
-        return NodeRates(interval, host, groups, blame, self._resets, _per_second(sent, interval), anew)
+            readable = (each.group for each in sample.groups if each.cpu_us is not None)
+            recreated = frozenset(group for group in readable if groups[group].cpu_m is None)
+        return NodeRates(interval, host, groups, blame, self._resets, _per_second(sent, interval), recreated)
 
     def _host_use(self, now: HostCounters, interval_us: int) -> HostUse:
         before = self._host
@@ -143,8 +143,8 @@ class Rates:
             for b in now.blame
             if b.ran_us >= earlier.get((b.victim, b.culprit), 0)
         )
-        told = [blame for blame in grown if blame.ran_us > 0]
-        return tuple(sorted(told, key=lambda blame: (blame.victim, str(blame.culprit))))
+        positive = [blame for blame in grown if blame.ran_us > 0]
+        return tuple(sorted(positive, key=lambda blame: (blame.victim, str(blame.culprit))))
 
     def _use(self, earlier: _Last, now: GroupCounters, at_us: int, cpus: int) -> GroupUse:
         before, interval_us = earlier.counters, at_us - earlier.at_us
@@ -154,7 +154,7 @@ class Rates:
         io_read_bps, io_written_bps = earlier.io_bps
         if now.io_span > 0:
             io_us = interval_us
-            if now.io_span > 1:  # 0 where samples of so long ago are not known
+            if now.io_span > 1:  # 0 where the time of that sample is no longer known
                 io_us = at_us - self._times_us[-now.io_span] if now.io_span <= len(self._times_us) else 0
             io_read_bps = _per_second(grown(before.io_read_bytes, now.io_read_bytes), io_us)
             io_written_bps = _per_second(grown(before.io_written_bytes, now.io_written_bytes), io_us)
@@ -208,14 +208,14 @@ def _levels(now: GroupCounters) -> GroupUse:
 
 
 def _cpu_m(grown_us: int | None, interval_us: int, cpus: int) -> int | None:
-    """Milli-CPU; None also where it is more than the machine has, which no work explains."""
-    if grown_us is None or grown_us > max(1, cpus) * (interval_us + _SLOP_US):
+    """Milli-CPU; None also where it is more than the machine can have used."""
+    if grown_us is None or grown_us > max(1, cpus) * (interval_us + _TOLERANCE_US):
         return None
     return min(grown_us * 1000 // interval_us, max(1, cpus) * 1000)
 
 
 def _share(part: int | None, whole: int | None) -> int | None:
-    """Millionths; 0 where nothing of the whole passed, since then nothing of the part did."""
+    """Millionths; 0 where the whole did not grow, since then the part did not either."""
     if part is None or whole is None:
         return None
     return min(PPM, part * PPM // whole) if whole else 0

@@ -1,8 +1,8 @@
-"""How the knobs stand that policies look at: what to read next, and what was read or told last.
+"""The current values of the knobs that policies read: which to read next, and what was last read or confirmed.
 
-Problem: policies compare what stands with what they want, for some knobs of every group, and reading them all each second would cost more than
-the policies. Choice: a value is believed for a while, ours from the keeper's answer; what is unknown is read at once, what is old is read a
-few at a time, oldest first. Limits: a foreign write is seen when its turn comes, or when the keeper finds it at the next renewal.
+Problem: policies compare current with desired values, for some knobs of every group, and reading them all each second would cost more than the
+policies. Choice: a value is trusted for a while, ours from the keeper's answer; unknown values are read at once, old ones a few at a time, oldest first.
+Limits: a foreign write is seen when its knob is read again, or when the keeper finds it at the next renewal.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ _LEAST_A_TICK = 8
 
 
 class Readings:
-    """Values of the knobs that are looked at."""
+    """Values of the knobs that policies read."""
 
     def __init__(self, age_us: int, period_us: int) -> None:
         self._age_us = age_us
         self._period_us = period_us
-        self._targets: dict[Target, int | None] = {}  # when it was last read or told; None = never
+        self._targets: dict[Target, int | None] = {}  # when it was last read or confirmed; None = never
         self._values: dict[Target, str] = {}
         self._view: Mapping[Target, str] | None = None
 
     def __len__(self) -> int:
         return len(self._targets)
 
-    def look_at(self, targets: set[Target]) -> None:
-        """From now on these, and only these."""
+    def track(self, targets: set[Target]) -> None:
+        """Track these knobs, and only these."""
         self._targets = {target: self._targets.get(target) for target in sorted(targets, key=_place)}
         self._values = {target: value for target, value in self._values.items() if target in self._targets}
         self._view = None
@@ -43,7 +43,7 @@ class Readings:
         return tuple(sorted((*unknown, *(target for _, target in old[:few])), key=_place))
 
     def read(self, asked: tuple[Target, ...], knobs: Mapping[Target, str], now_us: int) -> None:
-        """What came of reading `asked`; what is not in `knobs` could not be read and is not known. Others in `knobs` are taken in too."""
+        """Take in the result of reading `asked`; targets missing in `knobs` could not be read and are unknown. Further targets in `knobs` are taken too."""
         for target in asked:
             if target in self._targets:
                 self._targets[target] = now_us
@@ -52,19 +52,19 @@ class Readings:
         for target, value in knobs.items():
             self._set(target, value, now_us)
 
-    def told(self, target: Target, value: str, now_us: int) -> None:
-        """The keeper holds it at this value."""
+    def confirmed(self, target: Target, value: str, now_us: int) -> None:
+        """The keeper confirmed this value."""
         self._set(target, value, now_us)
 
     def forget(self, target: Target) -> None:
-        """It changed, and we do not know to what: read it again."""
+        """It changed to an unknown value: read it again."""
         if target in self._targets:
             self._targets[target] = None
             if self._values.pop(target, None) is not None:
                 self._view = None
 
     def forget_groups(self, groups: frozenset[str], now_us: int) -> None:
-        """These are new: what could be read just now is theirs, all else is read again."""
+        """These groups are new: values read just now are theirs, all others are read again."""
         for target, at in self._targets.items():
             if target.group in groups and (at != now_us or target not in self._values):
                 self.forget(target)
@@ -77,7 +77,7 @@ class Readings:
                 self._view = None
 
     def values(self) -> Mapping[Target, str]:
-        """What is known; a view that does not change any more."""
+        """All known values, as an immutable mapping."""
         if self._view is None:
             self._view = MappingProxyType({target: self._values[target] for target in sorted(self._values, key=_place)})
         return self._view

@@ -1,17 +1,17 @@
-"""The figures of a node's reports, each with its one definition.
+"""The figures of a node's reports, each with one definition.
 
-Problem: a report that mixes definitions cannot be compared between nodes, and Jain's index over what tenants use tells their demand, not how
-they are treated: two tenants that get all they want and want 1 and 9 score 0.61. Choice: the index is taken over what each tenant gets
-of what it is entitled to, entitlement being capped by its demand. Limits: memory has no queue, so what a tenant has of it is what it demands; the
-latency is made from services' windows, not from requests.
+Problem: a report that mixes definitions cannot be compared between nodes, and Jain's index over what tenants use measures their demand, not how they are
+treated: two tenants that get all they want and want 1 and 9 score 0.61. Choice: the index is taken over what each tenant gets of its entitlement, which
+is capped by its demand. Limits: memory has no queue, so a tenant's use of it is its demand; the latency is computed from services' windows, not from
+requests.
 
     dominant share   max(CPU used / allocatable, memory used / allocatable) of the node (founding document, "sidecar-agent")
     violation rate   requests over their objective / requests (founding document)
     p99 latency      the latency that at most 1 % of requests belong to windows with a higher p99 of; hence at least 98 % of all requests
                      were no slower. With one window, its p99
     fairness         Jain (sum x)^2 / (n sum x^2) over tenants of x = dominant share got / dominant share entitled to, at most 1.
-                     Demand of CPU = used + waiting for a CPU. Entitlement: DRF's progressive filling, everybody's dominant share grows
-                     alike until its demand is met or a resource is full
+                     Demand of CPU = used + waiting for a CPU. Entitlement: DRF's progressive filling, every tenant's dominant share grows
+                     equally until its demand is met or a resource is full
 
 Source: Ghodsi et al., NSDI 2011, section 4 (DRF); Jain et al., DEC-TR-301, 1984.
 """
@@ -28,11 +28,11 @@ from cotenant.model.machine.node_state import ServiceHealth
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """Use over one window; None where nothing is known of it."""
+    """Use over one window; None where it is not known."""
 
     window_us: int
     cpu_m: Summary | None
-    memory_bytes: Summary | None  # without page cache that could be dropped
+    memory_bytes: Summary | None  # without reclaimable page cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class PodUsage:
 
 @dataclass(frozen=True, slots=True)
 class NodeUsage:
-    """What a NodeMetric says. System = node - pods - host applications."""
+    """The contents of a NodeMetric. System = node - pods - host applications."""
 
     at_us: int
     cpu_m: int | None  # averages over the first window
@@ -61,20 +61,20 @@ class NodeUsage:
 
 @dataclass(frozen=True, slots=True)
 class TenantUse:
-    """What one tenant's pods did over a window."""
+    """Use and wait of one tenant's pods over a window."""
 
     cpu_m: int
-    waiting_m: int  # time that its tasks waited for a CPU per time passed, in thousandths
+    waiting_m: int  # time that its tasks waited for a CPU per elapsed time, in thousandths
     memory_bytes: int
 
 
 def dominant_share(cpu_m: int, cpu_room_m: int, memory_bytes: int, memory_room_bytes: int) -> float:
-    """The node's; above 1 where it uses more than is allocatable."""
+    """The node's dominant share; above 1 where it uses more than is allocatable."""
     return max(cpu_m / cpu_room_m, memory_bytes / memory_room_bytes)
 
 
 def latency_p99_us(windows: Sequence[ServiceHealth]) -> int | None:
-    """None without requests."""
+    """The p99 latency over windows, as defined above; None without requests."""
     slowest_first = sorted(
         ((health.p99_us, health.requests) for health in windows if health.requests > 0), reverse=True
     )
@@ -89,7 +89,7 @@ def latency_p99_us(windows: Sequence[ServiceHealth]) -> int | None:
 
 
 def demand_capped_fairness(tenants: Sequence[TenantUse], cpu_room_m: int, memory_room_bytes: int) -> float:
-    """Jain's index; 1 where nobody demands anything."""
+    """Jain's index; 1 where no tenant demands anything."""
     wanting = [tenant for tenant in tenants if tenant.cpu_m + tenant.waiting_m + tenant.memory_bytes > 0]
     if not wanting:
         return 1.0
@@ -112,8 +112,8 @@ def _level(tenants: Sequence[TenantUse], demands: Sequence[float], cpu_room_m: i
         (demand, (tenant.cpu_m + tenant.waiting_m) / cpu_room_m)
         for tenant, demand in zip(tenants, demands, strict=True)
     )
-    met = 0.0  # CPU of those whose demand is met below the level
-    slope = sum(cpu / demand for demand, cpu in ordered)  # CPU that the others take for each unit of the level
+    met = 0.0  # CPU of tenants whose demand is met below the level
+    slope = sum(cpu / demand for demand, cpu in ordered)  # CPU that the others take per unit of the level
     for demand, cpu in ordered:
         if slope > 0 and met + slope * demand > 1:
             return (1 - met) / slope

@@ -1,9 +1,9 @@
-"""Time series in memory that never grow: rings of integers that share one clock, and percentiles over windows of them.
+"""Time series of fixed size in memory: rings of integers that share one clock, and percentiles over windows of them.
 
 Problem: a node report needs percentiles over minutes of dozens of groups that come and go, for months, in a few megabytes. Choice: one ring of
 times for all series; each series is a ring of 8-byte integers at the same ticks, with holes where nothing was known; the number of series is
-bounded, and when it is reached the one that was written least recently makes room. Limits: a window that is longer than a series' ring is
-answered from what is left.
+bounded, and when it is reached the least recently written one is evicted. Limits: a window that is longer than a series' ring is computed from what is
+left.
 
 Percentiles are nearest-rank: the smallest value that at least p per cent of the points do not exceed.
 """
@@ -55,7 +55,7 @@ class SeriesStore:
         self._points = points
         self._most = most_series
         self._rings: OrderedDict[Key, _Ring] = OrderedDict()  # least recently written first
-        self.evicted = 0  # series that made room for others
+        self.evicted = 0  # series dropped for new ones
 
     def __len__(self) -> int:
         return len(self._rings)
@@ -65,16 +65,16 @@ class SeriesStore:
 
     @property
     def memory_bytes(self) -> int:
-        """What the rings take, without the table around them."""
+        """The size of the rings, without the table around them."""
         return _POINT_BYTES * (self._points + sum(len(ring.values) for ring in self._rings.values()))
 
     def tick(self, at_us: int) -> None:
-        """A new instant; what is written from now on is of it."""
+        """Start a new tick; values written from now on belong to it."""
         self._tick += 1
         self._times[self._tick % self._points] = at_us
 
     def write(self, key: Key, value: int, points: int) -> None:
-        """The value of a series at this tick. `points` is the length of its ring where it is new."""
+        """Set the value of a series at this tick. `points` is the length of its ring where it is new."""
         if self._tick < 0:
             raise InvalidInput("series", key, "a tick before the first value")
         ring = self._rings.get(key)

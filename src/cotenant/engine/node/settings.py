@@ -1,8 +1,8 @@
-"""What the person who runs a node says about its agent: how often, how far it may go, and within which bounds.
+"""The settings of a node's agent: how often it acts, how far it may go, and within which bounds.
 
-Problem: an agent that acts on a machine by default, or anywhere, is a danger. Choice: one frozen value, checked when built; without roots it
-holds nothing, evictions are off until a policy that evicts is switched on, and the mode says whether it acts at all. Limits: the settings of
-each policy are its own (`node_policies.PolicySettings`).
+Problem: an agent that acts on a machine by default, or anywhere, is a danger. Choice: one frozen value, checked when built; without roots it holds
+nothing, evictions are off until a policy that evicts is switched on, and the mode says whether it acts at all. Limits: the settings of each policy are
+separate (`policies.PolicySettings`).
 
 Source of the defaults: Koordinator's koordlet (period 1 s; evictions off).
 """
@@ -22,20 +22,20 @@ class Mode(StrEnum):
     """How far the agent goes."""
 
     ACT = "act"
-    DRY_RUN = "dry-run"  # decides and emits everything, for a keeper that only writes down; `Instructions.dry` says so
+    DRY_RUN = "dry-run"  # decides and emits everything, for a keeper that only records; `Instructions.dry` is set
     OBSERVE = "observe"  # decides and records, emits nothing
 
 
 @dataclass(frozen=True, slots=True)
 class EvictionLimits:
-    """How many pods may be asked to leave, whatever the policies want. A tenant is `NodePod.tenant`, else the namespace."""
+    """How many pods may be evicted, whatever the policies want. A tenant is `NodePod.tenant`, else the namespace."""
 
     per_minute: int = 2
     per_hour: int = 20
     per_tenant_per_hour: int = 5
-    outstanding: int = 2  # asked to leave and still there
-    answer_us: int = 60 * SECOND_US  # no answer for so long: may be asked again
-    leave_us: int = 600 * SECOND_US  # accepted and still there after so long: may be asked again
+    outstanding: int = 2  # requested and still running
+    answer_us: int = 60 * SECOND_US  # without an answer for this long: may be requested again
+    leave_us: int = 600 * SECOND_US  # accepted and still running after this long: may be requested again
     retry_us: int = 20 * SECOND_US  # after a refusal; doubles up to `leave_us`
 
     def __post_init__(self) -> None:
@@ -54,18 +54,20 @@ class AgentSettings:
     mode: Mode = Mode.ACT
     policies: PolicySettings = DEFAULT_POLICIES
     roots: tuple[str, ...] = ()  # groups at or below which knobs of cgroups may be held; none = nothing is held
-    best_effort_group: str | None = None  # None: found from where the best-effort pods stand, if they stand alone
-    watch_groups: tuple[str, ...] = ()  # read beside those of the pods
-    period_us: int = SECOND_US  # how often a sample is meant to come
-    lease_us: int = 30 * SECOND_US  # longest time to live of what is held
-    knob_age_us: int = 20 * SECOND_US  # a knob that was read longer ago is read again
-    answer_us: int = 5 * SECOND_US  # a keeper's answer that did not come by then is taken for lost
-    refused_us: int = 5 * SECOND_US  # rest after a refused knob; doubles up to `refused_most_us`
+    best_effort_group: str | None = (
+        None  # None: derived from the best-effort pods' groups, if they share one without other pods
+    )
+    watch_groups: tuple[str, ...] = ()  # read in addition to those of the pods
+    period_us: int = SECOND_US  # intended interval between samples
+    lease_us: int = 30 * SECOND_US  # longest time to live of a lease
+    knob_age_us: int = 20 * SECOND_US  # maximum age of a knob's reading
+    answer_us: int = 5 * SECOND_US  # a keeper's answer that is later counts as lost
+    refused_us: int = 5 * SECOND_US  # back-off after a refused knob; doubles up to `refused_most_us`
     refused_most_us: int = 300 * SECOND_US
-    stand_off_us: int = 60 * SECOND_US  # rest after somebody else wrote a knob of ours
-    pressed_gap_us: int = 100_000  # least time between two reactions to pressure
-    health_us: int = 30 * SECOND_US  # a service's report is believed for so long
-    report_window_us: int = 60 * SECOND_US  # what a node report covers
+    stand_off_us: int = 60 * SECOND_US  # back-off after another process wrote a knob of ours
+    pressed_gap_us: int = 100_000  # minimum time between two reactions to pressure
+    health_us: int = 30 * SECOND_US  # how long a service's report is valid
+    report_window_us: int = 60 * SECOND_US  # the window of a node report
     reserved_cpu_m: int = 0  # kept for the system and kubelet
     reserved_memory_bytes: int = 0
     reserved_cpus: tuple[int, ...] = ()
@@ -95,7 +97,7 @@ class AgentSettings:
                 "lease_us",
                 self.lease_us,
                 f"three periods or more, {3 * self.period_us}",
-                "a lease is renewed when a third of it is over",
+                "a lease is renewed after a third of its time",
             )
         if self.refused_most_us < self.refused_us:
             raise InvalidInput("refused_most_us", self.refused_most_us, f"{self.refused_us} or more")

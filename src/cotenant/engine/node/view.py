@@ -1,11 +1,11 @@
-"""Who runs here and how they fare: from discovery's answers, services' reports and rates to the one snapshot that policies decide on.
+"""The pods of the node and how they fare: from discovery, services' reports and rates to the one snapshot that policies decide on.
 
-Problem: pods come and go between samples, a group may be gone before discovery says so, a service may report for a pod that nobody knows, and
-policies must see one consistent value. Choice: discovery says who is here, samples say what they do; a pod whose group was not read has unknown
-use, not none. What belongs to a pod goes with it. Limits: one answer of discovery is believed until the next.
+Problem: pods come and go between samples, a group may be gone before discovery reports it, a service may report for an unknown pod, and policies must
+see one consistent value. Choice: discovery says which pods exist, samples say what they use; a pod whose group was not read has unknown use, not zero.
+State of a pod is dropped with it. Limits: an answer of discovery is trusted until the next.
 
-The group of all best-effort pods, where settings do not name it: the deepest group that holds every best-effort pod and no other pod, strictly
-below one of the agent's roots. A single best-effort pod beside services is its own group. There may be none.
+The group of all best-effort pods, where settings do not name it: the deepest group that contains every best-effort pod and no other pod, strictly below
+one of the agent's roots. A single best-effort pod beside services is its own group. There may be none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cotenant.model.machine.node_pod import NodePod, Phase
 from cotenant.model.machine.node_state import Allocatable, GroupUse, HostUse, NodeState, PodUse, ServiceHealth
 
 LONGEST_LATENCY_US = 3600 * 1_000_000
-NOBODYS: Mapping[Target, str] = MappingProxyType({})
+NO_OWNERS: Mapping[Target, str] = MappingProxyType({})
 
 
 class NodeView:
@@ -37,11 +37,11 @@ class NodeView:
         self._pods: dict[str, NodePod] = {}  # by UID, in order of namespace, name, UID
         self._by_key: dict[str, str] = {}
         self._by_group: dict[str, str] = {}  # a pod's and its containers' groups -> UID
-        self._health: dict[str, tuple[int, ServiceHealth]] = {}  # by UID: when it came
+        self._health: dict[str, tuple[int, ServiceHealth]] = {}  # by UID: when it was received
         self._groups: tuple[str, ...] = tuple(sorted({*settings.watch_groups, *self._named()}))
         self._best_effort_group = settings.best_effort_group
         self._cpus: tuple[LogicalCpu, ...] = ()
-        self.allocatable: Allocatable | None = None  # as its cluster says
+        self.allocatable: Allocatable | None = None  # as reported by its cluster
 
     def _named(self) -> tuple[str, ...]:
         group = self._settings.best_effort_group
@@ -49,16 +49,16 @@ class NodeView:
 
     @property
     def pods(self) -> Mapping[str, NodePod]:
-        """By UID; those that are over are not among them."""
+        """By UID, without finished pods."""
         return self._pods
 
     @property
     def best_effort_group(self) -> str | None:
-        """The group that holds all best-effort pods, where there is one."""
+        """The group that contains all best-effort pods; None where there is none."""
         return self._best_effort_group
 
     def groups(self) -> tuple[str, ...]:
-        """What to read, sorted."""
+        """The groups to read, sorted."""
         return self._groups
 
     def find(self, asked: str) -> NodePod | None:
@@ -67,9 +67,9 @@ class NodeView:
         return self._pods.get(uid) if uid else None
 
     def pods_seen(self, pods: Sequence[NodePod]) -> tuple[frozenset[str], frozenset[str]]:
-        """Discovery's whole answer; the groups that came, and those that went."""
+        """Replace all pods by discovery's answer. Returns the groups that are new, and those that are gone."""
         alive = [pod for pod in pods if pod.phase is not Phase.OVER]
-        # Of two pods of one name the running one comes last, so that the name means that one.
+        # Of two pods of one name the running one comes last, so that the name refers to it.
         alive.sort(key=lambda pod: (pod.namespace, pod.name, pod.phase is Phase.RUNNING, pod.uid))
         before = self._groups
         self._pods = {pod.uid: pod for pod in alive}
@@ -85,7 +85,7 @@ class NodeView:
         return frozenset(groups.difference(before)), frozenset(set(before) - groups)
 
     def health_reported(self, asked: str, health: ServiceHealth, at_us: int) -> NodePod | None:
-        """Take a service's report; the pod, None where nobody knows it."""
+        """Store a service's report. Returns its pod; None where it is not known."""
         uid = asked if asked in self._pods else self._by_key.get(asked)
         if uid is None:
             self._counts.health_unknown += 1
@@ -100,9 +100,9 @@ class NodeView:
         cpus: Sequence[LogicalCpu],
         supported: frozenset[Knob],
         now_us: int,
-        owners: Mapping[Target, str] = NOBODYS,
+        owners: Mapping[Target, str] = NO_OWNERS,
     ) -> NodeState:
-        """The snapshot."""
+        """The snapshot for the policies."""
         if cpus:
             self._cpus = tuple(cpus)
         uses = rates.groups
@@ -134,21 +134,21 @@ class NodeView:
         )
 
     def outline(self, supported: frozenset[Knob]) -> NodeState:
-        """A state of which only who is here is known: for policies to say what they will want to read."""
+        """A state with only the pods known: for policies to say which knobs they read."""
         nothing = NodeRates(0, HostUse(0, None, 0, 0), {}, None, 0)
         return self.state(nothing, {}, (), supported, 0)
 
     def _healthy(self, uid: str, now_us: int) -> ServiceHealth | None:
-        """The last report, with its age now; None where it is too old to be believed."""
+        """The last report, with its age now; None where it is too old."""
         known = self._health.get(uid)
         if known is None:
             return None
-        came_us, health = known
-        age = health.age_us + max(0, now_us - came_us)
+        received_us, health = known
+        age = health.age_us + max(0, now_us - received_us)
         return replace(health, age_us=age) if age <= self._settings.health_us else None
 
     def owner(self, group: str) -> NodePod | None:
-        """The pod that a group belongs to: its own, a container's, or one of which it is a part."""
+        """The pod that a group belongs to: its own group, a container's, or one below those."""
         while group:
             uid = self._by_group.get(group)
             if uid is not None:
@@ -158,7 +158,7 @@ class NodeView:
 
 
 def check_health(health: ServiceHealth) -> None:
-    """Raises `InvalidInput` unless the report can be true."""
+    """Raises `InvalidInput` for an impossible report."""
     for name in ("window_us", "requests", "over_objective", "age_us"):
         if getattr(health, name) < 0:
             raise InvalidInput(name, getattr(health, name), "0 or more")
@@ -177,23 +177,23 @@ def _best_effort(use: GroupUse | None, sent_bps: int | None) -> GroupUse | None:
 
 
 def common_group(pods: Sequence[NodePod], roots: Sequence[str]) -> str | None:
-    """The group of all best-effort pods; None where there is none that holds only them below a root."""
-    guests = [pod.group for pod in pods if pod.best_effort and pod.group]
-    if not guests:
+    """The group of all best-effort pods; None where no group below a root contains only them."""
+    best_effort = [pod.group for pod in pods if pod.best_effort and pod.group]
+    if not best_effort:
         return None
     others = [group for pod in pods if not pod.best_effort for group in _groups_of(pod)]
-    parents = [group.split("/")[:-1] for group in guests]
+    parents = [group.split("/")[:-1] for group in best_effort]
     shared: list[str] = []
     for parts in zip(*parents):
         if len(set(parts)) > 1:
             break
         shared.append(parts[0])
     group = "/".join(shared)
-    if _alone(group, others, roots):
+    if _is_exclusive(group, others, roots):
         return group
-    return guests[0] if len(guests) == 1 and _alone(guests[0], others, roots) else None
+    return best_effort[0] if len(best_effort) == 1 and _is_exclusive(best_effort[0], others, roots) else None
 
 
-def _alone(group: str, others: Sequence[str], roots: Sequence[str]) -> bool:
+def _is_exclusive(group: str, others: Sequence[str], roots: Sequence[str]) -> bool:
     below_a_root = group not in roots and within(group, roots)
     return below_a_root and not any(within(other, (group,)) for other in others)

@@ -99,7 +99,7 @@ class Drive:
             if health is not None:
                 self.engine.health_reported(pod, health, now)
         knobs: dict[Target, str] = {}
-        for target in self.engine.watched():
+        for target in self.engine.knobs_to_read():
             try:
                 knobs[target] = self.plant.knobs.read(target)
             except Vanished:

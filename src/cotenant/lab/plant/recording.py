@@ -137,7 +137,7 @@ class Recorder:
     def found(self, leases: Sequence[Lease], at_us: int) -> None:
         """As `Agent`."""
         self.events.append(Event("found", at_us, leases=tuple(leases)))
-        self.agent.found(leases, at_us)
+        self.agent.leases_found(leases, at_us)
 
     def health_reported(self, pod: str, health: ServiceHealth, at_us: int) -> bool:
         """As `Agent`."""
@@ -182,7 +182,7 @@ class Recorder:
         return answer
 
     def __getattr__(self, name: str) -> Any:
-        """What only tells (`groups`, `watched`, `state`, `holds`, ...) is the engine's own."""
+        """What only tells (`groups`, `knobs_to_read`, `state`, `held_knobs`, ...) is the engine's own."""
         return getattr(self.agent, name)
 
 
@@ -217,11 +217,11 @@ def _again(event: Event, agent: Agent) -> str:
         case "allocatable_seen":
             agent.allocatable_seen(event.allocatable)
         case "found":
-            agent.found(event.leases, event.at_us)
+            agent.leases_found(event.leases, event.at_us)
         case "health_reported" if event.health is not None:
             agent.health_reported(event.pod, event.health, event.at_us)
         case "sampled" if event.sample is not None:
-            agent.watched()
+            agent.knobs_to_read()
             return said(agent.sampled(event.sample.sample(), dict(event.knobs), event.cpus))
         case "pressed":
             return said(agent.pressed(event.at_us, event.group, event.what, event.stall_ppm))

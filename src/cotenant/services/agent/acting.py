@@ -142,7 +142,7 @@ class Actor:
         self._failures, self._rests_until_us = 0, 0
         self.keeper_up, self.keeper_said, self._met = True, "", True
         self._stands = {lease.target: lease.value for lease in leases}
-        self.agent.found(leases, self._now_us())
+        self.agent.leases_found(leases, self._now_us())
         for tell in self._leases_seen:
             tell(leases)
 

@@ -22,7 +22,7 @@ import msgspec
 
 from cotenant.drivers.resctrl.monitoring import CacheUse
 from cotenant.engine.node.agent import Agent
-from cotenant.engine.node.records import Decision, Hold, Story
+from cotenant.engine.node.decision_log import Decision, Explanation, HeldKnob
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.model.machine.counters import Gap, GpuCounters
 from cotenant.model.machine.knob import Lease
@@ -95,7 +95,7 @@ class LeasesPage(msgspec.Struct, frozen=True):
 class HoldsPage(msgspec.Struct, frozen=True):
     """`/v1/holds`."""
 
-    holds: tuple[Hold, ...]
+    holds: tuple[HeldKnob, ...]
 
 
 class DecisionsPage(msgspec.Struct, frozen=True):
@@ -177,7 +177,7 @@ class Pages:
             except (CotenantError, OSError) as error:
                 return _trouble(503, f"the keeper cannot be asked: {error}")
         if path == "/v1/holds":
-            return _page(HoldsPage(agent.holds()))
+            return _page(HoldsPage(agent.held_knobs()))
         if path == "/v1/decisions":
             return _page(_decisions(agent, _one(query, "since", "0")))
         if path == "/v1/explain":
@@ -226,7 +226,7 @@ def _explained(agent: Agent, query: bytes) -> Answer:
     group, pod = _one(query, "group", ""), _one(query, "pod", "")
     if bool(group) == bool(pod):
         raise InvalidInput("group, pod", "both" if group else "neither", "one of them")
-    story: Story | None = agent.explain(group.strip("/") if group else pod)
+    story: Explanation | None = agent.explain(group.strip("/") if group else pod)
     if story is None:
         return _trouble(404, f"nobody here knows {(group or pod)[:200]}", "group" if group else "pod")
     return _page(story)

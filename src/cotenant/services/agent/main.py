@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from cotenant.engine.node.records import Happened, Hold
+from cotenant.engine.node.decision_log import DecisionKind, HeldKnob
 from cotenant.engine.node.settings import Mode
 from cotenant.model.errors import InvalidInput
 from cotenant.services.agent.config import AgentConfig, read_config
@@ -128,7 +128,7 @@ async def _live(request: Request, config: AgentConfig) -> None:
                 await serving
 
 
-def summary(process: AgentProcess, page: StatePage | None, holds: tuple[Hold, ...]) -> list[str]:
+def summary(process: AgentProcess, page: StatePage | None, holds: tuple[HeldKnob, ...]) -> list[str]:
     """What `--once` prints for a person."""
     if page is None:
         return ["nothing could be measured"]
@@ -157,10 +157,10 @@ def nothing_because(process: AgentProcess) -> str:
         return "nobody is known to run here; say `groups` or `sources`, or name a `cluster`"
     if not any(pod.best_effort for pod in process.pods):
         return f"none of {len(process.pods)} pods is best effort"
-    refused = [each.reason.text for each in process.agent.decisions(0) if each.what is Happened.REFUSED]
+    refused = [each.reason.text for each in process.agent.decisions(0) if each.what is DecisionKind.REFUSED]
     if refused:
         return refused[-1]
-    judged = {each.policy: each.reason.text for each in process.agent.decisions(0) if each.what is Happened.JUDGED}
+    judged = {each.policy: each.reason.text for each in process.agent.decisions(0) if each.what is DecisionKind.JUDGED}
     return "; ".join(f"{policy}: {text}" for policy, text in judged.items()) or "no policy is on"
 
 

@@ -20,8 +20,8 @@ from prometheus_client.process_collector import ProcessCollector
 
 from cotenant.drivers.resctrl.monitoring import CacheUse
 from cotenant.engine.node.agent import Agent
+from cotenant.engine.node.decision_log import HeldKnob
 from cotenant.engine.node.instructions import AgentCounts
-from cotenant.engine.node.records import Hold
 from cotenant.model.cpus.cpulist import parse_cpus
 from cotenant.model.errors import CotenantError
 from cotenant.model.machine.counters import Gap
@@ -225,7 +225,7 @@ def _engine(agent: Agent) -> Iterator[Metric]:
     counts = agent.counts()
     yield _counter("cotenant_agent_events", "What happened, as the engine counts it", ("what",),
                    [((each.name,), getattr(counts, each.name)) for each in fields(AgentCounts)])  # fmt: skip
-    holds = agent.holds()
+    holds = agent.held_knobs()
     by_state: dict[tuple[str, str], int] = {}
     for hold in holds:
         key = (hold.state, hold.policy)
@@ -248,7 +248,7 @@ _KNOBS = (
 )
 
 
-def _amount(hold: Hold) -> float | None:
+def _amount(hold: HeldKnob) -> float | None:
     try:
         if hold.target.knob is Knob.CPU_MAX:
             limit = parse_cpu_max(hold.value)

@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING
 from cotenant import __version__
 from cotenant.drivers.resctrl.monitoring import CacheUse
 from cotenant.engine.node.agent import Agent
+from cotenant.engine.node.decision_log import HeldKnob
 from cotenant.engine.node.policies import PolicySettings
-from cotenant.engine.node.records import Hold
 from cotenant.engine.node.settings import Mode
 from cotenant.model.errors import CotenantError
 from cotenant.model.machine.counters import Gap
@@ -138,14 +138,14 @@ class AgentProcess:
             await cancelled([stopped, *tasks])
             await self.end()
 
-    async def once(self) -> tuple[Hold, ...]:
+    async def once(self) -> tuple[HeldKnob, ...]:
         """Two ticks, a period apart, and the end: rates need two samples. What was held, or would have been, before the end."""
         try:
             await self.discover()
             await self.ticker.tick()
             await asyncio.sleep(self.config.period_ms / 1000)
             await self.ticker.tick()
-            return self.agent.holds()
+            return self.agent.held_knobs()
         finally:
             await self.end()
 

@@ -108,7 +108,7 @@ class Ticker:
     async def tick(self) -> None:
         """One tick. Raises whatever goes wrong."""
         began_s = self._began_s = self._monotonic()
-        sample, values = await self._read(self.agent.groups(), self.agent.watched())
+        sample, values = await self._read(self.agent.groups(), self.agent.knobs_to_read())
         read_s = self._monotonic()
         self._is_slow = read_s - began_s > SLOW_S
         self._observe("read", read_s - began_s)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.fakes.fake_node import SECOND, FakeNode, Wishing, pod, weight
+from tests.fakes.fake_node import SECOND, FakeNode, FixedPolicy, pod, weight
 
 from cotenant.engine.node.agent import Agent
+from cotenant.engine.node.decision_log import DecisionKind
 from cotenant.engine.node.policies import NodePolicy
-from cotenant.engine.node.records import Happened
 from cotenant.engine.node.settings import AgentSettings, EvictionLimits, Mode
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput, Permanent
@@ -24,31 +24,31 @@ WEB, HOG = pod("web", "pods/web"), pod("hog", "pods/be/hog", QoSClass.BE)
 W = weight("pods/be/hog")
 
 
-def node(*policies: Wishing, settings: AgentSettings | None = None, **more: object) -> FakeNode:
+def node(*policies: FixedPolicy, settings: AgentSettings | None = None, **more: object) -> FakeNode:
     chosen = settings or AgentSettings(roots=ROOTS)
     agent = Agent(chosen, "node-1", [policy.entry() for policy in policies])
     return FakeNode(agent, (WEB, HOG), **more)  # type: ignore[arg-type]
 
 
-def test_a_wish_is_told_once_and_renewed_when_a_third_of_its_lease_is_over() -> None:
-    one = node(Wishing("a", {W: "10"}))
-    told = [tick for tick in range(1, 36) if one.tick().hold]
-    assert told == [1, 11, 21, 31]
+def test_a_value_is_requested_once_and_renewed_after_a_third_of_its_lease() -> None:
+    one = node(FixedPolicy("a", {W: "10"}))
+    requested = [tick for tick in range(1, 36) if one.tick().hold]
+    assert requested == [1, 11, 21, 31]
     assert one.keeper.held == {W: "10"}
     counts = one.agent.counts()
     assert (counts.holds, counts.renewals, counts.given_back) == (1, 3, 0)
 
 
-def test_a_changed_wish_is_told_at_once() -> None:
-    policy = Wishing("a", {W: "10"})
+def test_a_changed_value_is_requested_at_once() -> None:
+    policy = FixedPolicy("a", {W: "10"})
     one = node(policy)
     one.tick()
     policy.wants = {W: "20"}
-    assert [wish.value for wish in one.tick().hold] == ["20"]
+    assert [each.value for each in one.tick().hold] == ["20"]
 
 
-def test_what_nobody_wants_is_given_back_within_one_tick_with_the_reason() -> None:
-    policy = Wishing("a", {W: "10"})
+def test_a_knob_no_longer_desired_is_given_back_within_one_tick_with_the_reason() -> None:
+    policy = FixedPolicy("a", {W: "10"})
     one = node(policy)
     one.tick()
     policy.wants = {}
@@ -57,74 +57,74 @@ def test_what_nobody_wants_is_given_back_within_one_tick_with_the_reason() -> No
     assert back.reason.text == "a no longer wants /pods/be/hog:cpu.weight at '10'"
     assert not one.tick()
     assert one.keeper.held == {}
-    assert one.agent.holds() == ()
+    assert one.agent.held_knobs() == ()
 
 
-def test_the_most_restrictive_wish_wins_and_who_lost_is_told() -> None:
-    one = node(Wishing("a", {W: "30"}), Wishing("b", {W: "10"}), Wishing("c", {W: "10"}))
+def test_the_most_restrictive_value_wins_and_overruled_ones_are_reported() -> None:
+    one = node(FixedPolicy("a", {W: "30"}), FixedPolicy("b", {W: "10"}), FixedPolicy("c", {W: "10"}))
     one.tick()
-    (hold,) = one.agent.holds()
+    (hold,) = one.agent.held_knobs()
     assert (hold.value, hold.policy, hold.lost) == ("10", "b", (("a", "30"),))
     one.tick()
     assert one.agent.counts().conflicts == 1
 
 
-def test_when_the_winner_leaves_the_loser_stands() -> None:
-    strict = Wishing("b", {W: "10"})
-    one = node(Wishing("a", {W: "30"}), strict)
+def test_when_the_winner_withdraws_the_overruled_value_is_requested() -> None:
+    strict = FixedPolicy("b", {W: "10"})
+    one = node(FixedPolicy("a", {W: "30"}), strict)
     one.tick()
     strict.wants = {}
-    said = one.tick()
-    assert [wish.value for wish in said.hold] == ["30"]
-    assert said.give_back == ()
+    instructions = one.tick()
+    assert [each.value for each in instructions.hold] == ["30"]
+    assert instructions.give_back == ()
 
 
-def test_groups_outside_the_roots_are_never_wished() -> None:
-    one = node(Wishing("a", {weight("system.slice"): "10", weight("podsother"): "10", weight(""): "1", W: "10"}))
-    assert [wish.target for wish in one.tick().hold] == [W]
+def test_groups_outside_the_roots_are_never_requested() -> None:
+    one = node(FixedPolicy("a", {weight("system.slice"): "10", weight("podsother"): "10", weight(""): "1", W: "10"}))
+    assert [each.target for each in one.tick().hold] == [W]
     one.tick()
     assert one.agent.counts().outside_roots == 3
 
 
 def test_without_roots_nothing_is_held() -> None:
-    one = node(Wishing("a", {W: "10"}), settings=AgentSettings())
+    one = node(FixedPolicy("a", {W: "10"}), settings=AgentSettings())
     assert not one.tick()
 
 
-def test_a_value_that_the_knob_does_not_take_is_counted_and_not_told() -> None:
-    one = node(Wishing("a", {W: "lots", Target("pods", Knob.CPU_MAX): "1"}))
+def test_a_malformed_value_is_counted_and_not_requested() -> None:
+    one = node(FixedPolicy("a", {W: "lots", Target("pods", Knob.CPU_MAX): "1"}))
     assert not one.tick()
-    assert one.agent.counts().bad_wishes == 2
+    assert one.agent.counts().malformed_requests == 2
 
 
-def test_a_knob_that_the_machine_lacks_is_not_asked_for() -> None:
-    one = node(Wishing("a", {W: "10"}))
+def test_a_knob_that_the_machine_lacks_is_not_requested() -> None:
+    one = node(FixedPolicy("a", {W: "10"}))
     one.agent.machine_seen(frozenset({Knob.CPU_MAX}))
     assert not one.tick()
     assert one.agent.state() is not None
     assert one.agent.state().supported == frozenset({Knob.CPU_MAX})  # type: ignore[union-attr]
 
 
-def test_a_refused_knob_rests_longer_each_time() -> None:
-    one = node(Wishing("a", {W: "10"}))
-    one.keeper.refuses = lambda wish: "EINVAL"
-    told = [tick for tick in range(1, 80) if one.tick().hold]
-    assert told == [1, 6, 16, 36, 76]
-    (hold,) = one.agent.holds()
+def test_a_refused_knob_backs_off_longer_each_time() -> None:
+    one = node(FixedPolicy("a", {W: "10"}))
+    one.keeper.refuses = lambda each: "EINVAL"
+    requested = [tick for tick in range(1, 80) if one.tick().hold]
+    assert requested == [1, 6, 16, 36, 76]
+    (hold,) = one.agent.held_knobs()
     assert (hold.state, hold.detail) == ("refused", "EINVAL")
-    refused = [d for d in one.agent.decisions() if d.what is Happened.REFUSED]
-    assert [d.reason.text for d in refused] == ["EINVAL; not asked for again for 5 s"]
-    one.keeper.refuses = lambda wish: "EPERM"
+    refused = [d for d in one.agent.decisions() if d.what is DecisionKind.REFUSED]
+    assert [d.reason.text for d in refused] == ["EINVAL; retried in 5 s"]
+    one.keeper.refuses = lambda each: "EPERM"
     for _ in range(80):
         one.tick()
-    assert [d.reason.text for d in one.agent.decisions()][-1] == "EPERM; not asked for again for 160 s"
+    assert [d.reason.text for d in one.agent.decisions()][-1] == "EPERM; retried in 160 s"
 
 
-def test_after_a_refusal_the_older_value_is_given_back_when_nobody_wants_it() -> None:
-    policy = Wishing("a", {W: "10"})
+def test_after_a_refusal_the_older_value_is_given_back_when_no_longer_desired() -> None:
+    policy = FixedPolicy("a", {W: "10"})
     one = node(policy)
     one.tick()
-    one.keeper.refuses = lambda wish: "EBUSY"
+    one.keeper.refuses = lambda each: "EBUSY"
     policy.wants = {W: "20"}
     one.tick()
     assert one.keeper.held == {W: "10"}
@@ -133,17 +133,17 @@ def test_after_a_refusal_the_older_value_is_given_back_when_nobody_wants_it() ->
     assert one.keeper.held == {}
 
 
-def test_a_foreign_writer_is_left_alone_for_a_while() -> None:
-    one = node(Wishing("a", {W: "10"}))
+def test_a_foreign_value_is_left_alone_for_a_while() -> None:
+    one = node(FixedPolicy("a", {W: "10"}))
     one.tick()
     one.keeper.foreign.add(W)
-    told = [tick for tick in range(2, 90) if one.tick().hold]
-    assert told == [11, 71, 81]
+    requested = [tick for tick in range(2, 90) if one.tick().hold]
+    assert requested == [11, 71, 81]
     assert one.agent.counts().yielded == 1
 
 
-def test_lost_answers_are_asked_for_again_and_nothing_is_left_behind() -> None:
-    policy = Wishing("a", {W: "10"})
+def test_requests_with_lost_answers_are_repeated_and_nothing_is_left_behind() -> None:
+    policy = FixedPolicy("a", {W: "10"})
     one = node(policy)
     lost = [True]
     one.keeper.loses = lambda: lost[0]
@@ -160,79 +160,79 @@ def test_lost_answers_are_asked_for_again_and_nothing_is_left_behind() -> None:
     assert not one.tick()
 
 
-def test_an_answer_that_never_comes_is_waited_for_and_then_taken_for_lost() -> None:
-    one = node(Wishing("a", {W: "10"}))
-    told = []
+def test_a_missing_answer_times_out() -> None:
+    one = node(FixedPolicy("a", {W: "10"}))
+    requested = []
     for tick in range(1, 12):
         one.pass_time()
         if one.agent.sampled(one.sample(), {}).hold:
-            told.append(tick)
+            requested.append(tick)
         one.agent.validate()
-    assert told == [1, 6, 11]
+    assert requested == [1, 6, 11]
     assert one.agent.counts().lost_answers == 2
 
 
-def test_what_an_earlier_agent_left_is_kept_where_wanted_and_given_back_where_not() -> None:
+def test_leases_of_an_earlier_agent_are_kept_where_desired_and_given_back_otherwise() -> None:
     other = weight("pods/be/old")
-    one = node(Wishing("a", {W: "10"}))
+    one = node(FixedPolicy("a", {W: "10"}))
     reason = Reason("before", "an earlier process")
     leases = [Lease(target, "100", "10", reason, LeaseState.HELD, 0.0, 5) for target in (W, other)]
-    one.agent.found(leases, one.now_us)
-    said = one.tick()
-    assert said.give_back == ()  # no policy had rates to decide by
-    assert [wish.target for wish in said.hold] == [W]
+    one.agent.leases_found(leases, one.now_us)
+    instructions = one.tick()
+    assert instructions.give_back == ()  # no policy had rates to decide by
+    assert [each.target for each in instructions.hold] == [W]
     assert one.agent.counts().renewals == 1
     assert not one.agent.pressed(one.now_us, "", "cpu").give_back
     assert [back.target for back in one.tick().give_back] == [other]
 
 
-def test_what_an_earlier_agent_left_is_given_back_at_a_clean_stop_before_anything_is_measured() -> None:
-    one = node(Wishing("a", {}))
-    one.agent.found(
+def test_leases_of_an_earlier_agent_are_given_back_at_a_clean_stop_before_the_first_measurement() -> None:
+    one = node(FixedPolicy("a", {}))
+    one.agent.leases_found(
         [Lease(W, "100", "10", Reason("before", "an earlier process"), LeaseState.HELD, 0.0, 5)], one.now_us
     )
     one.tick()
     assert [back.target for back in one.agent.stopping(one.now_us).give_back] == [W]
 
 
-def test_what_a_keeper_lost_is_told_anew_at_the_next_tick() -> None:
-    policy = Wishing("a", {W: "10", weight("pods/web"): "200"})
+def test_leases_that_a_keeper_lost_are_requested_again_at_the_next_tick() -> None:
+    policy = FixedPolicy("a", {W: "10", weight("pods/web"): "200"})
     one = node(policy)
     one.tick()
     one.keeper.held.clear()
     one.keeper.until.clear()
-    one.agent.found((), one.now_us)
+    one.agent.leases_found((), one.now_us)
     del policy.wants[weight("pods/web")]
-    said = one.tick()
-    assert [wish.target for wish in said.hold] == [W]
-    assert said.give_back == ()
+    instructions = one.tick()
+    assert [each.target for each in instructions.hold] == [W]
+    assert instructions.give_back == ()
     assert one.agent.counts().holds == 3
 
 
-def test_a_policy_that_may_not_evict_says_who_should_leave() -> None:
-    policy = Wishing("a", evicts=(HOG,))
+def test_a_policy_that_may_not_evict_names_the_pod_in_a_reason() -> None:
+    policy = FixedPolicy("a", evicts=(HOG,))
     agent = Agent(AgentSettings(roots=ROOTS), "node-1", [policy.entry(may_evict=False)])
     one = FakeNode(agent, (WEB, HOG))
     assert not one.tick().evict
-    told = [reason.text for _, reasons in agent.explain("default/hog").verdicts for reason in reasons]  # type: ignore[union-attr]
-    assert "default/hog should leave, but this policy may not evict" in told
+    requested = [reason.text for _, reasons in agent.explain("default/hog").verdicts for reason in reasons]  # type: ignore[union-attr]
+    assert "default/hog should leave, but this policy may not evict" in requested
 
 
-def test_a_rule_is_logged_when_it_first_speaks_and_some_whenever_their_words_change() -> None:
+def test_a_new_rule_is_logged_and_for_some_policies_each_new_text() -> None:
     def decide(state: NodeState, config: object, memory: int):  # type: ignore[no-untyped-def]
         return Verdict((Reason("always", f"now {memory}"),)), memory + 1
 
-    for every_word, lines in ((False, 1), (True, 5)):
-        policy = NodePolicy("a", decide, None, 0, every_word=every_word)
+    for log_every_text, lines in ((False, 1), (True, 5)):
+        policy = NodePolicy("a", decide, None, 0, log_every_text=log_every_text)
         one = FakeNode(Agent(AgentSettings(roots=ROOTS), "node-1", [policy]), (WEB, HOG))
         for _ in range(5):
             one.tick()
         assert len(one.agent.decisions()) == lines
 
 
-def test_an_order_is_told_once_a_verdict_and_never_given_back() -> None:
+def test_a_one_shot_write_is_requested_once_per_verdict_and_never_given_back() -> None:
     reclaim = Target("pods/be/hog", Knob.MEMORY_RECLAIM)
-    policy = Wishing("a", {reclaim: "4096"})
+    policy = FixedPolicy("a", {reclaim: "4096"})
     agent = Agent(AgentSettings(roots=ROOTS), "node-1", [policy.entry(every_us=5 * SECOND)])
     one = FakeNode(agent, (WEB, HOG))
     assert [tick for tick in range(1, 12) if one.tick().hold] == [1, 6, 11]
@@ -241,36 +241,36 @@ def test_an_order_is_told_once_a_verdict_and_never_given_back() -> None:
     assert len(one.keeper.once) == 3
 
 
-def test_observing_records_everything_and_emits_nothing() -> None:
-    policy = Wishing("a", {W: "10"}, evicts=(HOG,))
+def test_observe_mode_records_everything_and_emits_nothing() -> None:
+    policy = FixedPolicy("a", {W: "10"}, evicts=(HOG,))
     one = node(policy, settings=AgentSettings(mode=Mode.OBSERVE, roots=ROOTS))
     assert not one.tick()
-    (hold,) = one.agent.holds()
+    (hold,) = one.agent.held_knobs()
     assert (hold.state, hold.value) == ("would be held", "10")
-    assert {d.what for d in one.agent.decisions()} == {Happened.JUDGED, Happened.HELD, Happened.EVICTED}
+    assert {d.what for d in one.agent.decisions()} == {DecisionKind.JUDGED, DecisionKind.HELD, DecisionKind.EVICTED}
     policy.wants = {}
     assert not one.tick()
-    assert one.agent.holds() == ()
+    assert one.agent.held_knobs() == ()
 
 
-def test_a_dry_run_says_so() -> None:
-    one = node(Wishing("a", {W: "10"}), settings=AgentSettings(mode=Mode.DRY_RUN, roots=ROOTS))
-    said = one.tick()
-    assert said.dry
-    assert said.hold
+def test_a_dry_run_is_marked_in_the_instructions() -> None:
+    one = node(FixedPolicy("a", {W: "10"}), settings=AgentSettings(mode=Mode.DRY_RUN, roots=ROOTS))
+    instructions = one.tick()
+    assert instructions.dry
+    assert instructions.hold
 
 
-def test_a_clean_stop_gives_everything_back_and_is_the_end() -> None:
-    one = node(Wishing("a", {W: "10"}))
+def test_a_clean_stop_gives_everything_back_and_emits_nothing_after() -> None:
+    one = node(FixedPolicy("a", {W: "10"}))
     one.tick()
     one.carry_out(one.agent.stopping(one.now_us))
     assert one.keeper.held == {}
     assert not one.tick()
-    assert one.agent.holds() == ()
+    assert one.agent.held_knobs() == ()
 
 
-def test_a_failing_policy_keeps_its_wish_for_one_lease_and_takes_nobody_down() -> None:
-    broken, sound = Wishing("a", {W: "10"}), Wishing("b", {weight("pods/web"): "200"})
+def test_a_failing_policy_keeps_its_values_for_one_lease_and_affects_no_other() -> None:
+    broken, sound = FixedPolicy("a", {W: "10"}), FixedPolicy("b", {weight("pods/web"): "200"})
     one = node(broken, sound)
     one.tick()
     broken.fails = True
@@ -278,15 +278,15 @@ def test_a_failing_policy_keeps_its_wish_for_one_lease_and_takes_nobody_down() -
     assert given == [32]
     assert one.keeper.held == {weight("pods/web"): "200"}
     assert one.agent.counts().policy_failures == 38
-    assert [d.reason.text for d in one.agent.decisions() if d.what is Happened.FAILED] == [
+    assert [d.reason.text for d in one.agent.decisions() if d.what is DecisionKind.FAILED] == [
         "ValueError: broken on purpose"
     ]
     broken.fails = False
     assert one.tick().hold
 
 
-def test_policies_judge_at_their_own_pace_and_their_wish_stands_meanwhile() -> None:
-    slow = Wishing("a", {W: "10"})
+def test_policies_decide_at_their_own_period_and_their_values_stay_in_force() -> None:
+    slow = FixedPolicy("a", {W: "10"})
     agent = Agent(AgentSettings(roots=ROOTS), "node-1", [slow.entry(every_us=10 * SECOND)])
     one = FakeNode(agent, (WEB, HOG))
     for _ in range(21):
@@ -295,28 +295,28 @@ def test_policies_judge_at_their_own_pace_and_their_wish_stands_meanwhile() -> N
     assert one.keeper.held == {W: "10"}
 
 
-def test_two_policies_of_one_name_are_refused() -> None:
+def test_two_policies_with_one_name_are_refused() -> None:
     with pytest.raises(InvalidInput, match="each name once"):
-        Agent(AgentSettings(), "node-1", [Wishing("a").entry(), Wishing("a").entry()])
+        Agent(AgentSettings(), "node-1", [FixedPolicy("a").entry(), FixedPolicy("a").entry()])
 
 
-def test_pressure_asks_the_urgent_at_once_and_only_them() -> None:
-    calm = Wishing("calm")
+def test_pressure_runs_only_the_urgent_policies_at_once() -> None:
+    calm = FixedPolicy("calm")
     seen: list[NodeState] = []
-    urgent = Wishing("urgent")
+    urgent = FixedPolicy("urgent")
 
     def decide(state: NodeState, config: object, memory: int):  # type: ignore[no-untyped-def]
         seen.append(state)
         urgent.wants = {W: "1"} if state.alarms else {}
-        return Wishing.decide(urgent, state, config, memory)
+        return FixedPolicy.decide(urgent, state, config, memory)
 
     agent = Agent(
         AgentSettings(roots=ROOTS), "node-1", [calm.entry(), replace(urgent.entry(urgent=True), decide=decide)]
     )
     one = FakeNode(agent, (WEB, HOG))
     one.tick()
-    said = one.agent.pressed(one.now_us + 300_000, "pods/web", "cpu", 150_000)
-    assert [wish.value for wish in said.hold] == ["1"]
+    instructions = one.agent.pressed(one.now_us + 300_000, "pods/web", "cpu", 150_000)
+    assert [each.value for each in instructions.hold] == ["1"]
     assert calm.asked == 1
     assert seen[-1].at_us == one.now_us + 300_000
     assert (seen[-1].alarms[0].group, seen[-1].alarms[0].stall_ppm) == ("pods/web", 150_000)
@@ -325,23 +325,23 @@ def test_pressure_asks_the_urgent_at_once_and_only_them() -> None:
     assert (one.agent.counts().pressed, one.agent.counts().pressed_ignored) == (1, 2)
 
 
-def test_evictions_are_asked_once_and_paced() -> None:
+def test_evictions_are_requested_once_and_rate_limited() -> None:
     guests = tuple(pod(f"g{i}", f"pods/be/g{i}", QoSClass.BE) for i in range(6))
-    policy = Wishing("a", evicts=guests)
+    policy = FixedPolicy("a", evicts=guests)
     limits = EvictionLimits(per_minute=2, per_hour=3, per_tenant_per_hour=10, outstanding=10)
     one = node(policy, settings=AgentSettings(roots=ROOTS, evictions=limits))
     one.show((WEB, *guests))
     first = one.tick()
-    assert [wish.uid for wish in first.evict] == ["uid-g0", "uid-g1"]
-    for wish in first.evict:
-        one.agent.evicted(wish.uid, True, "", one.now_us)
-    later = [(tick, wish.uid) for tick in range(2, 200) for wish in one.tick().evict]
+    assert [each.uid for each in first.evict] == ["uid-g0", "uid-g1"]
+    for each in first.evict:
+        one.agent.evicted(each.uid, True, "", one.now_us)
+    later = [(tick, each.uid) for tick in range(2, 200) for each in one.tick().evict]
     assert later == [(61, "uid-g2")]
     assert one.agent.counts().evictions_asked == 3
 
 
-def test_an_eviction_that_is_refused_is_asked_again_later_and_later() -> None:
-    policy = Wishing("a", evicts=(HOG,))
+def test_a_refused_eviction_is_retried_with_backoff() -> None:
+    policy = FixedPolicy("a", evicts=(HOG,))
     limits = EvictionLimits(per_minute=60, per_hour=60, per_tenant_per_hour=60)
     one = node(policy, settings=AgentSettings(roots=ROOTS, evictions=limits))
     asked = []
@@ -350,31 +350,31 @@ def test_an_eviction_that_is_refused_is_asked_again_later_and_later() -> None:
             asked.append(tick)
             one.agent.evicted(HOG.uid, False, "a budget forbids it", one.now_us)
     assert asked == [1, 21, 61]
-    story = one.agent.explain("default/hog")
-    assert story is not None
-    assert story.text[0] == "asked to leave (refused): a wants it"
+    explanation = one.agent.explain("default/hog")
+    assert explanation is not None
+    assert explanation.text[0] == "eviction requested (refused): a wants it"
 
 
-def test_a_pod_that_is_leaving_is_not_asked_again() -> None:
-    one = node(Wishing("a", evicts=(HOG,)))
+def test_a_terminating_pod_is_not_evicted_again() -> None:
+    one = node(FixedPolicy("a", evicts=(HOG,)))
     one.show((WEB, replace(HOG, phase=Phase.TERMINATING)))
     assert not one.tick()
 
 
-def test_a_tenant_is_not_emptied_within_an_hour() -> None:
+def test_evictions_of_a_tenant_are_limited_per_hour() -> None:
     mine = tuple(pod(f"m{i}", f"pods/be/m{i}", QoSClass.BE, tenant="me") for i in range(3))
     theirs = pod("theirs", "pods/be/t", QoSClass.BE, tenant="them")
     limits = EvictionLimits(per_minute=9, per_hour=9, per_tenant_per_hour=1, outstanding=9)
-    one = node(Wishing("a", evicts=(*mine, theirs)), settings=AgentSettings(roots=ROOTS, evictions=limits))
+    one = node(FixedPolicy("a", evicts=(*mine, theirs)), settings=AgentSettings(roots=ROOTS, evictions=limits))
     one.show((*mine, theirs))
-    assert [wish.uid for wish in one.tick().evict] == ["uid-m0", "uid-theirs"]
-    story = one.agent.explain("default/m1")
-    assert story is not None
-    assert story.leaves is not None
-    assert "1 of tenant me within an hour" in story.leaves.text
+    assert [each.uid for each in one.tick().evict] == ["uid-m0", "uid-theirs"]
+    explanation = one.agent.explain("default/m1")
+    assert explanation is not None
+    assert explanation.leaves is not None
+    assert "1 of tenant me within an hour" in explanation.leaves.text
 
 
-def test_health_of_a_pod_reaches_the_state_and_grows_old() -> None:
+def test_the_health_of_a_pod_reaches_the_state_and_expires() -> None:
     one = node()
     health = ServiceHealth(SECOND, 100, 5000, 1, 0)
     assert one.agent.health_reported("default/web", health, one.now_us)
@@ -389,7 +389,7 @@ def test_health_of_a_pod_reaches_the_state_and_grows_old() -> None:
     assert one.agent.counts().health_unknown == 1
 
 
-def test_the_group_of_all_best_effort_pods_is_found_where_they_stand_alone() -> None:
+def test_the_group_of_all_best_effort_pods_is_found_where_no_other_pod_shares_it() -> None:
     one = node()
     one.show((WEB, HOG, pod("two", "pods/be/two", QoSClass.BE)))
     one.tick()
@@ -402,7 +402,7 @@ def test_the_group_of_all_best_effort_pods_is_found_where_they_stand_alone() -> 
     assert one.agent.state().best_effort_group == "pods/two"  # type: ignore[union-attr]
 
 
-def test_containers_are_read_and_stand_in_their_order() -> None:
+def test_containers_are_read_and_kept_in_their_order() -> None:
     containers = (NodeContainer("b", "pods/web/b"), NodeContainer("a", "pods/web/a"))
     one = node(use={"pods/web/a": 200, "pods/web/b": 300})
     one.show((replace(WEB, containers=containers),))
@@ -412,14 +412,14 @@ def test_containers_are_read_and_stand_in_their_order() -> None:
     assert [(use.group, use.cpu_m) for use in entry.containers] == [("pods/web/b", 300), ("pods/web/a", 200)]
 
 
-def test_watched_knobs_are_read_when_unknown_and_again_when_old() -> None:
-    policy = Wishing("a")
+def test_knobs_of_policies_are_read_when_unknown_and_again_when_old() -> None:
+    policy = FixedPolicy("a")
     agent = Agent(AgentSettings(roots=ROOTS), "node-1", [policy.entry(reads=lambda state: (W,))])
     one = FakeNode(agent, (WEB, HOG), knobs={W: "100"})
-    assert agent.watched() == (W,)
+    assert agent.knobs_to_read() == (W,)
     one.tick()
     assert agent.state().knobs == {W: "100"}  # type: ignore[union-attr]
-    assert agent.watched() == ()
+    assert agent.knobs_to_read() == ()
     for _ in range(20):
         one.tick()
     one.knobs[W] = "55"
@@ -429,8 +429,8 @@ def test_watched_knobs_are_read_when_unknown_and_again_when_old() -> None:
     assert one.agent.state().knobs == {W: "55"}  # type: ignore[union-attr]
 
 
-def test_what_the_keeper_holds_is_what_stands_in_the_next_state() -> None:
-    policy = Wishing("a", {W: "10"})
+def test_a_held_value_is_in_the_next_state() -> None:
+    policy = FixedPolicy("a", {W: "10"})
     agent = Agent(AgentSettings(roots=ROOTS), "node-1", [policy.entry(reads=lambda state: (W,))])
     one = FakeNode(agent, (WEB, HOG), knobs={W: "100"})
     one.tick()
@@ -442,26 +442,26 @@ def test_what_the_keeper_holds_is_what_stands_in_the_next_state() -> None:
     assert agent.state().knobs == {W: "100"}  # type: ignore[union-attr]
 
 
-def test_the_story_of_a_throttled_pod_names_what_stands_above_it_and_why() -> None:
+def test_the_explanation_of_a_throttled_pod_names_the_knobs_above_it_and_why() -> None:
     quota = Target("pods/be", Knob.CPU_MAX)
-    one = node(Wishing("suppress", {quota: "50000 100000"}), Wishing("other", {quota: "90000 100000"}))
+    one = node(FixedPolicy("suppress", {quota: "50000 100000"}), FixedPolicy("other", {quota: "90000 100000"}))
     for _ in range(3):
         one.tick()
-    story = one.agent.explain("default/hog")
-    assert story is not None
-    assert story.groups == ("pods", "pods/be", "pods/be/hog")
-    assert story.text[:3] == (
+    explanation = one.agent.explain("default/hog")
+    assert explanation is not None
+    assert explanation.groups == ("pods", "pods/be", "pods/be/hog")
+    assert explanation.text[:3] == (
         "/pods/be:cpu.max is held at '50000 100000' for 2.0 s, by suppress: suppress wants it",
-        "  other wanted '90000 100000', and gave way",
-        "  it is lifted when its test says so",
+        "  other wanted '90000 100000' and was overruled",
+        "  it is released when its test says so",
     )
-    assert one.agent.explain("uid-hog") == replace(story, asked="uid-hog")
-    assert one.agent.explain("/pods/be/hog").holds == story.holds  # type: ignore[union-attr]
+    assert one.agent.explain("uid-hog") == replace(explanation, asked="uid-hog")
+    assert one.agent.explain("/pods/be/hog").holds == explanation.holds  # type: ignore[union-attr]
     assert one.agent.explain("default/nobody") is None
 
 
 def test_decisions_are_numbered_and_bounded() -> None:
-    policy = Wishing("a")
+    policy = FixedPolicy("a")
     one = node(policy, settings=AgentSettings(roots=ROOTS, decisions_kept=5))
     for tick in range(40):
         policy.wants = {W: str(1 + tick % 100)}
@@ -472,8 +472,8 @@ def test_decisions_are_numbered_and_bounded() -> None:
     assert one.agent.decisions(since=99) == ()
 
 
-def test_a_sample_at_the_same_instant_is_not_judged() -> None:
-    policy = Wishing("a")
+def test_a_sample_at_the_same_instant_is_not_used() -> None:
+    policy = FixedPolicy("a")
     one = node(policy)
     one.tick()
     assert not one.agent.sampled(one.sample(), {})
@@ -481,13 +481,13 @@ def test_a_sample_at_the_same_instant_is_not_judged() -> None:
     assert one.agent.counts().too_soon == 1
 
 
-def test_a_clock_that_goes_back_an_hour_freezes_nothing() -> None:
-    policy = Wishing("a", {W: "10"})
+def test_a_clock_that_goes_back_an_hour_delays_nothing() -> None:
+    policy = FixedPolicy("a", {W: "10"})
     one = node(policy)
     one.tick()
     one.now_us -= 3600 * SECOND
-    told = [tick for tick in range(1, 22) if one.tick().hold]
-    assert told == [11, 21]
+    requested = [tick for tick in range(1, 22) if one.tick().hold]
+    assert requested == [11, 21]
     assert one.agent.counts().clock_went_back == 1
 
 
@@ -498,81 +498,81 @@ def test_stray_answers_are_counted() -> None:
     assert one.agent.counts().stray_answers == 2
 
 
-def test_a_wish_longer_than_the_agents_lease_is_cut_to_it() -> None:
-    one = node(Wishing("a", {W: "10"}, ttl_us=3600 * SECOND))
-    (wish,) = one.tick().hold
-    assert wish == SetKnob(W, "10", Reason("a", "a wants it"), 30 * SECOND)
+def test_a_time_to_live_above_the_agents_lease_is_capped() -> None:
+    one = node(FixedPolicy("a", {W: "10"}, ttl_us=3600 * SECOND))
+    (each,) = one.tick().hold
+    assert each == SetKnob(W, "10", Reason("a", "a wants it"), 30 * SECOND)
 
 
-def test_a_cpu_set_that_moves_goes_by_way_of_both_and_both_answers_are_taken() -> None:
+def test_a_moving_cpu_set_passes_through_the_union_and_both_answers_are_expected() -> None:
     upper, lower = Target("pods/be", Knob.CPUSET_CPUS), Target("pods/be/hog", Knob.CPUSET_CPUS)
-    policy = Wishing("a", {upper: "0-1", lower: "0-1"})
+    policy = FixedPolicy("a", {upper: "0-1", lower: "0-1"})
     agent = Agent(AgentSettings(roots=ROOTS), "node-1", [policy.entry(reads=lambda state: (upper, lower))])
     one = FakeNode(agent, (WEB, HOG), knobs={upper: "0-3", lower: "0-3"})
     one.tick()
     policy.wants = {upper: "2-3", lower: "2-3"}
-    said = one.tick()
-    assert [(wish.target.group, wish.value) for wish in said.hold] == [
+    instructions = one.tick()
+    assert [(each.target.group, each.value) for each in instructions.hold] == [
         ("pods/be", "0-3"),
         ("pods/be/hog", "0-3"),
         ("pods/be/hog", "2-3"),
         ("pods/be", "2-3"),
     ]
-    assert {hold.state for hold in agent.holds()} == {"held"}
+    assert {hold.state for hold in agent.held_knobs()} == {"held"}
     assert agent.counts().stray_answers == 0
     assert not one.tick()
 
 
-def test_the_roster_squeezes_a_hog_beside_a_service_and_says_why() -> None:
+def test_the_default_policies_throttle_a_hog_beside_a_service_and_explain_it() -> None:
     agent = Agent(AgentSettings(roots=ROOTS), "node-1")
     one = FakeNode(agent, (WEB, HOG), use={"pods/web": 1500, "pods/be/hog": 2500}, knobs={})
     for _ in range(5):
         one.tick()
-    assert {hold.target.knob for hold in agent.holds()} >= {Knob.CPU_IDLE, Knob.CPUSET_CPUS}
-    story = agent.explain("default/hog")
-    assert story is not None
-    assert any("best-effort-cpu" in line for line in story.text)
+    assert {hold.target.knob for hold in agent.held_knobs()} >= {Knob.CPU_IDLE, Knob.CPUSET_CPUS}
+    explanation = agent.explain("default/hog")
+    assert explanation is not None
+    assert any("best-effort-cpu" in line for line in explanation.text)
     one.show((WEB,))
     one.tick()
     assert one.keeper.held == {}
 
 
-def test_a_policy_that_takes_over_a_knob_at_its_value_is_a_decision_and_no_instruction() -> None:
-    first, second = Wishing("a", {W: "10"}), Wishing("b", {W: "10"})
+def test_a_policy_taking_over_a_knob_at_its_value_is_logged_without_an_instruction() -> None:
+    first, second = FixedPolicy("a", {W: "10"}), FixedPolicy("b", {W: "10"})
     one = node(first, second)
     one.tick()
     first.wants = {}
     assert not one.tick()
-    held = [d for d in one.agent.decisions() if d.what is Happened.HELD]
+    held = [d for d in one.agent.decisions() if d.what is DecisionKind.HELD]
     assert [(d.policy, d.value) for d in held] == [("a", "10"), ("b", "10")]
 
 
-def test_a_policy_that_cannot_say_what_it_reads_takes_nobody_down() -> None:
+def test_a_policy_whose_reads_fails_affects_no_other() -> None:
     def reads(state: NodeState) -> tuple[Target, ...]:
         raise ValueError("broken on purpose")
 
-    agent = Agent(AgentSettings(roots=ROOTS), "node-1", [Wishing("a", {W: "10"}).entry(reads=reads)])
+    agent = Agent(AgentSettings(roots=ROOTS), "node-1", [FixedPolicy("a", {W: "10"}).entry(reads=reads)])
     one = FakeNode(agent, (WEB, HOG))
     assert one.tick().hold
     assert agent.counts().policy_failures > 0
 
 
-def test_the_accounts_agree_between_news_and_the_next_tick() -> None:
-    one = node(Wishing("a", {W: "10"}))
+def test_validate_passes_between_an_update_and_the_next_tick() -> None:
+    one = node(FixedPolicy("a", {W: "10"}))
     one.tick()
     other = Lease(weight("pods/x"), "100", "10", Reason("before", ""), LeaseState.HELD, 0.0, 5)
-    one.agent.found((other,), one.now_us)
+    one.agent.leases_found((other,), one.now_us)
     one.agent.validate()
     one.agent.machine_seen(frozenset())
     one.agent.validate()
     assert {back.target for back in one.tick().give_back} == {weight("pods/x")}
 
 
-def test_accounts_that_do_not_agree_are_noticed() -> None:
-    policy = Wishing("a", {W: "10"})
+def test_validate_detects_a_value_that_is_not_the_plans() -> None:
+    policy = FixedPolicy("a", {W: "10"})
     one = node(policy)
     one.tick()
-    entry = one.agent._holding.get(W)
+    entry = one.agent._tracker.get(W)
     assert entry is not None
     entry.value = "11"
     with pytest.raises(Permanent, match="is held at '11', not '10'"):

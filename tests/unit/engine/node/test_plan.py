@@ -1,11 +1,11 @@
-"""Which wish wins, and which are not taken up."""
+"""Which desired value wins, and which are rejected."""
 
 from __future__ import annotations
 
 import pytest
 
-from cotenant.engine.node.plan import Unfit, settle, within
-from cotenant.engine.node.restriction import restriction
+from cotenant.engine.node.plan import RejectCause, resolve, within
+from cotenant.engine.node.restrictiveness import restrictiveness
 from cotenant.model.machine.knob import Knob, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason
 from cotenant.model.machine.verdict import Verdict
@@ -14,8 +14,8 @@ ALL = frozenset(Knob)
 BE = Target("pods/be", Knob.CPU_MAX)
 
 
-def verdict(*wishes: tuple[Target, str]) -> Verdict:
-    return Verdict((), tuple(SetKnob(target, value, Reason("r", "t")) for target, value in wishes))
+def verdict(*requests: tuple[Target, str]) -> Verdict:
+    return Verdict((), tuple(SetKnob(target, value, Reason("r", "t")) for target, value in requests))
 
 
 @pytest.mark.parametrize(
@@ -47,10 +47,10 @@ def verdict(*wishes: tuple[Target, str]) -> Verdict:
 def test_the_more_restrictive_wins_in_either_order(knob: Knob, strict: str, loose: str) -> None:
     target = Target("pods/a", knob)
     for first, second in ((strict, loose), (loose, strict)):
-        plan = settle([("a", verdict((target, first))), ("b", verdict((target, second)))], ("pods",), ALL)
-        won = plan.wanted[target]
-        assert won.wish.value == strict
-        assert won.lost == (("a" if first == loose else "b", loose),)
+        plan = resolve([("a", verdict((target, first))), ("b", verdict((target, second)))], ("pods",), ALL)
+        won = plan.desired[target]
+        assert won.request.value == strict
+        assert won.overruled == (("a" if first == loose else "b", loose),)
         assert not won.tied
 
 
@@ -75,51 +75,51 @@ def test_the_more_restrictive_wins_in_either_order(knob: Knob, strict: str, loos
     ],
 )
 def test_a_value_that_is_not_canonical_has_no_rank(knob: Knob, value: str) -> None:
-    assert restriction(knob, value) is None
-    plan = settle([("a", verdict((Target("pods/a", knob), value)))], ("pods",), ALL)
-    assert plan.wanted == {}
-    assert [entry.why for entry in plan.rejected] == [Unfit.MALFORMED]
+    assert restrictiveness(knob, value) is None
+    plan = resolve([("a", verdict((Target("pods/a", knob), value)))], ("pods",), ALL)
+    assert plan.desired == {}
+    assert [entry.why for entry in plan.rejected] == [RejectCause.MALFORMED]
 
 
-def test_equally_restrictive_wishes_go_by_the_roster_and_are_named_a_tie() -> None:
+def test_equally_restrictive_values_are_decided_by_policy_order_and_marked_tied() -> None:
     target = Target("pods/a", Knob.CPUSET_CPUS)
-    plan = settle([("late", verdict((target, "0-1"))), ("b", verdict((target, "2-3")))], ("pods",), ALL)
-    won = plan.wanted[target]
-    assert (won.policy, won.wish.value, won.lost, won.tied) == ("late", "0-1", (("b", "2-3"),), True)
+    plan = resolve([("late", verdict((target, "0-1"))), ("b", verdict((target, "2-3")))], ("pods",), ALL)
+    won = plan.desired[target]
+    assert (won.policy, won.request.value, won.overruled, won.tied) == ("late", "0-1", (("b", "2-3"),), True)
 
 
-def test_policies_that_agree_are_named() -> None:
-    plan = settle([(name, verdict((BE, "1000 100000"))) for name in "abc"], ("pods",), ALL)
-    won = plan.wanted[BE]
-    assert (won.policy, won.agreed, won.lost, won.tied) == ("a", ("b", "c"), (), False)
+def test_policies_that_agree_are_recorded() -> None:
+    plan = resolve([(name, verdict((BE, "1000 100000"))) for name in "abc"], ("pods",), ALL)
+    won = plan.desired[BE]
+    assert (won.policy, won.agreed, won.overruled, won.tied) == ("a", ("b", "c"), (), False)
 
 
 def test_a_policy_that_contradicts_itself_gets_the_more_restrictive() -> None:
-    plan = settle([("a", verdict((BE, "9000 100000"), (BE, "1000 100000")))], ("pods",), ALL)
-    assert plan.wanted[BE].wish.value == "1000 100000"
+    plan = resolve([("a", verdict((BE, "9000 100000"), (BE, "1000 100000")))], ("pods",), ALL)
+    assert plan.desired[BE].request.value == "1000 100000"
 
 
-def test_the_weight_of_a_group_that_shall_be_idle_is_not_wished() -> None:
+def test_the_weight_of_a_group_that_is_to_be_idle_is_rejected() -> None:
     idle, heavy = Target("pods/a", Knob.CPU_IDLE), Target("pods/a", Knob.CPU_WEIGHT)
-    plan = settle([("a", verdict((heavy, "10"))), ("b", verdict((idle, "1")))], ("pods",), ALL)
-    assert list(plan.wanted) == [idle]
-    assert [(entry.policy, entry.why) for entry in plan.rejected] == [("a", Unfit.PINNED)]
-    plan = settle([("a", verdict((heavy, "10"))), ("b", verdict((idle, "0")))], ("pods",), ALL)
-    assert list(plan.wanted) == [idle, heavy]
+    plan = resolve([("a", verdict((heavy, "10"))), ("b", verdict((idle, "1")))], ("pods",), ALL)
+    assert list(plan.desired) == [idle]
+    assert [(entry.policy, entry.why) for entry in plan.rejected] == [("a", RejectCause.PINNED)]
+    plan = resolve([("a", verdict((heavy, "10"))), ("b", verdict((idle, "0")))], ("pods",), ALL)
+    assert list(plan.desired) == [idle, heavy]
 
 
-def test_wishes_outside_the_roots_or_of_lacking_knobs_are_not_taken_up() -> None:
+def test_requests_outside_the_roots_or_for_missing_knobs_are_rejected() -> None:
     outside, lacking = Target("podsx/a", Knob.CPU_MAX), Target("pods/a", Knob.CPU_BURST)
-    wishes = verdict((outside, "1000 100000"), (lacking, "0"), (BE, "1000 100000"))
-    plan = settle([("a", wishes)], ("pods",), ALL - {Knob.CPU_BURST})
-    assert list(plan.wanted) == [BE]
-    assert {entry.why for entry in plan.rejected} == {Unfit.OUTSIDE, Unfit.LACKING}
+    requests = verdict((outside, "1000 100000"), (lacking, "0"), (BE, "1000 100000"))
+    plan = resolve([("a", requests)], ("pods",), ALL - {Knob.CPU_BURST})
+    assert list(plan.desired) == [BE]
+    assert {entry.why for entry in plan.rejected} == {RejectCause.OUTSIDE, RejectCause.LACKING}
 
 
-def test_roots_are_of_cgroups_only() -> None:
+def test_roots_apply_to_cgroups_only() -> None:
     cache, link = Target("BE", Knob.SCHEMATA), Target("eth0/be", Knob.RATE)
-    plan = settle([("a", verdict((cache, "L3:0=f"), (link, "1 2")))], (), ALL)
-    assert list(plan.wanted) == [cache, link]
+    plan = resolve([("a", verdict((cache, "L3:0=f"), (link, "1 2")))], (), ALL)
+    assert list(plan.desired) == [cache, link]
 
 
 @pytest.mark.parametrize(

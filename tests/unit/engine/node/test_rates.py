@@ -77,7 +77,7 @@ def test_every_rate_of_a_group() -> None:
     )
 
 
-def test_a_group_that_stands_still_has_the_rates_of_one_that_was_compared() -> None:
+def test_an_unchanged_group_has_the_same_rates_as_a_compared_one() -> None:
     still = GroupCounters("g", 5, 10, 2, 7, 3, 100, 90, 4, 0, 8, 9, 2, 10, 20, Pressure(Stall(1, 0), None, Stall(2, 1)))
     reused, compared = Rates(), Rates()
     for second in range(1, 6):
@@ -88,16 +88,16 @@ def test_a_group_that_stands_still_has_the_rates_of_one_that_was_compared() -> N
     assert use_of(reused, sample(6, moved)).cpu_m == 1000
 
 
-def test_io_that_is_read_now_and_then_has_its_last_rate_and_then_that_over_the_time_between() -> None:
+def test_io_that_is_read_seldom_keeps_its_last_rate_and_then_covers_the_time_between() -> None:
     rates = Rates()
-    told = []
+    rates_seen = []
     for second in range(13):
         read = second // 4 * 4
         span = 4 if second == read else 0
         counters = GroupCounters("g", io_read_bytes=0, io_written_bytes=read * 100, io_span=span)
         use = use_of(rates, sample(second, counters))
-        told.append((use.io_read_bps, use.io_written_bps))
-    assert told == [(None, None)] * 4 + [(0, 100)] * 9
+        rates_seen.append((use.io_read_bps, use.io_written_bps))
+    assert rates_seen == [(None, None)] * 4 + [(0, 100)] * 9
 
 
 def test_io_that_grew_since_before_the_first_sample_has_no_rate() -> None:
@@ -122,7 +122,7 @@ def test_every_rate_of_the_machine() -> None:
     assert made is not None
     host = made.host
     assert (host.cpu_m, host.steal_ppm, host.network_received_bps, host.network_sent_bps) == (3000, 125_000, 10, 20)
-    assert host.cpu_stall_ppm is None  # there was nothing before
+    assert host.cpu_stall_ppm is None  # no previous sample
 
 
 @pytest.mark.parametrize("smaller", [0, 999])
@@ -132,19 +132,19 @@ def test_a_counter_that_went_back_is_a_reset_and_not_a_rate(smaller: int) -> Non
     made = rates.advance(sample(2, GroupCounters("g", cpu_us=smaller)))
     assert made is not None
     assert made.groups["g"].cpu_m is None
-    assert (made.resets, made.anew) == (1, {"g"})
+    assert (made.resets, made.recreated) == (1, {"g"})
     assert use_of(rates, sample(3, GroupCounters("g", cpu_us=smaller + 500_000))).cpu_m == 500
 
 
-def test_who_is_new_is_not_made_anew_where_no_counter_started_over() -> None:
+def test_a_new_group_is_not_recreated_where_no_counter_restarted() -> None:
     rates = Rates()
     rates.advance(sample(1))
     made = rates.advance(sample(2, GroupCounters("g", cpu_us=1000)))
     assert made is not None
-    assert made.anew == frozenset()
+    assert made.recreated == frozenset()
 
 
-def test_more_cpu_than_the_machine_has_is_not_believed() -> None:
+def test_more_cpu_than_the_machine_has_is_unknown() -> None:
     rates = Rates()
     rates.advance(sample(1, GroupCounters("g", cpu_us=0)))
     assert use_of(rates, sample(2, GroupCounters("g", cpu_us=10**15))).cpu_m is None
@@ -156,7 +156,7 @@ def test_a_counter_that_runs_ahead_of_the_clock_by_a_tick_counts_as_all_cpus() -
     assert use_of(rates, sample(2, GroupCounters("g", cpu_us=4 * SECOND + 4000))).cpu_m == 4000
 
 
-def test_what_is_missing_once_is_unknown_and_then_known_again() -> None:
+def test_a_counter_missing_once_is_unknown_once() -> None:
     rates = Rates()
     rates.advance(sample(1, GroupCounters("g", cpu_us=0)))
     assert use_of(rates, sample(2, GroupCounters("g"))).cpu_m is None
@@ -180,7 +180,7 @@ def test_a_group_that_is_gone_is_forgotten() -> None:
     assert use_of(rates, sample(9, GroupCounters("g", cpu_us=SECOND))).cpu_m is None
 
 
-def test_a_clock_that_stands_still_compares_nothing_and_keeps_the_older_sample() -> None:
+def test_a_stopped_clock_compares_nothing_and_keeps_the_older_sample() -> None:
     rates = Rates(50_000)
     rates.advance(sample(1, GroupCounters("g", cpu_us=0)))
     assert rates.advance(sample(1, GroupCounters("g", cpu_us=300_000))) is None
@@ -188,7 +188,7 @@ def test_a_clock_that_stands_still_compares_nothing_and_keeps_the_older_sample()
     assert use_of(rates, sample(2, GroupCounters("g", cpu_us=500_000))).cpu_m == 500
 
 
-def test_a_clock_that_went_back_starts_over() -> None:
+def test_a_clock_that_went_back_restarts() -> None:
     rates = Rates()
     rates.advance(sample(100, GroupCounters("g", cpu_us=0)))
     made = rates.advance(sample(50, GroupCounters("g", cpu_us=1000)))
@@ -220,7 +220,7 @@ def test_a_group_named_twice_in_one_sample_has_its_levels() -> None:
     assert made.groups["g"] == GroupUse("g", tasks=9)
 
 
-def test_who_ran_while_whom_waited_over_the_interval() -> None:
+def test_blame_covers_the_interval() -> None:
     rates = Rates()
     first = RunQueueReading(0, blame=(Blame("v", "a", 100), Blame("v", "b", 50)))
     second = RunQueueReading(0, blame=(Blame("v", "a", 400), Blame("v", "b", 50), Blame("v", "c", 7)))
@@ -235,11 +235,11 @@ def test_who_ran_while_whom_waited_over_the_interval() -> None:
     assert made.blame is None
 
 
-def test_what_best_effort_sends_is_a_rate_only_while_its_class_stands() -> None:
+def test_best_effort_traffic_has_a_rate_only_while_its_class_exists() -> None:
     rates = Rates()
-    told = []
+    rates_seen = []
     for second, sent in enumerate((None, 1000, 4000, 4500, 200, None, 900)):
         found = rates.advance(sample(second, best_effort_sent_bytes=sent))
         assert found is not None
-        told.append(found.best_effort_sent_bps)
-    assert told == [None, None, 3000, 500, None, None, None]  # a class made anew counts from nothing
+        rates_seen.append(found.best_effort_sent_bps)
+    assert rates_seen == [None, None, 3000, 500, None, None, None]  # a recreated class counts from 0

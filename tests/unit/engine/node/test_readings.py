@@ -1,4 +1,4 @@
-"""Which knobs are read when."""
+"""Which knobs are read at which tick."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ MANY = [weight(f"g{i:03}") for i in range(100)]
 
 def readings(*targets: Target) -> Readings:
     made = Readings(AGE, SECOND)
-    made.look_at(set(targets))
+    made.track(set(targets))
     return made
 
 
-def test_all_that_is_unknown_is_due_at_once_in_order() -> None:
+def test_unknown_values_are_due_at_once_in_order() -> None:
     assert readings(*reversed(MANY)).due(0) == tuple(MANY)
 
 
@@ -36,7 +36,7 @@ def test_old_values_are_read_a_few_at_a_time_and_none_grows_older_than_twice_the
     assert most == 20
 
 
-def test_what_could_not_be_read_is_not_known_and_not_tried_at_every_tick() -> None:
+def test_an_unreadable_knob_is_unknown_and_not_retried_at_every_tick() -> None:
     a, b = weight("a"), weight("b")
     made = readings(a, b)
     made.read((a, b), {a: "1", b: "2"}, 0)
@@ -47,7 +47,7 @@ def test_what_could_not_be_read_is_not_known_and_not_tried_at_every_tick() -> No
     assert made.due(2 * AGE) == (a, b)
 
 
-def test_of_a_group_that_came_only_what_was_read_just_now_is_known() -> None:
+def test_for_a_new_group_only_values_read_just_now_are_known() -> None:
     a, b, other = weight("a"), Target("a", Knob.CPU_IDLE), weight("b")
     made = readings(a, b, other)
     made.read((a, b, other), {a: "1", b: "0", other: "2"}, 0)
@@ -57,21 +57,21 @@ def test_of_a_group_that_came_only_what_was_read_just_now_is_known() -> None:
     assert made.due(SECOND) == (b,)
 
 
-def test_what_nobody_looks_at_any_more_is_forgotten() -> None:
+def test_knobs_no_longer_tracked_are_forgotten() -> None:
     a, b = weight("a"), weight("b")
     made = readings(a, b)
     made.read((a, b), {a: "1", b: "2"}, 0)
-    made.look_at({b})
-    made.told(a, "5", 1)
+    made.track({b})
+    made.confirmed(a, "5", 1)
     assert (len(made), dict(made.values())) == (1, {b: "2"})
 
 
-def test_values_that_were_handed_out_do_not_change() -> None:
+def test_returned_values_are_immutable() -> None:
     a = weight("a")
     made = readings(a)
-    made.told(a, "1", 0)
+    made.confirmed(a, "1", 0)
     before = made.values()
-    made.told(a, "2", 1)
+    made.confirmed(a, "2", 1)
     assert (before[a], made.values()[a]) == ("1", "2")
     made.forget(a)
     assert made.values() == {}

@@ -22,7 +22,7 @@ def test_the_dominant_share_is_the_larger_one(cpu: int, memory: int, share: floa
     assert dominant_share(cpu, 4000, memory, 1000) == share
 
 
-def test_tenants_that_get_all_they_want_are_treated_alike_however_much_they_want() -> None:
+def test_tenants_whose_demand_is_met_are_treated_equally_whatever_the_demand() -> None:
     assert demand_capped_fairness([TenantUse(100, 0, 0), TenantUse(900, 0, 0)], 4000, GIB) == 1.0
 
 
@@ -32,7 +32,7 @@ def test_a_tenant_that_waits_while_another_has_more_than_its_share_is_unfair() -
     assert unfair == pytest.approx(1.5**2 / (2 * 1.25))
 
 
-def test_what_a_small_demand_leaves_goes_to_the_others() -> None:
+def test_the_rest_of_a_small_demand_goes_to_the_others() -> None:
     # 400 is met; the other two could have 1800 each and do.
     tenants = [TenantUse(400, 0, 0), TenantUse(1800, 1000, 0), TenantUse(1800, 200, 0)]
     assert demand_capped_fairness(tenants, 4000, GIB) == pytest.approx(1.0)
@@ -51,7 +51,7 @@ def test_one_tenant_or_none_is_fair(tenants: list[TenantUse]) -> None:
     assert demand_capped_fairness(tenants, 4000, GIB) == 1.0
 
 
-def test_tenants_that_get_nothing_at_all_are_treated_alike() -> None:
+def test_tenants_that_get_nothing_are_treated_equally() -> None:
     assert demand_capped_fairness([TenantUse(0, 9000, 0), TenantUse(0, 9000, 0)], 4000, GIB) == 1.0
 
 
@@ -72,7 +72,7 @@ def test_the_nodes_p99_is_that_of_the_window_that_the_slowest_percent_ends_in(
     assert latency_p99_us(windows) == p99
 
 
-def test_a_report_is_of_the_last_window_and_of_what_is_allocatable() -> None:
+def test_a_report_covers_the_last_window_and_allocatable_resources() -> None:
     settings = AgentSettings(reserved_cpu_m=1000, reserved_memory_bytes=4 * GIB, report_window_us=10 * SECOND)
     agent = Agent(settings, "node-1")
     web, hog = pod("web", "a", tenant="t1"), pod("hog", "b", QoSClass.BE, tenant="t2")
@@ -119,7 +119,7 @@ def test_usage_by_node_system_pod_and_application() -> None:
     "wrong",
     [health(-1), health(10**12), health(5, requests=-1), health(5, requests=1, over=2), health(5, age_us=-1)],
 )
-def test_a_nonsensical_health_report_is_refused(wrong: ServiceHealth) -> None:
+def test_an_impossible_health_report_is_refused(wrong: ServiceHealth) -> None:
     agent = Agent(AgentSettings(), "node-1")
     node = FakeNode(agent, (pod("web", "a"),))
     with pytest.raises(InvalidInput):

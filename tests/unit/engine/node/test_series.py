@@ -42,12 +42,12 @@ def test_a_ring_keeps_its_newest_points_only() -> None:
     assert store.window(CPU, 0) == list(range(999, 989, -1))
 
 
-def test_a_silence_longer_than_the_ring_leaves_nothing() -> None:
+def test_a_gap_longer_than_the_ring_leaves_nothing() -> None:
     store = filled([1, 2, 3, *[None] * 20], points=100, ring=10)
     assert store.window(CPU, 0) == []
 
 
-def test_a_late_series_has_no_past() -> None:
+def test_a_new_series_has_no_values_before_its_first_tick() -> None:
     store = filled([None] * 50 + [7], points=100, ring=10)
     assert store.window(CPU, 0) == [7]
 
@@ -66,12 +66,12 @@ def test_percentiles_of_three(percent: int, value: int) -> None:
     assert percentile([10, 20, 30], percent) == value
 
 
-def test_values_beyond_eight_bytes_are_held_at_the_ends() -> None:
+def test_values_beyond_eight_bytes_are_clamped() -> None:
     store = filled([10**30, -(10**30)])
     assert store.window(CPU, 0) == [-(2**63) + 1, 2**63 - 1]
 
 
-def test_the_least_recently_written_series_makes_room() -> None:
+def test_the_least_recently_written_series_is_evicted() -> None:
     store = SeriesStore(10, 2)
     store.tick(1)
     store.write(("a", "cpu"), 1, 10)
@@ -82,7 +82,7 @@ def test_the_least_recently_written_series_makes_room() -> None:
     assert store.evicted == 1
 
 
-def test_groups_that_are_gone_are_dropped() -> None:
+def test_series_of_gone_groups_are_dropped() -> None:
     store = SeriesStore(10, 10)
     store.tick(1)
     for group in "abc":
@@ -92,7 +92,7 @@ def test_groups_that_are_gone_are_dropped() -> None:
     assert len(store) == 2
 
 
-def test_nothing_before_the_first_tick_and_no_empty_store() -> None:
+def test_a_write_before_the_first_tick_and_an_empty_store_are_refused() -> None:
     with pytest.raises(InvalidInput):
         SeriesStore(10, 10).write(CPU, 1, 10)
     with pytest.raises(InvalidInput):

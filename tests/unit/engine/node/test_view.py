@@ -1,4 +1,4 @@
-"""Who runs here, and the group of all best-effort pods."""
+"""The pods of the node, and the group of all best-effort pods."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def view(**more: object) -> NodeView:
 
 
 @pytest.mark.parametrize(
-    ("guests", "services", "roots", "common"),
+    ("best_effort", "services", "roots", "common"),
     [
         (["k/be/a", "k/be/b"], ["k/s"], ["k"], "k/be"),
         (["k/be/x/a", "k/be/y/b"], [], ["k"], "k/be"),
-        (["k/be/a", "k/be/b"], ["k/be/s"], ["k"], None),  # a service stands among them
-        (["k/a", "k/b"], [], ["k"], None),  # a root is everybody's
+        (["k/be/a", "k/be/b"], ["k/be/s"], ["k"], None),  # a service is among them
+        (["k/a", "k/b"], [], ["k"], None),  # a root is shared by all
         (["k/a", "k/b"], [], ["k/x"], None),  # outside
         (["k/be/a"], ["k/s"], ["k"], "k/be"),
         (["k/a"], ["k/s"], ["k"], "k/a"),  # alone beside services: its own group
@@ -37,8 +37,8 @@ def view(**more: object) -> NodeView:
         (["k/be/a", "k/be/b"], [], [], None),
     ],
 )
-def test_the_common_group(guests: list[str], services: list[str], roots: list[str], common: str | None) -> None:
-    pods = [pod(f"g{i}", group, QoSClass.BE) for i, group in enumerate(guests)]
+def test_the_common_group(best_effort: list[str], services: list[str], roots: list[str], common: str | None) -> None:
+    pods = [pod(f"g{i}", group, QoSClass.BE) for i, group in enumerate(best_effort)]
     pods += [pod(f"s{i}", group) for i, group in enumerate(services)]
     assert common_group(pods, roots) == common
 
@@ -51,7 +51,7 @@ def test_a_named_group_is_read_and_stays() -> None:
     assert one.groups() == ("batch", "k/be/a", "system")
 
 
-def test_pods_that_are_over_are_not_here() -> None:
+def test_finished_pods_are_left_out() -> None:
     one = view()
     came, went = one.pods_seen([pod("a", "a"), pod("b", "b", phase=Phase.OVER), pod("c", "c", phase=Phase.TERMINATING)])
     assert (came, went) == ({"a", "c"}, set())
@@ -59,7 +59,7 @@ def test_pods_that_are_over_are_not_here() -> None:
     assert (came, went) == (set(), {"a", "c"})
 
 
-def test_a_name_means_the_running_pod_and_a_uid_exactly_one() -> None:
+def test_a_name_refers_to_the_running_pod_and_a_uid_to_exactly_one() -> None:
     one = view()
     old = replace(pod("web", "old", phase=Phase.TERMINATING), uid="zzz")
     one.pods_seen([old, replace(pod("web", "new"), uid="aaa")])
@@ -68,7 +68,7 @@ def test_a_name_means_the_running_pod_and_a_uid_exactly_one() -> None:
     assert one.health_reported("default/web", HEALTH, 0).uid == "aaa"  # type: ignore[union-attr]
 
 
-def test_a_group_belongs_to_the_pod_that_it_is_or_is_part_of() -> None:
+def test_the_owner_of_a_group_is_the_pod_at_or_above_it() -> None:
     one = view()
     one.pods_seen([pod("web", "k/web", containers=(NodeContainer("c", "elsewhere/c"),))])
     assert one.owner("k/web/init/x").name == "web"  # type: ignore[union-attr]

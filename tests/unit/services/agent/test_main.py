@@ -63,7 +63,7 @@ print([name for name in {HEAVY!r} if name in sys.modules])
         (AgentConfig(node="n"), "`writable` names no group"),
         (AgentConfig(node="n", writable=("top",)), "nobody is known to run here"),
         (replace(CONFIG, mode=Mode.OBSERVE, groups=CONFIG.groups[:1]), "none of 1 pods is best effort"),
-        (replace(CONFIG, mode=Mode.OBSERVE, writable=("elsewhere",)), "outside the groups that the agent may turn"),
+        (replace(CONFIG, mode=Mode.OBSERVE, writable=("elsewhere",)), "outside the groups that the agent may write"),
         (
             replace(
                 CONFIG, mode=Mode.OBSERVE, policies=PolicySettings(best_effort_cpu=None, own_cpus=None, burst=None)
@@ -81,7 +81,7 @@ def test_once_says_why_it_would_hold_nothing(config: AgentConfig, because: str) 
         await w.tick(process, 3)
         state = process.agent.state()
         assert state is not None
-        return summary(process, process.state_page(state), process.agent.holds())
+        return summary(process, process.state_page(state), process.agent.held_knobs())
 
     (line,) = [line for line in asyncio.run(lines()) if line.startswith("would hold nothing: ")]
     assert because in line

@@ -80,7 +80,7 @@ def test_an_observer_turns_nothing_and_says_what_it_would() -> None:
     process = live(w, scenario)
     assert w.knobs.journal == []
     assert w.keeper.trail == []
-    assert IDLE in {hold.target for hold in process.agent.holds()}
+    assert IDLE in {hold.target for hold in process.agent.held_knobs()}
 
 
 def test_a_new_agent_learns_what_is_held_and_gives_back_what_it_does_not_want() -> None:
@@ -361,7 +361,7 @@ def test_what_the_machine_can_divide_and_what_its_node_can_give_reach_the_polici
     async def scenario(process: AgentProcess) -> None:
         await w.tick(process, 3)
         await process.placing.place()
-        assert {hold.target for hold in process.agent.holds()} == {Target("BE", Knob.SCHEMATA)}
+        assert {hold.target for hold in process.agent.held_knobs()} == {Target("BE", Knob.SCHEMATA)}
         state = process.agent.state()
         assert state is not None
         assert state.allocatable == Allocatable(cpu_m=4000, batch_cpu_m=1000)
@@ -371,7 +371,7 @@ def test_what_the_machine_can_divide_and_what_its_node_can_give_reach_the_polici
             )
         )
         await w.tick(process, 3)
-        assert {hold.target.group for hold in process.agent.holds()} == {"BE", "LS"}
+        assert {hold.target.group for hold in process.agent.held_knobs()} == {"BE", "LS"}
         assert process.agent.state().allocatable is not None  # type: ignore[union-attr]
 
     live(w, scenario)

@@ -1,14 +1,14 @@
-"""How restrictive a knob's value is, so that of two wishes the more restrictive one can win.
+"""The rank of a knob's value by how restrictive it is, so that of two desired values the more restrictive one wins.
 
-Problem: two policies want different values of one knob, and which of them protects more must not depend on who was asked first. Choice: each
-knob's canonical text becomes a rank; the smaller rank wins. Limits: a rank is one line, so a wish wins whole; parts of two wishes are never
-mixed, since nobody would have wanted the mixture.
+Problem: two policies want different values of one knob, and which one wins must not depend on the order in which they run. Choice: each knob's
+canonical text becomes a rank; the smaller rank wins. Limits: ranks are totally ordered, so one value wins as a whole; parts of two values are
+never mixed, since no policy asked for the mixture.
 
     quota, burst, weights, memory.high, memory.max       less is more restrictive; "max" is least
     io.max                                               more limits over all devices, then smaller ones
     cpu.idle                                             idle is more restrictive
     cpuset.cpus                                          fewer CPUs; "" (the parent's) is least
-    memory.min, memory.low                               more protection wins: it restricts everybody else
+    memory.min, memory.low                               more protection wins: it restricts all other groups
     memory.reclaim                                       more is reclaimed
     schemata, tc.rate                                    fewer ways and less bandwidth; a smaller ceiling, then a smaller floor
 
@@ -34,11 +34,11 @@ from cotenant.model.machine.knob_values import (
 
 Rank = tuple[int, ...]  # the smaller, the more restrictive
 
-_ENDLESS = 2**63
+_UNLIMITED = 2**63
 
 
 @lru_cache(maxsize=4096)
-def restriction(knob: Knob, value: str) -> Rank | None:
+def restrictiveness(knob: Knob, value: str) -> Rank | None:
     """The rank of a value; None where it is not of the knob's canonical form."""
     try:
         if knob.scope is Scope.CGROUP and canonical(knob, value) != value:
@@ -51,8 +51,8 @@ def restriction(knob: Knob, value: str) -> Rank | None:
 def _quota(value: str) -> Rank:
     limit = parse_cpu_max(value)
     if limit.quota_us is None:
-        return (_ENDLESS,)
-    # Rates compare across periods; of equal rates the shorter period waits less at a time.
+        return (_UNLIMITED,)
+    # Rates compare across periods; of equal rates the shorter period throttles for less time at once.
     return (limit.quota_us * MOST_PERIOD_US // limit.period_us, -limit.period_us)
 
 
@@ -65,13 +65,13 @@ def _more(value: str) -> Rank:
 
 
 def _cpus(value: str) -> Rank:
-    return (len(parse_cpus(value)) or _ENDLESS,)
+    return (len(parse_cpus(value)) or _UNLIMITED,)
 
 
 def _bytes_of(knob: Knob) -> Callable[[str], Rank]:
     def rank(value: str) -> Rank:
         amount = parse_bytes(knob, value)
-        return (_ENDLESS if amount is None else amount,)
+        return (_UNLIMITED if amount is None else amount,)
 
     return rank
 
@@ -79,7 +79,7 @@ def _bytes_of(knob: Knob) -> Callable[[str], Rank]:
 def _more_bytes_of(knob: Knob) -> Callable[[str], Rank]:
     def rank(value: str) -> Rank:
         amount = parse_bytes(knob, value)
-        return (-(_ENDLESS if amount is None else amount),)
+        return (-(_UNLIMITED if amount is None else amount),)
 
     return rank
 
@@ -118,7 +118,7 @@ def _schemata(value: str) -> Rank:
 
 def _rate(value: str) -> Rank:
     least, most = value.split(" ")
-    return (_ENDLESS if most == UNLIMITED else int(most), int(least))
+    return (_UNLIMITED if most == UNLIMITED else int(most), int(least))
 
 
 _RANKS: dict[Knob, Callable[[str], Rank]] = {

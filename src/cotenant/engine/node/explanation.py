@@ -1,8 +1,8 @@
-"""Telling one group's or pod's story from what the engine knows.
+"""The explanation of one group or pod from the engine's state.
 
-Problem: a pod is squeezed by knobs of its own groups, of its containers' and of every group above it, and whoever asks names any of them.
-Choice: gather what concerns any of these groups; say first what stands now, then what each policy says, then what happened. Limits: groups
-that no pod and no knob names are not known here.
+Problem: a pod is throttled by knobs of its own groups, of its containers' and of every group above it, and a user may name any of them. Choice: gather
+what concerns any of these groups; report the current state first, then each policy's reasons, then past decisions. Limits: groups that belong to no pod
+and have no knob are not known here.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from cotenant.engine.node.decision_log import DecisionLog, Explanation, HeldKnob, sentences
 from cotenant.engine.node.evictions import Evictions
 from cotenant.engine.node.plan import within
-from cotenant.engine.node.records import Hold, Log, Story, sentences
 from cotenant.engine.node.view import NodeView
 from cotenant.model.machine.knob import Target
 from cotenant.model.machine.node_decision import Reason
@@ -20,17 +20,17 @@ from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.verdict import Verdict
 
 
-def story_of(
+def explain_group(
     asked: str,
     view: NodeView,
-    holds: Sequence[Hold],
+    holds: Sequence[HeldKnob],
     knobs: Mapping[Target, str],
     verdicts: Sequence[tuple[str, Verdict]],
     evictions: Evictions,
-    log: Log,
+    log: DecisionLog,
     now_us: int,
-) -> Story | None:
-    """The story; None where nobody knows the group or pod."""
+) -> Explanation | None:
+    """The explanation; None where the group or pod is not known."""
     group = asked.strip("/")
     pod = view.find(asked) or view.find(group) or view.owner(group)
     known = pod is not None or group in view.groups() or any(hold.target.group == group for hold in holds)
@@ -38,7 +38,7 @@ def story_of(
         return None
     groups = _related(group, pod)
     concerned = tuple(hold for hold in holds if hold.target.group in groups)
-    story = Story(
+    explanation = Explanation(
         asked=group,
         groups=groups,
         pod=pod.key if pod else "",
@@ -46,14 +46,14 @@ def story_of(
         holds=concerned,
         stands=tuple((target, value) for target, value in knobs.items() if target.group in groups),
         verdicts=tuple((policy, verdict.reasons) for policy, verdict in verdicts),
-        leaves=_leaves(pod, evictions),
+        leaves=_eviction_reason(pod, evictions),
         decisions=log.of(groups, pod.key if pod else ""),
     )
-    return replace(story, text=sentences(story, now_us))
+    return replace(explanation, text=sentences(explanation, now_us))
 
 
 def _related(group: str, pod: NodePod | None) -> tuple[str, ...]:
-    """The pod's groups, or the group and what was asked for, with all above."""
+    """The pod's groups and the given group, with all groups above them."""
     own = {group} if pod is None else {pod.group, *(container.group for container in pod.containers)}
     if pod is not None and within(group, (pod.group,)):
         own.add(group)
@@ -66,13 +66,13 @@ def _related(group: str, pod: NodePod | None) -> tuple[str, ...]:
     return tuple(sorted(related))
 
 
-def _leaves(pod: NodePod | None, evictions: Evictions) -> Reason | None:
-    """Why the pod leaves, or should."""
+def _eviction_reason(pod: NodePod | None, evictions: Evictions) -> Reason | None:
+    """Why the pod's eviction was requested, or is waiting."""
     if pod is None:
         return None
     asked = evictions.asked().get(pod.uid)
     if asked is not None:
-        said = "accepted" if asked.accepted else "refused" if not asked.outstanding else "no answer yet"
-        return replace(asked.wish.reason, text=f"asked to leave ({said}): {asked.wish.reason.text}")
+        outcome = "accepted" if asked.accepted else "refused" if not asked.outstanding else "no answer yet"
+        return replace(asked.eviction.reason, text=f"eviction requested ({outcome}): {asked.eviction.reason.text}")
     limit = evictions.paced().get(pod.uid)
-    return None if limit is None else Reason("paced", f"its eviction waits for the limit: {limit}")
+    return None if limit is None else Reason("paced", f"its eviction waits for a limit: {limit}")

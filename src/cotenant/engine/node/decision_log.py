@@ -1,9 +1,9 @@
-"""What the agent decided and why, in bounded memory: the answer to "why is my job throttled".
+"""The agent's decisions with their reasons, in bounded memory: the answer to "why is my job throttled".
 
-Problem: the answer must stand when somebody asks, an hour later or while it happens, and must not grow with uptime. Choice: a ring of
-decisions over the whole node, a decision being a change: a knob held at another value or by another policy, one given back, refused or
-yielded, an eviction, a rule that speaks and did not before. What stands now is not in the ring: it is told from the engine itself. Limits: a
-value that is held for hours is one decision; its terms at the last tick are in the story, those of every tick are not kept.
+Problem: the answer must be available an hour later or while it happens, and must not grow with uptime. Choice: a ring of decisions over the whole
+node, where a decision is a change: a knob held at another value or by another policy, one given back, refused or yielded, an eviction, a new reason of
+a policy. The current state is not in the ring: it is read from the engine itself. Limits: a value that is held for hours is one decision; its terms
+at the last tick are in the explanation, those of every tick are not kept.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from cotenant.model.machine.knob import Target
 from cotenant.model.machine.node_decision import Reason
 
 
-class Happened(StrEnum):
-    """What a decision was."""
+class DecisionKind(StrEnum):
+    """The kind of a decision."""
 
-    HELD = "held"  # asked to be held, at another value or by another policy than before
-    RELEASED = "released"  # asked to be given back
+    HELD = "held"  # hold requested, at another value or by another policy than before
+    RELEASED = "released"  # release requested
     REFUSED = "refused"
-    YIELDED = "yielded"  # somebody else wrote the knob; stood off
-    EVICTED = "evicted"  # asked to leave
-    STAYED = "stayed"  # the request to leave was refused
-    JUDGED = "judged"  # a policy's rule speaks that did not before
-    FAILED = "failed"  # a policy failed, or in another way than before
+    YIELDED = "yielded"  # another process wrote the knob; backed off
+    EVICTED = "evicted"  # eviction requested
+    STAYED = "stayed"  # the eviction was refused
+    JUDGED = "judged"  # a new reason of a policy
+    FAILED = "failed"  # a policy failed, or with another error than before
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class Decision:
 
     number: int  # from 1, without gaps
     at_us: int
-    what: Happened
-    policy: str  # "" where it was not a policy
+    what: DecisionKind
+    policy: str  # "" where no policy decided
     group: str  # "" where it concerns the node
     reason: Reason
     target: Target | None = None
@@ -47,36 +47,36 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """A knob as it is held, wanted or refused now."""
+class HeldKnob:
+    """A knob that is held, requested or refused now."""
 
     target: Target
     value: str
     state: str  # "asked", "held", "returning", "refused", "yielded", "gone", or in observe mode "would be held"
     policy: str
     reason: Reason
-    since_us: int  # of this value
+    since_us: int  # when this value was first requested
     lost: tuple[tuple[str, str], ...]  # other policies and the values that they wanted
-    lifts: str  # what would lift it
+    lifts: str  # the condition under which it is released
     detail: str = ""  # why it was refused or yielded
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
-    """A group, or a pod with the groups below and above it."""
+class Explanation:
+    """The explanation of a group, or of a pod with the groups below and above it."""
 
-    asked: str  # as asked for
+    asked: str  # as given
     groups: tuple[str, ...]
-    pod: str  # namespace/name, "" where the group is no pod's
+    pod: str  # namespace/name, "" where the group belongs to no pod
     text: tuple[str, ...]  # the same in sentences, ready to print
-    holds: tuple[Hold, ...]
-    stands: tuple[tuple[Target, str], ...]  # knobs that were read, as they stand
+    holds: tuple[HeldKnob, ...]
+    stands: tuple[tuple[Target, str], ...]  # knobs that were read, with their values
     verdicts: tuple[tuple[str, tuple[Reason, ...]], ...]  # each policy's last reasons
-    leaves: Reason | None  # why the pod was asked to leave, or waits for it
+    leaves: Reason | None  # why the pod's eviction was requested, or is waiting
     decisions: tuple[Decision, ...]  # of these groups, oldest first
 
 
-class Log:
+class DecisionLog:
     """The ring of decisions."""
 
     def __init__(self, most: int) -> None:
@@ -89,7 +89,7 @@ class Log:
     def note(
         self,
         at_us: int,
-        what: Happened,
+        what: DecisionKind,
         policy: str,
         group: str,
         reason: Reason,
@@ -97,50 +97,50 @@ class Log:
         value: str = "",
         pod: str = "",
     ) -> None:
-        """Write one down."""
+        """Append a decision."""
         self._number += 1
         self._ring.append(Decision(self._number, at_us, what, policy, group, reason, target, value, pod))
 
     def since(self, number: int) -> tuple[Decision, ...]:
-        """Those with a greater number, oldest first."""
+        """Decisions with a greater number, oldest first."""
         newer = min(len(self._ring), max(0, self._number - number))
         return tuple(self._ring[i] for i in range(len(self._ring) - newer, len(self._ring)))
 
     def of(self, groups: Sequence[str], pod: str) -> tuple[Decision, ...]:
-        """Those that concern one of these groups or this pod."""
+        """Decisions on one of these groups or this pod."""
         wanted = set(groups)
         return tuple(d for d in self._ring if (d.group and d.group in wanted) or (pod and d.pod == pod))
 
     def validate(self) -> None:
-        """Numbers without gaps, the newest last. Raises `Permanent`."""
+        """Numbers are without gaps, the newest last. Raises `Permanent`."""
         numbers = [decision.number for decision in self._ring]
         if numbers != list(range(self._number - len(numbers) + 1, self._number + 1)):
-            raise Permanent("the log of decisions has gaps")
+            raise Permanent("the decision log has gaps")
 
 
-def sentences(story: Story, now_us: int) -> tuple[str, ...]:
-    """The story in words, the strongest statement first."""
-    who = f"pod {story.pod}" if story.pod else f"group /{story.asked}"
-    lines = [story.leaves.text] if story.leaves else []
-    if not story.holds:
+def sentences(explanation: Explanation, now_us: int) -> tuple[str, ...]:
+    """The explanation in sentences, the most important first."""
+    who = f"pod {explanation.pod}" if explanation.pod else f"group /{explanation.asked}"
+    lines = [explanation.leaves.text] if explanation.leaves else []
+    if not explanation.holds:
         lines.append(f"no knob of {who} is held")
-    for hold in story.holds:
+    for hold in explanation.holds:
         lines.append(
             f"{hold.target} is {hold.state} at {hold.value!r} for {_span(now_us - hold.since_us)}"
             + (f", by {hold.policy}: {hold.reason.text}" if hold.policy else f": {hold.reason.text}")
             + (f" ({hold.detail})" if hold.detail else "")
         )
-        lines += [f"  {policy} wanted {value!r}, and gave way" for policy, value in hold.lost]
+        lines += [f"  {policy} wanted {value!r} and was overruled" for policy, value in hold.lost]
         lines += [f"  {term.name} {term.value} {term.unit}".rstrip() for term in hold.reason.terms]
         if hold.lifts:
-            lines.append(f"  it is lifted when {hold.lifts}")
-    lines += [f"{target} stands at {value!r}" for target, value in story.stands]
-    lines += [f"{policy}: {reason.text}" for policy, reasons in story.verdicts for reason in reasons]
-    lines += [f"{_span(now_us - d.at_us)} ago: {_told(d)}" for d in story.decisions]
+            lines.append(f"  it is released when {hold.lifts}")
+    lines += [f"{target} reads {value!r}" for target, value in explanation.stands]
+    lines += [f"{policy}: {reason.text}" for policy, reasons in explanation.verdicts for reason in reasons]
+    lines += [f"{_span(now_us - d.at_us)} ago: {_describe(d)}" for d in explanation.decisions]
     return tuple(lines)
 
 
-def _told(decision: Decision) -> str:
+def _describe(decision: Decision) -> str:
     what = f"{decision.target} {decision.what}" if decision.target else str(decision.what)
     at = f" at {decision.value!r}" if decision.value else ""
     by = f" by {decision.policy}" if decision.policy else ""

@@ -1,0 +1,145 @@
+"""Runs the policies: each at its own period, each with its own memory, and a failure of one does not affect the others.
+
+Problem: a policy that raises, or that decides every ten seconds, must leave the verdicts of all others in force, and its own must neither vanish at
+the first failure nor stay for ever. Choice: the last verdict of each policy blocked in force until it decides again; one that fails keeps its last
+verdict for one lease and then wants nothing; after three failures in a row it restarts without memory. Limits: the run time of a policy is measured
+by the process, not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cotenant.engine.node.instructions import AgentCounts
+from cotenant.engine.node.policies import NodePolicy
+from cotenant.model.errors import InvalidInput, Permanent
+from cotenant.model.machine.knob import Target
+from cotenant.model.machine.node_decision import Reason
+from cotenant.model.machine.node_state import NodeState
+from cotenant.model.machine.verdict import Verdict
+
+_FAILURES = 3  # in a row, before the memory is dropped
+_EMPTY = Verdict(reasons=())
+
+
+@dataclass(slots=True)
+class _Running:
+    """A policy with its memory and last verdict."""
+
+    policy: NodePolicy
+    memory: Any
+    verdict: Verdict = _EMPTY
+    decided_us: int | None = None
+    failed: int = 0  # in a row
+    failed_since_us: int = 0
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyResults:
+    """The results of one run."""
+
+    fresh: frozenset[str]  # policies that decided now
+    changed: tuple[
+        tuple[str, tuple[Reason, ...]], ...
+    ]  # reasons that are new; by rule, or by text where `log_every_text`
+    failed: tuple[tuple[str, str], ...]  # policies that failed for the first time or with another error, and the error
+
+
+class PolicyRunner:
+    """All policies, in their order."""
+
+    def __init__(self, policies: Sequence[NodePolicy], period_us: int, lease_us: int, counts: AgentCounts) -> None:
+        names = [policy.name for policy in policies]
+        if len(set(names)) < len(names):
+            raise InvalidInput("policies", ", ".join(names), "each name once")
+        self._running = tuple(_Running(policy, policy.memory) for policy in policies)
+        self._period_us = period_us
+        self._lease_us = lease_us
+        self._counts = counts
+
+    def verdicts(self) -> tuple[tuple[str, Verdict], ...]:
+        """The verdict in force of each policy, in order."""
+        return tuple((running.policy.name, running.verdict) for running in self._running)
+
+    def policy(self, name: str) -> NodePolicy | None:
+        """The policy of this name."""
+        return next((running.policy for running in self._running if running.policy.name == name), None)
+
+    def reads(self, outline: NodeState) -> set[Target]:
+        """The knobs that policies read. A policy that fails to say so reads none."""
+        found: set[Target] = set()
+        for running in self._running:
+            try:
+                found.update(running.policy.reads(outline))
+            except Exception:  # as in `_run_policy`
+                self._counts.policy_failures += 1
+        return found
+
+    def run(self, state: NodeState, now_us: int, urgent_only: bool = False) -> PolicyResults:
+        """Run the policies that are due, or only the urgent ones."""
+        fresh: list[str] = []
+        changed: list[tuple[str, tuple[Reason, ...]]] = []
+        failed: list[tuple[str, str]] = []
+        for running in self._running:
+            if not (running.policy.urgent if urgent_only else self._due(running, now_us)):
+                continue
+            before, failure = _marks(running), running.failure
+            if self._run_policy(running, state, now_us):
+                fresh.append(running.policy.name)
+                new_reasons = tuple(
+                    r for r, mark in zip(running.verdict.reasons, _marks(running)) if mark not in before
+                )
+                if new_reasons:
+                    changed.append((running.policy.name, new_reasons))
+            elif running.failure != failure:
+                failed.append((running.policy.name, running.failure))
+        return PolicyResults(frozenset(fresh), tuple(changed), tuple(failed))
+
+    def _due(self, running: _Running, now_us: int) -> bool:
+        # Half a period early rather than a whole one late: ticks are not exact.
+        return (
+            running.decided_us is None or now_us - running.decided_us >= running.policy.every_us - self._period_us // 2
+        )
+
+    def _run_policy(self, running: _Running, state: NodeState, now_us: int) -> bool:
+        running.decided_us = now_us
+        try:
+            verdict, memory = running.policy.decide(state, running.policy.config, running.memory)
+        except Exception as error:  # contained: counted, reported, and the fallback applies
+            self._fail(running, error, now_us)
+            return False
+        if verdict.evictions and not running.policy.may_evict:
+            names = ", ".join(wish.key for wish in verdict.evictions)
+            blocked = Reason(running.policy.name, f"{names} should leave, but this policy may not evict")
+            verdict = Verdict((*verdict.reasons, blocked), verdict.knobs)
+        running.verdict, running.memory, running.failed, running.failure = verdict, memory, 0, ""
+        return True
+
+    def _fail(self, running: _Running, error: Exception, now_us: int) -> None:
+        self._counts.policy_failures += 1
+        if running.failed == 0:
+            running.failed_since_us = now_us
+        running.failed += 1
+        running.failure = f"{type(error).__name__}: {error}"[:200]
+        if running.failed % _FAILURES == 0:
+            running.memory = running.policy.memory
+        if now_us - running.failed_since_us >= self._lease_us:
+            running.verdict = Verdict(reasons=(Reason("failed", f"wants nothing: {running.failure}"),))
+        # Evictions are done once; a verdict kept only because its policy failed must not repeat them.
+        elif running.verdict.evictions:
+            running.verdict = Verdict(running.verdict.reasons, running.verdict.knobs)
+
+    def validate(self) -> None:
+        """A policy with failures has a message. Raises `Permanent`."""
+        for running in self._running:
+            if (running.failed > 0) != bool(running.failure):
+                raise Permanent(f"{running.policy.name} failed {running.failed} times in a row: {running.failure!r}")
+
+
+def _marks(running: _Running) -> list[tuple[str, str]]:
+    """What identifies each reason for the log: a change of it is logged."""
+    by_text = running.policy.log_every_text
+    return [(reason.rule, reason.text if by_text else "") for reason in running.verdict.reasons]
