@@ -39,7 +39,7 @@ class Cluster:
             self.now[0] += step
             for name in self.nodes._fleet.names():  # the renewals of a second, without sleeping for them
                 if self.nodes.kubelets.is_up(name) and int(self.now[0]) % 10 == 0:
-                    await self.nodes._renew_one(name)
+                    await self.nodes._heartbeat(name)
             await self.quiet()
 
     async def quiet(self) -> None:
@@ -76,7 +76,7 @@ def serve(case: Callable[[Cluster], Awaitable[None]], nodes: int = 3) -> None:
         try:
             await cluster.runner.start()
             await cluster.nodes.start()
-            await cluster.nodes.living.wait()
+            await cluster.nodes.running.wait()
             await cluster.quiet()
             await case(cluster)
         finally:
@@ -191,7 +191,7 @@ def test_a_second_process_takes_over_the_nodes_and_their_pods() -> None:
         )
         c.nodes = again
         await again.start()
-        await again.living.wait()
+        await again.running.wait()
         await c.later(8)
         assert (await c.all(PODS))[0]["status"]["phase"] == "Running"
         await c.later(5)

@@ -40,12 +40,12 @@ LEASE_NAMESPACE = "kube-node-lease"
 
 
 class NodeLifecycle(ResourceController):
-    """Hears nodes by their Leases and marks those that fall silent."""
+    """Watches the nodes' Leases and marks nodes without a heartbeat."""
 
     resource, name = NODES, "node-controller"
 
     def attach(self, enqueue: Enqueue) -> None:
-        """Nodes whose conditions or taints change; Leases are only looked up when a node's silence would end its grace."""
+        """Subscribe to nodes; a Lease is only looked up when its node's grace period would end."""
         self._since_s = self._clock()
         self._leases: Store[Lease] = self._informers.store(LEASES)
         super().attach(enqueue)
@@ -60,14 +60,14 @@ class NodeLifecycle(ResourceController):
 
 
 class TaintEviction(ResourceController):
-    """Sends pods away from nodes whose NoExecute taints they do not tolerate (any longer)."""
+    """Evicts pods from nodes whose NoExecute taints they do not, or no longer, tolerate."""
 
     resource, name = NODES, "taint-eviction-controller"
 
     def attach(self, enqueue: Enqueue) -> None:
-        """Nodes that are not ready or have such taints, and pods that get there."""
+        """Subscribe to nodes that are not ready or have such taints, and to pods assigned to them."""
         self._pods: Store[Pod] = self._informers.store(PODS)
-        self._silent: set[str] = set()
+        self._unreachable: set[str] = set()
         super().attach(enqueue)
         self._informers.of(PODS).subscribe(self._pod)
 
@@ -78,9 +78,9 @@ class TaintEviction(ResourceController):
             return GONE
         pods = self._pods.by("node", key[1])
         first = node_lifecycle.mark_pods_not_ready(node, pods, now_s)
-        if node_lifecycle.is_full_disruption(len(self._silent), len(self._own.store)):
+        if node_lifecycle.is_full_disruption(len(self._unreachable), len(self._own.store)):
             again = now_s + 10.0
-            return Plan(first.actions, "most nodes are silent: no pod is evicted", again)
+            return Plan(first.actions, "most nodes are unreachable: no pod is evicted", again)
         then = node_lifecycle.evict(node, pods, now_s)
         return Plan(first.actions + then.actions, f"{first.reason}; {then.reason}", then.requeue_at_s)
 
@@ -89,9 +89,9 @@ class TaintEviction(ResourceController):
         assert isinstance(seen, NodeView)
         ready = seen.condition("Ready")
         if new is not None and ready is not None and ready.status == "Unknown":
-            self._silent.add(seen.metadata.name)
+            self._unreachable.add(seen.metadata.name)
         else:
-            self._silent.discard(seen.metadata.name)
+            self._unreachable.discard(seen.metadata.name)
         if new is not None and self._matters(seen):
             self._enqueue(seen.metadata.key)
 
@@ -110,12 +110,12 @@ class TaintEviction(ResourceController):
 
 
 class Budgets(ResourceController):
-    """Keeps PodDisruptionBudgets' status."""
+    """Updates the status of PodDisruptionBudgets."""
 
     resource, name = BUDGETS, "disruption-controller"
 
     def attach(self, enqueue: Enqueue) -> None:
-        """Budgets, the pods that they select, and what their controllers want."""
+        """Subscribe to budgets, the pods that they select, and the scale of the pods' controllers."""
         self._pods: Store[Pod] = self._informers.store(PODS)
         super().attach(enqueue)
         self._informers.of(PODS).subscribe(self._pod)
@@ -155,14 +155,14 @@ def _health(pod: Pod) -> tuple[object, ...]:
 
 
 class PodCollector(ResourceController):
-    """Ends pods that no kubelet will end."""
+    """Deletes pods that no kubelet will terminate."""
 
     resource, name = PODS, "pod-garbage-collector"
 
     def attach(self, enqueue: Enqueue) -> None:
-        """Pods that are bound or ending, and nodes that go."""
+        """Subscribe to pods that are bound or being deleted, and to deleted nodes."""
         self._nodes: Store[NodeView] = self._informers.store(NODES)
-        self._missing: dict[str, float] = {}  # nodes that pods name and that are not there: since when
+        self._missing: dict[str, float] = {}  # nodes that pods name and that do not exist -> since when
         super().attach(enqueue)
         self._informers.of(NODES).subscribe(self._node)
 
@@ -179,7 +179,7 @@ class PodCollector(ResourceController):
         return pod_gc.orphaned(pod, lambda n: self._nodes.get("", n) is not None, self._missing.get(name), now_s)
 
     def all_keys(self) -> Iterable[Key]:
-        """Only those that may have to go."""
+        """Only pods whose node does not exist."""
         return [
             p.metadata.key
             for p in self._own.store
@@ -209,12 +209,12 @@ class FinishedPods(ResourceController):
     _ALL: Key = ("", "all")
 
     def attach(self, enqueue: Enqueue) -> None:
-        """Pods that end, looked at together."""
+        """Subscribe to finished pods, which are reconciled together."""
         self._finished = 0
         super().attach(enqueue)
 
     def all_keys(self) -> Iterable[Key]:
-        """One look for all."""
+        """One key for all pods."""
         return (self._ALL,)
 
     async def plan(self, key: Key, now_s: float) -> Plan:
@@ -228,12 +228,12 @@ class FinishedPods(ResourceController):
 
 
 class Namespaces(ResourceController):
-    """Empties namespaces that are being deleted."""
+    """Deletes the content of namespaces that are being deleted."""
 
     resource, name = NAMESPACES, "namespace-controller"
 
     async def plan(self, key: Key, now_s: float) -> Plan:
-        """See `namespaces.reconcile`. Counts on the server itself: nothing may be overlooked here."""
+        """See `namespaces.reconcile`. Objects are counted on the server, not in a cache, so that none is missed."""
         namespace: Namespace | None = self._own.store.get(*key)
         if namespace is None:
             return GONE
@@ -268,7 +268,7 @@ class Claims(ResourceController):
     resource, name = CLAIMS, "persistentvolume-binder"
 
     def attach(self, enqueue: Enqueue) -> None:
-        """Claims, volumes, classes, and pods that stop using a claim."""
+        """Subscribe to claims, volumes, classes, and pods that stop using a claim."""
         self._volumes: Store[PersistentVolume] = self._informers.store(VOLUMES)
         self._classes: Store[StorageClass] = self._informers.store(STORAGE_CLASSES)
         self._pods: Store[Pod] = self._informers.store(PODS)
@@ -295,12 +295,12 @@ class Claims(ResourceController):
         if seen.spec.claim_ref is not None:
             self._enqueue((seen.spec.claim_ref.namespace, seen.spec.claim_ref.name))
         else:
-            self._waiting()
+            self._enqueue_unbound()
 
     def _kind(self, old: Named | None, new: Named | None) -> None:
-        self._waiting()
+        self._enqueue_unbound()
 
-    def _waiting(self) -> None:
+    def _enqueue_unbound(self) -> None:
         for claim in self._own.store:
             if not claim.spec.volume_name:
                 self._enqueue(claim.metadata.key)
@@ -312,12 +312,12 @@ class Claims(ResourceController):
 
 
 class Volumes(ResourceController):
-    """Follows volumes whose claims come and go."""
+    """Updates volumes when their claims are created or deleted."""
 
     resource, name = VOLUMES, "persistentvolume-controller"
 
     def attach(self, enqueue: Enqueue) -> None:
-        """Volumes and claims."""
+        """Subscribe to volumes and claims."""
         self._claims: Store[PersistentVolumeClaim] = self._informers.store(CLAIMS)
         super().attach(enqueue)
         self._informers.of(CLAIMS).subscribe(self._claim)

@@ -65,7 +65,7 @@ class ReplicaSets(_Owner):
     resource, kind, name = REPLICA_SETS, "ReplicaSet", "replicaset-controller"
 
     def attach(self, enqueue: Enqueue) -> None:
-        """Its sets and their pods."""
+        """Subscribe to ReplicaSets and pods."""
         super().attach(enqueue)
         self._pods: Store[Pod] = self._informers.store(PODS)
         self._informers.of(PODS).subscribe(self._child)
@@ -78,7 +78,7 @@ class ReplicaSets(_Owner):
         return replicaset.reconcile(rs, self._pods.owned(rs.metadata.uid, key[0]), now_s, self._related(rs))
 
     def _related(self, rs: ReplicaSet) -> Iterable[Pod]:
-        """Pods of the sibling sets of the same Deployment; made only when asked for."""
+        """Pods of the sibling sets of the same Deployment, generated lazily."""
         owner = rs.metadata.controller
         if owner is None:
             return
@@ -93,7 +93,7 @@ class Deployments(_Owner):
     resource, kind, name = DEPLOYMENTS, "Deployment", "deployment-controller"
 
     def attach(self, enqueue: Enqueue) -> None:
-        """Its Deployments, their ReplicaSets, and for Recreate the end of their pods."""
+        """Subscribe to Deployments, ReplicaSets, and for Recreate to pods that finish."""
         super().attach(enqueue)
         self._sets: Store[ReplicaSet] = self._informers.store(REPLICA_SETS)
         self._pods: Store[Pod] = self._informers.store(PODS)
@@ -110,9 +110,9 @@ class Deployments(_Owner):
         def taken(name: str) -> bool:
             return self._sets.get(key[0], name) is not None
 
-        return deployment.reconcile(found, candidates, now_s, taken, self._living)
+        return deployment.reconcile(found, candidates, now_s, taken, self._unfinished)
 
-    def _living(self, old: Sequence[ReplicaSet]) -> int:
+    def _unfinished(self, old: Sequence[ReplicaSet]) -> int:
         return sum(not p.finished for rs in old for p in self._pods.by("owner", rs.metadata.uid))
 
     def _pod(self, old: Pod | None, new: Pod | None) -> None:
@@ -134,7 +134,7 @@ class StatefulSets(_Owner):
     resource, kind, name = STATEFUL_SETS, "StatefulSet", "statefulset-controller"
 
     def attach(self, enqueue: Enqueue) -> None:
-        """Its sets, their pods and revisions."""
+        """Subscribe to StatefulSets, pods and revisions."""
         super().attach(enqueue)
         self._pods: Store[Pod] = self._informers.store(PODS)
         self._claims: Store[Named] = self._informers.store(CLAIMS)
@@ -162,7 +162,7 @@ class DaemonSets(_Owner):
     resource, kind, name = DAEMON_SETS, "DaemonSet", "daemonset-controller"
 
     def attach(self, enqueue: Enqueue) -> None:
-        """Its sets, their pods and revisions, and every node that becomes suitable or stops being so."""
+        """Subscribe to DaemonSets, pods, revisions, and to nodes whose eligibility may have changed."""
         super().attach(enqueue)
         self._pods: Store[Pod] = self._informers.store(PODS)
         self._nodes: Store[NodeView] = self._informers.store(NODES)
@@ -181,13 +181,13 @@ class DaemonSets(_Owner):
         return daemonset.reconcile(found, pods, self._nodes, self._revisions.by("owner", uid), now_s)
 
     def _node(self, old: NodeView | None, new: NodeView | None) -> None:
-        if old is not None and new is not None and _suitability(old) == _suitability(new):
+        if old is not None and new is not None and _eligibility(old) == _eligibility(new):
             return
         for key in self._own.store.keys():  # noqa: SIM118  the keys of a Store are a list
             self._enqueue(key)
 
 
-def _suitability(node: NodeView) -> tuple[object, ...]:
+def _eligibility(node: NodeView) -> tuple[object, ...]:
     return node.metadata.labels, node.spec
 
 
@@ -197,7 +197,7 @@ class Jobs(_Owner):
     resource, kind, name = JOBS, "Job", "job-controller"
 
     def attach(self, enqueue: Enqueue) -> None:
-        """Its jobs and their pods."""
+        """Subscribe to jobs and pods."""
         super().attach(enqueue)
         self._pods: Store[Pod] = self._informers.store(PODS)
         self._informers.of(PODS).subscribe(self._child)

@@ -1,7 +1,7 @@
-"""The GPUs of simulated nodes, as the Device object that an agent on such a node would write.
+"""The GPUs of simulated nodes, as the Device object that a node's agent would write.
 
-Eight to a NUMA pair: two GPUs under each PCIe switch with a network card beside them, half of the switches on each of two NUMA nodes, as on common
-training servers. Limits: they do nothing and never fail by themselves; say that one is ill by changing its `health` in the object.
+Two GPUs under each PCIe switch with one network card, half of the switches on each of two NUMA nodes, as on common training servers.
+Limits: the devices do nothing and never fail by themselves; to simulate a fault, change `health` in the object.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, RDMA, Amounts
 
 MEMORY_BYTES = 80 << 30
-MOST_GPUS = 16
-_UNDER_A_SWITCH = 2
-_FUNCTIONS = 4
+MAX_GPUS = 16
+_GPUS_PER_SWITCH = 2
+_VIRTUAL_FUNCTIONS = 4
 
 
 def devices_of(name: str, gpus: int) -> NodeDevices:
-    """What a node with so many GPUs has."""
-    switches = -(-gpus // _UNDER_A_SWITCH)
+    """The devices of a node with this many GPUs."""
+    switches = -(-gpus // _GPUS_PER_SWITCH)
     total = Amounts.of({GPU_CORE: 100, GPU_MEMORY_RATIO: 100, GPU_MEMORY: MEMORY_BYTES})
     found = []
     for minor in range(gpus):
-        switch = minor // _UNDER_A_SWITCH
+        switch = minor // _GPUS_PER_SWITCH
         numa, pcie = _numa(switch, switches), _switch(switch)
         found.append(Device(DeviceType.GPU, minor, total, numa=numa, pcie=pcie, id=f"GPU-{name}-{minor}"))
     for switch in range(switches):
-        functions = tuple(VirtualFunction(k, f"0000:{switch:02x}:01.{k}") for k in range(_FUNCTIONS))
+        functions = tuple(VirtualFunction(k, f"0000:{switch:02x}:01.{k}") for k in range(_VIRTUAL_FUNCTIONS))
         found.append(
             Device(
                 DeviceType.RDMA,
@@ -48,7 +48,7 @@ def devices_of(name: str, gpus: int) -> NodeDevices:
 
 
 def device_manifest(name: str, uid: str, gpus: int) -> Manifest:
-    """The object, which goes with its node."""
+    """The Device object, owned by its node and deleted with it."""
     obj: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(written_devices(devices_of(name, gpus))))
     if uid:
         obj["metadata"]["ownerReferences"] = [{"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}]

@@ -1,9 +1,8 @@
-"""What a kubelet checks before it runs a pod that somebody bound to it.
+"""The kubelet's admission: whether a node runs a pod that was bound to it.
 
-Problem: a scheduler may be wrong or race with another, and then the node has the last word. Choice: the kubelet's predicates, with its reasons:
-OutOf<resource>, NodeAffinity, NodePorts; extended resources that the node does not tell of are not asked for, as there (others judge them).
-Limits: devices and topology are not judged. Source: Kubernetes documentation "Assigning Pods to
-Nodes", and the reasons as kubelets word them.
+Problem: a scheduler may be wrong or race with another, so the node has the final check. Choice: the kubelet's predicates, with its reasons:
+OutOf<resource>, NodeAffinity, NodePorts. As in the kubelet, extended resources that the node does not advertise are not checked.
+Limits: devices and topology are not checked. Source: Kubernetes documentation "Assigning Pods to Nodes", and the kubelet's reasons.
 """
 
 from __future__ import annotations
@@ -19,38 +18,38 @@ from cotenant.model.resources import PODS_NAME, Amounts
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why a pod is not run: `status.reason` and `status.message`."""
+    """Why a pod is rejected: `status.reason` and `status.message`."""
 
     reason: str
     message: str
 
 
 @dataclass(slots=True)
-class Room:
-    """What the pods that run on a node hold."""
+class Usage:
+    """Resources and host ports in use by the pods running on a node."""
 
-    held: dict[str, int] = field(default_factory=dict)
+    used: dict[str, int] = field(default_factory=dict)
     pods: int = 0
     ports: dict[str, tuple[HostPort, ...]] = field(default_factory=dict)  # by pod UID
 
-    def take(self, uid: str, requests: Amounts, ports: tuple[HostPort, ...]) -> None:
-        """A pod begins to run."""
+    def add(self, uid: str, requests: Amounts, ports: tuple[HostPort, ...]) -> None:
+        """Count a pod that starts."""
         self.pods += 1
         for name, amount in requests:
-            self.held[name] = self.held.get(name, 0) + amount
+            self.used[name] = self.used.get(name, 0) + amount
         if ports:
             self.ports[uid] = ports
 
-    def give_back(self, uid: str, requests: Amounts) -> None:
-        """A pod has ended."""
+    def remove(self, uid: str, requests: Amounts) -> None:
+        """Subtract a pod that has ended."""
         self.pods -= 1
         for name, amount in requests:
-            self.held[name] -= amount
+            self.used[name] -= amount
         self.ports.pop(uid, None)
 
 
 def host_ports(pod: Pod) -> tuple[HostPort, ...]:
-    """The ports that a pod takes on its node."""
+    """The host ports that a pod uses."""
     found = []
     for container in (*pod.spec.containers, *pod.spec.init_containers):
         for port in container.ports:
@@ -60,22 +59,22 @@ def host_ports(pod: Pod) -> tuple[HostPort, ...]:
     return tuple(found)
 
 
-def admit(pod: Pod, requests: Amounts, node: NodeView, allocatable: Amounts, room: Room) -> Rejection | None:
-    """Why this node does not run the pod; None where it does."""
+def admit(pod: Pod, requests: Amounts, node: NodeView, allocatable: Amounts, usage: Usage) -> Rejection | None:
+    """Why the node rejects the pod; None if it admits it."""
     if not affinity_matches(pod.spec, node):
         text = "Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
         return Rejection("NodeAffinity", text)
     slots = allocatable.get(PODS_NAME) or KUBELET_MAX_PODS
-    if room.pods + 1 > slots:
-        return _out_of(PODS_NAME, 1, room.pods, slots)
+    if usage.pods + 1 > slots:
+        return _out_of(PODS_NAME, 1, usage.pods, slots)
     for name, amount in requests:
         if name not in allocatable and _is_extended(name):
             continue
-        held, most = room.held.get(name, 0), allocatable.get(name)
-        if amount > 0 and held + amount > most:
-            return _out_of(name, amount, held, most)
+        used, capacity = usage.used.get(name, 0), allocatable.get(name)
+        if amount > 0 and used + amount > capacity:
+            return _out_of(name, amount, used, capacity)
     wanted = host_ports(pod)
-    if wanted and any(a.conflicts(b) for taken in room.ports.values() for a in taken for b in wanted):
+    if wanted and any(a.conflicts(b) for taken in usage.ports.values() for a in taken for b in wanted):
         text = (
             "Pod was rejected: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
         )
@@ -88,5 +87,5 @@ def _is_extended(name: str) -> bool:
 
 
 def _out_of(name: str, requested: int, used: int, capacity: int) -> Rejection:
-    text = f"Pod was rejected: NodeView didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {capacity}"
+    text = f"Pod was rejected: Node didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {capacity}"
     return Rejection(f"OutOf{name}", text)

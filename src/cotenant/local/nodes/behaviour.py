@@ -1,10 +1,10 @@
-"""What a simulated pod really does: read from its annotations, or assumed for an ordinary one.
+"""What a simulated pod actually does: read from its annotations, or assumed for an ordinary pod.
 
-Problem: a manifest says what a pod asks for, not what it uses, how long it runs or how a neighbour hurts it. Choice: one JSON annotation
-(`cotenant.io/simulated`) with the lab's terms, written by `--workload`; two plain ones for anybody's pods (`cotenant.io/run-seconds`,
+Problem: a manifest says what a pod requests, not what it uses, how long it runs or how neighbours slow it. Choice: one JSON annotation
+(`cotenant.io/simulated`) with the lab's terms, written by `--workload`; two plain ones for any pod (`cotenant.io/run-seconds`,
 `cotenant.io/exit-code`). A pod without any is a quiet service: it uses a third of the CPU and half of the memory that it requests, is
-moderately sensitive, has no objective and never ends. Limits: an annotation that cannot be read is ignored and counted, because a node has nobody
-to refuse it to; schedulers never read these.
+moderately sensitive, has no objective and never ends. Limits: an annotation that cannot be parsed is ignored and counted, because a node
+cannot reject it at admission; schedulers never read these.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cotenant.model.resources import CPU_NAME, MEMORY_NAME, Amounts, ContainerAm
 NO_OBJECTIVE = 1e9  # in service times: never missed
 ORDINARY_CPU, ORDINARY_MEMORY = 1 / 3, 1 / 2
 ORDINARY_SENSITIVITY, ORDINARY_PRESSURE = 0.25, 0.2  # the medians of lab/world/config.py
-LEAST_CPU_MILLI, LEAST_MEMORY = 50, 64 << 20  # what a pod without requests uses at most
+MIN_CPU_MILLI, MIN_MEMORY = 50, 64 << 20  # assumed requests of a pod without any
 
 
 class Simulated(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,7 +37,7 @@ class Simulated(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     service: str = ""
     workers: int = 1
     peak_erlangs: float = 0.0  # of a replica
-    replicas: int = 1  # that the peak is meant for: fewer or more replicas share the same load
+    replicas: int = 1  # number the peak is calibrated for: fewer or more replicas share the same load
     service_time_s: float = 0.005
     swing: float = 0.0  # the trough is 1 - swing of the peak
     phase: float = 0.0  # of a day
@@ -45,7 +45,7 @@ class Simulated(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """One pod's life on a node. Resources as requested; the rest is what it does."""
+    """How one pod behaves on a node. Resources are as requested; the rest is actual behaviour."""
 
     cpu_milli: int
     memory_bytes: int
@@ -53,17 +53,17 @@ class Behaviour:
     service: str  # "" = batch
     truth: Simulated
     objective: float  # of a service, in service times
-    run_s: float  # simulated seconds alone, inf = for ever
+    run_s: float  # simulated seconds alone on its node, inf = never ends
     exit_code: int
 
     @property
     def is_service(self) -> bool:
-        """Whether it answers requests; else it works."""
+        """Whether the pod is a service; otherwise it is batch work."""
         return bool(self.service)
 
 
 def requests_of(pod: Pod) -> Amounts:
-    """What a pod asks of its node, as the scheduler counts it. Raises `InvalidInput`."""
+    """The pod's resource requests, as the scheduler computes them. Raises `InvalidInput`."""
     spec = pod.spec
     return pod_requests(
         [_amounts(c.resources.requests, c.resources.limits) for c in spec.containers],
@@ -83,41 +83,41 @@ def _amounts(
 
 
 def behaviour_of(pod: Pod, requests: Amounts) -> tuple[Behaviour, bool]:
-    """What the pod does, and whether its annotations could be read."""
-    notes = pod.metadata.annotations
+    """The pod's behaviour, and whether its annotations could be parsed."""
+    annotations = pod.metadata.annotations
     cpu, memory = requests.get(CPU_NAME), requests.get(MEMORY_NAME)
-    tenant = notes.get(TENANT) or pod.metadata.namespace
-    readable = True
+    tenant = annotations.get(TENANT) or pod.metadata.namespace
+    parsed = True
     try:
-        run_s = _number(notes, RUN_SECONDS, inf)
-        exit_code = int(_number(notes, EXIT_CODE, 0))
+        run_s = _number(annotations, RUN_SECONDS, inf)
+        exit_code = int(_number(annotations, EXIT_CODE, 0))
     except InvalidInput:
-        run_s, exit_code, readable = inf, 0, False
-    if SIMULATED in notes:
+        run_s, exit_code, parsed = inf, 0, False
+    if SIMULATED in annotations:
         try:
-            truth = msgspec.json.decode(notes[SIMULATED], type=Simulated)
+            truth = msgspec.json.decode(annotations[SIMULATED], type=Simulated)
             service = truth.service
-            objective_ms = _number(notes, OBJECTIVE_P99_MS, inf)
+            objective_ms = _number(annotations, OBJECTIVE_P99_MS, inf)
             _check(truth)
             objective = min(NO_OBJECTIVE, objective_ms / 1000.0 / truth.service_time_s)
             until = min(run_s, inf if service else truth.duration_s)
-            return Behaviour(cpu, memory, tenant, service, truth, objective, until, exit_code), readable
+            return Behaviour(cpu, memory, tenant, service, truth, objective, until, exit_code), parsed
         except (msgspec.DecodeError, InvalidInput):
-            readable = False
-    return Behaviour(cpu, memory, tenant, _owner(pod), _ordinary(cpu, memory), NO_OBJECTIVE, run_s, exit_code), readable
+            parsed = False
+    return Behaviour(cpu, memory, tenant, _owner(pod), _ordinary(cpu, memory), NO_OBJECTIVE, run_s, exit_code), parsed
 
 
 def _ordinary(cpu_milli: int, memory_bytes: int) -> Simulated:
-    cores = max(cpu_milli, LEAST_CPU_MILLI) / 1000.0
+    cores = max(cpu_milli, MIN_CPU_MILLI) / 1000.0
     workers = max(1, min(128, round(cores)))
     return Simulated(
         use_cores=cores * ORDINARY_CPU,
-        use_memory_bytes=int(max(memory_bytes, LEAST_MEMORY) * ORDINARY_MEMORY),
+        use_memory_bytes=int(max(memory_bytes, MIN_MEMORY) * ORDINARY_MEMORY),
         sensitivity=ORDINARY_SENSITIVITY,
         pressure=ORDINARY_PRESSURE,
         workers=workers,
         peak_erlangs=min(cores, workers) * ORDINARY_CPU,
-        replicas=0,  # each has a load of its own
+        replicas=0,  # each replica has its own load
     )
 
 
@@ -126,8 +126,8 @@ def _owner(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{owner.name if owner is not None else pod.metadata.name}"
 
 
-def _number(notes: dict[str, str], name: str, otherwise: float) -> float:
-    text = notes.get(name)
+def _number(annotations: dict[str, str], name: str, otherwise: float) -> float:
+    text = annotations.get(name)
     if text is None:
         return otherwise
     try:

@@ -1,8 +1,8 @@
-"""Carries the kubelets' writes out: in order for one pod, many pods at a time.
+"""Sends the kubelets' writes to the API: in order per pod, many pods concurrently.
 
-Problem: a pod's Succeeded must not overtake its Running, yet a thousand pods must not wait for one another. Choice: a line a pod, `ABREAST` lines
-at a time. What is refused for good (the pod is gone, or is another one now) is dropped; anything else is tried again until it works or the
-pod is gone. Limits: an object is assumed to be refused for good on 404, 409 and 422.
+Problem: a pod's Succeeded must not overtake its Running, yet a thousand pods must not wait for one another. Choice: one queue per pod, up to
+`MAX_CONCURRENT` queues at a time. A write that is permanently refused (the pod is gone or has been replaced) is dropped; other failures are
+retried up to `TRIES` times. Limits: 404, 409 and 422 count as permanent refusals.
 """
 
 from __future__ import annotations
@@ -19,57 +19,57 @@ from cotenant.local.controllers.runtime.actions import Delete
 from cotenant.local.controllers.runtime.cache import Key
 from cotenant.local.nodes.kubelets import Write
 
-ABREAST = 64
+MAX_CONCURRENT = 64
 RETRY_S = 1.0
 TRIES = 5
 _encode = msgspec.json.Encoder().encode
 
 
 class Delivery:
-    """Writes on their way to the API."""
+    """Pending writes to the API."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._lines: dict[Key, deque[Write]] = {}
+        self._queues: dict[Key, deque[Write]] = {}
         self._tasks: dict[Key, asyncio.Task[None]] = {}
-        self._slots = asyncio.Semaphore(ABREAST)
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT)
         self._pods = api.target("", "pods").resource
         self._options = WriteOptions(validation="Ignore", manager="kubelet", user="system:node")
         self.written = 0
         self.dropped = 0
 
     def send(self, writes: Iterable[Write]) -> None:
-        """Put them in line."""
+        """Queue writes."""
         for write in writes:
             key = (write.namespace, write.name)
-            line = self._lines.get(key)
-            if line is not None:
-                line.append(write)
+            queue = self._queues.get(key)
+            if queue is not None:
+                queue.append(write)
             else:
-                self._lines[key] = deque([write])
-                self._tasks[key] = asyncio.create_task(self._empty(key))
+                self._queues[key] = deque([write])
+                self._tasks[key] = asyncio.create_task(self._drain(key))
 
     async def idle(self) -> None:
-        """Until everything has been delivered."""
+        """Wait until all queued writes have been sent or dropped."""
         while self._tasks:
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def stop(self) -> None:
-        """Drop what is still in line."""
+        """Drop all queued writes."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _empty(self, key: Key) -> None:
-        line = self._lines[key]
+    async def _drain(self, key: Key) -> None:
+        queue = self._queues[key]
         try:
             async with self._slots:
-                while line:
-                    await self._deliver(line[0])
-                    line.popleft()
+                while queue:
+                    await self._deliver(queue[0])
+                    queue.popleft()
         finally:
-            del self._lines[key], self._tasks[key]
+            del self._queues[key], self._tasks[key]
 
     async def _deliver(self, write: Write) -> None:
         for _ in range(TRIES):

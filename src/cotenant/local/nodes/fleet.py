@@ -1,7 +1,7 @@
-"""What simulated nodes look like: names, sizes, places, and the manifests that their kubelets would register.
+"""The simulated fleet: node names, sizes, topology labels, and the manifests that their kubelets would register.
 
-Names carry the number, zones go round, racks are blocks of neighbours. Labels are those that a real kubelet and cloud provider set. All that is
-allocatable is what there is: a simulated node keeps nothing for itself.
+Names carry the index, zones are assigned round-robin, racks are blocks of consecutive nodes. Labels are those that a real kubelet and cloud
+provider set. Allocatable equals capacity: a simulated node reserves nothing for itself.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ RACK = "topology.cotenant.io/rack"
 SIMULATED_LABEL = "cotenant.io/simulated"
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 LEASE_NAMESPACE = "kube-node-lease"
-VERSION = "v1.34.0"  # as the API server says of itself
-LEASE_WRITES_A_SECOND = 250.0
+VERSION = "v1.34.0"  # the same as the API server's
+LEASE_WRITES_PER_SECOND = 250.0
 _GIB = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One size of node."""
+    """The size of a node."""
 
     cores: int = 32
     memory_bytes: int = 128 * _GIB
@@ -34,13 +34,13 @@ class Shape:
 
     @property
     def instance_type(self) -> str:
-        """A name for the size."""
+        """The instance type label of this size."""
         return f"sim.{self.cores}c-{self.memory_bytes // _GIB}g" + (f"-{self.gpus}gpu" if self.gpus else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """So many equal nodes. Raises `InvalidInput`."""
+    """A number of identical nodes. Raises `InvalidInput`."""
 
     count: int
     shape: Shape = Shape()
@@ -52,21 +52,21 @@ class Fleet:
         if not 0 <= self.count <= 100_000:
             raise InvalidInput("nodes", self.count, "0 to 100,000")
         if self.zones < 1 or self.rack_size < 1:
-            raise InvalidInput("zones", self.zones, "at least one zone and one node a rack")
+            raise InvalidInput("zones", self.zones, "at least one zone and one node per rack")
 
     def names(self) -> list[str]:
-        """Their names, in order."""
+        """The nodes' names, in order."""
         width = max(4, len(str(max(0, self.count - 1))))
         return [f"{self.prefix}-{i:0{width}d}" for i in range(self.count)]
 
     @property
     def renew_every_s(self) -> float:
-        """How often a node renews its Lease: 10 s as a kubelet does, rarer where that were more than 250 writes a second in all."""
-        return max(10.0, self.count / LEASE_WRITES_A_SECOND)
+        """A node's Lease renewal period: 10 s as a kubelet's, longer where that would exceed 250 writes per second in total."""
+        return max(10.0, self.count / LEASE_WRITES_PER_SECOND)
 
     @property
     def lease_duration_s(self) -> int:
-        """After how long a silence the node counts as dead: four missed renewals, 40 s at least."""
+        """The Lease duration: four renewal periods, at least 40 s."""
         return int(max(40.0, 4.0 * self.renew_every_s))
 
 
@@ -91,7 +91,7 @@ def node_manifest(fleet: Fleet, index: int, name: str, now_s: float) -> Manifest
         "ephemeral-storage": "500Gi",
     }
     if shape.gpus:
-        amounts[NVIDIA_GPU] = str(shape.gpus)  # as a device plugin tells; the parts stand in the Device object
+        amounts[NVIDIA_GPU] = str(shape.gpus)  # as a device plugin reports; the details are in the Device object
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -158,7 +158,7 @@ def ready_conditions(now_s: float) -> list[Manifest]:
 
 
 def lease_manifest(fleet: Fleet, name: str, uid: str, now_s: float) -> Manifest:
-    """A node's Lease, just renewed."""
+    """A node's Lease, renewed at `now_s`."""
     metadata: Manifest = {"name": name, "namespace": LEASE_NAMESPACE}
     if uid:
         metadata["ownerReferences"] = [{"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}]

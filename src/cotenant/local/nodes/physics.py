@@ -1,7 +1,7 @@
-"""Pods entering, working on and leaving the nodes of a living cluster: the lab's compiled laws, called pod by pod.
+"""Pods starting, running and stopping on a live cluster's nodes: the lab's compiled laws, applied pod by pod.
 
-The lab's world knows its whole workload before it starts; here pods come and go as the API says. So only the event loop is our own: what
-residents do to one another (`settle`), their progress, memory, latency and fairness are the lab's functions on the lab's records. Compiled.
+The lab's world knows its whole workload before it starts; here pods come and go as the API says. So only the event loop is separate: how
+residents affect one another (`settle`), their progress, memory, latency and fairness are the lab's functions on the lab's records. Compiled.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cotenant.lab.world.state import FINISHED, FUTURE, Law, State
 from cotenant.model.arrays import Report
 from cotenant.model.compiled import njit
 
-NO_OBJECTIVE = 1e8  # from here on, in service times, a service has none
+NO_OBJECTIVE = 1e8  # in service times: a service at or above this has no objective
 _CPU_USED, _MEMORY_USED = int(Report.CPU_USED), int(Report.MEMORY_USED)
 _P99, _VIOLATION = int(Report.LATENCY_P99_MS), int(Report.VIOLATION)
 _DOMINANT, _FAIRNESS, _AT = int(Report.DOMINANT_SHARE), int(Report.FAIRNESS), int(Report.REPORTED_AT)
@@ -24,7 +24,7 @@ _DOMINANT, _FAIRNESS, _AT = int(Report.DOMINANT_SHARE), int(Report.FAIRNESS), in
 
 @njit
 def start(s: State, w: Law, p: int, node: int, t: float, done_s: float) -> None:
-    """A pod begins on a node, `done_s` of its work behind it."""
+    """Start a pod on a node, with `done_s` of its work already done."""
     progress(s, node, t)
     enter(s, p, node, t)
     s.pods[p].remaining_s = max(0.0, s.pods[p].duration_s - done_s)
@@ -33,7 +33,7 @@ def start(s: State, w: Law, p: int, node: int, t: float, done_s: float) -> None:
 
 @njit
 def stop(s: State, w: Law, p: int, t: float) -> None:
-    """A pod is taken off its node."""
+    """Remove a pod from its node."""
     node = s.pods[p].node
     progress(s, node, t)
     leave(s, p)
@@ -43,7 +43,7 @@ def stop(s: State, w: Law, p: int, t: float) -> None:
 
 @njit
 def power_off(s: State, node: int, t: float) -> None:
-    """A node stops, and all that runs there."""
+    """Stop a node and all pods on it."""
     progress(s, node, t)
     while s.nodes[node].first >= 0:
         p = s.nodes[node].first
@@ -57,7 +57,7 @@ def power_off(s: State, node: int, t: float) -> None:
 
 @njit
 def run_until(s: State, w: Law, until_s: float) -> None:
-    """Let all work that ends up to then end, in order of time; who ended is in `s.finished`."""
+    """Complete all work that ends by `until_s`, in order of time; the pods are appended to `s.finished`."""
     while s.tree[1] <= until_s:
         t = s.tree[1]
         node = earliest(s)
@@ -78,7 +78,7 @@ def run_until(s: State, w: Law, until_s: float) -> None:
 
 @njit
 def _observe(s: State, w: Law, node: int, t: float) -> None:
-    """Judge the windows of the services with an objective, keep what an agent sees, write the node's report."""
+    """Evaluate the services' objectives for this window, record what an agent would measure, write the node's report."""
     worst_ms, replicas, bad = 0.0, 0, 0
     p = s.nodes[node].first
     while p >= 0:
@@ -91,7 +91,7 @@ def _observe(s: State, w: Law, node: int, t: float) -> None:
             objective = s.services[service].objective
             high = p99_lookup(s.p99_table, s.services[service].table_row, load / servers) * slow
             violated = tail(servers, load, objective / slow) > TAIL
-            violated = violated or t - s.pods[p].placed_s < w.replica_start_s  # it is still starting
+            violated = violated or t - s.pods[p].placed_s < w.replica_start_s  # still starting
             s.pods[p].seen_ratio = high / objective
             s.pods[p].seen_violated = violated
             worst_ms = max(worst_ms, high * s.services[service].time_s * 1000.0)
@@ -109,7 +109,7 @@ def _observe(s: State, w: Law, node: int, t: float) -> None:
 
 @njit
 def tick(s: State, w: Law, t: float) -> None:
-    """The load has changed: bring every node up to date and look at it."""
+    """The load has changed: advance and observe every node."""
     for node in range(s.nodes.shape[0]):
         if s.nodes[node].up:
             if s.nodes[node].first >= 0:

@@ -1,7 +1,7 @@
-"""The status that a kubelet writes for a pod in each step of its life.
+"""The status that a kubelet writes for a pod in each state.
 
-Every function gives the body of one merge patch on `status`, so a step is one write. Conditions of others (PodScheduled, DisruptionTarget) are
-kept. Source: Kubernetes documentation "Pod Lifecycle".
+Every function returns the body of one merge patch on `status`, so a transition is one write. Conditions owned by others (PodScheduled,
+DisruptionTarget) are kept. Source: Kubernetes documentation "Pod Lifecycle".
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Run:
 
 
 def running(pod: Pod, run: Run, now_s: float) -> Manifest:
-    """Running and ready."""
+    """The pod is running and ready."""
     at = stamp(run.started_s)
     state: Manifest = {"running": {"startedAt": at}}
     conditions = _conditions(pod, dict.fromkeys(_READY, ("True", "")), now_s)
@@ -48,7 +48,7 @@ def running(pod: Pod, run: Run, now_s: float) -> Manifest:
 
 
 def waiting_to_restart(pod: Pod, run: Run, exit_code: int, now_s: float, delay_s: float) -> Manifest:
-    """The containers have ended and will be started again."""
+    """The containers have terminated and will be restarted."""
     text = f"back-off {delay_s:.0f}s restarting failed container"
     state: Manifest = {"waiting": {"reason": "CrashLoopBackOff", "message": text}}
     statuses = _containers(pod, state, run.restarts, ready=False)
@@ -60,7 +60,7 @@ def waiting_to_restart(pod: Pod, run: Run, exit_code: int, now_s: float, delay_s
 
 
 def ended(pod: Pod, run: Run, exit_code: int, now_s: float) -> Manifest:
-    """The containers have ended for good."""
+    """The containers have terminated and will not be restarted."""
     phase = "Succeeded" if exit_code == 0 else "Failed"
     reason = ("False", "PodCompleted" if exit_code == 0 else "PodFailed")
     wanted = {"Ready": reason, "ContainersReady": reason}
@@ -78,7 +78,7 @@ def ended(pod: Pod, run: Run, exit_code: int, now_s: float) -> Manifest:
 
 
 def failed(pod: Pod, reason: str, message: str, now_s: float) -> Manifest:
-    """Refused, evicted, or past its deadline."""
+    """The pod was rejected, evicted, or exceeded its deadline."""
     conditions = _conditions(pod, {"Ready": ("False", "PodFailed"), "ContainersReady": ("False", "PodFailed")}, now_s)
     status: Manifest = {"phase": "Failed", "reason": reason, "message": message, "conditions": conditions}
     if pod.status.start_time is None:

@@ -1,7 +1,7 @@
-"""Where simulated nodes' reports go.
+"""The port for simulated nodes' reports.
 
-The port that a service implements (POST /metrics/report to the scheduler and the extender, or their stores when they live in this process);
-here only the Protocol, and an implementation that keeps the last reports for tables and tests.
+A service implements it (POST /metrics/report to the scheduler and the extender, or their stores when they live in this process);
+here are only the Protocol and an implementation that keeps the last reports for tables and tests.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from cotenant.model.cluster.report import NodeReport
 
 
 class Reporter(Protocol):
-    """Takes what nodes' agents would send."""
+    """Receives the reports that nodes' agents would send."""
 
     async def report(self, reports: Sequence[NodeReport]) -> None:
-        """Deliver some nodes' reports. Raises `Transient` where nobody could be reached: they are sent anew next time."""
+        """Deliver reports. Raises `Transient` if no receiver could be reached; fresh reports are sent next time."""
 
 
 class LastReports:
@@ -26,6 +26,6 @@ class LastReports:
         self.by_node: dict[str, NodeReport] = {}
 
     async def report(self, reports: Sequence[NodeReport]) -> None:
-        """Keep them."""
+        """Store the reports, replacing older ones."""
         for report in reports:
             self.by_node[report.node] = report

@@ -1,4 +1,4 @@
-"""What is seen of the simulated world: of a pod, of a service, of the whole cluster. Frozen values for tables and reports."""
+"""Observations of the simulated world: of a pod, a service, the whole cluster. Frozen values for tables and reports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Pods (by UID) whose work is done, and those thrown out because their node ran out of memory."""
+    """Pods (by UID) that have finished, and those evicted because their node ran out of memory."""
 
     finished: tuple[str, ...] = ()
     evicted: tuple[str, ...] = ()
@@ -15,7 +15,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class PodUsage:
-    """What an agent saw of a pod at the last tick."""
+    """What an agent would measure of a pod, at the last tick."""
 
     uid: str
     node: str
@@ -30,7 +30,7 @@ class PodUsage:
 
 @dataclass(frozen=True, slots=True)
 class ServiceView:
-    """How a service with an objective fares."""
+    """The state of a service with an objective."""
 
     name: str
     replicas: int  # running

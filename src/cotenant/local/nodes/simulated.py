@@ -1,11 +1,10 @@
-"""Runs a fleet of simulated nodes on an API: registers them, renews their Leases, lives their pods, reports their use.
+"""Runs a fleet of simulated nodes on an API: registers them, renews their Leases, runs their pods, reports their usage.
 
-Problem: thousands of nodes in one process beside the API server must cost next to nothing when nothing happens. Choice: four tasks in all. One
-sleeps until the next thing is due for any pod; one renews the Leases of a slice of the fleet every quarter of a second; one sends reports; one
-carries failures in from the nodes' annotation `cotenant.io/fail`. Pods and nodes come from the informers that the controllers share.
-
+Problem: thousands of nodes in one process beside the API server must cost almost nothing when idle. Choice: four tasks in all. One sleeps
+until the next step is due for any pod; one renews the Leases of a slice of the fleet every quarter of a second; one sends reports; node
+failures are requested by the nodes' annotation `cotenant.io/fail`. Pods and nodes come from the informers that the controllers share.
 Lease period: 10 s as a kubelet's, but never more than 250 writes a second in all (5,000 nodes: every 20 s), with a lease duration of four
-periods, which the node controller takes as the node's grace. Reports: every 10 s or once a simulated minute, whichever is longer, at
+periods, which the node controller uses as the node's grace period. Reports: every 10 s or once a simulated minute, whichever is longer, at
 most 500 nodes a second, and no slower than the reports' lifetime allows.
 """
 
@@ -39,17 +38,17 @@ from cotenant.model.cluster.report import REPORT_TTL_S, NodeReport
 from cotenant.model.errors import CotenantError
 
 SLICE_S = 0.25
-ABREAST = 64
+MAX_CONCURRENT = 64
 REPORT_S = 10.0
-REPORTS_A_SECOND = 500.0
-ANNOTATE_S = 60.0  # a node's annotations are rewritten at most this often ...
-ANNOTATE_CHANGE = 0.05  # ... and only after such a change of its use
+REPORTS_PER_SECOND = 500.0
+ANNOTATE_S = 60.0  # minimum interval between updates of a node's usage annotations
+ANNOTATE_CHANGE = 0.05  # minimum change of a share that causes an update
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
 
 
 class SimulatedNodes:
-    """A fleet and its life."""
+    """Runs a fleet of simulated nodes."""
 
     def __init__(
         self,
@@ -63,7 +62,7 @@ class SimulatedNodes:
         clock: Callable[[], float] = time.time,
         seed: int = 0,
     ) -> None:
-        """`speed`: simulated seconds a second. `config`: the laws of the world; the nodes' size is the fleet's. `cpus`: what they tell of their CPUs.
+        """`speed`: simulated seconds per second. `config`: the laws of the world; the nodes' size is the fleet's. `cpus`: the CPU topology to publish.
 
         Raises `InvalidInput`.
         """
@@ -82,20 +81,20 @@ class SimulatedNodes:
         )
         self.kubelets = Kubelets(World(config, speed, clock(), seed))
         self.delivery = Delivery(self._api)
-        self.living = asyncio.Event()  # the laws are compiled, and pods are taken in
+        self.running = asyncio.Event()  # the laws are compiled and pods are being run
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._options = WriteOptions(validation="Ignore", manager="kubelet", user="system:node")
         self._resource = {name: self._api.target(*name).resource for name in (NODES, LEASES)}
         self._uids: dict[str, str] = {}
-        self._shown: dict[str, tuple[float, float, float]] = {}
+        self._annotated: dict[str, tuple[float, float, float]] = {}
         self._leased: set[str] = set()
         self.lost_reports = 0
         self.errors = 0
 
     @property
     def world(self) -> World:
-        """What is true of the simulated machines."""
+        """The world model of the simulated machines."""
         return self.kubelets.world
 
     def snapshot(self) -> Snapshot:
@@ -103,7 +102,7 @@ class SimulatedNodes:
         return self.world.snapshot()
 
     async def start(self) -> None:
-        """Register the nodes and begin to live; returns when all are registered, `living` follows. The informers must run."""
+        """Register the nodes and start all tasks; returns when all are registered, `running` is set later. The informers must be started."""
         for name in self._fleet.names():
             self.kubelets.add_node(name)
         nodes = self._informers.of(NODES)
@@ -111,11 +110,11 @@ class SimulatedNodes:
         await self._informers.wait_synced()
         nodes.subscribe(self._node_changed)
         await self._register()
-        for run in (self._live, self._renew, self._report):
+        for run in (self._run_pods, self._renew, self._report):
             self._tasks.append(asyncio.create_task(self._guarded(run), name=f"nodes {run.__name__}"))
 
     async def stop(self) -> None:
-        """End all tasks; the pods go on, as far as the API says, when a process lives them again."""
+        """Cancel all tasks; the next process resumes the pods from the API's state."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -123,14 +122,14 @@ class SimulatedNodes:
         await self.delivery.stop()
 
     def fail(self, name: str) -> bool:
-        """Take a node's power away: no Lease, no status, its pods' work lost. Whether it was up."""
+        """Power a node off: no Lease, no status, its pods' work is lost. Returns whether it was up."""
         return self.kubelets.fail(name, self._clock())
 
     async def restore(self, name: str) -> bool:
-        """Give it back. Whether it was down."""
+        """Power a node on again. Returns whether it was down."""
         if not self.kubelets.restore(name, self._clock()):
             return False
-        await self._tell_ready(name)
+        await self._set_ready(name)
         self._flush()
         return True
 
@@ -177,7 +176,7 @@ class SimulatedNodes:
     # --- tasks
 
     async def _guarded(self, run: Callable[[], Awaitable[None]]) -> None:
-        """One task's outer loop: a defect is counted and logged, and the task goes on."""
+        """Run a task; an exception is counted and logged, and the task is restarted."""
         while True:
             try:
                 await run()
@@ -186,14 +185,14 @@ class SimulatedNodes:
                 _log.exception("simulated nodes")
                 await asyncio.sleep(1.0)
 
-    async def _live(self) -> None:
-        if not self.living.is_set():
+    async def _run_pods(self) -> None:
+        if not self.running.is_set():
             if (
                 self._fleet.count
             ):  # the first time on a machine this compiles for ten seconds: the nodes are there meanwhile
                 await asyncio.to_thread(self.world.prepare)
             self._informers.of(PODS).subscribe(self._pod_changed)
-            self.living.set()
+            self.running.set()
         while True:
             self.kubelets.advance(self._clock())
             self._flush()
@@ -205,7 +204,7 @@ class SimulatedNodes:
                     await self._wake.wait()
                 finally:
                     alarm.cancel()
-            await asyncio.sleep(0.01)  # what happens within a hundredth of a second is done at once
+            await asyncio.sleep(0.01)  # batch the events of ten milliseconds
 
     async def _renew(self) -> None:
         period = self._fleet.renew_every_s
@@ -221,12 +220,12 @@ class SimulatedNodes:
             due = [names[i % len(names)] for i in range(first, int(at))]
             if names and at >= len(names):
                 at -= len(names)
-            await self._abreast([self._renew_one(name) for name in due if self.kubelets.is_up(name)])
+            await self._gather([self._heartbeat(name) for name in due if self.kubelets.is_up(name)])
 
-    async def _renew_one(self, name: str) -> None:
-        """What a kubelet does every ten seconds: renew the Lease, and say again that the node is ready where somebody found otherwise."""
+    async def _heartbeat(self, name: str) -> None:
+        """A kubelet's heartbeat: renew the Lease, and set the conditions to ready again if the controller changed them."""
         await self._renew_lease(name)
-        if not self.kubelets.counts_as_ready(name):  # silent for too long, as after a pause of this whole process
+        if not self.kubelets.counts_as_ready(name):  # the grace period was exceeded, e.g. by a pause of this process
             await self._patch_status(name, {"conditions": ready_conditions(self._clock())})
 
     async def _renew_lease(self, name: str) -> None:
@@ -252,7 +251,7 @@ class SimulatedNodes:
 
     async def _report(self) -> None:
         tick_s = self.world.config.tick_s / self.world.speed
-        period = min(max(REPORT_S, tick_s, self._fleet.count / REPORTS_A_SECOND), REPORT_TTL_S / 3.0)
+        period = min(max(REPORT_S, tick_s, self._fleet.count / REPORTS_PER_SECOND), REPORT_TTL_S / 3.0)
         annotated_at = self._clock()
         while True:
             await asyncio.sleep(period)
@@ -265,7 +264,7 @@ class SimulatedNodes:
                     self.lost_reports += 1
             if now - annotated_at >= ANNOTATE_S:
                 annotated_at = now
-                await self._abreast([self._annotate(r) for r in reports if self._differs(r)])
+                await self._gather([self._annotate(r) for r in reports if self._differs(r)])
 
     def _differs(self, report: NodeReport) -> bool:
         use = (
@@ -273,19 +272,19 @@ class SimulatedNodes:
             report.memory_used / report.memory_allocatable,
             report.violation,
         )
-        shown = self._shown.get(report.node, (0.0, 0.0, 0.0))
+        shown = self._annotated.get(report.node, (0.0, 0.0, 0.0))
         return report.node in self._uids and max(abs(a - b) for a, b in zip(use, shown, strict=True)) > ANNOTATE_CHANGE
 
     async def _annotate(self, report: NodeReport) -> None:
-        """Show the use on the NodeView object, for `kubectl describe`."""
-        notes = {
+        """Annotate the Node object with its usage, for `kubectl describe`."""
+        annotations = {
             CPU_USED: f"{report.cpu_used:.2f}",
             MEMORY_USED: str(int(report.memory_used)),
             VIOLATION: f"{report.violation:.3f}",
         }
-        body = _encode({"metadata": {"annotations": notes}})
+        body = _encode({"metadata": {"annotations": annotations}})
         await self._api.patch(Target(self._resource[NODES], "", report.node), body, MERGE, self._options)
-        self._shown[report.node] = (
+        self._annotated[report.node] = (
             report.cpu_used / report.cpu_allocatable,
             report.memory_used / report.memory_allocatable,
             report.violation,
@@ -296,21 +295,23 @@ class SimulatedNodes:
     async def _register(self) -> None:
         known = {n.metadata.name for n in self._informers.store(NODES)}
         names = self._fleet.names()
-        for at in range(0, len(names), ABREAST):
-            some = range(at, min(at + ABREAST, len(names)))
-            await self._abreast([self._register_one(i, names[i], names[i] in known) for i in some])
+        for at in range(0, len(names), MAX_CONCURRENT):
+            batch = range(at, min(at + MAX_CONCURRENT, len(names)))
+            await self._gather([self._register_one(i, names[i], names[i] in known) for i in batch])
         if self._cpus is not None:
             resource = await self._served(NODE_TOPOLOGIES.group, NODE_TOPOLOGIES.name)
-            for at in range(0, len(names), ABREAST):
-                await self._abreast([self._tell_cpus(resource, name, self._cpus) for name in names[at : at + ABREAST]])
+            for at in range(0, len(names), MAX_CONCURRENT):
+                await self._gather(
+                    [self._publish_cpus(resource, name, self._cpus) for name in names[at : at + MAX_CONCURRENT]]
+                )
 
     async def _served(self, group: str, kind: str) -> Resource:
-        """A custom kind, which is served a moment after it was defined."""
+        """Wait for a custom kind, which is served shortly after it was defined."""
         while (found := self._api.registry.by_kind(group, kind)) is None:
             await asyncio.sleep(0.05)
         return found
 
-    async def _tell_cpus(self, resource: Resource, name: str, cpus: CpuShape) -> None:
+    async def _publish_cpus(self, resource: Resource, name: str, cpus: CpuShape) -> None:
         obj = topology_manifest(name, self._uids.get(name, ""), cpus, self._fleet.shape.memory_bytes)
         try:
             await self._api.create(Target(resource), obj, self._options)
@@ -333,34 +334,34 @@ class SimulatedNodes:
                     raise
                 is_known = True
         if self._fleet.shape.gpus:
-            await self._tell_devices(name)
+            await self._publish_devices(name)
         if is_known and self.kubelets.is_up(name):
-            await self._tell_ready(name)
+            await self._set_ready(name)
         if self.kubelets.is_up(name):
-            await self._renew_one(name)
+            await self._heartbeat(name)
 
-    async def _tell_devices(self, name: str) -> None:
-        """Its Device object; one that is there stays as somebody may have changed it."""
+    async def _publish_devices(self, name: str) -> None:
+        """Create the node's Device object; an existing one is kept, since it may have been edited."""
         try:
             target = self._api.target(DEVICES.group, DEVICES.plural)
             await self._api.create(
                 target, device_manifest(name, self._uids.get(name, ""), self._fleet.shape.gpus), self._options
             )
         except ApiError as error:
-            if error.code not in (404, 409):  # 404: the kind was taken away
+            if error.code not in (404, 409):  # 404: the kind is no longer served
                 raise
 
-    async def _tell_ready(self, name: str) -> None:
+    async def _set_ready(self, name: str) -> None:
         await self._patch_status(name, {"conditions": ready_conditions(self._clock())})
-        await self._renew_one(name)
+        await self._heartbeat(name)
 
     async def _patch_status(self, name: str, status: Manifest) -> None:
         target = Target(self._resource[NODES], "", name, "status")
         answer = await self._api.patch(target, _encode({"status": status}), MERGE, self._options)
         self._informers.of(NODES).observe(answer.raw)
 
-    async def _abreast(self, calls: Sequence[Awaitable[None]]) -> None:
-        """Await all of them; refusals by the API are counted, the rest of the fleet goes on."""
+    async def _gather(self, calls: Sequence[Awaitable[None]]) -> None:
+        """Await all calls; refusals by the API are counted and do not stop the others."""
         for result in await asyncio.gather(*calls, return_exceptions=True):
             if isinstance(result, ApiError):
                 self.errors += 1

@@ -1,8 +1,8 @@
-"""The NodeResourceTopology objects of simulated nodes: sockets, cores, threads, told as an agent would.
+"""The NodeResourceTopology objects of simulated nodes: sockets, cores and threads, as an agent would publish them.
 
-Problem: pods get CPUs of their own only on nodes that tell theirs. Choice: one shape for the whole fleet, CPUs numbered as Linux does on most machines
-(the first threads of all cores, then the second), a NUMA node a socket with an equal part of the memory. Limits: nothing is kept for the
-kubelet; the objects are made once and never updated; a simulated pod runs as fast on its own CPUs as elsewhere.
+Problem: exclusive CPUs are assigned only on nodes that publish theirs. Choice: one shape for the whole fleet, CPUs numbered as Linux does on
+most machines (the first threads of all cores, then the second), one NUMA node per socket with an equal part of the memory. Limits: nothing
+is reserved for the kubelet; the objects are created once and never updated; a simulated pod runs as fast on exclusive CPUs as elsewhere.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TEXT = re.compile(r"([1-9][0-9]{0,2})x([1-9][0-9]{0,3})x([1-9])")
 
 @dataclass(frozen=True, slots=True)
 class CpuShape:
-    """Sockets, cores a socket, threads a core."""
+    """Sockets, cores per socket, threads per core."""
 
     sockets: int
     cores: int
@@ -29,9 +29,9 @@ class CpuShape:
 
     @classmethod
     def parse(cls, text: str, cpus: int, field: str) -> CpuShape:
-        """From "2x8x2". Raises `InvalidInput` unless it comes to `cpus`."""
+        """Parse "2x8x2". Raises `InvalidInput` unless the product is `cpus`."""
         found = _TEXT.fullmatch(text)
-        expected = f"SOCKETSxCORESxTHREADS that come to {cpus} CPUs, such as 2x{max(1, cpus // 4)}x2"
+        expected = f"SOCKETSxCORESxTHREADS with a product of {cpus} CPUs, such as 2x{max(1, cpus // 4)}x2"
         if found is None:
             raise InvalidInput(field, text, expected)
         shape = cls(*(int(part) for part in found.groups()))
@@ -40,17 +40,17 @@ class CpuShape:
         return shape
 
     def cpus(self) -> tuple[LogicalCpu, ...]:
-        """All of them."""
-        every = self.sockets * self.cores
+        """All logical CPUs."""
+        total_cores = self.sockets * self.cores
         return tuple(
-            LogicalCpu(thread * every + core, core, core // self.cores, core // self.cores)
+            LogicalCpu(thread * total_cores + core, core, core // self.cores, core // self.cores)
             for thread in range(self.threads)
-            for core in range(every)
+            for core in range(total_cores)
         )
 
 
 def topology_manifest(name: str, uid: str, shape: CpuShape, memory_bytes: int) -> Manifest:
-    """A node's object; it goes with the node."""
+    """A node's topology object, owned by the node and deleted with it."""
     per_socket = shape.cores * shape.threads
     memory = f"{memory_bytes // shape.sockets // 1024}Ki"
     metadata: Manifest = {"name": name, "annotations": {CPU_TOPOLOGY: topology_text(shape.cpus())}}

@@ -1,9 +1,9 @@
-"""The world of the simulated nodes: who uses what, who suffers, whose work is done. Without I/O; time is an argument.
+"""The world model of the simulated nodes: resource usage, slowdown, missed objectives, finished work. No I/O; time is an argument.
 
-Problem: pods placed by a real scheduler through a real API must use CPU and memory, slow one another and miss objectives as the lab's published
-model says, or a demo of it proves nothing. Choice: the lab's records and compiled laws (`physics.py`), with pods that come and go. `speed`
-simulated seconds pass in a real one. The day starts at its trough when the world is made. Limits: all nodes are of one size (the
-lab's contention is calibrated for that); work done before a restart is reckoned from the container's start at full speed.
+Problem: pods placed by a real scheduler through a real API must use CPU and memory, slow one another and miss objectives as the lab's
+published model says, or a demo of it proves nothing. Choice: the lab's records and compiled laws (`physics.py`), with pods that come and
+go. `speed` simulated seconds pass per real second. The day starts at its trough when the world is created. Limits: all nodes have one size
+(the lab's contention is calibrated for that); work done before a restart is computed from the container's start at full speed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cotenant.model.arrays import Report
 from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import InvalidInput
 
-_ENDLESS_S = 1e12  # work of a pod that never ends
+_ENDLESS_WORK_S = 1e12  # work of a pod that never ends
 
 
 class World:
@@ -32,7 +32,7 @@ class World:
     def __init__(self, config: WorldConfig, speed: float, epoch_s: float, seed: int = 0) -> None:
         """`config` gives the nodes' size and the laws (its workload does not matter). Raises `InvalidInput`."""
         if not (isfinite(speed) and speed > 0):
-            raise InvalidInput("speed", speed, "simulated seconds a second, more than 0")
+            raise InvalidInput("speed", speed, "simulated seconds per second, more than 0")
         self.config = config
         self.speed = speed
         self._epoch_s = epoch_s
@@ -52,7 +52,7 @@ class World:
         self._next_tick_s = config.tick_s
 
     def prepare(self) -> None:
-        """Compile the laws (ten seconds once a machine, then a fraction of one from the cache); may run in a thread of its own."""
+        """Compile the laws (ten seconds once per machine, then a fraction of a second from the cache); may run in another thread."""
         trial = World(self.config, self.speed, 0.0)
         trial.add_node("node")
         work = Simulated(use_cores=1.0, duration_s=self.config.tick_s)
@@ -72,17 +72,17 @@ class World:
         return self._epoch_s + t / self.speed
 
     def next_at(self) -> float:
-        """When (Unix time) `advance` has something to do: the next completion or the next tick."""
+        """When `advance` is next needed, Unix time: the next completion or the next tick."""
         return self._real(min(float(self._state.tree[1]), self._next_tick_s))
 
     def advance(self, now_s: float) -> Ended:
-        """Live until now."""
+        """Advance the world to `now_s`. Returns the pods that ended."""
         until, s = self.simulated(now_s), self._state
         while self._next_tick_s <= until:
             physics.run_until(s, self._law, self._next_tick_s)
             if (
                 until - self._next_tick_s < 5.0 * self.config.tick_s
-            ):  # after a long sleep only the last ticks are lived through
+            ):  # after a long pause only the last ticks are simulated
                 self._change_load(self._next_tick_s)
                 physics.tick(s, self._law, self._next_tick_s)
             self._next_tick_s += self.config.tick_s
@@ -94,7 +94,7 @@ class World:
         done, out = int(s.run.finished[0]), int(s.run.evicted[0])
         if not (done or out):
             return Ended()
-        # a row that was taken off or used again meanwhile has another status
+        # a row that was freed or reused meanwhile has another status
         finished = tuple(self._uids[p] for p in s.finished[:done] if s.pods.status[p] == FINISHED)
         evicted = tuple(self._uids[p] for p in dict.fromkeys(s.evicted[:out].tolist()) if s.pods.status[p] == UNTOLD)
         s.run.finished = 0
@@ -118,7 +118,7 @@ class World:
     # --- nodes
 
     def add_node(self, name: str) -> None:
-        """A node of the world's size. A known one is powered on again."""
+        """Add a node, or power a known one on again."""
         row = self._node_row.get(name)
         if row is None:
             row = self._node_row[name] = len(self._node_names)
@@ -129,7 +129,7 @@ class World:
         self._state.nodes.updated_s[row] = float(self._state.run.now_s[0])
 
     def power_off(self, name: str, now_s: float) -> None:
-        """A node fails: what runs there has lost its work."""
+        """Power a node off; the work of its pods is lost."""
         row = self._node_row.get(name)
         if row is None or not self._state.nodes.up[row]:
             return
@@ -142,7 +142,7 @@ class World:
     # --- pods
 
     def start(self, uid: str, node: str, behaviour: Behaviour, now_s: float, done_s: float = 0.0) -> None:
-        """A pod's containers run. `done_s`: simulated seconds of work behind it. A known pod starts again."""
+        """Start a pod's containers. `done_s`: simulated seconds of work already done. A known pod is restarted."""
         if uid in self._pod_row:
             self.stop(uid, now_s)
         row = self._node_row[node]
@@ -153,7 +153,7 @@ class World:
         physics.start(self._state, self._law, p, row, t, done)
 
     def stop(self, uid: str, now_s: float) -> None:
-        """A pod's containers are gone; unknown pods are ignored."""
+        """Stop a pod's containers; unknown pods are ignored."""
         p = self._pod_row.get(uid)
         if p is None:
             return
@@ -178,10 +178,10 @@ class World:
         pods.use_memory[p] = truth.use_memory_bytes
         pods.sensitivity[p] = truth.sensitivity * self.config.interference
         pods.pressure[p] = truth.pressure
-        pods.duration_s[p] = min(behaviour.run_s, _ENDLESS_S)
+        pods.duration_s[p] = min(behaviour.run_s, _ENDLESS_WORK_S)
         pods.imbalance[p] = 1.0
         pods.service[p] = -1
-        if behaviour.is_service and behaviour.run_s >= _ENDLESS_S:
+        if behaviour.is_service and behaviour.run_s >= _ENDLESS_WORK_S:
             pods.service[p] = self._service(behaviour)
             pods.imbalance[p] = float(np.exp(self.config.replica_imbalance_sd * self._rng.standard_normal()))
         pods.swing_phase[p] = self._rng.random()
@@ -208,7 +208,7 @@ class World:
         s.services.table_row[row] = truth.workers - 1
         if np.isnan(s.p99_table[truth.workers - 1, 0]):
             s.p99_table[truth.workers - 1] = p99_table(np.array([truth.workers], dtype=np.int64))[0]
-        # without a number each replica has its own load, however many there are
+        # replicas = 0: each replica has its own load, however many there are
         s.services.replicas[row] = truth.replicas or int(s.services.live[row]) + 1
         self._shape[row] = truth.peak_erlangs, truth.swing, truth.phase
         if s.load[row, 0] == 0.0:
@@ -245,10 +245,10 @@ class World:
             self._state.pods.status[p] = FUTURE
             self._free.append(p)
 
-    # --- what is seen
+    # --- observations
 
     def reports(self, now_s: float) -> list[NodeReport]:
-        """What the agents of the nodes that are up would send; nothing before the first tick."""
+        """The reports that the agents of powered-on nodes would send; empty before the first tick."""
         s, config = self._state, self.config
         cores, memory = float(config.node_cores), float(config.node_memory_bytes)
         rows = s.report[: len(self._node_names)]
@@ -272,7 +272,7 @@ class World:
         return out
 
     def usage(self, uid: str) -> PodUsage | None:
-        """What was seen of one pod; None where it does not run."""
+        """The measured usage of one pod; None if it is not running."""
         p = self._pod_row.get(uid)
         return None if p is None or self._state.pods.status[p] != RUNNING else self._usage(p)
 
@@ -300,7 +300,7 @@ class World:
         n = len(self._node_names)
         up = s.nodes.up[:n]
         ups = max(1, int(up.sum()))
-        watched = [
+        with_objective = [
             u
             for p in self._pod_row.values()
             if s.pods.status[p] == RUNNING
@@ -309,7 +309,7 @@ class World:
             and (u := self._usage(p)) is not None
         ]
         by_service: dict[str, list[PodUsage]] = {}
-        for usage in watched:
+        for usage in with_objective:
             by_service.setdefault(usage.service, []).append(usage)
         return Snapshot(
             day=float(s.run.now_s[0]) / config.horizon_s,
@@ -329,6 +329,6 @@ class World:
                 )
                 for name, found in sorted(by_service.items())
             ),
-            victims=tuple(u for u in watched if u.violated),
+            victims=tuple(u for u in with_objective if u.violated),
             pods=len(self._pod_row),
         )

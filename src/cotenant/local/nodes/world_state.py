@@ -1,4 +1,4 @@
-"""Room for the world's records: empty at first, doubled when full."""
+"""Allocation of the world's records: empty at first, doubled when full."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from cotenant.lab.world.state import State
 from cotenant.model.arrays import Int, Report
 
 FIRST = 256
-MOST_WORKERS = 128
+MAX_WORKERS = 128
 
 
 def empty() -> State:
-    """Nothing at all, at time 0."""
+    """An empty state at time 0."""
     nodes = records(FIRST, NODE)
     nodes.first = -1
     run = records(1, RUN)
@@ -48,7 +48,7 @@ def empty() -> State:
         job_order=np.zeros(0, np.int64),
         report=np.full((FIRST, len(Report)), np.nan),
         tree=np.full(2 * FIRST, np.inf),
-        p99_table=np.full((MOST_WORKERS, 100), np.nan),
+        p99_table=np.full((MAX_WORKERS, 100), np.nan),
         ready=np.zeros(FIRST, np.int64),
         finished=np.zeros(FIRST, np.int64),
         evicted=np.zeros(FIRST, np.int64),
@@ -56,32 +56,32 @@ def empty() -> State:
     )
 
 
-def _grown(table: Records, size: int) -> Records:
+def _resized_records(table: Records, size: int) -> Records:
     out = records(size, table.dtype)
     out[: len(table)] = table
     return out
 
 
-def _longer(column: Int, size: int) -> Int:
+def _resized_column(column: Int, size: int) -> Int:
     out = np.zeros(size, np.int64)
     out[: len(column)] = column
     return out
 
 
 def more_pods(s: State, size: int) -> State:
-    """Room for so many pods."""
+    """A copy of the state with room for `size` pods."""
     return s._replace(
-        pods=_grown(s.pods, size),
+        pods=_resized_records(s.pods, size),
         ready=np.zeros(size, np.int64),
-        finished=_longer(s.finished, size),
-        evicted=_longer(s.evicted, size),
+        finished=_resized_column(s.finished, size),
+        evicted=_resized_column(s.evicted, size),
     )
 
 
 def more_nodes(s: State, size: int) -> State:
-    """Room for so many nodes; the tree of next completions is made anew."""
+    """A copy of the state with room for `size` nodes; the tree of next completions is rebuilt."""
     old = len(s.nodes)
-    nodes = _grown(s.nodes, size)
+    nodes = _resized_records(s.nodes, size)
     nodes.first[old:] = -1
     leaves = 1 << (size - 1).bit_length()
     tree = np.full(2 * leaves, np.inf)
@@ -94,12 +94,12 @@ def more_nodes(s: State, size: int) -> State:
 
 
 def more_services(s: State, size: int) -> State:
-    """Room for so many services."""
+    """A copy of the state with room for `size` services."""
     load = np.zeros((size, 1))
     load[: len(s.load)] = s.load
-    return s._replace(services=_grown(s.services, size), load=load)
+    return s._replace(services=_resized_records(s.services, size), load=load)
 
 
 def more_tenants(s: State, size: int) -> State:
-    """Room for so many tenants."""
-    return s._replace(tenants=_grown(s.tenants, size))
+    """A copy of the state with room for `size` tenants."""
+    return s._replace(tenants=_resized_records(s.tenants, size))

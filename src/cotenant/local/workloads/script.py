@@ -1,9 +1,10 @@
-"""A lab workload as manifests with times: services as Deployments, stages of batch jobs as Jobs.
+"""A lab workload as manifests with arrival times: services as Deployments, stages of batch jobs as Jobs.
 
-Problem: the lab's generator gives arrays for a world that it owns; a cluster wants manifests that an ordinary user could have written. Choice: a
-pure translation. What a scheduler may know (noisy estimates, objectives, deadlines) goes into the annotations that it reads; the truth goes
-into the one that only simulated nodes read. Priorities and classes are Koordinator's. Limits: the pods of a stage are alike (their mean), so the
-lab's stragglers are not here; a stage that is evicted starts again as Kubernetes Jobs do, without the lab's hold.
+Problem: the lab's generator gives arrays for a world that it owns; a cluster needs manifests that an ordinary user could have written.
+Choice: a pure translation. What a scheduler may know (noisy estimates, objectives, deadlines) goes into the annotations that it reads; the
+true behaviour goes into the annotation that only simulated nodes read. Priorities and classes are Koordinator's. Limits: all pods of a
+stage are identical (their mean), so the lab's stragglers are not reproduced; a stage that is evicted starts again as Kubernetes Jobs do,
+without the lab's hold.
 """
 
 from __future__ import annotations
@@ -36,17 +37,17 @@ from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.quantities import format_bytes, format_milli
 
-LOADS = {"founding": 0.77, "colocation": 0.85}  # of the cluster's CPU, as the lab's scenarios of these names
-PODS_A_NODE = 80 / 96  # by core: 20,000 pods on 249 nodes of 96 cores
+LOADS = {"founding": 0.77, "colocation": 0.85}  # share of the cluster's CPU, as in the lab's scenarios of these names
+PODS_PER_CORE = 80 / 96  # 20,000 pods on 249 nodes of 96 cores
 IMAGE = "cotenant.io/simulated:1"
 DAY_S = 21_600.0  # the lab's day
-TTL_S = 60  # real seconds for which a finished Job stays to be seen
+TTL_S = 60  # real seconds for which a finished Job is kept
 _encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage of a batch job: it is submitted when the one before has completed."""
+    """One stage of a batch job, submitted when the previous one has completed."""
 
     name: str
     pods: int
@@ -68,7 +69,7 @@ class BatchJob:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What is submitted, and when."""
+    """The manifests to submit, and their arrival times."""
 
     name: str
     namespace: str
@@ -77,12 +78,12 @@ class Script:
 
     @property
     def replicas(self) -> int:
-        """Of all services."""
+        """The number of replicas of all services."""
         return sum(int(s["spec"]["replicas"]) for s in self.services)
 
 
 def names() -> tuple[str, ...]:
-    """The workloads that can be asked for."""
+    """The names of the available workloads."""
     return tuple(LOADS)
 
 
@@ -93,7 +94,7 @@ def world_config(nodes: int, shape: Shape) -> WorldConfig:
         node_cores=shape.cores,
         node_memory_bytes=shape.memory_bytes,
         pair_cores=shape.cores / 2.0,
-        pods=max(1, round(nodes * shape.cores * PODS_A_NODE)),
+        pods=max(1, round(nodes * shape.cores * PODS_PER_CORE)),
         horizon_s=DAY_S,
         replica_cores=(2, 4, 8, 16) if shape.cores >= 32 else (1, 2, 4, 8) if shape.cores >= 16 else (1, 1, 2, 2),
         width=(1, 2, 4, 8, 16, 32)
@@ -101,7 +102,7 @@ def world_config(nodes: int, shape: Shape) -> WorldConfig:
         else (1, 2, 4, 8, 8, 8)
         if shape.cores >= 16
         else (1, 1, 2, 2, 2, 2),
-        failures=False,  # nodes fail when they are told to
+        failures=False,  # nodes fail only on request
     )
 
 
@@ -116,8 +117,8 @@ def script(
 ) -> Script:
     """The workload of one day for a cluster of this size; equal arguments give equal scripts.
 
-    Services depend on the seed alone, so that later days bring new batch work to the same ones. Raises `InvalidInput` for an unknown
-    workload and for a load that such a cluster cannot be given.
+    Services depend on the seed alone, so that later days bring new batch work for the same services. Raises `InvalidInput` for an unknown
+    workload and for a load that cannot be generated for this cluster.
     """
     if workload not in LOADS:
         raise InvalidInput("workload", workload, "one of " + ", ".join(LOADS))
@@ -133,7 +134,7 @@ def script(
 
 
 def _generate(config: WorldConfig, seed: int, load: float) -> tuple[Truth, Offer]:
-    """A small cluster may need more pods than its share to be given the load."""
+    """Generate the workload; a small cluster may need more pods than PODS_PER_CORE gives to reach the load."""
     last: InvalidInput | None = None
     for factor in (1.0, 1.5, 2.5, 4.0):
         try:
@@ -151,17 +152,17 @@ def _service(truth: Truth, offer: Offer, k: int, namespace: str, scheduler: str)
     time_s, objective = float(truth.service_time_s[row]), float(truth.service_objective[row])
     simulated = Simulated(
         use_memory_bytes=int(truth.use_memory_bytes[first]),
-        sensitivity=_short(truth.sensitivity[first]),
-        pressure=_short(truth.pressure[first]),
+        sensitivity=_rounded(truth.sensitivity[first]),
+        pressure=_rounded(truth.pressure[first]),
         service=f"{namespace}/{name}",
         workers=int(truth.service_cores[row]),
-        peak_erlangs=_short(truth.service_peak[row]),
+        peak_erlangs=_rounded(truth.service_peak[row]),
         replicas=int(offer.pods[k]),
-        service_time_s=_short(time_s),
-        swing=_short(truth.service_swing[row]),
-        phase=_short(truth.service_phase[row]),
+        service_time_s=_rounded(time_s),
+        swing=_rounded(truth.service_swing[row]),
+        phase=_rounded(truth.service_phase[row]),
     )
-    notes = {
+    annotations = {
         TENANT: _tenant(int(offer.tenant[k])),
         OBJECTIVE_P99_MS: f"{objective * time_s * 1000.0:.4g}",
         ESTIMATE: _json(_estimate(offer, k)),
@@ -171,7 +172,7 @@ def _service(truth: Truth, offer: Offer, k: int, namespace: str, scheduler: str)
     }
     labels = {"app": name}
     pod = {
-        "metadata": {"labels": {**labels, **_classes(QoSClass.LS, PriorityClass.PROD)}, "annotations": notes},
+        "metadata": {"labels": {**labels, **_classes(QoSClass.LS, PriorityClass.PROD)}, "annotations": annotations},
         "spec": _pod_spec(int(offer.cpu_milli[k]), int(offer.memory_bytes[k]), PriorityClass.PROD, scheduler, "Always"),
     }
     return {
@@ -197,11 +198,11 @@ def _jobs(truth: Truth, offer: Offer, day: int) -> list[BatchJob]:
 def _stage(truth: Truth, offer: Offer, k: int, name: str) -> Stage:
     pods = slice(int(offer.first_pod[k]), int(offer.first_pod[k] + offer.pods[k]))
     simulated = Simulated(
-        use_cores=_short(truth.use_cores[pods].mean()),
+        use_cores=_rounded(truth.use_cores[pods].mean()),
         use_memory_bytes=int(truth.use_memory_bytes[pods].mean()),
-        sensitivity=_short(truth.sensitivity[pods].mean()),
-        pressure=_short(truth.pressure[pods].mean()),
-        duration_s=_short(truth.duration_s[pods].mean()),
+        sensitivity=_rounded(truth.sensitivity[pods].mean()),
+        pressure=_rounded(truth.pressure[pods].mean()),
+        duration_s=_rounded(truth.duration_s[pods].mean()),
     )
     return Stage(
         name=name,
@@ -215,11 +216,11 @@ def _stage(truth: Truth, offer: Offer, k: int, name: str) -> Stage:
 
 
 def job_manifest(stage: Stage, namespace: str, scheduler: str, deadline_at_s: float, speed: float) -> Manifest:
-    """A stage as a Job. `deadline_at_s`: Unix time; the estimated duration is told in real seconds."""
+    """A stage as a Job. `deadline_at_s`: Unix time; the estimated duration is converted to real seconds."""
     estimate = dict(stage.estimate)
     if "duration_s" in estimate:
-        estimate["duration_s"] = _short(estimate["duration_s"] / speed)
-    notes = {
+        estimate["duration_s"] = _rounded(estimate["duration_s"] / speed)
+    annotations = {
         TENANT: stage.tenant,
         ESTIMATE: _json(estimate),
         DEADLINE: stamp(deadline_at_s),
@@ -233,10 +234,10 @@ def job_manifest(stage: Stage, namespace: str, scheduler: str, deadline_at_s: fl
         "spec": {
             "parallelism": stage.pods,
             "completions": stage.pods,
-            "backoffLimit": 1000,  # what an eviction costs is time, not the job
+            "backoffLimit": 1000,  # evictions must not fail the job
             "ttlSecondsAfterFinished": TTL_S,
             "template": {
-                "metadata": {"labels": labels, "annotations": notes},
+                "metadata": {"labels": labels, "annotations": annotations},
                 "spec": _pod_spec(stage.cpu_milli, stage.memory_bytes, PriorityClass.BATCH, scheduler, "Never"),
             },
         },
@@ -244,7 +245,7 @@ def job_manifest(stage: Stage, namespace: str, scheduler: str, deadline_at_s: fl
 
 
 def priority_classes() -> tuple[Manifest, ...]:
-    """The PriorityClass objects that the pods name."""
+    """The PriorityClass objects that the pods reference."""
     return tuple(
         {
             "apiVersion": "scheduling.k8s.io/v1",
@@ -276,15 +277,15 @@ def _classes(qos: QoSClass, kind: PriorityClass) -> Manifest:
 
 
 def _estimate(offer: Offer, k: int) -> Manifest:
-    """The fields of model.pod.Estimate; what is infinite is left out, because JSON has no word for it."""
+    """The fields of model.pod.Estimate; infinite values are left out, because JSON cannot represent them."""
     is_service = bool(offer.is_service[k])
     fields = {
-        "use_cpu_cores": _short(offer.est_use_cores[k]),
+        "use_cpu_cores": _rounded(offer.est_use_cores[k]),
         "use_memory_bytes": int(offer.est_use_memory_bytes[k]),
-        "sensitivity": _short(offer.est_sensitivity[k]),
-        "pressure": _short(offer.est_pressure[k]),
-        "allowance": _short(max(0.0, float(offer.est_tolerance[k]) - 1.0)) if is_service else 1.0,
-        "duration_s": _short(offer.est_duration_s[k]),
+        "sensitivity": _rounded(offer.est_sensitivity[k]),
+        "pressure": _rounded(offer.est_pressure[k]),
+        "allowance": _rounded(max(0.0, float(offer.est_tolerance[k]) - 1.0)) if is_service else 1.0,
+        "duration_s": _rounded(offer.est_duration_s[k]),
     }
     return {k: v for k, v in fields.items() if isfinite(v)}
 
@@ -293,20 +294,20 @@ def _without_defaults(simulated: Simulated) -> Manifest:
     out: Manifest = {}
     for name in Simulated.__struct_fields__:
         value = getattr(simulated, name)
-        if value != getattr(_PLAIN, name) and (not isinstance(value, float) or isfinite(value)):
+        if value != getattr(_DEFAULTS, name) and (not isinstance(value, float) or isfinite(value)):
             out[name] = value
     return out
 
 
-_PLAIN = Simulated()
+_DEFAULTS = Simulated()
 
 
 def _json(value: Manifest) -> str:
     return _encode(value).decode()
 
 
-def _short(value: float) -> float:
-    """Five digits are more than any of this is known by."""
+def _rounded(value: float) -> float:
+    """Round to five significant digits, more than these values' precision."""
     return float(f"{float(value):.5g}")
 
 

@@ -1,9 +1,9 @@
-"""Submits a script to the API as the simulated day goes by.
+"""Submits a workload to the API as the simulated day passes.
 
-Problem: jobs arrive at their times, and a stage may begin only when the one before has completed. Choice: one task that sleeps until the next arrival;
-completions come from the Jobs' informer. When the day is over the next begins, with new batch work for the same services. What exists already is
-left as it is, so a restart goes on where the API stands. Limits: a restart begins a new day; stages of jobs that were under way are not
-followed by their next.
+Problem: jobs arrive at their times, and a stage may start only when the previous one has completed. Choice: one task that sleeps until the
+next arrival; completions come from the Jobs' informer. When the day is over the next begins, with new batch work for the same services.
+Existing objects are left as they are, so a restart resumes from the API's state. Limits: a restart begins a new day; jobs that were
+running then do not get their remaining stages.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from cotenant.local.nodes.fleet import Shape
 from cotenant.local.workloads.script import DAY_S, BatchJob, Script, job_manifest, priority_classes, script
 from cotenant.model.errors import InvalidInput
 
-ABREAST = 32
+MAX_CONCURRENT = 32
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Progress:
-    """What has been submitted so far."""
+    """Counts of what has been submitted so far."""
 
     services: int = 0
     replicas: int = 0
@@ -49,7 +49,7 @@ class _Chain:
 
 
 class Submitter:
-    """One workload on its way into a cluster."""
+    """Submits one workload to a cluster."""
 
     def __init__(
         self,
@@ -65,9 +65,9 @@ class Submitter:
         clock: Callable[[], float] = time.time,
         days: int | None = None,
     ) -> None:
-        """`days`: after how many simulated days nothing new comes; None = never ends. Raises `InvalidInput`."""
+        """`days`: number of simulated days to submit; None means without end. Raises `InvalidInput`."""
         if not speed > 0:
-            raise InvalidInput("speed", speed, "simulated seconds a second, more than 0")
+            raise InvalidInput("speed", speed, "simulated seconds per second, more than 0")
         self._script: Script = script(workload, nodes, shape, seed, load, scheduler)
         self._arguments = (workload, nodes, shape, seed, load, scheduler)
         self._informers = informers
@@ -76,39 +76,39 @@ class Submitter:
         self._scheduler = scheduler
         self._clock = clock
         self._days = days
-        self._chains: dict[str, _Chain] = {}  # by the name of the stage that runs
+        self._chains: dict[str, _Chain] = {}  # by the name of the running stage
         self._tasks: set[asyncio.Task[None]] = set()
         self._options = WriteOptions(validation="Strict", manager="cotenant-workload")
         self.progress = Progress()
 
     @property
     def namespace(self) -> str:
-        """Where everything is submitted."""
+        """The namespace of all submitted objects."""
         return self._script.namespace
 
     async def start(self) -> None:
-        """Submit the services and begin the day; returns when the services are there."""
+        """Submit the services and begin the day; returns when the services have been created."""
         await self._create(
             "", "namespaces", "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
         )
         for obj in priority_classes():
             await self._create("scheduling.k8s.io", "priorityclasses", "", obj)
         services = self._script.services
-        for at in range(0, len(services), ABREAST):
-            some = services[at : at + ABREAST]
-            await asyncio.gather(*(self._create("apps", "deployments", self.namespace, s) for s in some))
+        for at in range(0, len(services), MAX_CONCURRENT):
+            batch = services[at : at + MAX_CONCURRENT]
+            await asyncio.gather(*(self._create("apps", "deployments", self.namespace, s) for s in batch))
         self.progress.services = len(services)
         self.progress.replicas = self._script.replicas
         self._informers.of(JOBS).subscribe(self._job_changed)
-        self._spawn(self._days_go_by())
+        self._spawn(self._run_days())
 
     async def stop(self) -> None:
-        """Submit nothing more; what has been submitted stays."""
+        """Stop submitting; submitted objects stay."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _days_go_by(self) -> None:
+    async def _run_days(self) -> None:
         day = 0
         while self._days is None or day < self._days:
             if day:
@@ -150,7 +150,7 @@ class Submitter:
             self._spawn(self._next_stage(chain))
 
     async def _create(self, group: str, plural: str, namespace: str, obj: Manifest) -> bool:
-        """Whether it is there now. A refusal is counted and logged: the rest of the workload goes on."""
+        """Create an object. Returns whether it exists now; a refusal is counted and logged, and the rest of the workload continues."""
         for wait_s in (0.2, 1.0, 5.0, None):
             try:
                 target = self._api.target(group, plural)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from cotenant.local.nodes.accelerators import MOST_GPUS
+from cotenant.local.nodes.accelerators import MAX_GPUS
 from cotenant.local.nodes.fleet import Shape
 from cotenant.local.nodes.topologies import CpuShape
 from cotenant.local.workloads import script
@@ -43,8 +43,8 @@ class UpConfig:
     def __post_init__(self) -> None:
         if not 0 <= self.nodes <= MOST_NODES:
             raise InvalidInput("--nodes", self.nodes, f"0 to {MOST_NODES}")
-        if not 0 <= self.gpus_per_node <= MOST_GPUS:
-            raise InvalidInput("--gpus-per-node", self.gpus_per_node, f"0 to {MOST_GPUS}")
+        if not 0 <= self.gpus_per_node <= MAX_GPUS:
+            raise InvalidInput("--gpus-per-node", self.gpus_per_node, f"0 to {MAX_GPUS}")
         if self.gpus_per_node and not self.nodes:
             raise InvalidInput("--gpus-per-node", self.gpus_per_node, "nodes to have them", "say --nodes 20")
         if not 0 <= self.port <= 65535:

@@ -236,4 +236,4 @@ def test_annotations_that_cannot_be_read_are_counted() -> None:
     m.pod("p", annotations={RUN_SECONDS: "soon"})
     m.run(1)
     assert m.phase("p") == "Running"
-    assert m.k.unreadable == 1
+    assert m.k.unparsed == 1

@@ -1,8 +1,8 @@
-"""A controller of the objects of one resource: which keys it has, and that a changed object is looked at.
+"""The base of controllers of one resource: subscribes to it, queues changed objects and lists the keys.
 
-Problem: every controller of one resource subscribes to it, enqueues what changed and lists its keys for the periodic look. Choice: one base class; a
-controller gives the resource and its name, and adds the events of other resources that concern its objects in `attach`. Limits: a
-controller of many resources (garbage collection) or of stored rows (event expiry) meets the runner's `Controller` on its own.
+Problem: every controller of one resource subscribes to it, enqueues what changed and lists its keys for the periodic resync. Choice: one base
+class; a controller gives the resource and its name, and subscribes to other resources that concern its objects in `attach`. Limits: a
+controller of many resources (garbage collection) or of stored rows (event expiry) implements the runner's `Controller` directly.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from cotenant.local.controllers.runtime.cache import Key, Named
 from cotenant.local.controllers.runtime.informer import Informers
 from cotenant.local.controllers.runtime.runner import Enqueue
 
-GONE = Plan(reason="it is gone")  # the object was deleted before its turn in the queue came
+GONE = Plan(reason="the object no longer exists")  # it was deleted before its key was processed
 
 
 class ResourceController:
-    """The part of the runner's `Controller` that is alike for the objects of one resource; a subclass adds `plan`."""
+    """The common part of controllers of one resource; a subclass adds `plan`."""
 
     resource: ResourceName
     name: str
@@ -32,7 +32,7 @@ class ResourceController:
         self._enqueue: Enqueue = lambda key: None
 
     def all_keys(self) -> Iterable[Key]:
-        """Every object of the resource."""
+        """The keys of all objects of the resource."""
         return self._own.store.keys()
 
     def attach(self, enqueue: Enqueue) -> None:
