@@ -141,6 +141,12 @@ class FakeApi:
         async with asyncio.timeout(within_s), self._news:
             await self._news.wait_for(holds)
 
+    async def until_asked(self, method: str, path: str) -> None:
+        """Wait until a request has come."""
+        async with asyncio.timeout(10.0):
+            while (method, path) not in self.requests:
+                await asyncio.sleep(0)
+
     # ---- the server
 
     def _store(self, plural: str, key: str, obj: Obj, kind: str) -> None:

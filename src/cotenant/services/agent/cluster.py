@@ -1,58 +1,55 @@
-"""What a node's agent has to do with a Kubernetes cluster: the pods that the API server declares for its node, and what the node has to give them.
+"""The agent's watches of a Kubernetes cluster: the pods that are bound to its node, and the node's allocatable.
 
-Problem: the API server knows requests, priorities, labels and objectives, the node knows which groups are there; either may be away. Choice: a watch of
-this node's pods keeps what is declared, and discovery lays it over the groups that kubelet's tree or the container runtime show, so that a cluster that is away
-costs nothing but news. Limits: until the first list has come, pods are known by their groups alone: by Kubernetes' own class, without an objective.
+Problem: the API server knows requests, priorities, labels and objectives, the machine knows which cgroups exist, and either may be away. Choice: a watch of
+this node's pods keeps what they declare, and discovery joins it with the cgroups that the kubelet's tree or the container runtime show, so that an API server that is away
+costs updates only. Limits: until the first list is complete, pods are known by their cgroups alone: by their QoS class, without an objective.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from cotenant.drivers.kube.cache.cache import Happening
-from cotenant.drivers.kube.cache.reflector import Reflector
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.node_allocatable import allocatable_of
-from cotenant.drivers.kube.kinds.node_pods import NODE_PODS, NodePodObject, declared
+from cotenant.drivers.kube.kinds.node_pods import NODE_PODS, declared
 from cotenant.drivers.kube.kinds.objects import NODES
 from cotenant.drivers.kubelet.declared import join
 from cotenant.engine.node.interfaces import Discovery
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import Allocatable
+from cotenant.services.kube_process.watches import Watches
 
 
 class ClusterPods:
-    """Meets engine/node/interfaces.Discovery over another one that finds groups. `run` it as a task."""
+    """Meets `Discovery` (engine/node/interfaces.py) over another one that finds cgroups. Start `run` as a task."""
 
     def __init__(self, client: Client, node: str, groups: Discovery, changed: Callable[[], None]) -> None:
-        """`changed` is called when the server has news."""
+        """`changed` is called after each delivery of the watch."""
         self._groups = groups
-        self._changed = changed
-        self._reflector = Reflector(client, NODE_PODS, self._hear, field_selector=f"spec.nodeName={node}")
+        self._watches = Watches(client, delivered=changed)
+        self._pods = self._watches.keep(NODE_PODS, field_selector=f"spec.nodeName={node}")
 
     async def run(self) -> None:
-        """Watch, until cancelled. Errors of the server never end it."""
-        await self._reflector.run()
+        """Watch, until cancelled. Errors of the API server never end it."""
+        await self._watches.run()
 
     async def pods(self) -> tuple[NodePod, ...]:
-        """The groups that are there, with what is declared. Raises as the other does."""
+        """The cgroups that exist, with what their pods declare. Raises as the other discovery does."""
         found = await self._groups.pods()
-        return join(found, [declared(obj) for obj in self._reflector.cache])
-
-    def _hear(self, happened: Sequence[Happening[NodePodObject]]) -> None:
-        self._changed()
+        return join(found, [declared(obj) for obj in self._pods.cache])
 
 
 class ClusterNode:
-    """The node's own object. `run` it as a task."""
+    """The node's own object. Start `run` as a task."""
 
     def __init__(self, client: Client, node: str) -> None:
-        self._reflector = Reflector(client, NODES, lambda happened: None, field_selector=f"metadata.name={node}")
+        self._watches = Watches(client)
+        self._node = self._watches.keep(NODES, field_selector=f"metadata.name={node}")
 
     async def run(self) -> None:
-        """Watch, until cancelled. Errors of the server never end it."""
-        await self._reflector.run()
+        """Watch, until cancelled. Errors of the API server never end it."""
+        await self._watches.run()
 
     def allocatable(self) -> Allocatable | None:
-        """As last heard; None before that."""
-        return next((allocatable_of(node) for node in self._reflector.cache), None)
+        """As last observed; None before the first list."""
+        return next((allocatable_of(node) for node in self._node.cache), None)

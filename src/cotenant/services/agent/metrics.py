@@ -14,10 +14,10 @@ from dataclasses import fields
 from math import inf
 from typing import TYPE_CHECKING, Protocol
 
-from prometheus_client import CollectorRegistry, Histogram, disable_created_metrics, generate_latest
+from prometheus_client import Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.process_collector import ProcessCollector
 
+from cotenant.drivers.metrics.registry import MetricsRegistry
 from cotenant.drivers.resctrl.monitoring import CacheUse
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.decision_log import HeldKnob
@@ -89,9 +89,7 @@ class Metrics:
     """All metrics of one agent."""
 
     def __init__(self, view: View) -> None:
-        disable_created_metrics()  # type: ignore[no-untyped-call]
-        self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
+        self.registry = MetricsRegistry()
         self._ticks = Histogram(
             "cotenant_agent_tick_seconds",
             "Time of one tick: read, judge, and turn (judge with the keeper's answers)",
@@ -117,7 +115,7 @@ class Metrics:
 
     def page(self) -> bytes:
         """The text exposition."""
-        return bytes(generate_latest(self.registry))
+        return self.registry.page()
 
 
 class _Collector:

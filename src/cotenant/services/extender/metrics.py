@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client import Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from cotenant.drivers.metrics.registry import MetricsRegistry
 from cotenant.services.extender.mirror import Mirror
 from cotenant.services.extender.protocol import Tally
 from cotenant.services.reporting.endpoint import Outcome
@@ -31,7 +32,7 @@ class Metrics(Collector):
         self._mirror = mirror
         self._reports = reports
         self._fresh_nodes = fresh_nodes
-        self._registry = CollectorRegistry()
+        self._registry = MetricsRegistry()
         seconds = Histogram(
             "cotenant_extender_request_seconds",
             "From the last byte of a request to its answer.",
@@ -50,7 +51,7 @@ class Metrics(Collector):
 
     def page(self) -> bytes:
         """The text exposition."""
-        return generate_latest(self._registry)
+        return self._registry.page()
 
     def collect(self) -> Iterator[Metric]:
         """What the parts counted."""

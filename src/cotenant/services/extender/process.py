@@ -29,10 +29,10 @@ from cotenant.services.extender.metrics import Metrics
 from cotenant.services.extender.mirror import Mirror
 from cotenant.services.extender.profile_judge import ProfileJudge, warm
 from cotenant.services.extender.protocol import Extender
-from cotenant.services.extender.watches import Feed
+from cotenant.services.extender.watches import MirrorWatches
 from cotenant.services.reporting.endpoint import ReportEndpoint
 from cotenant.services.reporting.tokens import ReportToken
-from cotenant.services.running import log_to_stderr, stop_on_signals
+from cotenant.services.running import TaskSet, cancelled, log_to_stderr, run_until_signal
 from cotenant.services.serving import Address, Listener, Tls
 
 FOUNDING, FOUNDING_LEDGER = "founding", "founding-ledger"
@@ -76,7 +76,7 @@ class Parts:
         endpoint = ReportEndpoint(self.reports, clock, token, self.mirror.hear)
         extender = Extender(self.mirror, self.judge, settings.score_max)
         metrics = Metrics(extender.tally, self.mirror, endpoint.counts, lambda: self._fresh(clock()))
-        self.feed = None if client is None else Feed(client, self.mirror)
+        self.watches = None if client is None else MirrorWatches(client, self.mirror)
         self.app = Application(
             extender,
             endpoint,
@@ -90,7 +90,9 @@ class Parts:
         return sum(now_s - report.at_s <= self.reports.ttl_s for report in self.reports)
 
     def _unready(self) -> str:
-        return "the cluster's nodes and pods have not all been listed" if self.feed and not self.mirror.synced else ""
+        return (
+            "the cluster's nodes and pods have not all been listed" if self.watches and not self.mirror.synced else ""
+        )
 
 
 def check(settings: Settings) -> tuple[Address, Address | None, Tls | None]:
@@ -138,19 +140,20 @@ async def serve(settings: Settings, stop: asyncio.Event, listening: Callable[[Ad
             _log.warning("reports are taken from anybody who can connect: no --report-token-file, no --client-ca")
         gc.collect()
         gc.freeze()
-        feeding = None if parts.feed is None else asyncio.create_task(parts.feed.run())
+        tasks, end = TaskSet(), asyncio.Event()
+        if parts.watches is not None:
+            tasks.start("watches", parts.watches.run())
+            syncing = asyncio.create_task(parts.watches.wait_synced(), name="first lists")
+            stack.push_async_callback(cancelled, [syncing])
         listening(listener.address)
         _log.info("profile %s on %s", settings.profile, listener.address)
+        serving = [tasks.start("http", each.run(end)) for each in (listener, *others)]
         try:
-            runs = [asyncio.create_task(each.run(stop)) for each in (listener, *others)]
-            await asyncio.wait([*runs, *([feeding] if feeding else [])], return_when=asyncio.FIRST_COMPLETED)
-            stop.set()
-            await asyncio.gather(*runs)
-            if feeding is not None and feeding.done():
-                feeding.result()
+            await tasks.wait(stop)
         finally:
-            if feeding is not None:
-                feeding.cancel()
+            end.set()
+            await asyncio.wait(serving)
+            await tasks.cancel()
 
 
 def run(settings: Settings) -> int:
@@ -158,13 +161,10 @@ def run(settings: Settings) -> int:
     check(settings)
     log_to_stderr(settings.log_level)
 
-    async def live() -> None:
-        stop = asyncio.Event()
-        stop_on_signals(stop)
+    async def main(stop: asyncio.Event) -> None:
         await serve(settings, stop, lambda address: print(f"listening on {address}", flush=True))
 
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(live())
+    run_until_signal(main)
     return 0
 
 
@@ -179,12 +179,3 @@ def _profile(name: str) -> PlacementProfile:
         if candidate.name == name:
             return candidate
     raise InvalidInput("--profile", name, f"one of {', '.join(profile.name for profile in PROFILES)}")
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory

@@ -57,7 +57,7 @@ class Watches:
     ) -> Reflector[T]:
         """Watch a kind and hand on its objects one by one. `optional`: the kind may not be installed, or not be readable for us: then it has no objects."""
         return self.deliver(
-            kind, lambda happened: self._hand_on(handler, happened), field_selector=field_selector, optional=optional
+            kind, lambda happened: self.hand_on(handler, happened), field_selector=field_selector, optional=optional
         )
 
     def deliver(
@@ -78,6 +78,27 @@ class Watches:
     def keep(self, kind: Kind[T], *, field_selector: str = "") -> Reflector[T]:
         """Watch a kind whose objects are only read from the reflector's cache."""
         return self.deliver(kind, lambda happened: None, field_selector=field_selector)
+
+    def hand_on(self, handler: ObjectHandler[T, Any], happened: Sequence[Happening[T]]) -> None:
+        """Hand the objects of a delivery to a handler, one by one."""
+        unreadable = handler.unreadable or handler.gone
+        for each in happened:
+            if isinstance(each, Malformed):
+                self.note(each)
+                if each.key:
+                    unreadable(each.key)
+            elif isinstance(each, Changed):
+                if each.new is None:
+                    handler.gone(each.key)
+                    continue
+                try:
+                    value = handler.read(each.new)
+                except InvalidInput as error:
+                    _log.warning("%s %s is not used: %s", each.kind, each.key, error)
+                    self.count(each.kind)
+                    unreadable(each.key)
+                    continue
+                handler.seen(value)
 
     def note(self, malformed: Malformed) -> None:
         """Log and count an object that the server sent and that cannot be decoded."""
@@ -103,23 +124,4 @@ class Watches:
         async with asyncio.TaskGroup() as group:
             for reflector in self._reflectors:
                 group.create_task(reflector.run())
-
-    def _hand_on(self, handler: ObjectHandler[T, Any], happened: Sequence[Happening[T]]) -> None:
-        unreadable = handler.unreadable or handler.gone
-        for each in happened:
-            if isinstance(each, Malformed):
-                self.note(each)
-                if each.key:
-                    unreadable(each.key)
-            elif isinstance(each, Changed):
-                if each.new is None:
-                    handler.gone(each.key)
-                    continue
-                try:
-                    value = handler.read(each.new)
-                except InvalidInput as error:
-                    _log.warning("%s %s is not used: %s", each.kind, each.key, error)
-                    self.count(each.kind)
-                    unreadable(each.key)
-                    continue
-                handler.seen(value)
+            await asyncio.Event().wait()  # also where nothing is watched

@@ -13,7 +13,7 @@ from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.drivers.kube.kinds import objects
 from cotenant.model.arrays import CPU
 from cotenant.services.extender.mirror import Mirror
-from cotenant.services.extender.watches import Feed
+from cotenant.services.extender.watches import MirrorWatches
 
 
 @pytest.fixture
@@ -22,9 +22,9 @@ def mirror() -> Mirror:
 
 
 @pytest.fixture
-def feed(mirror: Mirror) -> Feed:
+def watches(mirror: Mirror) -> MirrorWatches:
     access = Access("http://127.0.0.1:1", FixedCredential(Credential("", None)), "default")
-    return Feed(Client(access, qps=1.0, burst=1, in_flight=1), mirror)
+    return MirrorWatches(Client(access, qps=1.0, burst=1, in_flight=1), mirror)
 
 
 def node(name: str, **changes: str) -> objects.NodeObject:
@@ -37,29 +37,31 @@ def bound(name: str, on: str, phase: str = "Running", cpu: str = "2") -> objects
     return msgspec.convert(written, objects.Pod, strict=False)
 
 
-def test_nodes_and_pods_come_and_go(feed: Feed, mirror: Mirror) -> None:
-    feed.take_nodes([Changed("Node", "a", None, node("a"))])
-    feed.take_pods([Changed("Pod", "shop/web", None, bound("web", "a"))])
+def test_nodes_and_pods_come_and_go(watches: MirrorWatches, mirror: Mirror) -> None:
+    watches.take_nodes([Changed("Node", "a", None, node("a"))])
+    watches.take_pods([Changed("Pod", "shop/web", None, bound("web", "a"))])
     mirror.sync()
     mirror.settle()
     assert mirror.nodes.requested[mirror.rows["a"], CPU] == 2000
-    feed.take_pods([Changed("Pod", "shop/web", bound("web", "a"), bound("web", "a", cpu="3"))])
+    watches.take_pods([Changed("Pod", "shop/web", bound("web", "a"), bound("web", "a", cpu="3"))])
     mirror.settle()
     assert mirror.nodes.requested[mirror.rows["a"], CPU] == 3000
-    feed.take_pods([Changed("Pod", "shop/web", bound("web", "a"), bound("web", "a", "Succeeded"))])
+    watches.take_pods([Changed("Pod", "shop/web", bound("web", "a"), bound("web", "a", "Succeeded"))])
     mirror.settle()
     assert mirror.nodes.requested[mirror.rows["a"], CPU] == 0
-    feed.take_pods(
+    watches.take_pods(
         [Changed("Pod", "shop/web", None, bound("web", "a")), Changed("Pod", "shop/web", bound("web", "a"), None)]
     )
     assert mirror.residents == 0
-    feed.take_nodes([Changed("Node", "a", node("a"), None)])
+    watches.take_nodes([Changed("Node", "a", node("a"), None)])
     assert "a" not in mirror.rows
 
 
-def test_a_node_that_cannot_be_read_is_not_known(feed: Feed, mirror: Mirror, caplog: pytest.LogCaptureFixture) -> None:
-    feed.take_nodes([Changed("Node", "a", None, node("a"))])
-    feed.take_nodes([Changed("Node", "a", node("a"), node("a", cpu="much")), Malformed("Node", "b", "no JSON")])
+def test_a_node_that_cannot_be_read_is_not_known(
+    watches: MirrorWatches, mirror: Mirror, caplog: pytest.LogCaptureFixture
+) -> None:
+    watches.take_nodes([Changed("Node", "a", None, node("a"))])
+    watches.take_nodes([Changed("Node", "a", node("a"), node("a", cpu="much")), Malformed("Node", "b", "no JSON")])
     assert "a" not in mirror.rows
     assert "allocatable" in caplog.text
     assert "no JSON" in caplog.text

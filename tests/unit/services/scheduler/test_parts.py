@@ -1,4 +1,4 @@
-"""The scheduler process's small parts: arguments, the record's size, the clock."""
+"""The scheduler process's small parts: arguments, the record's size, metric names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 from cotenant.model.decisions.reasons import Rejection
 from cotenant.model.decisions.record import Candidate, DecisionRecord
 from cotenant.model.errors import InvalidInput
-from cotenant.services.kube_process.clock import SteadyClock
 from cotenant.services.scheduler import decision_annotation as explaining
 from cotenant.services.scheduler import main
 from cotenant.services.scheduler.metrics import Metrics
@@ -78,15 +77,6 @@ def test_the_record_is_bounded(reasons: int) -> None:
     text = explaining.written(record(reasons, 3), 0.0, 1)
     assert len(text.encode()) <= explaining.MOST_BYTES
     assert msgspec.json.decode(text)["policy"] == "p"
-
-
-def test_the_clock_does_not_jump() -> None:
-    unix, monotonic = [1000.0], [5.0]
-    clock = SteadyClock(lambda: unix[0], lambda: monotonic[0])
-    unix[0] -= 3600.0  # somebody set the clock back
-    monotonic[0] += 2.0
-    assert clock() == 1002.0
-    assert clock.ours(unix[0] - 1.0) == 1001.0  # written a second ago by the clock as it is now
 
 
 def test_metrics_have_the_names_that_dashboards_know() -> None:

@@ -59,8 +59,9 @@ class Metrics:
     def __init__(self, watches: Callable[[], int]) -> None:
         import prometheus_client
 
-        self._client: Any = prometheus_client
-        self.registry = prometheus_client.CollectorRegistry()
+        from cotenant.drivers.metrics.registry import MetricsRegistry
+
+        self.registry = MetricsRegistry()
         self._requests = prometheus_client.Counter(
             "apiserver_request",
             "Requests by verb, resource and code",
@@ -100,5 +101,4 @@ class Metrics:
 
     def text(self) -> bytes:
         """The exposition."""
-        exposition: bytes = self._client.generate_latest(self.registry)
-        return exposition
+        return self.registry.page()

@@ -1,0 +1,52 @@
+"""Every registry has the process's own metrics and no `_created` series."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from prometheus_client import Counter, Histogram
+from prometheus_client.core import CounterMetricFamily
+from tests.fakes.extender_forms import Known
+
+from cotenant.drivers.metrics.registry import MetricsRegistry
+from cotenant.local.apiserver.http.health import Metrics as ApiServerMetrics
+from cotenant.services.extender.metrics import Metrics as ExtenderMetrics
+from cotenant.services.scheduler.metrics import Metrics as SchedulerMetrics
+
+
+def extender() -> bytes:
+    known = Known()
+    return ExtenderMetrics(known.extender.tally, known.mirror, {}, lambda: 0).page()
+
+
+@pytest.mark.parametrize(
+    "page",
+    [SchedulerMetrics("p").page, extender, ApiServerMetrics(lambda: 0).text],
+    ids=["scheduler", "extender", "api server"],
+)
+def test_every_process_has_process_metrics_and_no_created_series(page: Callable[[], bytes]) -> None:
+    text = page().decode()
+    for name in ("process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds", "python_info"):
+        assert f"\n{name}" in text
+    assert not [line for line in text.splitlines() if "_created" in line.partition("{")[0].partition(" ")[0]]
+
+
+def test_counters_and_histograms_have_no_created_series() -> None:
+    registry = MetricsRegistry()
+    Counter("asked", "Questions", registry=registry).inc()
+    Histogram("took_seconds", "Time", registry=registry).observe(1.0)
+    text = registry.page().decode()
+    assert "asked_total 1.0" in text
+    assert "took_seconds_count 1.0" in text
+    assert "_created" not in text
+
+
+def test_a_value_that_is_read_is_as_of_the_scrape() -> None:
+    registry, counts = MetricsRegistry(), {"a": 1}
+    registry.read(
+        CounterMetricFamily, "things", "Things", ("kind",), lambda: (((kind,), n) for kind, n in counts.items())
+    )
+    assert 'things_total{kind="a"} 1.0' in registry.page().decode()
+    counts["a"] = 7
+    assert 'things_total{kind="a"} 7.0' in registry.page().decode()
