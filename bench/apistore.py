@@ -22,9 +22,9 @@ import msgspec
 from bench.machine import peak_memory_mib, show
 from cotenant.local.apiserver.assembly import assemble
 from cotenant.local.apiserver.contract import ListOptions, Manifest, Target, WriteOptions
-from cotenant.local.apiserver.sqlite import Database
-from cotenant.local.apiserver.store import Store
-from cotenant.local.apiserver.verbs import Watch
+from cotenant.local.apiserver.storage.sqlite import Database
+from cotenant.local.apiserver.storage.store import Store
+from cotenant.local.apiserver.verbs.api import Watch
 
 IN_FLIGHT = 32
 MANAGER = WriteOptions(manager="bench")

@@ -255,7 +255,7 @@ class _Local:
         from cotenant.local.apiserver.http.auth import Credentials, kubeconfig, new_token, write_private
         from cotenant.local.apiserver.http.server import HttpServer
         from cotenant.local.apiserver.http.tls import ensure
-        from cotenant.local.apiserver.store import Store
+        from cotenant.local.apiserver.storage.store import Store
 
         self._stop = asyncio.Event()
         api = assemble(Store(), taints_new_nodes=False)

@@ -22,8 +22,8 @@ from cotenant.local.apiserver import patching
 from cotenant.local.apiserver.http.app import Application
 from cotenant.local.apiserver.http.auth import Credentials
 from cotenant.local.apiserver.http.server import HttpServer
-from cotenant.local.apiserver.store import Store
-from cotenant.local.apiserver.verbs import Api
+from cotenant.local.apiserver.storage.store import Store
+from cotenant.local.apiserver.verbs.api import Api
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.kube_process.leadership import Alone
 from cotenant.services.scheduler.options import Options

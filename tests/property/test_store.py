@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotenant.local.apiserver.contract import ApiError, ListOptions
-from cotenant.local.apiserver.sqlite import Database
-from cotenant.local.apiserver.store import Store
-from cotenant.local.apiserver.verbs import Api
-from cotenant.local.apiserver.watching import Watch
+from cotenant.local.apiserver.storage.sqlite import Database
+from cotenant.local.apiserver.storage.store import Store
+from cotenant.local.apiserver.storage.watching import Watch
+from cotenant.local.apiserver.verbs.api import Api
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 SPACES = st.sampled_from(["default", "kube-system"])

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from cotenant.local.apiserver.assembly import assemble
 from cotenant.local.apiserver.contract import Answer, ApiError, ListOptions
-from cotenant.local.apiserver.store import Store
-from cotenant.local.apiserver.verbs import Api
+from cotenant.local.apiserver.storage.store import Store
+from cotenant.local.apiserver.verbs.api import Api
 
 TERMS = [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]
 TEMPLATE: dict[str, Any] = {

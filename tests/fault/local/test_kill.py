@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cotenant.local.apiserver.sqlite import Database
-from cotenant.local.apiserver.store import Store
-from cotenant.local.apiserver.verbs import Api
+from cotenant.local.apiserver.storage.sqlite import Database
+from cotenant.local.apiserver.storage.store import Store
+from cotenant.local.apiserver.verbs.api import Api
 
 SOURCE = Path(__file__).parents[3] / "src"
 
@@ -23,9 +23,9 @@ WRITER = """
 import asyncio, json, os, sys
 from pathlib import Path
 from cotenant.local.apiserver.contract import ApiError
-from cotenant.local.apiserver.sqlite import Database
-from cotenant.local.apiserver.store import Store
-from cotenant.local.apiserver.verbs import Api
+from cotenant.local.apiserver.storage.sqlite import Database
+from cotenant.local.apiserver.storage.store import Store
+from cotenant.local.apiserver.verbs.api import Api
 
 async def main():
     api = Api(Store(Database(Path(sys.argv[1]), fsync=sys.argv[2] == "fsync")))

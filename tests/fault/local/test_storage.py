@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from cotenant.local.apiserver.contract import ApiError, ListOptions
-from cotenant.local.apiserver.history import Bounds
-from cotenant.local.apiserver.sqlite import Database
-from cotenant.local.apiserver.store import Store
-from cotenant.local.apiserver.verbs import Api
+from cotenant.local.apiserver.storage.history import Bounds
+from cotenant.local.apiserver.storage.sqlite import Database
+from cotenant.local.apiserver.storage.store import Store
+from cotenant.local.apiserver.verbs.api import Api
 
 
 def config(name: str) -> dict[str, object]:

@@ -11,8 +11,8 @@ from tests.fakes.plain_cluster import template
 
 from cotenant.local.apiserver.assembly import assemble
 from cotenant.local.apiserver.contract import MERGE, ApiError, DeleteOptions, ListOptions
-from cotenant.local.apiserver.store import Store
-from cotenant.local.apiserver.verbs import Api
+from cotenant.local.apiserver.storage.store import Store
+from cotenant.local.apiserver.verbs.api import Api
 from cotenant.local.controllers.registry import all_controllers, controller_manager
 from cotenant.local.controllers.runtime.actions import DEPLOYMENTS, JOBS, NODES, PODS, REPLICA_SETS, Plan, ResourceName
 from cotenant.local.controllers.runtime.cache import Key

@@ -16,8 +16,8 @@ from cotenant.local.apiserver.contract import Resource
 from cotenant.local.apiserver.kinds.built_in import BUILT_IN
 from cotenant.local.apiserver.registry import Registry
 from cotenant.local.apiserver.schema.builtin import builtin_schema
-from cotenant.local.apiserver.store import Store
-from cotenant.local.apiserver.verbs import Api
+from cotenant.local.apiserver.storage.store import Store
+from cotenant.local.apiserver.verbs.api import Api
 
 
 def built_in() -> tuple[Resource, ...]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 import msgspec
 
 from cotenant.local.apiserver.contract import MERGE, ApiError, DeleteOptions, Target, WriteOptions
-from cotenant.local.apiserver.verbs import Api
+from cotenant.local.apiserver.verbs.api import Api
 from cotenant.local.controllers.runtime.actions import Delete
 from cotenant.local.controllers.runtime.cache import Key
 from cotenant.local.nodes.kubelets import Write

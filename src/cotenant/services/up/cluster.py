@@ -30,9 +30,9 @@ from cotenant.local.apiserver.http.app import Application
 from cotenant.local.apiserver.http.auth import Credentials, kubeconfig, new_token, write_private
 from cotenant.local.apiserver.http.server import HttpServer, Listening
 from cotenant.local.apiserver.http.tls import Certificates, ensure
-from cotenant.local.apiserver.sqlite import Database, Hold
-from cotenant.local.apiserver.store import Store
-from cotenant.local.apiserver.verbs import Api
+from cotenant.local.apiserver.storage.sqlite import Database, Hold
+from cotenant.local.apiserver.storage.store import Store
+from cotenant.local.apiserver.verbs.api import Api
 from cotenant.local.controllers.registry import controller_manager
 from cotenant.local.controllers.runtime.informer import Informers
 from cotenant.local.nodes.fleet import Fleet, Shape

@@ -14,7 +14,7 @@ import os
 import msgspec
 
 from cotenant.local.apiserver.contract import MERGE, ApiError
-from cotenant.local.apiserver.verbs import Api
+from cotenant.local.apiserver.verbs.api import Api
 from cotenant.services.kube_process.identity import DEFAULT_NAMESPACE, lease_name, process_here
 
 _log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from cotenant.local.apiserver.contract import Target
-from cotenant.local.apiserver.store import Store
-from cotenant.local.apiserver.verbs import Api
+from cotenant.local.apiserver.storage.store import Store
+from cotenant.local.apiserver.verbs.api import Api
 
 START = 1_800_000_000.0  # 2027-01-15T08:00:00Z
 

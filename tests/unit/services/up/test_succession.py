@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from cotenant.local.apiserver.assembly import assemble
-from cotenant.local.apiserver.store import Store
+from cotenant.local.apiserver.storage.store import Store
 from cotenant.services.kube_process.identity import lease_name, new_identity, process_here
 from cotenant.services.up.succession import succeed
 

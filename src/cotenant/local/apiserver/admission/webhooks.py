@@ -24,7 +24,7 @@ from cotenant.local.apiserver.admission.configuration import GROUP, MUTATING, VA
 from cotenant.local.apiserver.admission.review import CallFailed, Verdict
 from cotenant.local.apiserver.contract import ApiError, Manifest, Target, WriteOptions
 from cotenant.local.apiserver.patching import json_patch
-from cotenant.local.apiserver.verbs import Api
+from cotenant.local.apiserver.verbs.api import Api
 
 _encode = msgspec.json.Encoder().encode
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cotenant.local.apiserver.columns_text import NAME, since
+from cotenant.local.apiserver.columns.formatting import NAME, since
 from cotenant.local.apiserver.contract import Column, Manifest, Resource, Scope
 from cotenant.local.apiserver.custom.jsonpath import JsonPath, compile_path
 from cotenant.local.apiserver.custom.schema import CustomSchema

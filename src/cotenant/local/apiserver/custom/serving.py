@@ -27,8 +27,8 @@ from cotenant.local.apiserver.contract import (
 )
 from cotenant.local.apiserver.custom.definition import not_enforced
 from cotenant.local.apiserver.custom.resources import resources_of
-from cotenant.local.apiserver.verbs import Api
-from cotenant.local.apiserver.verbs_context import timestamp
+from cotenant.local.apiserver.verbs.api import Api
+from cotenant.local.apiserver.verbs.context import timestamp
 
 GROUP = "apiextensions.k8s.io"
 PLURAL = "customresourcedefinitions"

@@ -13,15 +13,16 @@ import time
 from collections.abc import Callable
 
 from cotenant.local.apiserver.contract import ApiError, Manifest
-from cotenant.local.apiserver.http import rendering, reviews
-from cotenant.local.apiserver.http.accept import Wanted
+from cotenant.local.apiserver.http import reviews
 from cotenant.local.apiserver.http.auth import Credentials, is_public, unauthorized
 from cotenant.local.apiserver.http.bodies import decode_object
 from cotenant.local.apiserver.http.discovery import Discovery
+from cotenant.local.apiserver.http.encoding import rendering
+from cotenant.local.apiserver.http.encoding.accept import Wanted
 from cotenant.local.apiserver.http.exchange import ClientGone, Exchange, Header, Receive, Scope, Send
 from cotenant.local.apiserver.http.faces import ApiFace
 from cotenant.local.apiserver.http.health import Health, Metrics, version
-from cotenant.local.apiserver.http.openapi import OpenApi
+from cotenant.local.apiserver.http.openapi.documents import OpenApi
 from cotenant.local.apiserver.http.options import parse_query, write_options
 from cotenant.local.apiserver.http.resources import Resources, is_pretty, method_not_allowed, not_found
 from cotenant.local.apiserver.http.routing import Route, parse

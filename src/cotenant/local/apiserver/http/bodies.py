@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from cotenant.local.apiserver.contract import ApiError, Manifest
-from cotenant.local.apiserver.http import protobuf
-from cotenant.local.apiserver.http.json_documents import MAX_DEPTH, bad_body, decode_json
+from cotenant.local.apiserver.http.encoding import protobuf
+from cotenant.local.apiserver.http.encoding.json_documents import MAX_DEPTH, bad_body, decode_json
 
 MAX_BODY_BYTES = 3 << 20
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from cotenant.local.apiserver.contract import Manifest, Resource, Scope
-from cotenant.local.apiserver.http.accept import clauses
+from cotenant.local.apiserver.http.encoding.accept import clauses
 from cotenant.local.apiserver.http.faces import RegistryFace
 from cotenant.local.apiserver.http.reviews import REVIEWS
 

@@ -23,8 +23,6 @@ from cotenant.local.apiserver.contract import (
     Target,
     WriteOptions,
 )
-from cotenant.local.apiserver.http import rendering
-from cotenant.local.apiserver.http.accept import Form, Wanted, negotiate
 from cotenant.local.apiserver.http.bodies import (
     decode_object,
     decode_yaml,
@@ -32,9 +30,11 @@ from cotenant.local.apiserver.http.bodies import (
     is_surely_single,
     media_type,
 )
+from cotenant.local.apiserver.http.encoding import rendering
+from cotenant.local.apiserver.http.encoding.accept import Form, Wanted, negotiate
+from cotenant.local.apiserver.http.encoding.json_documents import decode_json
 from cotenant.local.apiserver.http.exchange import Exchange, Header
 from cotenant.local.apiserver.http.faces import ApiFace
-from cotenant.local.apiserver.http.json_documents import decode_json
 from cotenant.local.apiserver.http.options import (
     Query,
     check_apply,

@@ -12,12 +12,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from cotenant.local.apiserver.columns.tables import Table
 from cotenant.local.apiserver.contract import ApiError, ListOptions, Resource, Target
-from cotenant.local.apiserver.http import rendering
-from cotenant.local.apiserver.http.accept import Form, Wanted, not_acceptable
+from cotenant.local.apiserver.http.encoding import rendering
+from cotenant.local.apiserver.http.encoding.accept import Form, Wanted, not_acceptable
 from cotenant.local.apiserver.http.exchange import ClientGone, Exchange
 from cotenant.local.apiserver.http.faces import ApiFace, WatchFace
-from cotenant.local.apiserver.tables import Table
 
 _EXPIRED = 410
 

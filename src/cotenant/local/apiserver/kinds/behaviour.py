@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from cotenant.local.apiserver import lifecycle
 from cotenant.local.apiserver.contract import ApiError, Cause, Manifest
-from cotenant.local.apiserver.store import Table
-from cotenant.local.apiserver.stored import Stored
+from cotenant.local.apiserver.storage.store import Table
+from cotenant.local.apiserver.storage.stored import Stored
+from cotenant.local.apiserver.verbs import object_meta
 
 
 class World(Protocol):
@@ -109,7 +109,7 @@ class Behaviour:
 
     def is_done(self, obj: Manifest) -> bool:
         """Whether an object that is being deleted has nothing left to wait for."""
-        return lifecycle.is_done(obj) and self.is_removable(obj)
+        return object_meta.is_done(obj) and self.is_removable(obj)
 
     def outlived(self, table: Table, written: Stored, now: float) -> list[Stored]:
         """Objects of the kind whose time is over, found when another one is written."""

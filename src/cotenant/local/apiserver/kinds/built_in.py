@@ -15,7 +15,7 @@ from cotenant.local.apiserver.kinds.data import DataBehaviour, RevisionBehaviour
 from cotenant.local.apiserver.kinds.events import EventBehaviour
 from cotenant.local.apiserver.kinds.namespaces import NamespaceBehaviour
 from cotenant.local.apiserver.kinds.nodes import NodeBehaviour
-from cotenant.local.apiserver.kinds.pods import PodBehaviour
+from cotenant.local.apiserver.kinds.pods.pod import PodBehaviour
 from cotenant.local.apiserver.kinds.priority import SYSTEM, PriorityClassBehaviour
 from cotenant.local.apiserver.kinds.services import ServiceBehaviour
 from cotenant.local.apiserver.kinds.volumes import ClaimBehaviour, VolumeBehaviour

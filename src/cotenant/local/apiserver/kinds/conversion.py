@@ -8,8 +8,8 @@ names of six fields. Source: Kubernetes API reference, Event v1 core and Event v
 from __future__ import annotations
 
 from cotenant.local.apiserver.contract import Manifest, Resource
-from cotenant.local.apiserver.stored import decode, encode
-from cotenant.local.apiserver.watching import Convert
+from cotenant.local.apiserver.storage.stored import decode, encode
+from cotenant.local.apiserver.storage.watching import Convert
 
 # core v1 -> events.k8s.io/v1
 _EVENT_FIELDS = {

@@ -9,7 +9,7 @@ import base64
 
 from cotenant.local.apiserver.contract import Cause, Manifest
 from cotenant.local.apiserver.kinds.behaviour import Behaviour, World
-from cotenant.local.apiserver.verbs_errors import immutable
+from cotenant.local.apiserver.verbs.errors import immutable
 
 _WHY = "Forbidden: field is immutable when `immutable` is set"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from cotenant.local.apiserver.contract import Cause, Manifest
 from cotenant.local.apiserver.kinds.behaviour import Behaviour, World
-from cotenant.local.apiserver.verbs_errors import forbidden_message, immutable
+from cotenant.local.apiserver.verbs.errors import forbidden_message, immutable
 
 HIGHEST_OF_USERS = 1_000_000_000
 SYSTEM = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}

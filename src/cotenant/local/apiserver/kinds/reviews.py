@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from cotenant.local.apiserver.contract import Answer, ApiError, Manifest, Resource, WriteOptions
 from cotenant.local.apiserver.kinds import shapes
-from cotenant.local.apiserver.stored import encode
+from cotenant.local.apiserver.storage.stored import encode
 
 _WHY = "the holder of the cluster's token may do everything"
 

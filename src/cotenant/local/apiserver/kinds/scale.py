@@ -9,8 +9,8 @@ from typing import Any
 
 from cotenant.local.apiserver.contract import ApiError, Cause, Manifest, Resource
 from cotenant.local.apiserver.kinds import shapes
-from cotenant.local.apiserver.lifecycle import metadata_of
-from cotenant.local.apiserver.verbs_errors import bad_request, conflict, shown
+from cotenant.local.apiserver.verbs.errors import bad_request, conflict, shown
+from cotenant.local.apiserver.verbs.object_meta import metadata_of
 
 _KEPT = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 

@@ -10,7 +10,7 @@ import ipaddress
 
 from cotenant.local.apiserver.contract import Cause, Manifest
 from cotenant.local.apiserver.kinds.behaviour import Behaviour, World
-from cotenant.local.apiserver.verbs_errors import shown
+from cotenant.local.apiserver.verbs.errors import shown
 
 _RANGE = ipaddress.IPv4Network("10.96.0.0/16")
 _FIRST = 256  # the addresses below are left to those who name one

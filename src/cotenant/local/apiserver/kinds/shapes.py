@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from cotenant.local.apiserver.contract import Manifest
-from cotenant.local.apiserver.verbs_errors import bad_request
+from cotenant.local.apiserver.verbs.errors import bad_request
 
 
 class Metadata(msgspec.Struct, rename="camel"):

@@ -10,7 +10,7 @@ from typing import Any
 from cotenant.local.apiserver.contract import ApiError, Cause, Manifest
 from cotenant.local.apiserver.kinds.behaviour import SpecBehaviour, World
 from cotenant.local.apiserver.selectors import label_selector
-from cotenant.local.apiserver.verbs_errors import bad_request, immutable, shown
+from cotenant.local.apiserver.verbs.errors import bad_request, immutable, shown
 
 _JOB_NAME = ("job-name", "batch.kubernetes.io/job-name")
 _CONTROLLER_UID = ("controller-uid", "batch.kubernetes.io/controller-uid")

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from cotenant.local.apiserver.contract import ApiError, ListOptions, Target
-from cotenant.local.apiserver.verbs import Api
+from cotenant.local.apiserver.verbs.api import Api
 from cotenant.local.controllers.runtime import actions
 from cotenant.local.controllers.runtime.actions import ResourceName
 from cotenant.local.controllers.runtime.cache import Index, Key, Named, Store

@@ -15,8 +15,8 @@ from cotenant.local.apiserver.assembly import built_in
 from cotenant.local.apiserver.contract import APPLY, MERGE, ApiError, Manifest, Target, WriteOptions
 from cotenant.local.apiserver.custom.serving import FINALIZER, CustomKinds
 from cotenant.local.apiserver.registry import Registry
-from cotenant.local.apiserver.store import Store
-from cotenant.local.apiserver.verbs import Api
+from cotenant.local.apiserver.storage.store import Store
+from cotenant.local.apiserver.verbs.api import Api
 
 FOLDER = Path(__file__).parent / "crds"
 GROUP = "scheduling.x-k8s.io"

@@ -13,7 +13,7 @@ from cotenant.local.apiserver.http.bodies import (
     duplicate_fields,
     is_surely_single,
 )
-from cotenant.local.apiserver.http.json_documents import MAX_DEPTH, decode_json
+from cotenant.local.apiserver.http.encoding.json_documents import MAX_DEPTH, decode_json
 
 
 def refused(body: bytes, content_type: str = "application/json") -> ApiError:

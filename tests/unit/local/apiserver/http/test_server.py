@@ -13,7 +13,7 @@ from cotenant.local.apiserver.http import server as serving
 from cotenant.local.apiserver.http.app import Application
 from cotenant.local.apiserver.http.auth import Credentials
 from cotenant.local.apiserver.http.server import HttpServer
-from cotenant.local.apiserver.store import Store
+from cotenant.local.apiserver.storage.store import Store
 
 Client = Callable[[bytes], Awaitable[bytes]]
 

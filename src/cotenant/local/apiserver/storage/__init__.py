@@ -1,0 +1,4 @@
+"""Storage and watch cache: objects as encoded bytes, the revision counter, SQLite, event history, watches.
+
+It corresponds to kube-apiserver's etcd storage and watch cache. Not here: what an object means; kinds, defaults and validation live in `kinds` and `schema`.
+"""

@@ -1,0 +1,397 @@
+"""The store: every object in memory as encoded bytes, one revision counter, and group commit to SQLite.
+
+Problem: thousands of writes a second from hundreds of connections, each acknowledged only once it cannot be lost, in one process.
+Choice: a write changes the tables at once, so the next write in the same loop sees it (optimistic concurrency needs no lock), and joins
+the pending batch; the batch is one transaction, committed when the event loop has run what was ready. Only after the commit are events
+published, writers answered and reads of those revisions let go: nothing is seen that a crash could take back. Without fsync the commit
+is a page-cache write of some ten microseconds a row and runs in the loop; with fsync it runs in a thread while the next batch gathers.
+A commit that fails (disk full) undoes its batch and everything built on it; those writers get 500 and the store goes on.
+
+Limits: one event loop; without a database (`--ephemeral`) the same path, with nothing written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import bisect
+import contextlib
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+
+from cotenant.local.apiserver.contract import ApiError, Manifest
+from cotenant.local.apiserver.storage.history import ADDED, DELETED, MODIFIED, Bounds, Event, History
+from cotenant.local.apiserver.storage.sqlite import Database
+from cotenant.local.apiserver.storage.stored import Key, Selectable, Stored, encode, field_values, share_labels
+from cotenant.local.apiserver.storage.watching import Channel, Convert, Predicate
+
+Storage = tuple[str, str]  # (group, plural)
+
+
+class _Meta(msgspec.Struct):
+    uid: str = ""
+    labels: dict[str, str] | None = None
+
+
+class _Head(msgspec.Struct):
+    metadata: _Meta
+
+
+_head = msgspec.json.Decoder(_Head).decode
+
+
+class _Shelf:
+    """The objects of one namespace, and their names in order (put in order when asked, not at each write)."""
+
+    __slots__ = ("_fresh", "_has_gaps", "_order", "objects")
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Stored] = {}
+        self._order: list[str] = []
+        self._fresh: list[str] = []
+        self._has_gaps = False
+
+    def put(self, stored: Stored) -> bool:
+        """Whether it is new."""
+        name = stored.key[1]
+        is_new = name not in self.objects
+        if is_new:
+            self._fresh.append(name)
+        self.objects[name] = stored
+        return is_new
+
+    def drop(self, name: str) -> None:
+        del self.objects[name]
+        self._has_gaps = True
+
+    def order(self) -> list[str]:
+        if self._has_gaps:
+            names = dict.fromkeys(self._order)
+            names.update(dict.fromkeys(self._fresh))
+            objects = self.objects
+            self._order = sorted([name for name in names if name in objects])
+        elif self._fresh:
+            self._order = sorted(self._order + self._fresh)  # two runs: a merge
+        self._fresh = []
+        self._has_gaps = False
+        return self._order
+
+
+class Table:
+    """The objects of one storage, its history and its watchers."""
+
+    def __init__(self, storage: Storage, compacted: int, bounds: Bounds) -> None:
+        self.storage = storage
+        self.resource = f"{storage[0]}/{storage[1]}"
+        self.selectable: Selectable = ()
+        self.history = History(compacted, bounds)
+        self.channels: dict[object, Channel] = {}
+        self._shelves: dict[str, _Shelf] = {}
+        self._order: list[str] | None = None
+        self.count = 0
+        self.changes = 0  # how often it was written, undone writes included
+
+    def get(self, key: Key) -> Stored | None:
+        """The object of a key."""
+        shelf = self._shelves.get(key[0])
+        return None if shelf is None else shelf.objects.get(key[1])
+
+    def put(self, stored: Stored) -> None:
+        """Add or replace."""
+        shelf = self._shelves.get(stored.key[0])
+        if shelf is None:
+            shelf = self._shelves[stored.key[0]] = _Shelf()
+            self._order = None
+        self.changes += 1
+        if shelf.put(stored):
+            self.count += 1
+
+    def drop(self, key: Key) -> None:
+        """Remove; the key must be there."""
+        shelf = self._shelves[key[0]]
+        shelf.drop(key[1])
+        self.changes += 1
+        self.count -= 1
+        if not shelf.objects:
+            del self._shelves[key[0]]
+            self._order = None
+
+    def size(self, namespace: str = "") -> int:
+        """How many objects a namespace has; all of them for an empty one."""
+        if not namespace:
+            return self.count
+        shelf = self._shelves.get(namespace)
+        return 0 if shelf is None else len(shelf.objects)
+
+    def walk(self, namespace: str = "", after: Key | None = None) -> Iterator[Stored]:
+        """The objects of a namespace (all for an empty one) in order of their keys, beginning after a key."""
+        if namespace:
+            names = [namespace] if namespace in self._shelves else []
+        else:
+            if self._order is None:
+                self._order = sorted(self._shelves)
+            names = self._order
+        for name in names[bisect.bisect_left(names, after[0]) :] if after is not None else names:
+            shelf = self._shelves[name]
+            order = shelf.order()
+            start = bisect.bisect_right(order, after[1]) if after is not None and name == after[0] else 0
+            objects = shelf.objects
+            for at in range(start, len(order)):
+                yield objects[order[at]]
+
+    def channel(self, key: object, predicate: Predicate | None, convert: Convert | None, after: int = 0) -> Channel:
+        """The channel of a selection; it passes on what happens after a revision."""
+        found = self.channels.get(key)
+        if found is None:
+            found = self.channels[key] = Channel(predicate, convert, after)
+        return found
+
+    def publish(self, events: list[Event]) -> None:
+        """Hand committed events to the watchers, and remember them."""
+        for event in events:
+            self.history.append(event)
+        for key, channel in tuple(self.channels.items()):
+            if channel.watches:
+                channel.publish(events)
+            else:
+                del self.channels[key]
+
+
+class _Write:
+    """One change in the pending batch. `new` is the state after; for a removal its last one."""
+
+    __slots__ = ("event", "table")
+
+    def __init__(self, table: Table, event: Event) -> None:
+        self.table = table
+        self.event = event
+
+
+class Store:
+    """All tables and the revision they share. Everything but `settled` returns at once; call it from one event loop."""
+
+    def __init__(
+        self,
+        database: Database | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+        bounds: Bounds | None = None,
+    ) -> None:
+        """Load what the database holds. Raises Permanent where it is damaged."""
+        self._database = database
+        self._clock = clock
+        self._bounds = bounds if bounds is not None else Bounds()
+        self.revision = database.revision() if database is not None else 0
+        self.published = self.revision
+        self._opened_at = self.revision
+        self._tables: dict[Storage, Table] = {}
+        self._next_id = 1
+        self._pending: list[_Write] = []
+        self._in_flight: list[_Write] = []
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._is_scheduled = False
+        self._is_closed = False
+        self._thread: ThreadPoolExecutor | None = None
+        self._checkpoints: set[asyncio.Future[None]] = set()
+        self.failed_commits = 0
+        if database is not None:
+            self._thread = ThreadPoolExecutor(1, "store")
+            self._load(database)
+
+    def _load(self, database: Database) -> None:
+        for row in database.rows():
+            group, plural = row.resource.split("/", 1)
+            table = self._table((group, plural))
+            head = _head(row.object).metadata
+            labels = share_labels(head.labels)
+            table.put(Stored(row.id, (row.namespace, row.name), row.revision, head.uid, row.object, labels, None))
+            self._next_id = max(self._next_id, row.id + 1)
+
+    def _table(self, storage: Storage) -> Table:
+        found = self._tables.get(storage)
+        if found is None:
+            found = self._tables[storage] = Table(storage, self._opened_at, self._bounds)
+        return found
+
+    def table(self, storage: Storage, selectable: Selectable = ()) -> Table:
+        """The table of a storage, made when first asked for. `selectable` are its field selectors' fields."""
+        table = self._table(storage)
+        if selectable and [name for name, _ in selectable] != [name for name, _ in table.selectable]:
+            table.selectable = selectable
+            for stored in table.walk():
+                stored.fields = None
+        return table
+
+    def tables(self) -> tuple[Table, ...]:
+        """Every table that has or had objects."""
+        return tuple(self._tables.values())
+
+    def put(self, table: Table, key: Key, obj: Manifest, current: Stored | None) -> Stored:
+        """Create (`current` None) or replace. Gives `obj` its resourceVersion and encodes it. `current` must be what the table has."""
+        revision = self._advance()
+        metadata = obj["metadata"]
+        metadata["resourceVersion"] = str(revision)
+        if current is None:
+            row = self._next_id
+            self._next_id += 1
+        else:
+            row = current.id
+        stored = Stored(
+            row,
+            key,
+            revision,
+            metadata.get("uid", ""),
+            encode(obj),
+            share_labels(metadata.get("labels")),
+            field_values(obj, table.selectable),
+        )
+        table.put(stored)
+        self._enqueue(_Write(table, Event(ADDED if current is None else MODIFIED, stored, current, self._clock())))
+        return stored
+
+    def remove(self, table: Table, current: Stored, obj: Manifest) -> Stored:
+        """Remove; `obj` is its last state and gets the resourceVersion of the removal."""
+        revision = self._advance()
+        obj["metadata"]["resourceVersion"] = str(revision)
+        last = Stored(current.id, current.key, revision, current.uid, encode(obj), current.labels, current.fields)
+        table.drop(current.key)
+        self._enqueue(_Write(table, Event(DELETED, last, current, self._clock())))
+        return last
+
+    def _advance(self) -> int:
+        if self._is_closed:
+            raise ApiError(503, "ServiceUnavailable", "the server is shutting down", retry_after_s=1)
+        self.revision += 1
+        return self.revision
+
+    def _enqueue(self, write: _Write) -> None:
+        self._pending.append(write)
+        if not self._is_scheduled and not self._in_flight:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    async def settled(self, revision: int) -> None:
+        """Return once everything up to a revision is committed. Raises ApiError 500 where it could not be.
+
+        Await it in the same step as the write or read that it is about: a failure is told only to those who wait already.
+        """
+        if revision <= self.published or not (self._pending or self._in_flight):
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append((revision, future))
+        await future
+
+    def pending_changes(self, table: Table, state: dict[Key, Stored | None]) -> None:
+        """Add to `state` what each object of uncommitted writes was before them."""
+        for write in reversed(self._in_flight + self._pending):
+            if write.table is table:
+                state[write.event.new.key] = write.event.old
+
+    def _flush(self) -> None:
+        self._is_scheduled = False
+        if self._in_flight or not self._pending:
+            return
+        self._in_flight, self._pending = self._pending, []
+        database = self._database
+        if database is None:
+            self._committed(None)
+        elif database.fsync and self._thread is not None:
+            loop = asyncio.get_running_loop()
+            loop.run_in_executor(self._thread, self._commit, database).add_done_callback(
+                lambda done: self._committed(done.exception())
+            )
+        else:
+            try:
+                self._commit(database)
+            except Exception as error:  # counted and told to every writer; the store goes on
+                self._committed(error)
+            else:
+                self._committed(None)
+
+    def _commit(self, database: Database) -> None:
+        last: dict[int, tuple[int, str, str, str, int, bytes] | None] = {}
+        for write in self._in_flight:
+            new = write.event.new
+            last[new.id] = (
+                None
+                if write.event.type == DELETED
+                else (new.id, write.table.resource, new.key[0], new.key[1], new.resource_version, new.raw)
+            )
+        puts = [put for put in last.values() if put is not None]
+        removed = [row for row, put in last.items() if put is None]
+        database.commit(puts, removed, self._in_flight[-1].event.resource_version)
+
+    def _committed(self, error: BaseException | None) -> None:
+        writes, self._in_flight = self._in_flight, []
+        if error is not None:
+            self._undo(writes, error)
+            return
+        self.published = writes[-1].event.resource_version
+        by_table: dict[Table, list[Event]] = {}
+        for write in writes:
+            by_table.setdefault(write.table, []).append(write.event)
+        for table, events in by_table.items():
+            table.publish(events)
+        waiting: list[tuple[int, asyncio.Future[None]]] = []
+        for revision, future in self._waiters:
+            if revision > self.published:
+                waiting.append((revision, future))
+            elif not future.done():
+                future.set_result(None)
+        self._waiters = waiting
+        if self._pending:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._maybe_checkpoint()
+
+    def _undo(self, writes: list[_Write], error: BaseException) -> None:
+        """Take back a failed batch and everything written after it, the newest first."""
+        self.failed_commits += 1
+        for write in reversed(writes + self._pending):
+            event = write.event
+            if event.old is None:
+                write.table.drop(event.new.key)
+            else:
+                write.table.put(event.old)
+        self._pending = []
+        self.published = self.revision  # the revisions in between were never seen
+        waiters, self._waiters = self._waiters, []
+        why = ApiError(500, "InternalError", f"Internal error occurred: the write could not be stored: {error}")
+        for _, future in waiters:
+            if not future.done():
+                future.set_exception(why)
+
+    def _maybe_checkpoint(self) -> None:
+        database = self._database
+        if database is None or self._checkpoints or self._thread is None or not database.due():
+            return
+        future = asyncio.get_running_loop().run_in_executor(self._thread, database.checkpoint)
+        self._checkpoints.add(future)
+        future.add_done_callback(self._checkpointed)
+
+    def _checkpointed(self, future: asyncio.Future[None]) -> None:
+        self._checkpoints.discard(future)
+        if not future.cancelled() and isinstance(future.exception(), sqlite3.Error):
+            self.failed_commits += 1  # nothing is lost: the log still has it, and the next commit tells its writers
+
+    async def close(self) -> None:
+        """Commit what is pending, then refuse writes. Idempotent."""
+        if self._is_closed:
+            return
+        while self._pending or self._in_flight:
+            with contextlib.suppress(ApiError):  # its writers were told
+                await self.settled(self.revision)
+        self._is_closed = True
+        for table in self._tables.values():
+            for channel in table.channels.values():
+                for watch in tuple(channel.watches):
+                    watch.close()
+        if self._checkpoints:
+            await asyncio.wait(self._checkpoints)
+        if self._thread is not None:
+            self._thread.shutdown()
+        if self._database is not None:
+            self._database.close()

@@ -1,0 +1,304 @@
+"""Get, list and watch.
+
+Problem: a list is one snapshot however many pages it takes; a watch continues exactly where a list ended. Choice: the snapshot of a
+page is the table with the history undone back to the token's revision; lists and watches read encoded objects and filter on what stands
+beside them. Nothing uncommitted is answered: a read waits for the batch that it saw.
+
+Sources: Kubernetes API concepts, "Resource versions", "Retrieving large results sets in chunks", "Streaming lists".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cotenant.local.apiserver.contract import ApiError, Cause, ListOptions, Resource, Target
+from cotenant.local.apiserver.kinds.conversion import converter
+from cotenant.local.apiserver.selectors import FieldSelector, FieldTerm, LabelSelector, parse_fields, parse_labels
+from cotenant.local.apiserver.storage.history import expired
+from cotenant.local.apiserver.storage.store import Table
+from cotenant.local.apiserver.storage.stored import Key, Stored
+from cotenant.local.apiserver.storage.watching import Convert, Predicate, Watch, bookmark, line
+from cotenant.local.apiserver.verbs import continuation
+from cotenant.local.apiserver.verbs.context import Context
+from cotenant.local.apiserver.verbs.errors import bad_request, not_found
+
+_CONTINUE_EXPIRED = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue "
+    "parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided "
+    "token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was "
+    "returned and now may show up in the list."
+)
+_MIN_WATCH_S = 1800.0
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a list, encoded. `remaining` is -1 where it is not known (a selector is set)."""
+
+    items: list[Stored]
+    resource_version: int
+    continue_token: str = ""
+    remaining: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What of a table is asked for."""
+
+    namespace: str
+    labels: LabelSelector
+    fields: FieldSelector
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it selects every object of its namespace."""
+        return self.labels.is_empty and self.fields.is_empty
+
+    def predicate(self, table: Table, *, with_namespace: bool) -> Predicate | None:
+        """The question asked of each object, None where all pass."""
+        namespace = self.namespace if with_namespace else ""
+        labels = None if self.labels.is_empty else self.labels
+        names = [name for name, _ in table.selectable]
+        terms = [(names.index(term.field), term.value, term.is_equal) for term in self.fields.terms]
+        if not namespace and labels is None and not terms:
+            return None
+        selectable = table.selectable
+
+        def selects(stored: Stored) -> bool:
+            if namespace and stored.key[0] != namespace:
+                return False
+            if labels is not None and not labels.matches(stored.labels):
+                return False
+            if terms:
+                values = stored.fields if stored.fields is not None else stored.selectable(selectable)
+                for at, value, is_equal in terms:
+                    if (values[at] == value) is not is_equal:
+                        return False
+            return True
+
+        return selects
+
+
+def selection(context: Context, target: Target, options: ListOptions) -> Selection:
+    """Parse the selectors of a request. Raises ApiError 400."""
+    table = context.table(target.resource)
+    fields = parse_fields(options.fields, [name for name, _ in table.selectable])
+    if target.name:
+        fields = FieldSelector((*fields.terms, FieldTerm("metadata.name", target.name, True)))
+    return Selection(target.namespace, parse_labels(options.labels), fields)
+
+
+def parse_version(text: str) -> int:
+    """A resourceVersion parameter, 0 for none. Raises ApiError 400."""
+    if not text:
+        return 0
+    if not text.isascii() or not text.isdigit():
+        raise bad_request(
+            f'invalid resource version: resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        )
+    return int(text)
+
+
+async def get(context: Context, target: Target) -> bytes:
+    """One object, encoded. Raises ApiError 404."""
+    stored = context.table(target.resource).get((target.namespace, target.name))
+    await context.store.settled(context.store.revision if stored is None else stored.resource_version)
+    if stored is None:
+        raise not_found(target.resource, target.name)
+    convert = _convert(context, target.resource)
+    return stored.raw if convert is None else convert(stored.raw)
+
+
+def _convert(context: Context, resource: Resource) -> Convert | None:
+    return converter(resource, context.registry.hub(resource))
+
+
+def _bad_match(cause: Cause) -> ApiError:
+    message = f'ListOptions.meta.k8s.io "" is invalid: {cause.field}: {cause.message}'
+    return ApiError(422, "Invalid", message, group="meta.k8s.io", kind="ListOptions", causes=(cause,))
+
+
+def _forbidden_match(why: str) -> ApiError:
+    return _bad_match(Cause("FieldValueForbidden", f"Forbidden: {why}", "resourceVersionMatch"))
+
+
+def too_large(asked: int, current: int) -> ApiError:
+    """What a reader from the future is told (a list; a watch stays silent)."""
+    return ApiError(
+        504,
+        "Timeout",
+        f"Timeout: Too large resource version: {asked}, current: {current}",
+        causes=(Cause("ResourceVersionTooLarge", "Too large resource version", ""),),
+        retry_after_s=1,
+    )
+
+
+def _snapshot_version(context: Context, options: ListOptions) -> int:
+    """The revision that a first page must show exactly, 0 for the newest."""
+    asked = parse_version(options.resource_version)
+    if options.match and options.match not in ("Exact", "NotOlderThan"):
+        why = f'Unsupported value: "{options.match}": supported values: "Exact", "NotOlderThan", ""'
+        raise _bad_match(Cause("FieldValueNotSupported", why, "resourceVersionMatch"))
+    if options.match and not options.resource_version:
+        raise _forbidden_match("resourceVersionMatch is forbidden unless resourceVersion is provided")
+    if options.match == "Exact" and asked == 0:
+        raise _forbidden_match('resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
+    if asked > context.store.revision:
+        raise too_large(asked, context.store.revision)
+    is_exact = options.match == "Exact" or (options.limit > 0 and asked > 0 and not options.match)
+    return asked if is_exact else 0
+
+
+def _at(context: Context, table: Table, revision: int, selected: Selection, after: Key | None) -> Iterator[Stored]:
+    """The objects of a table as they were at a revision, in order. Raises ApiError 410."""
+    was: dict[Key, Stored | None] = {}
+    context.store.pending_changes(table, was)
+    table.history.undo(revision, was)
+    gone = sorted(
+        key
+        for key, old in was.items()
+        if old is not None
+        and table.get(key) is None
+        and (not selected.namespace or key[0] == selected.namespace)
+        and (after is None or key > after)
+    )
+    at = 0
+    for stored in table.walk(selected.namespace, after):
+        while at < len(gone) and gone[at] < stored.key:
+            old = was[gone[at]]
+            at += 1
+            if old is not None:
+                yield old
+        if stored.key in was:
+            old = was[stored.key]
+            if old is not None:
+                yield old
+        else:
+            yield stored
+    for key in gone[at:]:
+        old = was[key]
+        if old is not None:
+            yield old
+
+
+async def list_page(context: Context, target: Target, options: ListOptions) -> Page:
+    """One page, a snapshot. Raises ApiError 400, 410 (with a token to go on inconsistently), 504."""
+    table = context.table(target.resource)
+    selected = selection(context, target, options)
+    after: Key | None = None
+    if options.continue_token:
+        if options.resource_version and options.resource_version != "0":
+            raise bad_request("specifying resource version is not allowed when using continue")
+        token = continuation.decode(options.continue_token)
+        after = token.after
+        exact = 0 if token.resource_version == continuation.INCONSISTENT else token.resource_version
+    else:
+        exact = _snapshot_version(context, options)
+    revision = exact or context.store.revision
+    if exact and revision < table.history.compacted:
+        if after is None:
+            raise expired(revision, table.history.compacted)
+        fresh = continuation.encode(continuation.Token(continuation.INCONSISTENT, after))
+        raise ApiError(410, "Expired", _CONTINUE_EXPIRED, continue_token=fresh)
+    if exact and revision < context.store.revision:
+        walk = _at(context, table, revision, selected, after)
+    else:
+        walk = table.walk(selected.namespace, after)
+    predicate = selected.predicate(table, with_namespace=False)
+    items: list[Stored] = []
+    is_cut = False
+    for stored in walk:
+        if predicate is not None and not predicate(stored):
+            continue
+        if options.limit > 0 and len(items) == options.limit:
+            is_cut = True
+            break
+        items.append(stored)
+    remaining = -1
+    if is_cut and predicate is None:
+        remaining = 1 + sum(1 for _ in walk)
+    await context.store.settled(min(revision, context.store.revision))
+    token_text = ""
+    if is_cut:
+        token_text = continuation.encode(continuation.Token(revision, items[-1].key))
+    return Page(_shown(context, target.resource, items), revision, token_text, remaining if is_cut else 0)
+
+
+def _shown(context: Context, resource: Resource, items: list[Stored]) -> list[Stored]:
+    convert = _convert(context, resource)
+    if convert is None:
+        return items
+    return [
+        Stored(item.id, item.key, item.resource_version, item.uid, convert(item.raw), item.labels, item.fields)
+        for item in items
+    ]
+
+
+def watch(context: Context, target: Target, options: ListOptions) -> Watch:
+    """A stream of events. Raises ApiError 400, and 410 where it should start in what is forgotten.
+
+    (The real server answers 200 and then an ERROR event with that 410; the HTTP layer may do so with the error's status.)
+    """
+    resource = target.resource
+    table = context.table(resource)
+    selected = selection(context, target, options)
+    if options.send_initial and options.match != "NotOlderThan":
+        raise _forbidden_match("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+    if options.match and not options.send_initial:
+        raise _forbidden_match("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+    asked = parse_version(options.resource_version)
+    predicate = selected.predicate(table, with_namespace=True)
+    convert = _convert(context, resource)
+    channel_key = (selected, resource.api_version, resource.plural)
+    channel = table.channel(channel_key, predicate, convert)
+    published = context.store.published
+    first: Iterator[bytes]
+    if asked == 0 or options.send_initial:
+        if asked > published:
+            raise too_large(asked, published)
+        state = _published_state(context, table, selected)
+        first = _initial(state, convert, context, resource, published, options)
+    else:
+        events = table.history.since(asked)
+        first = channel.replay(events)
+        if asked > published:  # from the future: silent until the revisions get there
+            channel = table.channel((channel_key, asked), predicate, convert, asked)
+    rng = context.rng
+    timeout_s = options.timeout_s if options.timeout_s > 0 else _MIN_WATCH_S * (1.0 + rng.random())
+
+    def mark() -> bytes:
+        return bookmark(resource.api_version, resource.kind, max(context.store.published, asked))
+
+    return Watch(
+        channel,
+        first,
+        mark=mark if options.bookmarks else None,
+        bookmark_period_s=context.bookmark_period_s,
+        timeout_s=timeout_s,
+        on_close=lambda _: None,
+    )
+
+
+def _published_state(context: Context, table: Table, selected: Selection) -> list[Stored]:
+    """What the watchers have been told so far: the table without the uncommitted batch."""
+    if context.store.published == context.store.revision:
+        walk = table.walk(selected.namespace)
+    else:
+        walk = _at(context, table, context.store.published, selected, None)
+    predicate = selected.predicate(table, with_namespace=False)
+    return [stored for stored in walk if predicate is None or predicate(stored)]
+
+
+def _initial(
+    state: list[Stored],
+    convert: Convert | None,
+    context: Context,
+    resource: Resource,
+    revision: int,
+    options: ListOptions,
+) -> Iterator[bytes]:
+    for stored in state:
+        yield line("ADDED", stored.raw if convert is None else convert(stored.raw))
+    if options.send_initial and options.bookmarks:
+        yield bookmark(resource.api_version, resource.kind, revision, is_initial_end=True)

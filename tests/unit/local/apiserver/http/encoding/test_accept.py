@@ -1,0 +1,53 @@
+"""Negotiation."""
+
+from __future__ import annotations
+
+import pytest
+
+from cotenant.local.apiserver.contract import ApiError
+from cotenant.local.apiserver.http.discovery import aggregated_version
+from cotenant.local.apiserver.http.encoding.accept import Form, Wanted, negotiate
+
+_KUBECTL = (
+    "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
+)
+_AGGREGATED = (
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
+    "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
+)
+
+
+@pytest.mark.parametrize(
+    ("header", "wanted"),
+    [
+        ("", Wanted()),
+        ("*/*", Wanted()),
+        ("application/json", Wanted()),
+        ("application/yaml", Wanted(is_yaml=True)),
+        ("application/vnd.kubernetes.protobuf,application/json", Wanted()),
+        ("application/json;q=0.1, application/yaml", Wanted(is_yaml=True)),
+        (_KUBECTL, Wanted(Form.TABLE)),
+        ("application/json;as=Table;v=v1beta1;g=meta.k8s.io", Wanted(Form.TABLE, group_version="v1beta1")),
+        ("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", Wanted(Form.METADATA)),
+        ("application/json;as=Nonsense;g=meta.k8s.io;v=v1,application/json", Wanted()),
+    ],
+)
+def test_the_first_clause_that_fits_wins(header: str, wanted: Wanted) -> None:
+    assert negotiate(header) == wanted
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["text/csv", "application/vnd.kubernetes.protobuf", "application/json;as=Nonsense", "application/json;q=0"],
+)
+def test_otherwise_not_acceptable(header: str) -> None:
+    with pytest.raises(ApiError) as caught:
+        negotiate(header)
+    assert caught.value.code == 406
+
+
+def test_aggregated_discovery_is_asked_for() -> None:
+    assert aggregated_version(_AGGREGATED) == "v2"
+    assert aggregated_version(_AGGREGATED.split(",", 1)[1]) == "v2beta1"
+    assert aggregated_version("application/json") == ""
+    assert aggregated_version("*/*") == ""
