@@ -10,9 +10,9 @@ import pytest
 from tests.e2e.manifests import deployment, is_running, pod, pod_spec
 from tests.e2e.running import Client, eventually
 
-from cotenant.drivers.kube.kinds.objects import Pod
-from cotenant.drivers.kube.kinds.reading import ObjectReader
-from cotenant.drivers.kube.kinds.reservation import manifest
+from cotenant.drivers.kube.kinds.custom.reservation import manifest
+from cotenant.drivers.kube.kinds.pod.reader import PodReader
+from cotenant.drivers.kube.kinds.pod.schema import PodObject
 from cotenant.policy.placement.reservations.migration import reservation_for
 
 pytestmark = pytest.mark.slow
@@ -79,8 +79,8 @@ def test_a_pod_moves_onto_room_that_was_reserved_first(api: Client, namespace: s
     pods = f"/api/v1/namespaces/{namespace}/pods"
     api.create(f"/apis/apps/v1/namespaces/{namespace}/deployments", deployment("web", 1))
     (old,) = eventually("it runs", lambda: [p for p in api.items(pods) if is_running(p)])
-    read = msgspec.convert(old, Pod, strict=False)
-    wanted = manifest(reservation_for(ObjectReader().pod(read), "move-web", 0.0), read)
+    read = msgspec.convert(old, PodObject, strict=False)
+    wanted = manifest(reservation_for(PodReader().pod(read), "move-web", 0.0), read)
     api.create(RESERVATIONS, wanted)
     where = f"{RESERVATIONS}/move-web"
     eventually("there is room elsewhere", lambda: phase(api, where) == "Available")

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from cotenant.drivers.kube.kinds.definitions import manifests
+from cotenant.drivers.kube.kinds.custom.definitions import manifests
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _DEFINITIONS = {plural: yaml.safe_load(text) for plural, text in manifests()}

@@ -13,8 +13,8 @@ from tests.fakes.cpu_cluster import cpus
 
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.kinds.definitions import manifests
-from cotenant.drivers.kube.kinds.node_resource_topology import NODE_TOPOLOGIES, read_node_topology
+from cotenant.drivers.kube.kinds.custom.definitions import manifests
+from cotenant.drivers.kube.kinds.custom.node_resource_topology import NODE_TOPOLOGIES, read_node_topology
 from cotenant.drivers.kubelet.cpu_manager import CpuManager
 from cotenant.engine.node.report import Aggregate, NodeUsage, PodUsage, Summary
 from cotenant.model.cluster.qos import PriorityClass, QoSClass

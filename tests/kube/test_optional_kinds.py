@@ -13,14 +13,15 @@ from cotenant.drivers.kube.cache.cache import Changed, Malformed, Synced
 from cotenant.drivers.kube.cache.reflector import ABSENT_S, Reflector
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.kinds.objects import Kind, ObjectMeta, _Object
+from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind
+from cotenant.drivers.kube.kinds.parts import ObjectMeta
 
 pytestmark = pytest.mark.slow  # a definition takes a moment to be served
 
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-class Gadget(_Object, frozen=True):
+class Gadget(ApiStruct, frozen=True):
     """What is read of one."""
 
     metadata: ObjectMeta = ObjectMeta()

@@ -19,10 +19,10 @@ from cotenant.cli.crds import crds
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import Conflict
-from cotenant.drivers.kube.kinds.definitions import manifests
-from cotenant.drivers.kube.kinds.device import DEVICES, DeviceObject, read_devices
-from cotenant.drivers.kube.kinds.objects import PODS
-from cotenant.drivers.kube.kinds.pod_group import write_pod_group
+from cotenant.drivers.kube.kinds.custom.definitions import manifests
+from cotenant.drivers.kube.kinds.custom.device import DEVICES, DeviceObject, read_devices
+from cotenant.drivers.kube.kinds.custom.pod_group import write_pod_group
+from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.engine.plugins.quotas.status import QuotaStatus
 from cotenant.engine.plugins.reservations.instructions import DeleteReservation, ReservationStatus
 from cotenant.model.groups.gang import GangPhase, PodGroupStatus

@@ -17,7 +17,8 @@ from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.drivers.kube.client.errors import NotFound
-from cotenant.drivers.kube.kinds.objects import NODES, PODS
+from cotenant.drivers.kube.kinds.node import NODES
+from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.local.apiserver import patching
 from cotenant.local.apiserver.http.app import Application
 from cotenant.local.apiserver.http.auth import Credentials

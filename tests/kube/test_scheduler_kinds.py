@@ -20,8 +20,8 @@ from tests.fakes.cpu_cluster import cpus
 from tests.kube.definitions import collection, installed
 
 from cotenant.drivers.kube.client.access import load_access
-from cotenant.drivers.kube.kinds.device import written_devices
-from cotenant.drivers.kube.kinds.node_resource_topology import topology_text
+from cotenant.drivers.kube.kinds.custom.device import written_devices
+from cotenant.drivers.kube.kinds.custom.node_resource_topology import topology_text
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.local.nodes.accelerators import devices_of
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from cotenant.drivers.kube.kinds.device import written_devices
+from cotenant.drivers.kube.kinds.custom.device import written_devices
 from cotenant.local.apiserver.contract import Manifest
 from cotenant.model.devices.device import Device, DeviceType, FunctionGroup, VirtualFunction
 from cotenant.model.devices.inventory import NodeDevices

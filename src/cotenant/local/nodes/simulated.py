@@ -18,8 +18,8 @@ from dataclasses import replace
 
 import msgspec
 
-from cotenant.drivers.kube.kinds.device import DEVICES
-from cotenant.drivers.kube.kinds.node_resource_topology import NODE_TOPOLOGIES
+from cotenant.drivers.kube.kinds.custom.device import DEVICES
+from cotenant.drivers.kube.kinds.custom.node_resource_topology import NODE_TOPOLOGIES
 from cotenant.lab.world.config import WorldConfig
 from cotenant.local.apiserver.contract import MERGE, ApiError, Manifest, Resource, Target, WriteOptions
 from cotenant.local.controllers.runtime.actions import LEASES, NODES, PODS

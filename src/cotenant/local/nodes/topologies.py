@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from cotenant.drivers.kube.kinds.node_resource_topology import NODE_TOPOLOGIES, ZONE_TYPE, topology_text
+from cotenant.drivers.kube.kinds.custom.node_resource_topology import NODE_TOPOLOGIES, ZONE_TYPE, topology_text
 from cotenant.local.apiserver.contract import Manifest
 from cotenant.model.cpus.reported import CPU_TOPOLOGY
 from cotenant.model.errors import InvalidInput

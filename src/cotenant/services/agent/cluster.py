@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.kinds.node_allocatable import allocatable_of
-from cotenant.drivers.kube.kinds.node_pods import NODE_PODS, declared
-from cotenant.drivers.kube.kinds.objects import NODES
+from cotenant.drivers.kube.kinds.node import NODES, allocatable_of
+from cotenant.drivers.kube.kinds.pod.on_node import NODE_PODS, declared
 from cotenant.drivers.kubelet.declared import join
 from cotenant.engine.node.interfaces import Discovery
 from cotenant.model.machine.node_pod import NodePod

@@ -17,7 +17,7 @@ import msgspec
 from cotenant.drivers.gpu.places import place_of
 from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
 from cotenant.drivers.kube.client.errors import AlreadyExists, NotFound
-from cotenant.drivers.kube.kinds.device import DEVICES, DeviceObject, read_devices, written_devices
+from cotenant.drivers.kube.kinds.custom.device import DEVICES, DeviceObject, read_devices, written_devices
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.devices.inventory import NodeDevices

@@ -16,18 +16,18 @@ from datetime import UTC, datetime
 
 from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
 from cotenant.drivers.kube.client.errors import AlreadyExists, NotFound
-from cotenant.drivers.kube.kinds.node_metric_status import (
-    NODE_METRICS,
+from cotenant.drivers.kube.kinds.custom.node_metric_writing import (
+    OWN_NODE_METRICS,
     AggregatedUsage,
     CollectPolicy,
     HostApplicationMetricInfo,
-    NodeMetric,
     NodeMetricInfo,
     NodeMetricStatus,
+    OwnNodeMetric,
     PodMetricInfo,
     Resources,
 )
-from cotenant.drivers.kube.kinds.objects import ObjectMeta
+from cotenant.drivers.kube.kinds.parts import ObjectMeta
 from cotenant.engine.node.report import Aggregate, NodeUsage, PodUsage
 from cotenant.model.errors import CotenantError
 from cotenant.model.quantities import format_bytes, format_milli
@@ -72,7 +72,7 @@ class NodeMetricWriter:
                 return False
             status = status_of(usage, self._wall())
             await self._client.patch(
-                NODE_METRICS, "", self._node, {"status": status}, content_type=MERGE_PATCH, subresource="status"
+                OWN_NODE_METRICS, "", self._node, {"status": status}, content_type=MERGE_PATCH, subresource="status"
             )
         except CotenantError as error:
             self.failures += 1
@@ -88,15 +88,17 @@ class NodeMetricWriter:
 
     async def _policy(self) -> CollectPolicy:
         try:
-            found = await self._client.get(NODE_METRICS, "", self._node)
+            found = await self._client.get(OWN_NODE_METRICS, "", self._node)
         except NotFound:
             try:
-                new = NodeMetric(
-                    api_version=NODE_METRICS.api_version, kind=NODE_METRICS.name, metadata=ObjectMeta(name=self._node)
+                new = OwnNodeMetric(
+                    api_version=OWN_NODE_METRICS.api_version,
+                    kind=OWN_NODE_METRICS.name,
+                    metadata=ObjectMeta(name=self._node),
                 )
-                found = await self._client.create(NODE_METRICS, "", new)
+                found = await self._client.create(OWN_NODE_METRICS, "", new)
             except AlreadyExists:  # made by a manager at this moment
-                found = await self._client.get(NODE_METRICS, "", self._node)
+                found = await self._client.get(OWN_NODE_METRICS, "", self._node)
         policy = (found.spec.metric_collect_policy if found.spec else None) or CollectPolicy()
         interval_s = policy.report_interval_seconds
         self.period_s = (

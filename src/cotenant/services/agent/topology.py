@@ -15,7 +15,7 @@ from typing import Any
 
 from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
 from cotenant.drivers.kube.client.errors import AlreadyExists, NotFound
-from cotenant.drivers.kube.kinds.node_resource_topology import (
+from cotenant.drivers.kube.kinds.custom.node_resource_topology import (
     NODE_TOPOLOGIES,
     ZONE_TYPE,
     KubeletPolicy,

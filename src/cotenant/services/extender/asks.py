@@ -2,28 +2,28 @@
 
 Problem: filter and prioritize each carry the whole pod, some kilobytes of which a few dozen bytes matter, and the same one twice in a row.
 Choice: only the fields used are decoded, and the last pods are remembered by their bytes, which cannot be confused. Limits: what
-cannot be read of a pod counts as absent, as it does where pods are listed (drivers/kube/kinds/reading.py): kube-scheduler has judged it already.
+cannot be read of a pod counts as absent, as it does where pods are listed (drivers/kube/kinds/pod/reader.py): kube-scheduler has judged it already.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from cotenant.drivers.kube.kinds import objects
-from cotenant.drivers.kube.kinds.reading import ObjectReader
+from cotenant.drivers.kube.kinds.pod.reader import PodReader
+from cotenant.drivers.kube.kinds.pod.schema import PodObject
 from cotenant.model.errors import InvalidInput
 from cotenant.services.extender.judge import Ask, ask_of
 
 _REMEMBERED = 8
 
-_decoder = msgspec.json.Decoder(objects.Pod)
+_decoder = msgspec.json.Decoder(PodObject)
 
 
-class PodReader:
+class AskReader:
     """Reads pods; remembers the last few."""
 
     def __init__(self) -> None:
-        self._reader = ObjectReader()
+        self._reader = PodReader()
         self._last: dict[bytes, Ask] = {}
 
     def read(self, raw: bytes) -> Ask:
@@ -37,12 +37,12 @@ class PodReader:
         self._last[raw] = ask
         return ask
 
-    def ask(self, pod: objects.Pod) -> Ask:
+    def ask(self, pod: PodObject) -> Ask:
         """What a decoded pod asks."""
         return ask_of(self._reader.pod(pod).pod)
 
 
-def read_pod(raw: bytes) -> objects.Pod:
+def read_pod(raw: bytes) -> PodObject:
     """The fields used of an encoded pod. Raises `InvalidInput`."""
     try:
         return _decoder.decode(raw)

@@ -16,8 +16,7 @@ from itertools import repeat
 import msgspec
 import numpy as np
 
-from cotenant.drivers.kube.kinds import objects
-from cotenant.drivers.kube.kinds.reading import read_node
+from cotenant.drivers.kube.kinds.node import NodeObject, read_node
 from cotenant.model.arrays import Int
 from cotenant.model.errors import InvalidInput
 from cotenant.services.extender.mirror import NOBODY, Mirror
@@ -28,7 +27,7 @@ _KEPT_TEXTS = 100_000  # beginnings of scores, by node name
 
 _names = msgspec.json.Decoder(list[str])
 _nodes = msgspec.json.Decoder(NodeList)
-_node = msgspec.json.Decoder(objects.NodeObject)
+_node = msgspec.json.Decoder(NodeObject)
 _encode = msgspec.json.Encoder().encode
 
 

@@ -14,21 +14,21 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from cotenant.drivers.kube.kinds import objects
+from cotenant.drivers.kube.kinds.pod.schema import PodObject
 from cotenant.model.cluster.pod import Shape
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
-from cotenant.services.extender.asks import PodReader
+from cotenant.services.extender.asks import AskReader
 from cotenant.services.extender.judge import Ask, Judge, Room
 from cotenant.services.extender.mirror import NOBODY, Mirror
 from cotenant.services.extender.wire import MetaPod, MetaVictims, PreemptionAnswer, PreemptionArgs
 
 _decoder = msgspec.json.Decoder(PreemptionArgs)
-_pod = msgspec.json.Decoder(objects.Pod)
+_pod = msgspec.json.Decoder(PodObject)
 _encode = msgspec.json.Encoder().encode
 
 
-def preempt(body: bytes, mirror: Mirror, judge: Judge, pods: PodReader, now_s: float) -> bytes:
+def preempt(body: bytes, mirror: Mirror, judge: Judge, pods: AskReader, now_s: float) -> bytes:
     """The encoded answer to a preemption request. Raises `InvalidInput`."""
     try:
         args = _decoder.decode(body)

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from cotenant.model.errors import InvalidInput
-from cotenant.services.extender.asks import PodReader
+from cotenant.services.extender.asks import AskReader
 from cotenant.services.extender.given import Given, GivenNodes
 from cotenant.services.extender.judge import Ask, Judge
 from cotenant.services.extender.mirror import Mirror
@@ -49,7 +49,7 @@ class Extender:
         self.tally = Tally()
         self._mirror = mirror
         self._judge = judge
-        self._pods = PodReader()
+        self._pods = AskReader()
         self._given = GivenNodes(mirror)
         # Each founding score as its text on the wire, rounded to the nearest.
         self._texts = [

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from cotenant.drivers.kube.cache.cache import Changed, Happening, Malformed
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.kinds import objects
-from cotenant.drivers.kube.kinds.objects import NODES, PODS
-from cotenant.drivers.kube.kinds.reading import ObjectReader, read_node
+from cotenant.drivers.kube.kinds.node import NODES, NodeObject, read_node
+from cotenant.drivers.kube.kinds.pod.reader import PodReader
+from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
 from cotenant.services.extender.judge import ask_of
 from cotenant.services.extender.mirror import Mirror
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
@@ -29,7 +29,7 @@ class MirrorWatches:
 
     def __init__(self, client: Client, mirror: Mirror) -> None:
         self._mirror = mirror
-        self._reader = ObjectReader()
+        self._reader = PodReader()
         self._watches = Watches(client)
         self._node_handler = ObjectHandler(read_node, mirror.list, mirror.unlist)
         self._watches.deliver(NODES, self.take_nodes)
@@ -45,11 +45,11 @@ class MirrorWatches:
         self._mirror.sync()
         _log.info("%d nodes, %d bound pods", len(self._mirror.rows) - 1, self._mirror.residents)
 
-    def take_nodes(self, happened: Sequence[Happening[objects.NodeObject]]) -> None:
+    def take_nodes(self, happened: Sequence[Happening[NodeObject]]) -> None:
         """Nodes that were added, changed or removed."""
         self._watches.hand_on(self._node_handler, happened)
 
-    def take_pods(self, happened: Sequence[Happening[objects.Pod]]) -> None:
+    def take_pods(self, happened: Sequence[Happening[PodObject]]) -> None:
         """Bound pods that were added, changed or removed."""
         for each in happened:
             if isinstance(each, Malformed):

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.kinds.objects import Kind, ObjectReference
+from cotenant.drivers.kube.kinds.kind import Kind
+from cotenant.drivers.kube.kinds.parts import ObjectReference
 from cotenant.drivers.kube.record.writer import EventWriter
 
 MESSAGE_BYTES = 1000  # the API allows 1,024

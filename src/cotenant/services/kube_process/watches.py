@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 from cotenant.drivers.kube.cache.cache import Changed, Happening, HasMeta, Malformed
 from cotenant.drivers.kube.cache.reflector import Deliver, Reflector
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.kinds.objects import Kind
+from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.model.errors import InvalidInput
 
 T = TypeVar("T", bound=HasMeta)

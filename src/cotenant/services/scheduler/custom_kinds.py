@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from cotenant.drivers.kube.cache.cache import HasMeta
-from cotenant.drivers.kube.kinds.device import DEVICES, read_devices
-from cotenant.drivers.kube.kinds.elastic_quota import ELASTIC_QUOTAS, read_quota
-from cotenant.drivers.kube.kinds.node_metric import READ_NODE_METRICS, read_node_metric
-from cotenant.drivers.kube.kinds.node_resource_topology import NODE_TOPOLOGIES, read_node_topology
-from cotenant.drivers.kube.kinds.objects import Kind
-from cotenant.drivers.kube.kinds.pod_group import POD_GROUPS, read_pod_group
-from cotenant.drivers.kube.kinds.reservation import RESERVATIONS, ReservationReader
+from cotenant.drivers.kube.kinds.custom.device import DEVICES, read_devices
+from cotenant.drivers.kube.kinds.custom.elastic_quota import ELASTIC_QUOTAS, read_quota
+from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS, read_node_metric
+from cotenant.drivers.kube.kinds.custom.node_resource_topology import NODE_TOPOLOGIES, read_node_topology
+from cotenant.drivers.kube.kinds.custom.pod_group import POD_GROUPS, read_pod_group
+from cotenant.drivers.kube.kinds.custom.reservation import RESERVATIONS, ReservationReader
+from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.engine.registry import PluginRegistry
 from cotenant.services.kube_process.watches import ObjectHandler
 
@@ -57,4 +57,4 @@ def _loads(plugins: PluginRegistry) -> tuple[CustomKind[Any, Any], ...]:
     load = plugins.load_aware
     if not load.is_on:
         return ()
-    return (CustomKind(READ_NODE_METRICS, read_node_metric, load.metric_seen, load.metric_gone),)
+    return (CustomKind(NODE_METRICS, read_node_metric, load.metric_seen, load.metric_gone),)

@@ -20,7 +20,7 @@ import numpy as np
 
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.kinds.reading import ObjectReader
+from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Unschedulable
 from cotenant.engine.framework.settings import Settings
@@ -116,7 +116,7 @@ class SchedulerProcess:
 
     def _carry_out_with(self, kube: KubeProcess, options: Options) -> None:
         """Make the parts that carry out instructions, and the watches that feed the engine."""
-        reader = ObjectReader()
+        reader = PodReader()
         claiming = Claiming(self.client, reader.volumes)
         per_s = options.notices_per_s
         # The engine reports each status once, so what waits is written even where leadership was lost meanwhile.

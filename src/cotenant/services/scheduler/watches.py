@@ -13,8 +13,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cotenant.drivers.kube.cache.cache import Changed, Happening, Malformed
-from cotenant.drivers.kube.kinds import objects
-from cotenant.drivers.kube.kinds.reading import ObjectReader, read_budget, read_namespace, read_node
+from cotenant.drivers.kube.kinds.namespace import NAMESPACES, read_namespace
+from cotenant.drivers.kube.kinds.node import NODES, read_node
+from cotenant.drivers.kube.kinds.persistent_volume import PERSISTENT_VOLUMES
+from cotenant.drivers.kube.kinds.persistent_volume_claim import PERSISTENT_VOLUME_CLAIMS
+from cotenant.drivers.kube.kinds.pod.reader import PodReader
+from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
+from cotenant.drivers.kube.kinds.pod_disruption_budget import POD_DISRUPTION_BUDGETS, read_budget
+from cotenant.drivers.kube.kinds.storage_class import STORAGE_CLASSES
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.state.reports import Reports
 from cotenant.model.errors import CotenantError
@@ -32,7 +38,7 @@ class EngineWatches:
         self,
         watches: Watches,
         cluster: Cluster,
-        reader: ObjectReader,
+        reader: PodReader,
         claiming: Claiming,
         reports: Reports,
         now: Callable[[], float],
@@ -43,24 +49,22 @@ class EngineWatches:
         self._claiming = claiming
         self._reports = reports
         self._now = now
-        self._with_claims: dict[str, objects.Pod] = {}  # by uid: pods that name claims
+        self._with_claims: dict[str, PodObject] = {}  # by uid: pods that name claims
         self._volumes_at = 0
         self._listed = False
+        watches.handle(NODES, ObjectHandler(read_node, cluster.node_seen, self._node_gone, self._node_unreadable))
         watches.handle(
-            objects.NODES, ObjectHandler(read_node, cluster.node_seen, self._node_gone, self._node_unreadable)
-        )
-        watches.handle(
-            objects.NAMESPACES,
+            NAMESPACES,
             ObjectHandler(read_namespace, cluster.namespace_seen, cluster.namespace_gone, _keep),
         )
-        for kind in (objects.PERSISTENT_VOLUMES, objects.PERSISTENT_VOLUME_CLAIMS, objects.STORAGE_CLASSES):
+        for kind in (PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES):
             watches.deliver(kind, self._volumes)
         watches.handle(
-            objects.POD_DISRUPTION_BUDGETS, ObjectHandler(read_budget, cluster.budget_seen, self._budget_gone, _keep)
+            POD_DISRUPTION_BUDGETS, ObjectHandler(read_budget, cluster.budget_seen, self._budget_gone, _keep)
         )
         for each in custom_kinds(cluster.roster):
             watches.handle(each.kind, each.handler(now), optional=True)
-        watches.deliver(objects.PODS, self._pods)
+        watches.deliver(PODS, self._pods)
 
     def _node_gone(self, name: str) -> None:
         self._cluster.node_gone(name, self._now())
@@ -75,7 +79,7 @@ class EngineWatches:
 
     # ---- pods
 
-    def _pods(self, happened: Sequence[Happening[objects.Pod]]) -> None:
+    def _pods(self, happened: Sequence[Happening[PodObject]]) -> None:
         now_s = self._now()
         if not self._listed:
             happened = sorted(happened, key=_created_s)  # the first list: the oldest pods enter the queue first
@@ -90,7 +94,7 @@ class EngineWatches:
             elif isinstance(each, Malformed):
                 self._watches.note(each)
 
-    def _pod(self, change: Changed[objects.Pod], now_s: float) -> None:
+    def _pod(self, change: Changed[PodObject], now_s: float) -> None:
         if change.new is not None:
             if change.new.spec is not None and change.new.spec.volumes:
                 self._note_claims(change.new)
@@ -99,7 +103,7 @@ class EngineWatches:
             self._with_claims.pop(change.old.metadata.uid, None)
             self._cluster.pod_gone(change.old.metadata.uid, now_s)
 
-    def _note_claims(self, pod: objects.Pod) -> None:
+    def _note_claims(self, pod: PodObject) -> None:
         uid = pod.metadata.uid or ""
         volumes = pod.spec.volumes if pod.spec is not None else None
         if any(v.persistent_volume_claim is not None or v.ephemeral is not None for v in volumes or ()):
@@ -111,9 +115,9 @@ class EngineWatches:
         index = self._reader.volumes
         for each in happened:
             if isinstance(each, Changed):
-                if each.kind == objects.PERSISTENT_VOLUMES.name:
+                if each.kind == PERSISTENT_VOLUMES.name:
                     index.put_volume(each.key, each.new)
-                elif each.kind == objects.PERSISTENT_VOLUME_CLAIMS.name:
+                elif each.kind == PERSISTENT_VOLUME_CLAIMS.name:
                     index.put_claim(each.key, each.new)
                 else:
                     index.put_class(each.key, each.new)
@@ -131,7 +135,7 @@ def _keep(key: str) -> None:
     """An object that cannot be read: what was last read of it stays."""
 
 
-def _created_s(happening: Happening[objects.Pod]) -> float:
+def _created_s(happening: Happening[PodObject]) -> float:
     if isinstance(happening, Changed) and happening.new is not None:
         created = happening.new.metadata.creation_timestamp
         return created.timestamp() if created is not None else 0.0

@@ -21,7 +21,7 @@ from socket import gaierror, gethostname
 
 import msgspec
 
-from cotenant.drivers.kube.kinds.definitions import manifests
+from cotenant.drivers.kube.kinds.custom.definitions import manifests
 from cotenant.local.apiserver.admission.webhooks import attach
 from cotenant.local.apiserver.assembly import assemble
 from cotenant.local.apiserver.contract import ApiError, Target

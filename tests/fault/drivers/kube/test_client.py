@@ -14,7 +14,9 @@ from cotenant.drivers.kube.client import errors
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.connections import IDLE_S
 from cotenant.drivers.kube.client.credentials import Credential
-from cotenant.drivers.kube.kinds.objects import NODES, PODS, ObjectReference
+from cotenant.drivers.kube.kinds.node import NODES
+from cotenant.drivers.kube.kinds.parts import ObjectReference
+from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.model.errors import InvalidInput
 
 
@@ -294,7 +296,8 @@ def test_silence_in_a_stream(talking: Any) -> None:
 
 
 def test_references_are_written_without_what_is_absent(talking: Any) -> None:
-    from cotenant.drivers.kube.kinds.objects import Event, EventSource, ObjectMeta
+    from cotenant.drivers.kube.kinds.event import Event, EventSource
+    from cotenant.drivers.kube.kinds.parts import ObjectMeta
 
     event = Event(
         metadata=ObjectMeta(name="e", namespace="d"),

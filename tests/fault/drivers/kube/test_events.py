@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import Any
 
-from cotenant.drivers.kube.kinds.objects import ObjectReference
+from cotenant.drivers.kube.kinds.parts import ObjectReference
 from cotenant.drivers.kube.record.writer import TRIES, EventWriter
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from cotenant.drivers.kube.cache.cache import Changed, Malformed, Synced
 from cotenant.drivers.kube.cache.reflector import ABSENT_S, Reflector
-from cotenant.drivers.kube.kinds.objects import PODS
+from cotenant.drivers.kube.kinds.pod.schema import PODS
 
 
 def pod(name: str, version: int, node: str = "", uid: str = "", **more: Any) -> dict[str, Any]:

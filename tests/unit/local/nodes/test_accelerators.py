@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from cotenant.drivers.kube.kinds.device import DeviceObject, read_devices
+from cotenant.drivers.kube.kinds.custom.device import DeviceObject, read_devices
 from cotenant.local.nodes.accelerators import device_manifest, devices_of
 from cotenant.model.devices.device import DeviceType
 

@@ -12,7 +12,7 @@ from tests.fakes.fake_nvml import FakeNvml, Gpu
 from cotenant.drivers.gpu.nvml import GpuReader
 from cotenant.drivers.gpu.places import place_of, short_address
 from cotenant.drivers.kube.client.errors import NotFound
-from cotenant.drivers.kube.kinds.device import DeviceObject, read_devices
+from cotenant.drivers.kube.kinds.custom.device import DeviceObject, read_devices
 from cotenant.model.devices.partition import GPU_MODEL
 from cotenant.services.agent.devices import MARK, DeviceWriter, model_of, told_of
 

@@ -10,7 +10,8 @@ from cotenant.drivers.kube.cache.cache import Changed, Malformed
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
-from cotenant.drivers.kube.kinds import objects
+from cotenant.drivers.kube.kinds.node import NodeObject
+from cotenant.drivers.kube.kinds.pod.schema import PodObject
 from cotenant.model.arrays import CPU
 from cotenant.services.extender.mirror import Mirror
 from cotenant.services.extender.watches import MirrorWatches
@@ -27,14 +28,14 @@ def watches(mirror: Mirror) -> MirrorWatches:
     return MirrorWatches(Client(access, qps=1.0, burst=1, in_flight=1), mirror)
 
 
-def node(name: str, **changes: str) -> objects.NodeObject:
-    return msgspec.convert(forms.node(name, **changes), objects.NodeObject)
+def node(name: str, **changes: str) -> NodeObject:
+    return msgspec.convert(forms.node(name, **changes), NodeObject)
 
 
-def bound(name: str, on: str, phase: str = "Running", cpu: str = "2") -> objects.Pod:
+def bound(name: str, on: str, phase: str = "Running", cpu: str = "2") -> PodObject:
     written: dict[str, Any] = forms.pod(cpu, name=name, nodeName=on)
     written["status"]["phase"] = phase
-    return msgspec.convert(written, objects.Pod, strict=False)
+    return msgspec.convert(written, PodObject, strict=False)
 
 
 def test_nodes_and_pods_come_and_go(watches: MirrorWatches, mirror: Mirror) -> None:

@@ -20,7 +20,8 @@ from tests.fakes.fake_api import FakeApi, Faults
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
-from cotenant.drivers.kube.kinds.objects import NODES, PODS, Pod
+from cotenant.drivers.kube.kinds.node import NODES
+from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
 from cotenant.services.kube_process.events import NORMAL
 from cotenant.services.kube_process.leadership import leadership
 from cotenant.services.kube_process.process import KubeProcess
@@ -57,7 +58,7 @@ class PodCounter:
         self.log: list[str] = []
         process.on_stop(lambda: self.log.append("stopped"))
 
-    def seen(self, pod: Pod) -> None:
+    def seen(self, pod: PodObject) -> None:
         self.nodes[pod.metadata.name or ""] = (pod.spec.node_name if pod.spec else "") or ""
 
     def gone(self, key: str) -> None:

@@ -8,16 +8,17 @@ from cotenant.drivers.kube.cache.cache import Changed, Malformed
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
-from cotenant.drivers.kube.kinds import objects
+from cotenant.drivers.kube.kinds.namespace import Namespace
+from cotenant.drivers.kube.kinds.parts import ObjectMeta
 from cotenant.model.errors import InvalidInput
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
 
 
-def named(name: str) -> objects.Namespace:
-    return objects.Namespace(metadata=objects.ObjectMeta(name=name))
+def named(name: str) -> Namespace:
+    return Namespace(metadata=ObjectMeta(name=name))
 
 
-def read(obj: objects.Namespace) -> str:
+def read(obj: Namespace) -> str:
     name = obj.metadata.name or ""
     if name.startswith("bad"):
         raise InvalidInput("name", name, "a good one")
@@ -34,7 +35,7 @@ def watches() -> Watches:
     return Watches(Client(Access("http://127.0.0.1:1", FixedCredential(Credential(""))), qps=1.0, burst=1, in_flight=1))
 
 
-def handler(said: list[str], *, keeps: bool = False) -> ObjectHandler[objects.Namespace, str]:
+def handler(said: list[str], *, keeps: bool = False) -> ObjectHandler[Namespace, str]:
     return ObjectHandler(
         read,
         lambda name: said.append(f"seen {name}"),

@@ -17,7 +17,9 @@ from cotenant.drivers.kube.cache.cache import HasMeta
 from cotenant.drivers.kube.cache.sharing import PodSharing
 from cotenant.drivers.kube.cache.watching import Said
 from cotenant.drivers.kube.client.errors import UNREADABLE, Refused, Unavailable, failure_of_status
-from cotenant.drivers.kube.kinds.objects import Kind, Pod, Status
+from cotenant.drivers.kube.kinds.kind import Kind
+from cotenant.drivers.kube.kinds.pod.schema import PodObject
+from cotenant.drivers.kube.kinds.status import Status
 from cotenant.model.errors import Transient
 
 T = TypeVar("T", bound=HasMeta)
@@ -100,7 +102,7 @@ class Reader(Generic[T]):
     def __init__(self, kind: Kind[T]) -> None:
         form = kind.form
         # Pods are many and alike; nothing else is.
-        self._share = cast(Callable[[T], T], PodSharing()) if form is Pod else None
+        self._share = cast(Callable[[T], T], PodSharing()) if form is PodObject else None
         self._object = msgspec.json.Decoder(form)
         self._page: msgspec.json.Decoder[_Page[T]] = msgspec.json.Decoder(_Page[form])  # type: ignore[valid-type]
         self._report: msgspec.json.Decoder[_Report[T]] = msgspec.json.Decoder(_Report[form])  # type: ignore[valid-type]

@@ -20,7 +20,7 @@ from cotenant.drivers.kube.cache.watching import Counts, ListPage, Pause, Watch,
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import Forbidden, NotFound
 from cotenant.drivers.kube.client.lines import Lines
-from cotenant.drivers.kube.kinds.objects import Kind
+from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.model.errors import CotenantError
 
 T = TypeVar("T", bound=HasMeta)

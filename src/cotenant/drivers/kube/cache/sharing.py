@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import msgspec
 
-from cotenant.drivers.kube.kinds.objects import OwnerReference, Pod, PodMeta, PodSpec, PodStatus
+from cotenant.drivers.kube.kinds.parts import OwnerReference
+from cotenant.drivers.kube.kinds.pod.schema import PodMeta, PodObject, PodSpec, PodStatus
 
 REMEMBERED = 16384
 RESIZE_PENDING = "PodResizePending"
@@ -27,14 +28,14 @@ class PodSharing:
         self._statuses: dict[bytes, PodStatus] = {}
         self._owners: dict[tuple[OwnerReference, ...], tuple[OwnerReference, ...]] = {}
 
-    def __call__(self, pod: Pod) -> Pod:
+    def __call__(self, pod: PodObject) -> PodObject:
         """The same pod, smaller."""
         spec, status = pod.spec, pod.status
         if spec is not None:
             spec = self._spec(spec)
         if status is not None:
             status = self._status(status)
-        return Pod(metadata=self._meta(pod.metadata), spec=spec, status=status)
+        return PodObject(metadata=self._meta(pod.metadata), spec=spec, status=status)
 
     def _meta(self, meta: PodMeta) -> PodMeta:
         owners = meta.owner_references

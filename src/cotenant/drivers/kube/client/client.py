@@ -38,7 +38,9 @@ from cotenant.drivers.kube.client.errors import (
     failure,
 )
 from cotenant.drivers.kube.client.limits import Gate
-from cotenant.drivers.kube.kinds.objects import EVENTS, PODS, Event, Kind
+from cotenant.drivers.kube.kinds.event import EVENTS, Event
+from cotenant.drivers.kube.kinds.kind import Kind
+from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.model.errors import InvalidInput
 
 JSON = "application/json"

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from cotenant.drivers.kube.kinds.objects import Cause, Status
+from cotenant.drivers.kube.kinds.status import Cause, Status
 from cotenant.model.errors import Permanent, Transient
 
 # What msgspec raises for bytes that are not what they should be; the last for JSON nested deeper than anything real.

@@ -27,3 +27,14 @@ class Attempt:
         except InvalidInput as error:
             self.wrong.append(str(error))
             return default
+
+
+class AttemptText:
+    """Reads texts that may be absent; an absent one is None."""
+
+    def __init__(self, wrong: list[str]) -> None:
+        self._attempt = Attempt(wrong)
+
+    def __call__(self, read: Callable[[str], T], text: str | None) -> T | None:
+        """What is read; None where the text is absent or wrong."""
+        return None if text is None else self._attempt(None, lambda: read(text))

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import inf
 
-from cotenant.drivers.kube.kinds.objects import Lease, LeaseSpec, ObjectMeta
+from cotenant.drivers.kube.kinds.lease import Lease, LeaseSpec
+from cotenant.drivers.kube.kinds.parts import ObjectMeta
 from cotenant.model.errors import InvalidInput
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import Conflict, NotFound
-from cotenant.drivers.kube.kinds.objects import LEASES, Lease
+from cotenant.drivers.kube.kinds.lease import LEASES, Lease
 from cotenant.drivers.kube.leaderelection.election import Election, Instruction, Look, Timing, Wait
 from cotenant.model.errors import CotenantError
 

@@ -14,7 +14,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from cotenant.drivers.kube.kinds.objects import Event, EventSource, ObjectMeta, ObjectReference
+from cotenant.drivers.kube.kinds.event import Event, EventSource
+from cotenant.drivers.kube.kinds.parts import ObjectMeta, ObjectReference
 
 WINDOW_S = 600.0
 DISTINCT = 10

@@ -15,7 +15,8 @@ from collections.abc import Awaitable, Callable
 from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
 from cotenant.drivers.kube.client.errors import AlreadyExists, NotFound, Refused
 from cotenant.drivers.kube.client.limits import TokenBucket
-from cotenant.drivers.kube.kinds.objects import EVENTS, ObjectReference
+from cotenant.drivers.kube.kinds.event import EVENTS
+from cotenant.drivers.kube.kinds.parts import ObjectReference
 from cotenant.drivers.kube.record.correlator import EventWrite, Notes
 from cotenant.model.errors import CotenantError, Transient
 

@@ -1,6 +1,6 @@
 """The device check that needs no node: a pod with contradictory device requests is rejected before any node is judged.
 
-Limits: annotation values are validated where they are read (drivers/kube/kinds/pod_demands.py).
+Limits: annotation values are validated where they are read (drivers/kube/kinds/pod/demands.py).
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ from collections.abc import Callable
 
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import Conflict, NotFound, Throttled, Unavailable
-from cotenant.drivers.kube.kinds.objects import PODS
-from cotenant.drivers.kube.kinds.pod_demands import written_holdings
-from cotenant.drivers.kube.kinds.reading import ObjectReader
+from cotenant.drivers.kube.kinds.pod.demands import written_holdings
+from cotenant.drivers.kube.kinds.pod.reader import PodReader
+from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
 from cotenant.model.cluster.annotations import DECISION
@@ -41,7 +41,7 @@ class Binder:
         self,
         client: Client,
         cluster: Cluster,
-        reader: ObjectReader,
+        reader: PodReader,
         claiming: Claiming,
         statuses: PodStatuses,
         metrics: Metrics,

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import Conflict, NotFound
-from cotenant.drivers.kube.kinds.objects import PODS
+from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Evict, Preempt, Victim
 from cotenant.model.errors import CotenantError

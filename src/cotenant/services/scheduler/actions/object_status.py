@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cotenant.drivers.kube.kinds.pod_group import write_pod_group
+from cotenant.drivers.kube.kinds.custom.pod_group import write_pod_group
 from cotenant.engine.plugins.quotas.status import QuotaStatus
 from cotenant.engine.plugins.reservations.instructions import DeleteReservation, ReservationStatus
 from cotenant.model.groups.gang import PodGroupStatus

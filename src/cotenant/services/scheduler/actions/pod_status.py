@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.kinds.objects import PODS
+from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.engine.framework.instructions import Bind, ClearNomination, Evict, Preempt, Unschedulable, Victim
 from cotenant.services.kube_process.events import NORMAL, WARNING, EventRecorder
 from cotenant.services.kube_process.statuses import StatusWriter, Writer

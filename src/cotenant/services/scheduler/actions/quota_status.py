@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.kinds.elastic_quota import ELASTIC_QUOTAS, written_annotations, written_levels
+from cotenant.drivers.kube.kinds.custom.elastic_quota import ELASTIC_QUOTAS, written_annotations, written_levels
 from cotenant.engine.plugins.quotas.status import QuotaStatus
 
 _log = logging.getLogger(__name__)

@@ -14,7 +14,12 @@ from collections.abc import Callable
 
 from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
 from cotenant.drivers.kube.client.errors import Conflict, NotFound, Unavailable
-from cotenant.drivers.kube.kinds.reservation import RESERVATIONS, ReservationReader, holdings_patch, written_status
+from cotenant.drivers.kube.kinds.custom.reservation import (
+    RESERVATIONS,
+    ReservationReader,
+    holdings_patch,
+    written_status,
+)
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.plugins.reservations.instructions import DeleteReservation, ReservationStatus, Reserve
 from cotenant.model.errors import CotenantError, Transient

@@ -16,7 +16,8 @@ import msgspec
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import NotFound
-from cotenant.drivers.kube.kinds.objects import EVENTS, PODS
+from cotenant.drivers.kube.kinds.event import EVENTS
+from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.model.cluster.annotations import DECISION
 from cotenant.model.errors import CotenantError
 from cotenant.services.scheduler.decision_annotation import Written, read

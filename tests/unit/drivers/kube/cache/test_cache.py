@@ -9,20 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotenant.drivers.kube.cache.cache import TOMBSTONES, Cache, Changed, number
-from cotenant.drivers.kube.kinds.objects import Pod, PodMeta
+from cotenant.drivers.kube.kinds.pod.schema import PodMeta, PodObject
 
 
-def pod(name: str, version: int | str, uid: str = "u") -> Pod:
-    return Pod(metadata=PodMeta(name=name, namespace="d", uid=uid, resource_version=str(version)))
+def pod(name: str, version: int | str, uid: str = "u") -> PodObject:
+    return PodObject(metadata=PodMeta(name=name, namespace="d", uid=uid, resource_version=str(version)))
 
 
 class Consumer:
     """Builds the state from changes alone, and refuses changes that do not follow from it."""
 
     def __init__(self) -> None:
-        self.objects: dict[str, Pod] = {}
+        self.objects: dict[str, PodObject] = {}
 
-    def take(self, changes: list[Changed[Pod]]) -> None:
+    def take(self, changes: list[Changed[PodObject]]) -> None:
         for change in changes:
             assert self.objects.get(change.key) is change.old
             if change.new is None:
@@ -60,7 +60,7 @@ def test_doubled_and_disordered_reports_end_in_the_truth(happened: History, data
     for event in data.draw(st.lists(st.sampled_from(happened), max_size=10) if happened else st.just([])):
         reports.insert(data.draw(st.integers(0, len(reports))), event)
     reports += happened  # everything is said at last, in order
-    cache: Cache[Pod] = Cache("Pod")
+    cache: Cache[PodObject] = Cache("Pod")
     consumer = Consumer()
     cache.replace([], "0")
     last: dict[str, int] = {}
@@ -84,7 +84,7 @@ def test_doubled_and_disordered_reports_end_in_the_truth(happened: History, data
 @settings(deadline=None)
 @given(histories(), histories())
 def test_a_list_is_the_truth_and_its_difference_leads_there(before: History, after: History) -> None:
-    cache: Cache[Pod] = Cache("Pod")
+    cache: Cache[PodObject] = Cache("Pod")
     consumer = Consumer()
     for version, history in ((100, before), (200, after)):
         alive = {name: pod(name, v, uid) for event, name, v, uid in history if event != "DELETED"}
@@ -94,14 +94,14 @@ def test_a_list_is_the_truth_and_its_difference_leads_there(before: History, aft
 
 
 def test_a_name_used_again_is_a_deletion_and_an_addition() -> None:
-    cache: Cache[Pod] = Cache("Pod")
+    cache: Cache[PodObject] = Cache("Pod")
     cache.put(pod("a", 1, "first"))
     old, new = cache.put(pod("a", 5, "second"))
     assert (old.new, new.old) == (None, None)
 
 
 def test_a_server_restored_from_a_backup_is_believed_when_it_lists() -> None:
-    cache: Cache[Pod] = Cache("Pod")
+    cache: Cache[PodObject] = Cache("Pod")
     cache.replace([pod("a", 900)], "1000")
     (change,) = cache.replace([pod("a", 10)], "20")
     assert change.new is not None
@@ -110,7 +110,7 @@ def test_a_server_restored_from_a_backup_is_believed_when_it_lists() -> None:
 
 
 def test_versions_that_are_no_numbers_are_taken_as_they_come() -> None:
-    cache: Cache[Pod] = Cache("Pod")
+    cache: Cache[PodObject] = Cache("Pod")
     cache.replace([pod("a", "x1")], "x1")
     assert cache.put(pod("a", "x1")) == []
     assert len(cache.put(pod("a", "w9"))) == 1
@@ -119,7 +119,7 @@ def test_versions_that_are_no_numbers_are_taken_as_they_come() -> None:
 
 
 def test_the_memory_of_deletions_is_bounded() -> None:
-    cache: Cache[Pod] = Cache("Pod")
+    cache: Cache[PodObject] = Cache("Pod")
     for i in range(TOMBSTONES + 10):
         cache.drop(pod(f"p{i}", i + 1))
     assert len(cache._gone) == TOMBSTONES

@@ -8,11 +8,11 @@ import msgspec
 
 from cotenant.drivers.kube.cache.decoding import Reader, Report
 from cotenant.drivers.kube.cache.sharing import PodSharing
-from cotenant.drivers.kube.kinds.objects import PODS, Pod
-from cotenant.drivers.kube.kinds.reading import ObjectReader
+from cotenant.drivers.kube.kinds.pod.reader import PodReader
+from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
 
 
-def pod(name: str, cpu: str = "1", node: str = "", pending: bool = False, status: bool = True) -> Pod:
+def pod(name: str, cpu: str = "1", node: str = "", pending: bool = False, status: bool = True) -> PodObject:
     conditions = [{"type": "Ready", "status": "True"}]
     if pending:
         conditions.append({"type": "PodResizePending", "status": "True", "reason": "Infeasible"})
@@ -35,7 +35,7 @@ def pod(name: str, cpu: str = "1", node: str = "", pending: bool = False, status
             "conditions": conditions,
             "containerStatuses": [{"name": "c", "resources": requests}],
         }
-    return msgspec.json.decode(msgspec.json.encode(manifest), type=Pod)
+    return msgspec.json.decode(msgspec.json.encode(manifest), type=PodObject)
 
 
 def test_equal_parts_are_one_and_the_rest_is_each_pods_own() -> None:
@@ -62,9 +62,9 @@ def test_what_is_read_of_them_is_the_same() -> None:
         pod("d", cpu="2", pending=True),
         pod("e", status=False),
         pod("f", cpu="2"),
-        Pod(),
+        PodObject(),
     ):
-        assert ObjectReader().pod(share(each)) == ObjectReader().pod(each)
+        assert PodReader().pod(share(each)) == PodReader().pod(each)
 
 
 def test_pods_of_lists_and_watches_share() -> None:

@@ -7,18 +7,18 @@ import pytest
 from cotenant.drivers.kube.cache.cache import Changed, Synced
 from cotenant.drivers.kube.cache.watching import LONGEST_PAUSE_S, ListPage, Pause, Said, Watch, Watching
 from cotenant.drivers.kube.client.errors import Gone, Invalid, Silent, Throttled, Unavailable
-from cotenant.drivers.kube.kinds.objects import Pod, PodMeta
+from cotenant.drivers.kube.kinds.pod.schema import PodMeta, PodObject
 
 
-def pod(name: str, version: int) -> Pod:
-    return Pod(metadata=PodMeta(name=name, namespace="d", uid=name, resource_version=str(version)))
+def pod(name: str, version: int) -> PodObject:
+    return PodObject(metadata=PodMeta(name=name, namespace="d", uid=name, resource_version=str(version)))
 
 
-def machine(streaming: bool = False) -> Watching[Pod]:
+def machine(streaming: bool = False) -> Watching[PodObject]:
     return Watching("Pod", lambda: 1.0, page=10, streaming=streaming)
 
 
-def listed(version: int = 5) -> Watching[Pod]:
+def listed(version: int = 5) -> Watching[PodObject]:
     """One that has its list and is about to watch."""
     watching = machine()
     watching.on_page([], [], str(version), "")
@@ -63,7 +63,7 @@ def test_pauses_grow_are_capped_and_end_with_news() -> None:
 
 
 def test_jitter_is_between_half_and_whole() -> None:
-    watching = Watching[Pod]("Pod", lambda: 0.0)
+    watching = Watching[PodObject]("Pod", lambda: 0.0)
     watching.on_error(Unavailable("down"))
     assert watching.step() == Pause(0.25, "down")
 

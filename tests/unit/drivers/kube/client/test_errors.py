@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cotenant.drivers.kube.client import errors
-from cotenant.drivers.kube.kinds.objects import Status
+from cotenant.drivers.kube.kinds.status import Status
 from cotenant.model.errors import Permanent, Transient
 
 

@@ -14,10 +14,17 @@ from hypothesis import strategies as st
 
 from cotenant.drivers.kube.cache.decoding import Bookmark, Garbage, Reader, Report, Unreadable
 from cotenant.drivers.kube.client.errors import Unavailable
-from cotenant.drivers.kube.kinds import objects
-from cotenant.drivers.kube.kinds.pod_annotations import read_hints
-from cotenant.drivers.kube.kinds.reading import ObjectReader, read_budget, read_namespace, read_node
-from cotenant.drivers.kube.kinds.volumes import VolumeIndex
+from cotenant.drivers.kube.kinds.kind import Kind
+from cotenant.drivers.kube.kinds.namespace import NAMESPACES, read_namespace
+from cotenant.drivers.kube.kinds.node import NODES, read_node
+from cotenant.drivers.kube.kinds.persistent_volume import PERSISTENT_VOLUMES
+from cotenant.drivers.kube.kinds.persistent_volume_claim import PERSISTENT_VOLUME_CLAIMS
+from cotenant.drivers.kube.kinds.pod.annotations import read_hints
+from cotenant.drivers.kube.kinds.pod.reader import PodReader
+from cotenant.drivers.kube.kinds.pod.schema import PODS, PodAnnotations, PodObject
+from cotenant.drivers.kube.kinds.pod_disruption_budget import POD_DISRUPTION_BUDGETS, read_budget
+from cotenant.drivers.kube.kinds.storage_class import STORAGE_CLASSES
+from cotenant.drivers.kube.kinds.volume_index import VolumeIndex
 from cotenant.model.errors import InvalidInput
 
 EXPRESSION = {"key": "k", "operator": "In", "values": ["v"]}
@@ -180,7 +187,7 @@ def spoilt(draw: st.DrawFn, manifest: dict[str, Any]) -> bytes:
     return json.dumps(made).encode()
 
 
-def heard(kind: objects.Kind[Any], raw: bytes) -> Any:
+def heard(kind: Kind[Any], raw: bytes) -> Any:
     """The object of a watch's line, None where it is named as unreadable."""
     said = Reader(kind).line(b'{"type":"ADDED","object":' + raw + b"}")
     assert isinstance(said, Report | Unreadable | Garbage)
@@ -193,16 +200,16 @@ def heard(kind: objects.Kind[Any], raw: bytes) -> Any:
 @settings(deadline=None, max_examples=300)
 @given(spoilt(POD))
 def test_spoilt_pods(raw: bytes) -> None:
-    pod = heard(objects.PODS, raw)
+    pod = heard(PODS, raw)
     if pod is not None:
-        ObjectReader().pod(pod)
+        PodReader().pod(pod)
 
 
 @pytest.mark.slow
 @settings(deadline=None)
 @given(spoilt(NODE), spoilt(BUDGET))
 def test_spoilt_nodes_and_budgets(node: bytes, budget: bytes) -> None:
-    for kind, raw, read in ((objects.NODES, node, read_node), (objects.POD_DISRUPTION_BUDGETS, budget, read_budget)):
+    for kind, raw, read in ((NODES, node, read_node), (POD_DISRUPTION_BUDGETS, budget, read_budget)):
         obj = heard(kind, raw)
         if obj is not None:
             with contextlib.suppress(InvalidInput):
@@ -212,7 +219,7 @@ def test_spoilt_nodes_and_budgets(node: bytes, budget: bytes) -> None:
 @settings(deadline=None)
 @given(spoilt({"metadata": {"name": "n", "labels": {"a": "b"}}}))
 def test_spoilt_namespaces(raw: bytes) -> None:
-    obj = heard(objects.NAMESPACES, raw)
+    obj = heard(NAMESPACES, raw)
     if obj is not None:
         read_namespace(obj)
 
@@ -222,35 +229,35 @@ def test_spoilt_namespaces(raw: bytes) -> None:
 @given(spoilt(VOLUME), spoilt(CLAIM), spoilt(CLASS))
 def test_spoilt_volumes(volume: bytes, claim: bytes, storage_class: bytes) -> None:
     index = VolumeIndex()
-    index.put_volume("v", heard(objects.PERSISTENT_VOLUMES, volume))
-    index.put_claim("d/c", heard(objects.PERSISTENT_VOLUME_CLAIMS, claim))
-    index.put_class("s", heard(objects.STORAGE_CLASSES, storage_class))
-    ObjectReader(index).pod(msgspec.json.decode(msgspec.json.encode(POD), type=objects.Pod))
+    index.put_volume("v", heard(PERSISTENT_VOLUMES, volume))
+    index.put_claim("d/c", heard(PERSISTENT_VOLUME_CLAIMS, claim))
+    index.put_class("s", heard(STORAGE_CLASSES, storage_class))
+    PodReader(index).pod(msgspec.json.decode(msgspec.json.encode(POD), type=PodObject))
 
 
 @pytest.mark.slow
 @settings(deadline=None)
-@given(st.builds(objects.PodAnnotations, *[st.none() | st.text() | JUNK.map(str)] * 7))
-def test_any_annotations(written: objects.PodAnnotations) -> None:
+@given(st.builds(PodAnnotations, *[st.none() | st.text() | JUNK.map(str)] * 7))
+def test_any_annotations(written: PodAnnotations) -> None:
     read_hints(written)
 
 
 def test_the_unspoilt_ones_are_read() -> None:
-    pod = ObjectReader().pod(heard(objects.PODS, msgspec.json.encode(POD)))
+    pod = PodReader().pod(heard(PODS, msgspec.json.encode(POD)))
     assert [why for why in pod.unsupported if "matchFields" not in why] == []
     assert pod.pod.estimate is not None
-    assert read_node(heard(objects.NODES, msgspec.json.encode(NODE))).ready
+    assert read_node(heard(NODES, msgspec.json.encode(NODE))).ready
 
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
 
 
 def test_json_nested_beyond_reason() -> None:
-    reader = Reader(objects.PODS)
+    reader = Reader(PODS)
     assert isinstance(reader.line(b'{"type":"ADDED","object":{"metadata":{"name":"a"},"x":' + DEEP + b"}}"), Garbage)
     with pytest.raises(Unavailable):
         reader.page(b'{"items":[{"x":' + DEEP + b"}]}")
-    hints = read_hints(objects.PodAnnotations(estimate='{"x":' + DEEP.decode() + "}"))
+    hints = read_hints(PodAnnotations(estimate='{"x":' + DEEP.decode() + "}"))
     assert "cotenant.io/estimate" in hints.wrong[0]
 
 
@@ -270,15 +277,15 @@ def test_json_nested_beyond_reason() -> None:
     ],
 )
 def test_lines(line: bytes, form: type[Any]) -> None:
-    assert isinstance(Reader(objects.PODS).line(line), form)
-    assert isinstance(Reader(objects.NODES).line(line), form)
+    assert isinstance(Reader(PODS).line(line), form)
+    assert isinstance(Reader(NODES).line(line), form)
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"null", b'{"items":5}', b'{"items":[', b"<html>"])
 def test_pages_that_are_none(body: bytes) -> None:
     with pytest.raises(Unavailable):
-        Reader(objects.PODS).page(body)
+        Reader(PODS).page(body)
 
 
 def test_a_page_without_items_is_empty() -> None:
-    assert Reader(objects.PODS).page(b'{"metadata":{"resourceVersion":"5"},"items":null}').objects == []
+    assert Reader(PODS).page(b'{"metadata":{"resourceVersion":"5"},"items":null}').objects == []

@@ -5,9 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from cotenant.drivers.kube.kinds.node_allocatable import allocatable_of
-from cotenant.drivers.kube.kinds.node_pods import NodePodObject, declared
-from cotenant.drivers.kube.kinds.objects import NodeObject
+from cotenant.drivers.kube.kinds.node import NodeObject, allocatable_of
+from cotenant.drivers.kube.kinds.pod.on_node import NodePodObject, declared
 from cotenant.model.machine.node_state import Allocatable
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from cotenant.drivers.kube.kinds.objects import Lease, LeaseSpec
+from cotenant.drivers.kube.kinds.lease import Lease, LeaseSpec
 from cotenant.drivers.kube.leaderelection.election import Election, Look, Timing, Wait, Write
 from cotenant.model.errors import InvalidInput
 

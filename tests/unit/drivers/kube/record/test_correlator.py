@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.kinds.objects import ObjectReference
+from cotenant.drivers.kube.kinds.parts import ObjectReference
 from cotenant.drivers.kube.record.correlator import DISTINCT, GATHERED, WINDOW_S, Notes
 
 POD = ObjectReference(kind="Pod", namespace="d", name="p", uid="u")

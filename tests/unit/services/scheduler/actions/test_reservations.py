@@ -11,8 +11,8 @@ from tests.fakes.reservation_world import World, node, reservation
 
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import Conflict, Forbidden, NotFound, Unavailable
-from cotenant.drivers.kube.kinds.objects import Kind
-from cotenant.drivers.kube.kinds.reservation import ReservationObject
+from cotenant.drivers.kube.kinds.custom.reservation import ReservationObject
+from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.engine.framework.pod_state import State
 from cotenant.engine.plugins.reservations.instructions import DeleteReservation, Reserve
 from cotenant.model.devices.device import Device, DeviceType

@@ -1,0 +1,17 @@
+"""The definitions of the custom kinds that we read, as manifests beside this file, by their plural.
+
+Problem: a scheduler that reads PodGroups and quotas is of no use where nobody has installed those kinds. Choice: the manifests travel with the
+package; `cotenant crds` prints them and `cotenant up` installs them. They have upstream's groups, versions and names, so where upstream's own
+definitions are installed they stay. Limits: fields that we do not read are kept by the server and not checked.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+
+def manifests() -> tuple[tuple[str, str], ...]:
+    """(plural, YAML text) of every definition, by name."""
+    folder = files(__package__ or __name__)
+    found = sorted(each.name for each in folder.iterdir() if each.name.endswith(".yaml"))
+    return tuple((name.removesuffix(".yaml"), folder.joinpath(name).read_text()) for name in found)

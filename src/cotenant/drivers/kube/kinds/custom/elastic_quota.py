@@ -1,0 +1,172 @@
+"""ElasticQuota, with the labels and annotations that Koordinator's users write, as the model's values, and what is written back.
+
+Problem: half of a quota is text in labels and annotations written by people, and one that cannot be read must neither be taken for another nor vanish: its pods
+would go unlimited. Choice: whatever cannot be read becomes a sentence, and the quota is known and not used. A maximum beyond what an amount may
+be (upstream's defaults are the largest integer, divided) is no limit. What schedulers write as results is not read. Limits: two requests for a status whose
+annotations and `used` both changed: a server ignores the one where the other is written.
+
+Source: scheduler-plugins, apis/scheduling/v1alpha1 (ElasticQuota); Koordinator, apis/extension/elastic_quota.go.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from msgspec import field
+
+from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities, Strings
+from cotenant.model.errors import InvalidInput
+from cotenant.model.groups import quota as names
+from cotenant.model.groups.quota import NO_LIMIT, Levels, Quota, QuotaObject
+from cotenant.model.json_object import json_object
+from cotenant.model.quantities import NANO, parse_quantity
+from cotenant.model.resources import CPU_NAME, NOTHING, Amounts, format_amount, parse_amount
+
+
+class QuotaAnnotations(ApiStruct, frozen=True):
+    """The annotations that people write; results are left out, so that writing them changes nothing that is read."""
+
+    shared_weight: str | None = field(default=None, name=names.SHARED_WEIGHT)
+    namespaces: str | None = field(default=None, name=names.NAMESPACES)
+    total_resource: str | None = field(default=None, name=names.TOTAL_RESOURCE)
+
+
+class QuotaMeta(ApiStruct, frozen=True):
+    """ObjectMeta with a quota's annotations."""
+
+    name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    labels: Strings = None
+    annotations: QuotaAnnotations | None = None
+
+
+class ElasticQuotaSpec(ApiStruct, frozen=True):
+    """What is owed, and what it may grow to."""
+
+    min: Quantities = None
+    max: Quantities = None
+
+
+class ElasticQuota(ApiStruct, frozen=True):
+    """scheduling.sigs.k8s.io/v1alpha1 ElasticQuota, without its status: that is written, never read."""
+
+    metadata: QuotaMeta = QuotaMeta()
+    spec: ElasticQuotaSpec | None = None
+
+
+ELASTIC_QUOTAS = Kind("ElasticQuota", "scheduling.sigs.k8s.io", "v1alpha1", "elasticquotas", True, ElasticQuota)
+
+
+def read_quota(obj: ElasticQuota) -> QuotaObject:
+    """A quota; what of it cannot be read is in `wrong`. `InvalidInput` only where it has no name."""
+    meta, spec = obj.metadata, obj.spec or ElasticQuotaSpec()
+    labels, written = meta.labels or {}, meta.annotations or QuotaAnnotations()
+    wrong: list[str] = []
+    total = _amounts_of(written.total_resource, names.TOTAL_RESOURCE, wrong)
+    quota = Quota(
+        name=meta.name or "",
+        maximum=_maximum(spec.max or {}, "spec.max", wrong),
+        minimum=_amounts(spec.min or {}, "spec.min", wrong),
+        parent=labels.get(names.PARENT) or names.ROOT_QUOTA,
+        is_parent=labels.get(names.IS_PARENT) == "true",
+        shared_weight=_amounts_of(written.shared_weight, names.SHARED_WEIGHT, wrong) or NOTHING,
+        lends=labels.get(names.ALLOW_LENT_RESOURCE) != "false",
+        tree_id=labels.get(names.TREE_ID) or "",
+        is_tree_root=labels.get(names.IS_ROOT) == "true",
+        allows_force_update=labels.get(names.ALLOW_FORCE_UPDATE) == "true",
+        namespaces=_namespaces(written.namespaces, wrong),
+    )
+    return QuotaObject(
+        key=f"{meta.namespace or 'default'}/{quota.name}",
+        uid=meta.uid or "",
+        quota=quota,
+        total=total,
+        keeps_out=labels.get(names.IGNORE_DEFAULT_TREE) != "true",
+        wrong=tuple(wrong),
+    )
+
+
+def written_annotations(
+    runtime: Levels,
+    request: Levels,
+    child_request: Levels,
+    allocated: Levels | None,
+    guaranteed: Levels | None,
+    problem: str,
+) -> dict[str, str | None]:
+    """The annotations of a quota that a scheduler writes; None = there must be none."""
+    return {
+        names.RUNTIME: _text(runtime) if runtime else None,
+        names.REQUEST: _text(request) if request else None,
+        names.CHILD_REQUEST: _text(child_request) if child_request else None,
+        names.ALLOCATED: _text(allocated) if allocated is not None else None,
+        names.GUARANTEED: _text(guaranteed) if guaranteed is not None else None,
+        names.PROBLEM: problem or None,
+    }
+
+
+def written_levels(levels: Levels) -> dict[str, str]:
+    """Amounts as quantities."""
+    return {resource: format_amount(resource, amount) for resource, amount in levels}
+
+
+def _text(levels: Levels) -> str:
+    return json.dumps(written_levels(levels), separators=(",", ":"))
+
+
+def _amounts(written: Mapping[str, str | int | float], where: str, wrong: list[str]) -> Amounts:
+    found = {}
+    for name, text in written.items():
+        try:
+            found[name] = parse_amount(name, text, f"{where}.{name}")
+        except InvalidInput as error:
+            wrong.append(str(error))
+    return Amounts.of(found)
+
+
+def _maximum(written: Mapping[str, str | int | float], where: str, wrong: list[str]) -> Amounts:
+    bounded: dict[str, str | int | float] = {}
+    beyond: list[str] = []
+    for name, text in written.items():
+        try:
+            nano = parse_quantity(text, f"{where}.{name}").nano
+        except InvalidInput as error:
+            wrong.append(str(error))
+            continue
+        amount = nano * 1000 // NANO if name == CPU_NAME else nano // NANO
+        if amount >= NO_LIMIT:
+            beyond.append(name)
+        else:
+            bounded[name] = text
+    return _amounts(bounded, where, wrong).replaced(Amounts.of(dict.fromkeys(beyond, NO_LIMIT)))
+
+
+def _amounts_of(text: str | None, annotation: str, wrong: list[str]) -> Amounts | None:
+    if not text:
+        return None
+    where, expected = f"annotation {annotation}", 'a JSON object of quantities such as {"cpu":"40","memory":"80Gi"}'
+    try:
+        told = json_object(where, text, expected)
+    except InvalidInput as error:
+        wrong.append(str(error))
+        return None
+    good = {name: amount for name, amount in told.items() if isinstance(amount, str | int | float)}
+    if len(good) < len(told):
+        wrong.append(str(InvalidInput(where, text, expected)))
+    return _maximum(good, where, wrong)
+
+
+def _namespaces(text: str | None, wrong: list[str]) -> tuple[str, ...]:
+    if not text:
+        return ()
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        told = None
+    if not isinstance(told, list) or not all(isinstance(each, str) and each for each in told):
+        wrong.append(str(InvalidInput(f"annotation {names.NAMESPACES}", text, 'a JSON list such as ["team-a"]')))
+        return ()
+    return tuple(dict.fromkeys(told))

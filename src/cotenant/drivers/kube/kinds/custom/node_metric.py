@@ -1,0 +1,138 @@
+"""NodeMetric as a scheduler reads it.
+
+Problem: the object is written by agents of several makes and ages, and its time is of a clock that is not ours. Choice: a struct of the fields that are used, read into
+`model.node_metric.NodeMetric` with its age by this machine's clock; a time in the future counts as now. One amount that cannot be read makes the
+object unreadable: half a metric would look like an idle node. Limits: devices, predictions and NUMA figures are not read. What our own agent writes:
+services/agent/nodemetric.py.
+Source: Koordinator, apis/slo/v1alpha1 (NodeMetric).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from math import nan
+
+from msgspec import field
+
+from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities, Time
+from cotenant.drivers.kube.kinds.parts import ObjectMeta
+from cotenant.model.cluster.qos import class_of_label
+from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.node_metric import REPORT_INTERVAL_S, MeasuredPod, NodeMetric, Statistic, Use, Window
+from cotenant.model.resources import CPU_NAME, MEMORY_NAME, parse_amount
+
+_DURATION = re.compile(r"(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,6})(?:\.[0-9]+)?s)?")
+_STATISTICS = {statistic.value: statistic for statistic in Statistic}
+
+
+class Resources(ApiStruct, frozen=True):
+    """ResourceMap."""
+
+    resources: Quantities = None
+
+
+class Aggregated(ApiStruct, frozen=True):
+    """AggregatedUsage."""
+
+    usage: dict[str, Resources | None] | None = None
+    duration: str | None = None
+
+
+class NodePart(ApiStruct, frozen=True):
+    """NodeMetricInfo."""
+
+    node_usage: Resources | None = None
+    aggregated_node_usages: tuple[Aggregated, ...] | None = None
+
+
+class PodPart(ApiStruct, frozen=True):
+    """PodMetricInfo."""
+
+    name: str = ""
+    namespace: str = ""
+    pod_usage: Resources | None = None
+    priority: str | None = None
+
+
+class MetricStatus(ApiStruct, frozen=True):
+    """NodeMetricStatus."""
+
+    update_time: Time | None = None
+    node_metric: NodePart | None = None
+    pods_metric: tuple[PodPart, ...] | None = None
+
+
+class CollectPolicy(ApiStruct, frozen=True):
+    """CollectPolicy, the part that tells how old a metric may be."""
+
+    report_interval_seconds: int | None = None
+
+
+class MetricSpec(ApiStruct, frozen=True):
+    """NodeMetricSpec."""
+
+    metric_collect_policy: CollectPolicy | None = field(default=None)
+
+
+class NodeMetricObject(ApiStruct, frozen=True):
+    """slo.koordinator.sh/v1alpha1 NodeMetric."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: MetricSpec | None = None
+    status: MetricStatus | None = None
+
+
+NODE_METRICS = Kind("NodeMetric", "slo.koordinator.sh", "v1alpha1", "nodemetrics", False, NodeMetricObject)
+
+
+def read_node_metric(obj: NodeMetricObject, wall: Callable[[], float] = time.time) -> NodeMetric:
+    """The metric, as old as it is by this clock. Raises `InvalidInput`."""
+    name, status = obj.metadata.name or "", obj.status or MetricStatus()
+    where = f"NodeMetric {name}"
+    policy = obj.spec.metric_collect_policy if obj.spec is not None else None
+    told_s = policy.report_interval_seconds if policy is not None else None
+    part = status.node_metric or NodePart()
+    return NodeMetric(
+        node=name,
+        age_s=nan if status.update_time is None else max(0.0, wall() - status.update_time.timestamp()),
+        interval_s=told_s if told_s is not None and told_s > 0 else REPORT_INTERVAL_S,
+        use=_use(part.node_usage, f"{where}: nodeUsage"),
+        windows=tuple(
+            _window(each, f"{where}: aggregatedNodeUsages[{i}]")
+            for i, each in enumerate(part.aggregated_node_usages or ())
+        ),
+        pods={
+            f"{each.namespace}/{each.name}": MeasuredPod(use, class_of_label(each.priority))
+            for i, each in enumerate(status.pods_metric or ())
+            if (use := _use(each.pod_usage, f"{where}: podsMetric[{i}]")) is not None
+        },
+    )
+
+
+def _window(written: Aggregated, where: str) -> Window:
+    use: dict[Statistic, Use] = {}
+    for name, resources in (written.usage or {}).items():
+        statistic, found = _STATISTICS.get(name), _use(resources, f"{where}.usage.{name}")
+        if statistic is not None and found is not None:
+            use[statistic] = found
+    return Window(_seconds(written.duration, f"{where}.duration"), use)
+
+
+def _use(written: Resources | None, where: str) -> Use | None:
+    """Both amounts; None where neither is told."""
+    amounts: Mapping[str, str | int | float] = (written.resources if written is not None else None) or {}
+    if CPU_NAME not in amounts and MEMORY_NAME not in amounts:
+        return None
+    return Use(
+        *(parse_amount(name, amounts.get(name, 0), f"{where}.resources.{name}") for name in (CPU_NAME, MEMORY_NAME))
+    )
+
+
+def _seconds(text: str | None, where: str) -> int:
+    found = _DURATION.fullmatch(text or "")
+    if not text or found is None:
+        raise InvalidInput(where, text, 'a duration such as "5m0s"')
+    hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return hours * 3600 + minutes * 60 + seconds

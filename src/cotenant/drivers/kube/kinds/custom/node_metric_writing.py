@@ -1,0 +1,95 @@
+"""NodeMetric, the object in which a node's agent tells a cluster what the node and its pods use.
+
+Choice: the names and the form that co-location users' tools already read (slo.koordinator.sh/v1alpha1), written as a status patch, so that
+fields of others stay. Limits: only what our agent knows; predictions (prodReclaimableMetric) and devices are left out.
+Source: Koordinator, apis/slo/v1alpha1 (NodeMetric).
+"""
+
+from __future__ import annotations
+
+from msgspec import field
+
+from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind
+from cotenant.drivers.kube.kinds.parts import ObjectMeta
+
+
+class Resources(ApiStruct, frozen=True):
+    """ResourceMap: quantities as text, by the resource's name."""
+
+    resources: dict[str, str] = field(default_factory=dict)
+
+
+class AggregatedUsage(ApiStruct, frozen=True):
+    """Use over one window; `usage` by avg, p50, p90, p95, p99."""
+
+    usage: dict[str, Resources]
+    duration: str  # as Go writes it: 5m0s
+
+
+class NodeMetricInfo(ApiStruct, frozen=True, omit_defaults=False):
+    """The node's own part."""
+
+    node_usage: Resources
+    aggregated_node_usages: tuple[AggregatedUsage, ...] = ()
+    system_usage: Resources = Resources()
+    aggregated_system_usages: tuple[AggregatedUsage, ...] = ()
+
+
+class PodMetricInfo(ApiStruct, frozen=True):
+    """One pod."""
+
+    namespace: str
+    name: str
+    pod_usage: Resources
+    priority: str = ""  # koord-prod, koord-mid, koord-batch, koord-free
+    qos: str = ""
+
+
+class HostApplicationMetricInfo(ApiStruct, frozen=True):
+    """A program beside Kubernetes."""
+
+    name: str
+    usage: Resources
+    priority: str = ""
+    qos: str = ""
+
+
+class NodeMetricStatus(ApiStruct, frozen=True, omit_defaults=False):
+    """What the agent writes; empty lists are written too, so that what was there before goes."""
+
+    update_time: str
+    node_metric: NodeMetricInfo
+    pods_metric: tuple[PodMetricInfo, ...] = ()
+    host_application_metric: tuple[HostApplicationMetricInfo, ...] = ()
+
+
+class AggregatePolicy(ApiStruct, frozen=True):
+    """Over which windows to aggregate."""
+
+    durations: tuple[str, ...] | None = None
+
+
+class CollectPolicy(ApiStruct, frozen=True):
+    """How the cluster's administrator wants it."""
+
+    aggregate_duration_seconds: int | None = None
+    report_interval_seconds: int | None = None
+    node_aggregate_policy: AggregatePolicy | None = None
+
+
+class NodeMetricSpec(ApiStruct, frozen=True):
+    """The spec, of which a manager is the author."""
+
+    metric_collect_policy: CollectPolicy | None = None
+
+
+class OwnNodeMetric(ApiStruct, frozen=True):
+    """slo.koordinator.sh/v1alpha1 NodeMetric, without its status: that is written, never read."""
+
+    api_version: str = ""  # said of one to be created: a server refuses a custom object without
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NodeMetricSpec | None = None
+
+
+OWN_NODE_METRICS = Kind("NodeMetric", "slo.koordinator.sh", "v1alpha1", "nodemetrics", False, OwnNodeMetric)

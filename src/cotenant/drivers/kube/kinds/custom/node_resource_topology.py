@@ -1,0 +1,302 @@
+"""NodeResourceTopology: what a node tells of its CPUs, read for a scheduler and written for an agent or a simulated node.
+
+Problem: schedulers of co-location users read CPUs from this object's annotations, JSON that an agent writes, and one bad text must not take the
+node's CPUs for others. Choice: structs with only the annotations that are used; equal topology texts are read once and share a value;
+anything that cannot be true (a CPU twice, a core on two NUMA nodes) is an `InvalidInput` that names the annotation, and the node counts as
+telling nothing. Limits: the shared pools are written and not read; zones are read for CPU and memory.
+
+Source: Koordinator, apis/extension/{numa_aware,node_reservation,system_qos,node_resource_amplification}.go; NodeResourceTopology v1alpha1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import TypeVar
+
+import msgspec
+from msgspec import field
+
+from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Text
+from cotenant.model.cpus.cpulist import format_cpus, parse_cpus
+from cotenant.model.cpus.reported import (
+    AMPLIFICATION_RATIO,
+    CPU_SHARED_POOLS,
+    CPU_TOPOLOGY,
+    KUBELET_CPU_MANAGER_POLICY,
+    NODE_RESERVATION,
+    POD_CPU_ALLOCS,
+    PPM,
+    SYSTEM_QOS_RESOURCE,
+    NodeTopology,
+    NumaZone,
+    ReservedCpus,
+)
+from cotenant.model.cpus.spec import NodeBindPolicy, NumaStrategy, TopologyPolicy
+from cotenant.model.cpus.topology import CpuTopology, mask_of
+from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.counters import LogicalCpu
+from cotenant.model.quantities import milli, whole
+
+ZONE_TYPE = "Node"
+MOST_RATIO = 1000.0
+_FULL_CORES_ONLY, _ACROSS_NUMA = "full-pcpus-only", "distribute-cpus-across-numa"
+_POLICIES = {
+    "BestEffort": TopologyPolicy.BEST_EFFORT,
+    "Restricted": TopologyPolicy.RESTRICTED,
+    "SingleNUMANodePodLevel": TopologyPolicy.SINGLE_NUMA_NODE,
+}
+
+T = TypeVar("T")
+
+
+class TopologyAnnotations(ApiStruct, frozen=True):
+    """The annotations that are used, each JSON."""
+
+    cpu_topology: Text = field(default=None, name=CPU_TOPOLOGY)
+    pod_cpu_allocs: Text = field(default=None, name=POD_CPU_ALLOCS)
+    shared_pools: Text = field(default=None, name=CPU_SHARED_POOLS)
+    kubelet_policy: Text = field(default=None, name=KUBELET_CPU_MANAGER_POLICY)
+    reservation: Text = field(default=None, name=NODE_RESERVATION)
+    system_qos: Text = field(default=None, name=SYSTEM_QOS_RESOURCE)
+    amplification: Text = field(default=None, name=AMPLIFICATION_RATIO)
+
+
+class TopologyMeta(ApiStruct, frozen=True):
+    """ObjectMeta."""
+
+    name: Text = None
+    namespace: Text = None
+    uid: Text = None
+    resource_version: Text = None
+    annotations: TopologyAnnotations | None = None
+
+
+class ZoneResource(ApiStruct, frozen=True):
+    """One resource of a zone."""
+
+    name: str
+    capacity: str | int | float = 0
+    allocatable: str | int | float = 0
+    available: str | int | float = 0
+
+
+class Zone(ApiStruct, frozen=True):
+    """A NUMA node is a zone of type Node, named node-0 and so on."""
+
+    name: str
+    type: str
+    resources: tuple[ZoneResource, ...] | None = None
+
+
+class NodeResourceTopology(ApiStruct, frozen=True):
+    """topology.node.k8s.io/v1alpha1 NodeResourceTopology. It has no spec and no status."""
+
+    api_version: str = field(default="topology.node.k8s.io/v1alpha1")
+    kind: str = "NodeResourceTopology"
+    metadata: TopologyMeta = TopologyMeta()
+    topology_policies: tuple[str, ...] | None = None
+    zones: tuple[Zone, ...] | None = None
+
+
+NODE_TOPOLOGIES = Kind(
+    "NodeResourceTopology",
+    "topology.node.k8s.io",
+    "v1alpha1",
+    "noderesourcetopologies",
+    False,
+    NodeResourceTopology,
+)
+
+
+class CpuInfo(ApiStruct, frozen=True, omit_defaults=False):
+    """One CPU."""
+
+    id: int
+    core: int
+    socket: int
+    node: int
+
+
+class Detail(ApiStruct, frozen=True, omit_defaults=False):
+    """cpu-topology."""
+
+    detail: tuple[CpuInfo, ...] = ()
+
+
+class PodCpus(ApiStruct, frozen=True):
+    """An entry of pod-cpu-allocs."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    cpuset: str = ""
+    managed_by_kubelet: bool = False
+
+
+class KubeletPolicy(ApiStruct, frozen=True):
+    """cpu-manager-policy."""
+
+    policy: str = ""
+    options: dict[str, str] | None = None
+    reserved_cpus: str = field(default="", name="reservedCPUs")
+
+
+class Reservation(ApiStruct, frozen=True):
+    """reservation."""
+
+    reserved_cpus: str = field(default="", name="reservedCPUs")
+
+
+class SystemQos(ApiStruct, frozen=True):
+    """system-qos-resource."""
+
+    cpuset: str = ""
+    cpuset_exclusive: bool | None = None
+
+
+class SharedPool(ApiStruct, frozen=True, omit_defaults=False):
+    """An entry of cpu-shared-pools."""
+
+    socket: int
+    node: int
+    cpuset: str
+
+
+# ---- reading
+
+
+def read_node_topology(obj: NodeResourceTopology) -> NodeTopology:
+    """What a node tells. Raises `InvalidInput` where it tells no CPUs, or what cannot be true."""
+    name, told = obj.metadata.name or "", obj.metadata.annotations or TopologyAnnotations()
+    if not told.cpu_topology:
+        raise InvalidInput(
+            f"annotation {CPU_TOPOLOGY}", told.cpu_topology or "", "the node's CPUs, as its agent writes them"
+        )
+    topology = _topology(told.cpu_topology)
+    kubelet = _json(KubeletPolicy, KUBELET_CPU_MANAGER_POLICY, told.kubelet_policy) or KubeletPolicy()
+    static = kubelet.policy == "static"
+    options = kubelet.options or {} if static else {}
+    return NodeTopology(
+        name=name,
+        topology=topology,
+        kept=tuple(each for each in _kept(told, kubelet) if each.cpus),
+        bind=NodeBindPolicy.FULL_CORES_ONLY if options.get(_FULL_CORES_ONLY) == "true" else NodeBindPolicy.NONE,
+        strategy=NumaStrategy.DISTRIBUTE_EVENLY if options.get(_ACROSS_NUMA) == "true" else None,
+        policy=next(
+            (_POLICIES[each] for each in obj.topology_policies or () if each in _POLICIES), TopologyPolicy.NONE
+        ),
+        zones=_zones(obj.zones or ()),
+        ratio_ppm=_ratio_ppm(told.amplification),
+    )
+
+
+@lru_cache(maxsize=1024)
+def _topology(text: str) -> CpuTopology:
+    told = _json(Detail, CPU_TOPOLOGY, text)
+    cpus = tuple(LogicalCpu(each.id, each.core, each.socket, each.node) for each in told.detail) if told else ()
+    if not cpus:
+        raise InvalidInput(f"annotation {CPU_TOPOLOGY}", text, "at least one CPU")
+    if any(min(each.core, each.socket, each.numa) < 0 for each in cpus):
+        raise InvalidInput(f"annotation {CPU_TOPOLOGY}", text, "numbers of cores, sockets and nodes of 0 and more")
+    try:
+        return CpuTopology.of(cpus)
+    except InvalidInput as error:
+        raise InvalidInput(f"annotation {CPU_TOPOLOGY}: {error.field}", error.value, error.expected) from None
+
+
+def _kept(told: TopologyAnnotations, kubelet: KubeletPolicy) -> Iterable[ReservedCpus]:
+    yield ReservedCpus("kubelet", _cpus(kubelet.reserved_cpus, KUBELET_CPU_MANAGER_POLICY))
+    reservation = _json(Reservation, NODE_RESERVATION, told.reservation)
+    if reservation is not None:
+        yield ReservedCpus("reservation", _cpus(reservation.reserved_cpus, NODE_RESERVATION))
+    system = _json(SystemQos, SYSTEM_QOS_RESOURCE, told.system_qos)
+    if system is not None and system.cpuset_exclusive is not False:
+        yield ReservedCpus("system", _cpus(system.cpuset, SYSTEM_QOS_RESOURCE))
+    for each in _json(tuple[PodCpus, ...], POD_CPU_ALLOCS, told.pod_cpu_allocs) or ():
+        if each.managed_by_kubelet and each.uid:
+            who = f"pod {each.namespace}/{each.name} by the kubelet's static policy"
+            yield ReservedCpus(who, _cpus(each.cpuset, POD_CPU_ALLOCS))
+
+
+def _cpus(text: str, annotation: str) -> int:
+    return mask_of(parse_cpus(text, f"annotation {annotation}"))
+
+
+def _zones(zones: Sequence[Zone]) -> tuple[NumaZone, ...]:
+    found = []
+    for zone in zones:
+        number = zone.name.removeprefix("node-")
+        if zone.type != ZONE_TYPE or number == zone.name or not (number.isascii() and number.isdecimal()):
+            continue
+        amounts = {each.name: each.allocatable for each in zone.resources or ()}
+        where = f"zone {zone.name}"
+        found.append(
+            NumaZone(
+                int(number),
+                milli(amounts["cpu"], where) if "cpu" in amounts else None,
+                whole(amounts["memory"], where) if "memory" in amounts else None,
+            )
+        )
+    return tuple(sorted(found, key=lambda each: each.node))
+
+
+def _ratio_ppm(text: str | None) -> int:
+    ratios = _json(dict[str, float], AMPLIFICATION_RATIO, text) or {}
+    ratio = ratios.get("cpu", 1.0)
+    if not 0 < ratio <= MOST_RATIO:
+        raise InvalidInput(f"annotation {AMPLIFICATION_RATIO}: cpu", ratio, f"a ratio above 0, at most {MOST_RATIO:g}")
+    return round(ratio * PPM)
+
+
+def _json(kind: type[T], annotation: str, text: str | None) -> T | None:
+    if not text:
+        return None
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise InvalidInput(f"annotation {annotation}", text, "JSON as Koordinator has it", str(error)) from None
+
+
+# ---- writing
+
+_encoder = msgspec.json.Encoder()
+
+
+def topology_text(cpus: Iterable[LogicalCpu]) -> str:
+    """The annotation that tells these CPUs, ascending."""
+    told = tuple(CpuInfo(id=c.cpu, core=c.core, socket=c.socket, node=c.numa) for c in sorted(cpus, key=_number))
+    return _encoder.encode(Detail(detail=told)).decode()
+
+
+def pools_text(cpus: Iterable[LogicalCpu], taken: Iterable[int]) -> str:
+    """The annotation that tells what of each NUMA node is left for pods without CPUs of their own."""
+    away = frozenset(taken)
+    pools: dict[tuple[int, int], list[int]] = {}
+    for each in cpus:
+        pools.setdefault((each.socket, each.numa), [])
+        if each.cpu not in away:
+            pools[each.socket, each.numa].append(each.cpu)
+    told = tuple(SharedPool(socket=at[0], node=at[1], cpuset=format_cpus(left)) for at, left in sorted(pools.items()))
+    return _encoder.encode(told).decode()
+
+
+def allocs_text(allocs: Iterable[PodCpus]) -> str:
+    """The annotation that tells which pods hold CPUs."""
+    return _encoder.encode(tuple(allocs)).decode()
+
+
+def annotation_text(value: KubeletPolicy | Reservation) -> str:
+    """Any of the small ones."""
+    return _encoder.encode(value).decode()
+
+
+def said_by(obj: NodeResourceTopology) -> Mapping[str, str | None]:
+    """The annotations that an object has, of those that are used, by name."""
+    told = obj.metadata.annotations or TopologyAnnotations()
+    fields_of = zip(told.__struct_fields__, told.__struct_encode_fields__, strict=True)
+    return {name: getattr(told, attribute) for attribute, name in fields_of}
+
+
+def _number(cpu: LogicalCpu) -> int:
+    return cpu.cpu

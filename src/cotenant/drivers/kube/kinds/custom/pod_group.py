@@ -1,0 +1,104 @@
+"""PodGroups of scheduling.sigs.k8s.io/v1alpha1: read into a gang's facts, and told how their gang stands.
+
+Problem: a PodGroup says a gang's size in its spec and everything else in Koordinator's annotations, and other controllers read its status. Choice: only the
+fields that count are read; phase and counts are written to the status of the object of that UID. Limits: minResources, occupiedBy and scheduleStartTime are left as
+they are.
+"""
+
+from __future__ import annotations
+
+from msgspec import field
+
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.kinds.kind import ApiStruct, Int32, Kind, Text, Time
+from cotenant.drivers.kube.kinds.pod.gang import GangAnnotations, read_gang
+from cotenant.model.errors import InvalidInput
+from cotenant.model.groups import gang
+from cotenant.model.groups.gang import GangPhase, PodGroup, PodGroupStatus
+
+
+class PodGroupAnnotations(GangAnnotations, frozen=True):
+    """Those of a pod, and another name for the match policy."""
+
+    light_match_policy: Text = field(default=None, name=gang.LIGHT_MATCH_POLICY)
+
+
+class PodGroupMeta(ApiStruct, frozen=True):
+    """ObjectMeta with the annotations of a gang."""
+
+    name: Text = None
+    namespace: Text = None
+    uid: Text = None
+    resource_version: Text = None
+    creation_timestamp: Time | None = None
+    annotations: PodGroupAnnotations | None = None
+
+
+class PodGroupSpec(ApiStruct, frozen=True):
+    """What is asked."""
+
+    min_member: Int32 | None = None
+    schedule_timeout_seconds: Int32 | None = None
+
+
+class PodGroupTold(ApiStruct, frozen=True):
+    """The status."""
+
+    phase: str = ""
+    scheduled: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+class PodGroupObject(ApiStruct, frozen=True):
+    """A PodGroup."""
+
+    metadata: PodGroupMeta
+    spec: PodGroupSpec | None = None
+    status: PodGroupTold | None = None
+
+
+POD_GROUPS = Kind("PodGroup", "scheduling.sigs.k8s.io", "v1alpha1", "podgroups", True, PodGroupObject)
+
+
+def read_pod_group(told: PodGroupObject) -> PodGroup:
+    """A gang's facts. Raises `InvalidInput` for one without a name."""
+    meta, spec, status = told.metadata, told.spec or PodGroupSpec(), told.status or PodGroupTold()
+    if not meta.name or not meta.uid:
+        raise InvalidInput("PodGroup", f"{meta.namespace}/{meta.name}", "a name and a UID")
+    key = f"{meta.namespace or 'default'}/{meta.name}"
+    written = meta.annotations or PodGroupAnnotations()
+    if written.gang_match_policy is None and written.light_match_policy is not None:
+        written = PodGroupAnnotations(
+            **{
+                name: getattr(written, name)
+                for name in GangAnnotations.__struct_fields__
+                if name != "gang_match_policy"
+            },
+            gang_match_policy=written.light_match_policy,
+        )
+    phase = GangPhase(status.phase) if status.phase in GangPhase.__members__.values() else GangPhase.UNKNOWN
+    timeout_s = spec.schedule_timeout_seconds
+    return PodGroup(
+        key=key,
+        uid=meta.uid,
+        created_s=meta.creation_timestamp.timestamp() if meta.creation_timestamp is not None else 0.0,
+        min_member=spec.min_member,
+        wait_s=float(timeout_s) if timeout_s is not None else None,
+        notes=read_gang(written),
+        status=PodGroupStatus(key, meta.uid, phase, status.scheduled, status.running, status.succeeded, status.failed),
+    )
+
+
+async def write_pod_group(client: Client, status: PodGroupStatus) -> None:
+    """Tell a PodGroup how its gang stands, unless another has its name by now."""
+    namespace, _, name = status.key.partition("/")
+    told = {
+        "phase": status.phase.value,
+        "scheduled": status.scheduled,
+        "running": status.running,
+        "succeeded": status.succeeded,
+        "failed": status.failed,
+    }
+    await client.set_status(POD_GROUPS, namespace, name, status.uid, told, keeps=True)

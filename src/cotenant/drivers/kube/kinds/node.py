@@ -1,0 +1,93 @@
+"""Node: read for a scheduler, and its allocatable pools for the node's own agent.
+
+Problem: evictions against requests need the pools that requests are made from, batch and mid among them, and those change while the node runs. Choice:
+the agent reads the allocatable amounts of its Node object. Limits: for the agent, what is absent or cannot be read is none; a scheduler refuses a
+node whose size it cannot read.
+Source: Koordinator's batch and mid resources (batch-cpu and mid-cpu are in milli-CPU).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities
+from cotenant.drivers.kube.kinds.parts import Condition, ObjectMeta
+from cotenant.drivers.kube.kinds.taints import Taint, read_taints
+from cotenant.model.cluster.annotations import ON_NODES
+from cotenant.model.cluster.labels import NO_LABELS, Labels
+from cotenant.model.cluster.node import Node
+from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.node_state import Allocatable
+from cotenant.model.quantities import milli, whole
+from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, MID_CPU, MID_MEMORY, Amounts
+
+
+class NodeSpec(ApiStruct, frozen=True):
+    """What administrators and controllers set on a node."""
+
+    unschedulable: bool | None = None
+    taints: tuple[Taint, ...] | None = None
+
+
+class NodeStatus(ApiStruct, frozen=True):
+    """What the node's kubelet reports."""
+
+    allocatable: Quantities = None
+    capacity: Quantities = None
+    conditions: tuple[Condition, ...] | None = None
+
+
+class NodeObject(ApiStruct, frozen=True):
+    """v1 Node."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NodeSpec | None = None
+    status: NodeStatus | None = None
+
+
+NODES = Kind("Node", "", "v1", "nodes", False, NodeObject)
+
+
+def read_node(obj: NodeObject) -> Node:
+    """A node. `InvalidInput` names what of it is wrong: without knowing its size, nothing can be placed on it."""
+    meta, spec, status = obj.metadata, obj.spec or NodeSpec(), obj.status or NodeStatus()
+    where = f"node {meta.name}"
+    # A node without any Ready condition has not been heard of yet.
+    ready = any(condition.type == "Ready" and condition.status == "True" for condition in status.conditions or ())
+    return Node(
+        name=meta.name or "",
+        allocatable=Amounts.parse(status.allocatable or {}, f"{where}: allocatable"),
+        labels=Labels.of(meta.labels or {}),
+        taints=read_taints(spec.taints or (), f"{where}: taints"),
+        unschedulable=bool(spec.unschedulable),
+        ready=ready,
+        annotations=_known_annotations(meta.annotations),
+    )
+
+
+def _known_annotations(written: Mapping[str, str] | None) -> Labels:
+    """Of a node's annotations those that mean something to a scheduler."""
+    found = {name: written[name] for name in ON_NODES if name in written} if written else {}
+    return Labels.of(found) if found else NO_LABELS
+
+
+def allocatable_of(node: NodeObject) -> Allocatable | None:
+    """The amounts that pods of each class may request; None while the object has no allocatable amounts."""
+    said = node.status.allocatable if node.status is not None else None
+    if not said:
+        return None
+
+    def amount(name: str, read: Callable[[str | int | float], int] = whole) -> int:
+        try:
+            return max(0, read(said.get(name) or 0))
+        except InvalidInput:
+            return 0
+
+    return Allocatable(
+        cpu_m=amount("cpu", milli),
+        batch_cpu_m=amount(BATCH_CPU),
+        mid_cpu_m=amount(MID_CPU),
+        memory_bytes=amount("memory"),
+        batch_memory_bytes=amount(BATCH_MEMORY),
+        mid_memory_bytes=amount(MID_MEMORY),
+    )

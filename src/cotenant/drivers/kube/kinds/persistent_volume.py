@@ -1,0 +1,44 @@
+"""PersistentVolume: what it offers, the claim it belongs to, and the nodes it can be reached from."""
+
+from __future__ import annotations
+
+from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities, Text
+from cotenant.drivers.kube.kinds.parts import ObjectMeta, ObjectReference, PhaseStatus
+from cotenant.drivers.kube.kinds.selectors import NodeSelector, read_node_selector
+from cotenant.model.cluster import affinity
+
+
+class VolumeNodeAffinity(ApiStruct, frozen=True):
+    """Where a volume can be reached from."""
+
+    required: NodeSelector | None = None
+
+
+class PersistentVolumeSpec(ApiStruct, frozen=True):
+    """A volume that exists."""
+
+    capacity: Quantities = None
+    access_modes: tuple[str, ...] | None = None
+    claim_ref: ObjectReference | None = None
+    storage_class_name: Text = None
+    volume_mode: Text = None
+    node_affinity: VolumeNodeAffinity | None = None
+
+
+class PersistentVolume(ApiStruct, frozen=True):
+    """v1 PersistentVolume."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PersistentVolumeSpec | None = None
+    status: PhaseStatus | None = None
+
+
+PERSISTENT_VOLUMES = Kind("PersistentVolume", "", "v1", "persistentvolumes", False, PersistentVolume)
+
+
+def reach(volume: PersistentVolume) -> affinity.NodeSelector | None:
+    """The nodes that reach a volume; None = all. Raises `InvalidInput`."""
+    where = volume.spec.node_affinity if volume.spec is not None else None
+    if where is None or where.required is None:
+        return None
+    return read_node_selector(where.required, f"PersistentVolume {volume.metadata.name}: nodeAffinity.required")

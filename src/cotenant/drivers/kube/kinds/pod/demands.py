@@ -1,0 +1,73 @@
+"""CPUs, devices, reservations and gang in a pod's annotations: what it asks for, and what it was given.
+
+Problem: these annotations are JSON and numbers in text, written by people and by schedulers, and one that cannot be read must neither count as
+absent nor stop the others. Choice: each is read by the value that it becomes (model/), and what is wrong becomes a sentence about that
+annotation.
+
+Source: Koordinator, apis/extension/{coscheduling,resource,numa_aware,device_share}.go.
+"""
+
+from __future__ import annotations
+
+from cotenant.drivers.kube.kinds.attempting import AttemptText
+from cotenant.drivers.kube.kinds.pod.gang import read_gang
+from cotenant.drivers.kube.kinds.pod.reservation_affinity import read_affinity
+from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations
+from cotenant.model.cluster.demands import NO_DEMANDS, NO_HOLDINGS, Demands, Holdings
+from cotenant.model.cpus.spec import RESOURCE_STATUS, NumaTopologySpec, ResourceSpec, ResourceStatus
+from cotenant.model.devices.allocation import DEVICE_ALLOCATED, format_allocations, parse_allocations
+from cotenant.model.devices.hints import parse_hints, parse_joint, parse_partition_spec
+from cotenant.model.groups import gang
+from cotenant.model.groups.reservation_notes import ALLOCATED, Allocated
+
+
+def read_demands(written: PodAnnotations, wrong: list[str]) -> Demands:
+    """What the pod asks for; sentences about what cannot be read are added to `wrong`."""
+    attempt = AttemptText(wrong)
+    found = Demands(
+        gang=_gang(written),
+        cpus=attempt(ResourceSpec.parse, written.resource_spec),
+        numa=attempt(NumaTopologySpec.parse, written.numa_topology_spec),
+        device_hints=attempt(parse_hints, written.device_allocate_hint) or (),
+        joint_devices=attempt(parse_joint, written.device_joint_allocate),
+        partition=attempt(parse_partition_spec, written.gpu_partition_spec),
+        reservation_affinity=attempt(read_affinity, written.reservation_affinity),
+    )
+    return found if found != NO_DEMANDS else NO_DEMANDS
+
+
+def read_holdings(written: PodAnnotations, wrong: list[str]) -> Holdings:
+    """What the pod was given; sentences about what cannot be read are added to `wrong`."""
+    attempt = AttemptText(wrong)
+    found = Holdings(
+        cpus=attempt(ResourceStatus.parse, written.resource_status),
+        devices=attempt(parse_allocations, written.device_allocated) or (),
+        reservation=attempt(Allocated.parse, written.reservation_allocated or None),
+    )
+    return found if found != NO_HOLDINGS else NO_HOLDINGS
+
+
+def written_holdings(holds: Holdings, has: Holdings = NO_HOLDINGS) -> dict[str, str]:
+    """The annotations that say what a pod was given; none for nothing. Where it `has` the name of a reservation from which it did not draw, that is
+    emptied: a bind can write over an annotation, and not take it off.
+    """
+    told = {}
+    if holds.cpus is not None:
+        told[RESOURCE_STATUS] = holds.cpus.format()
+    if holds.devices:
+        told[DEVICE_ALLOCATED] = format_allocations(holds.devices)
+    if holds.reservation is not None:
+        told[ALLOCATED] = holds.reservation.format()
+    elif has.reservation is not None:
+        told[ALLOCATED] = ""
+    return told
+
+
+def _gang(written: PodAnnotations) -> gang.GangNotes | None:
+    said = (
+        written.gang_name, written.gang_min_available, written.gang_total_number, written.gang_waiting_time,
+        written.gang_mode, written.gang_groups, written.gang_match_policy, written.gang_topology,
+    )  # fmt: skip
+    if all(each is None for each in said):
+        return None
+    return read_gang(written)

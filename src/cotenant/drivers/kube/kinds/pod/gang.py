@@ -1,0 +1,90 @@
+"""A gang in the annotations of a pod or a PodGroup.
+
+Limits: what is wrong about a gang is kept with its notes and stops no pod: the default counts, and the gang reports it.
+Source: Koordinator, apis/extension/coscheduling.go.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import partial
+from typing import TypeVar
+
+from msgspec import field
+
+from cotenant.drivers.kube.kinds.attempting import AttemptText
+from cotenant.drivers.kube.kinds.durations import duration_s
+from cotenant.drivers.kube.kinds.kind import ApiStruct, Text
+from cotenant.model.errors import InvalidInput
+from cotenant.model.groups import gang
+from cotenant.model.json_object import json_object
+
+
+class GangAnnotations(ApiStruct, frozen=True):
+    """What a pod and a PodGroup may both say of a gang."""
+
+    gang_name: Text = field(default=None, name=gang.NAME)
+    gang_min_available: Text = field(default=None, name=gang.MIN_AVAILABLE)
+    gang_total_number: Text = field(default=None, name=gang.TOTAL_NUMBER)
+    gang_waiting_time: Text = field(default=None, name=gang.WAITING_TIME)
+    gang_mode: Text = field(default=None, name=gang.MODE)
+    gang_groups: Text = field(default=None, name=gang.GROUPS)
+    gang_match_policy: Text = field(default=None, name=gang.MATCH_POLICY)
+    gang_topology: Text = field(default=None, name=gang.TOPOLOGY)
+
+
+def read_gang(written: GangAnnotations) -> gang.GangNotes:
+    """What annotations say of a gang; sentences about what cannot be used are kept in the notes, and stop no pod."""
+    wrong: list[str] = []
+    attempt = AttemptText(wrong)
+    return gang.GangNotes(
+        name=written.gang_name or "",
+        min_available=attempt(partial(_count, gang.MIN_AVAILABLE), written.gang_min_available),
+        total=attempt(partial(_count, gang.TOTAL_NUMBER), written.gang_total_number),
+        wait_s=attempt(partial(duration_s, field=f"annotation {gang.WAITING_TIME}"), written.gang_waiting_time),
+        mode=attempt(partial(_word, gang.Mode, gang.MODE), written.gang_mode),
+        groups=attempt(_groups, written.gang_groups) or (),
+        match_policy=attempt(partial(_word, gang.MatchPolicy, gang.MATCH_POLICY), written.gang_match_policy),
+        topology=attempt(_topology, written.gang_topology),
+        wrong=tuple(wrong),
+    )
+
+
+def _count(name: str, text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        raise InvalidInput(f"annotation {name}", text, "a whole number")
+    return int(text)
+
+
+def _groups(text: str) -> tuple[str, ...]:
+    field, expected = f"annotation {gang.GROUPS}", 'a JSON list such as ["namespace/name"]'
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidInput(field, text, expected) from None
+    if not isinstance(told, list) or not all(isinstance(each, str) and each for each in told):
+        raise InvalidInput(field, text, expected)
+    return tuple(dict.fromkeys(told))
+
+
+def _topology(text: str) -> gang.GangTopology:
+    field = f"annotation {gang.TOPOLOGY}"
+    expected = 'a JSON object such as {"keys": ["topology.kubernetes.io/rack"], "required": false}, narrowest key first'
+    told = json_object(field, text, expected)
+    keys = told.get("keys")
+    if not isinstance(keys, list) or not keys or not told.keys() <= {"keys", "required"}:
+        raise InvalidInput(field, text, expected)
+    if not all(isinstance(key, str) and key for key in keys) or not isinstance(told.get("required", False), bool):
+        raise InvalidInput(field, text, expected)
+    return gang.GangTopology(tuple(dict.fromkeys(keys)), told.get("required", False))
+
+
+W = TypeVar("W", gang.Mode, gang.MatchPolicy)
+
+
+def _word(words: type[W], name: str, text: str) -> W:
+    try:
+        return words(text)
+    except ValueError:
+        raise InvalidInput(f"annotation {name}", text, f"one of {', '.join(words)}") from None

@@ -1,0 +1,143 @@
+"""The pods of one node as the API server declares them, for the node's agent.
+
+Problem: requests, priorities, labels and annotations of a pod are known to the API server only, and an agent wants those of its own node, all
+annotations among them. Choice: structs of their own beside the scheduler's, read into `DeclaredPod`, which is laid over the groups that are found. Amounts
+of batch and mid resources are the node's CPU and memory as well. Limits: what cannot be read counts as absent. Init containers and overhead are not
+counted: what is enforced on the node stands in the groups.
+Source: Kubernetes API reference; mirror pods carry their UID on the node in `kubernetes.io/config.hash`; Koordinator's batch and mid resources
+(batch-cpu and mid-cpu are in milli-CPU).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import field
+
+from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities, Text
+from cotenant.drivers.kube.kinds.parts import ObjectMeta, Resources
+from cotenant.drivers.kubelet.declared import DeclaredContainer, DeclaredPod
+from cotenant.model.cluster.labels import Labels
+from cotenant.model.cluster.qos import KubernetesQoS
+from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.node_pod import Phase
+from cotenant.model.quantities import milli, whole
+from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, MID_CPU, MID_MEMORY
+
+CONFIG_HASH = "kubernetes.io/config.hash"
+
+
+_CPU: tuple[tuple[str, Callable[[str | int | float], int]], ...] = (
+    ("cpu", milli),
+    (BATCH_CPU, whole),
+    (MID_CPU, whole),
+)
+
+
+_MEMORY: tuple[tuple[str, Callable[[str | int | float], int]], ...] = (
+    ("memory", whole),
+    (BATCH_MEMORY, whole),
+    (MID_MEMORY, whole),
+)
+
+
+class NodeContainerSpec(ApiStruct, frozen=True):
+    """A container, as far as a node's agent cares."""
+
+    name: str = ""
+    resources: Resources | None = None
+
+
+class NodePodSpec(ApiStruct, frozen=True):
+    """What a pod asks for."""
+
+    priority: int | None = None
+    host_network: bool | None = None
+    containers: tuple[NodeContainerSpec, ...] | None = None
+
+
+class NodeContainerStatus(ApiStruct, frozen=True):
+    """A container as it runs."""
+
+    name: str = ""
+    container_id: Text = field(default=None, name="containerID")
+
+
+class PodAddress(ApiStruct, frozen=True):
+    """One of a pod's."""
+
+    ip: str = ""
+
+
+class NodePodStatus(ApiStruct, frozen=True):
+    """How far a pod has come."""
+
+    phase: Text = None
+    pod_ips: tuple[PodAddress, ...] | None = field(default=None, name="podIPs")
+    qos_class: Text = None
+    container_statuses: tuple[NodeContainerStatus, ...] | None = None
+
+
+class NodePodObject(ApiStruct, frozen=True):
+    """v1 Pod, with all its annotations."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NodePodSpec | None = None
+    status: NodePodStatus | None = None
+
+
+NODE_PODS = Kind("Pod", "", "v1", "pods", True, NodePodObject)
+
+
+def declared(obj: NodePodObject) -> DeclaredPod:
+    """What the API server says of a pod."""
+    meta, spec, status = obj.metadata, obj.spec or NodePodSpec(), obj.status or NodePodStatus()
+    annotations = meta.annotations or {}
+    ids = {each.name: (each.container_id or "").rpartition("//")[2] for each in status.container_statuses or ()}
+    return DeclaredPod(
+        uid=annotations.get(CONFIG_HASH) or meta.uid or "",
+        namespace=meta.namespace or "",
+        name=meta.name or "",
+        labels=Labels.of(meta.labels or {}),
+        annotations=Labels.of(annotations),
+        priority=spec.priority,
+        kubernetes_qos=_KUBERNETES_QOS.get(status.qos_class or ""),
+        containers=tuple(_container(each, ids.get(each.name, "")) for each in spec.containers or ()),
+        phase=_phase(obj),
+        # in the host's network its address is the node's
+        addresses=() if spec.host_network else tuple(each.ip for each in status.pod_ips or () if each.ip),
+    )
+
+
+_KUBERNETES_QOS = {qos.value: qos for qos in KubernetesQoS}
+
+
+def _phase(obj: NodePodObject) -> Phase:
+    if obj.status is not None and obj.status.phase in ("Succeeded", "Failed"):
+        return Phase.OVER
+    return Phase.RUNNING if obj.metadata.deletion_timestamp is None else Phase.TERMINATING
+
+
+def _container(spec: NodeContainerSpec, container_id: str) -> DeclaredContainer:
+    resources = spec.resources or Resources()
+    limits = resources.limits or {}
+    requests = {**limits, **(resources.requests or {})}  # a limit without a request is the request
+    return DeclaredContainer(
+        name=spec.name,
+        container_id=container_id,
+        cpu_request_m=_amount(requests, _CPU) or 0,
+        cpu_limit_m=_amount(limits, _CPU) or 0,
+        memory_request_bytes=_amount(requests, _MEMORY) or 0,
+        memory_limit_bytes=_amount(limits, _MEMORY) or 0,
+    )
+
+
+def _amount(given: Quantities, names: tuple[tuple[str, Callable[[str | int | float], int]], ...]) -> int | None:
+    for name, read in names:
+        value = (given or {}).get(name)
+        if value is not None:
+            try:
+                return max(0, read(value))
+            except InvalidInput:
+                return None
+    return None

@@ -1,0 +1,249 @@
+"""Pods as the model's values.
+
+Problem: scheduling wants few facts of a pod, wants them fast (every start reads all pods), and must not place a pod of which it understood
+only a part. Choice: what equal pods share (their spec without the node, and their classes) is read once and kept by its encoded form, which
+costs a few microseconds to make and cannot be confused; what is each pod's own is filled in. Whatever cannot be read or judged becomes a
+sentence in `unsupported`: a reason on the pod, never an exception and never a wrong placement.
+Limits: an unreadable part of a bound pod counts as absent (it takes what could be read). The class of a pod without Koordinator labels
+is not derived from its requests.
+Source: Kubernetes API reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from math import nan
+from typing import TypeVar
+
+import msgspec
+
+from cotenant.drivers.kube.kinds.attempting import Attempt
+from cotenant.drivers.kube.kinds.parts import OwnerReference
+from cotenant.drivers.kube.kinds.pod.affinity import (
+    Affinity,
+    read_node_affinity,
+    read_pod_terms,
+    read_spread_constraints,
+)
+from cotenant.drivers.kube.kinds.pod.annotations import NO_HINTS, Hints, read_hints
+from cotenant.drivers.kube.kinds.pod.resources import read_limits, read_requests, resized
+from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations, PodObject, PodSpec, PodStatus
+from cotenant.drivers.kube.kinds.taints import read_tolerations
+from cotenant.drivers.kube.kinds.volume_index import VolumeIndex
+from cotenant.model.cluster.affinity import NodeAffinity, PodTerm, SpreadConstraint
+from cotenant.model.cluster.labels import NO_LABELS, PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY, Labels
+from cotenant.model.cluster.observed import ObservedPod, OwnedBy, Phase, VolumeNeed
+from cotenant.model.cluster.pod import HostPort, Pod
+from cotenant.model.cluster.qos import PriorityClass, QoSClass, parse_sub_priority, qos_of_label, raw_class
+from cotenant.model.cluster.taints import Toleration
+from cotenant.model.resources import Amounts
+
+REMEMBERED = 16384  # templates, label sets and hints kept; all are dropped when there are more
+T = TypeVar("T")
+K = TypeVar("K")
+_PHASES = {phase.value: phase for phase in Phase}
+
+
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """What equal pods share."""
+
+    requests: Amounts
+    limits: Amounts
+    qos: QoSClass
+    priority_class: PriorityClass
+    sub_priority: int
+    node_selector: Labels
+    node_affinity: NodeAffinity | None
+    tolerations: tuple[Toleration, ...]
+    affinity: tuple[PodTerm, ...]
+    anti_affinity: tuple[PodTerm, ...]
+    spread: tuple[SpreadConstraint, ...]
+    host_ports: tuple[HostPort, ...]
+    gates: tuple[str, ...]
+    unsupported: tuple[str, ...]
+
+
+class PodReader:
+    """Turns structs into the model's values. `volumes` is kept up to date by its owner."""
+
+    def __init__(self, volumes: VolumeIndex | None = None) -> None:
+        self.volumes = volumes or VolumeIndex()
+        self._encoder = msgspec.json.Encoder()
+        self._buffer = bytearray()
+        self._templates: dict[bytes, _Template] = {}
+        self._labels: dict[tuple[tuple[str, str], ...], Labels] = {}
+        self._hints: dict[PodAnnotations, Hints] = {}
+        self._owned: dict[tuple[OwnerReference, ...], tuple[OwnedBy, ...]] = {}
+
+    def pod(self, obj: PodObject) -> ObservedPod:
+        """A pod. Never fails: what cannot be judged is named in `unsupported`."""
+        meta, spec, status = obj.metadata, obj.spec or PodSpec(), obj.status or PodStatus()
+        labels = meta.labels or {}
+        template = self._template(spec, status, labels)
+        hints = NO_HINTS
+        if meta.annotations is not None:
+            found = self._hints.get(meta.annotations)
+            hints = found or _remember(self._hints, meta.annotations, read_hints(meta.annotations))
+        unsupported = template.unsupported + hints.wrong if hints.wrong else template.unsupported
+        needs: tuple[VolumeNeed, ...] = ()
+        if spec.volumes:
+            needs, beyond = self.volumes.needs(meta, spec.volumes)
+            unsupported += beyond
+        pod = Pod(
+            name=meta.name or "?",
+            namespace=meta.namespace or "default",
+            requests=template.requests,
+            limits=template.limits,
+            qos=template.qos,
+            priority_class=template.priority_class,
+            priority=spec.priority or 0,
+            sub_priority=template.sub_priority,
+            labels=self._label_set(labels),
+            node_selector=template.node_selector,
+            node_affinity=template.node_affinity,
+            tolerations=template.tolerations,
+            affinity=template.affinity,
+            anti_affinity=template.anti_affinity,
+            spread=template.spread,
+            host_ports=template.host_ports,
+            tenant=hints.tenant,
+            group=hints.group,
+            group_limit=hints.group_limit,
+            estimate=hints.estimate,
+            deadline_s=hints.deadline_s,
+            objective_p99_ms=hints.objective_p99_ms,
+            load_limit=hints.load_limit,
+        )
+        return ObservedPod(
+            pod=pod,
+            uid=meta.uid or "",
+            scheduler=spec.scheduler_name or "default-scheduler",
+            created_s=_unix(meta.creation_timestamp),
+            node=spec.node_name or "",
+            phase=_PHASES.get(status.phase or "Pending", Phase.UNKNOWN),
+            ends_s=_unix(meta.deletion_timestamp),
+            gates=template.gates,
+            nominated_node=status.nominated_node_name or "",
+            started_s=_unix(status.start_time),
+            preempts=spec.preemption_policy != "Never",
+            volumes=needs,
+            demands=hints.demands,
+            holds=hints.holds,
+            owned_by=self._owned_by(meta.owner_references) if meta.owner_references else (),
+            unsupported=unsupported,
+        )
+
+    def _owned_by(self, written: tuple[OwnerReference, ...]) -> tuple[OwnedBy, ...]:
+        return self._owned.get(written) or _remember(self._owned, written, tuple(map(_owned, written)))
+
+    def _label_set(self, labels: Mapping[str, str]) -> Labels:
+        if not labels:
+            return NO_LABELS
+        pairs = tuple(labels.items())
+        return self._labels.get(pairs) or _remember(self._labels, pairs, Labels(pairs))
+
+    def _template(self, spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) -> _Template:
+        shared = (
+            spec.containers,
+            spec.init_containers,
+            spec.overhead,
+            spec.resources,
+            spec.node_selector,
+            spec.affinity,
+            spec.tolerations,
+            spec.topology_spread_constraints,
+            spec.host_network,
+            spec.scheduling_gates,
+            bool(spec.resource_claims),
+            spec.workload_ref is not None or spec.scheduling_group is not None,
+            spec.priority,
+            labels.get(QOS_CLASS),
+            labels.get(PRIORITY_CLASS),
+            labels.get(SUB_PRIORITY),
+            resized(status),
+        )
+        self._encoder.encode_into(shared, self._buffer)
+        key = bytes(self._buffer)
+        if b'atchLabelKeys":[' in key:  # of affinity or spread: their selectors depend on the pod's labels
+            key += self._encoder.encode(labels)
+        return self._templates.get(key) or _remember(self._templates, key, _read_template(spec, status, labels))
+
+
+def _read_template(spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) -> _Template:
+    wrong: list[str] = []
+    attempt = Attempt(wrong)
+
+    affinity = spec.affinity or Affinity()
+    near, away = affinity.pod_affinity, affinity.pod_anti_affinity
+    if spec.resource_claims:
+        wrong.append("spec.resourceClaims: dynamic resource allocation is not judged")
+    if spec.workload_ref is not None or spec.scheduling_group is not None:
+        wrong.append("spec.workloadRef: gangs of the Workload API are not judged")
+    no_terms: tuple[PodTerm, ...] = ()
+    no_spread: tuple[SpreadConstraint, ...] = ()
+    no_tolerations: tuple[Toleration, ...] = ()
+    no_affinity: NodeAffinity | None = None
+    node_affinity = affinity.node_affinity
+    return _Template(
+        requests=read_requests(spec, status, attempt),
+        limits=read_limits(spec),
+        qos=qos_of_label(labels.get(QOS_CLASS)),
+        priority_class=raw_class(labels.get(PRIORITY_CLASS), spec.priority),
+        sub_priority=attempt(0, lambda: parse_sub_priority(labels.get(SUB_PRIORITY), f"label {SUB_PRIORITY}")),
+        node_selector=attempt(NO_LABELS, lambda: Labels.of(spec.node_selector or {})),
+        node_affinity=attempt(no_affinity, lambda: read_node_affinity(node_affinity, "spec.affinity.nodeAffinity"))
+        if node_affinity is not None
+        else None,
+        tolerations=attempt(no_tolerations, lambda: read_tolerations(spec.tolerations or (), "spec.tolerations")),
+        affinity=attempt(no_terms, lambda: read_pod_terms(near, labels, "spec.affinity.podAffinity"))
+        if near is not None
+        else no_terms,
+        anti_affinity=attempt(no_terms, lambda: read_pod_terms(away, labels, "spec.affinity.podAntiAffinity"))
+        if away is not None
+        else no_terms,
+        spread=attempt(
+            no_spread,
+            lambda: read_spread_constraints(
+                spec.topology_spread_constraints or (), labels, "spec.topologySpreadConstraints"
+            ),
+        ),
+        host_ports=_host_ports(spec, attempt),
+        gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
+        unsupported=tuple(wrong),
+    )
+
+
+def _host_ports(
+    spec: PodSpec, attempt: Callable[[HostPort | None, Callable[[], HostPort]], HostPort | None]
+) -> tuple[HostPort, ...]:
+    """Ports of containers and sidecars; in the host's network every port is one of the host. What is no port is named by `attempt`."""
+    sidecars = (c for c in spec.init_containers or () if c.restart_policy == "Always")
+    found: dict[HostPort, None] = {}
+    for container in (*(spec.containers or ()), *sidecars):
+        for port in container.ports or ():
+            number = port.host_port or (port.container_port if spec.host_network else 0)
+            if number:
+                made = partial(HostPort, number, port.protocol or "TCP", port.host_ip or "0.0.0.0")
+                taken = attempt(None, made)
+                if taken is not None:
+                    found[taken] = None
+    return tuple(found)
+
+
+def _owned(written: OwnerReference) -> OwnedBy:
+    return OwnedBy(written.api_version, written.kind, written.name, written.uid, bool(written.controller))
+
+
+def _unix(time: datetime | None) -> float:
+    return nan if time is None else time.timestamp()
+
+
+def _remember(known: dict[K, T], key: K, value: T) -> T:
+    if len(known) >= REMEMBERED:
+        known.clear()
+    known[key] = value
+    return value

@@ -1,0 +1,111 @@
+"""What a pod takes of a node: its requests and limits, summed over containers, sidecars and init containers.
+
+Choice: each amount that cannot be read counts as absent and is reported. A container that is being resized in place counts for the largest of what is
+asked, allocated and in place; a resize that is infeasible does not count.
+Source: KEP-753 (sidecars and init containers); kube-scheduler for resized containers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from cotenant.drivers.kube.kinds.kind import Quantities
+from cotenant.drivers.kube.kinds.parts import Resources
+from cotenant.drivers.kube.kinds.pod.schema import Container, PodSpec, PodStatus
+from cotenant.model.errors import InvalidInput
+from cotenant.model.resources import NOTHING, PODS_NAME, Amounts, ContainerAmounts, pod_requests
+
+
+def read_requests(
+    spec: PodSpec, status: PodStatus, attempt: Callable[[Amounts, Callable[[], Amounts]], Amounts]
+) -> Amounts:
+    """What the pod takes of a node. Each amount that cannot be read counts as absent, and `attempt` reports it."""
+    is_infeasible = any(
+        c.type == "PodResizePending" and c.status == "True" and c.reason == "Infeasible"
+        for c in status.conditions or ()
+    )
+    on_node = {s.name: s for s in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))}
+
+    def amounts(written: Quantities, field: str) -> Amounts:
+        total = NOTHING
+        for name, text in (written or {}).items():
+            if name != PODS_NAME:
+                total = total + attempt(NOTHING, lambda name=name, text=text: Amounts.parse({name: text}, field))  # type: ignore[misc]
+        return total
+
+    def container(written: Container, field: str) -> ContainerAmounts:
+        resources = written.resources or Resources()
+        asked = ContainerAmounts(
+            amounts(resources.requests, f"{field}.resources.requests"),
+            amounts(resources.limits, f"{field}.resources.limits"),
+            written.restart_policy == "Always",
+        )
+        found = on_node.get(written.name)
+        if found is None or (found.resources is None and found.allocated_resources is None):
+            return asked
+        there = amounts(found.allocated_resources, f"{field}: status.allocatedResources").maximum(
+            amounts(found.resources.requests if found.resources is not None else None, f"{field}: status.resources")
+        )
+        return ContainerAmounts(
+            there if is_infeasible else asked.effective().maximum(there), is_sidecar=asked.is_sidecar
+        )
+
+    def containers(written: Iterable[Container] | None, field: str) -> list[ContainerAmounts]:
+        return [container(c, f"{field}[{i}]") for i, c in enumerate(written or ())]
+
+    whole = spec.resources or Resources()
+    pod_level = ContainerAmounts(
+        amounts(whole.requests, "spec.resources.requests"), amounts(whole.limits, "spec.resources.limits")
+    )
+    # Sums of amounts that are each allowed may still exceed what any machine has.
+    return attempt(
+        NOTHING,
+        lambda: pod_requests(
+            containers(spec.containers, "spec.containers"),
+            containers(spec.init_containers, "spec.initContainers"),
+            amounts(spec.overhead, "spec.overhead"),
+            pod_level.effective(),
+        ),
+    )
+
+
+def read_limits(spec: PodSpec) -> Amounts:
+    """The limits of the pod as a whole, as its requests are summed; what cannot be read is named where requests are read."""
+
+    def amounts(written: Container) -> ContainerAmounts:
+        limits = written.resources.limits if written.resources is not None else None
+        return ContainerAmounts(_readable(limits), is_sidecar=written.restart_policy == "Always")
+
+    if not any(
+        c.resources is not None and c.resources.limits
+        for c in (*(spec.containers or ()), *(spec.init_containers or ()))
+    ) and (spec.resources is None):
+        return NOTHING
+    whole = _readable(spec.resources.limits) if spec.resources is not None else NOTHING
+    try:
+        return pod_requests(
+            [amounts(c) for c in spec.containers or ()],
+            [amounts(c) for c in spec.init_containers or ()],
+            pod_level=whole,
+        )
+    except InvalidInput:
+        return NOTHING  # their sum is more than any machine has
+
+
+def _readable(written: Quantities) -> Amounts:
+    found = NOTHING
+    for name, text in (written or {}).items():
+        if name != PODS_NAME:
+            with suppress(InvalidInput):
+                found = found + Amounts.parse({name: text})
+    return found
+
+
+def resized(status: PodStatus) -> object:
+    """What of a status decides how much the pod takes; None for nearly all."""
+    for statuses in (status.container_statuses, status.init_container_statuses):
+        if statuses and any(s.resources is not None or s.allocated_resources is not None for s in statuses):
+            pending = [c for c in status.conditions or () if c.type == "PodResizePending"]
+            return (status.container_statuses, status.init_container_statuses, pending)
+    return None

@@ -1,0 +1,193 @@
+"""Which nodes a pod's volumes allow.
+
+Problem: a claim may be bound to a volume that only some nodes reach, may wait for a volume to be made where the pod goes, or may not be
+ready at all; a pod must not be placed against any of these. Choice: an index of the volumes, claims and storage classes known so far turns
+each of a pod's claims into a `VolumeNeed`. `version` rises with every change, so that who keeps needs knows when to ask again.
+Limits: how many volumes a node can attach (CSINode) and storage capacity (CSIStorageCapacity) are not judged; the driver that makes the volume
+refuses later. Disks named in the pod itself that only one node may use (GCE, EBS, RBD, iSCSI) are reported as unsupported.
+Source: Kubernetes documentation, "Persistent Volumes" and "Storage Classes"; kube-scheduler's VolumeBinding and VolumeRestrictions plugins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cotenant.drivers.kube.kinds.kind import Quantities, T
+from cotenant.drivers.kube.kinds.parts import ObjectMeta, ObjectReference
+from cotenant.drivers.kube.kinds.persistent_volume import PersistentVolume, reach
+from cotenant.drivers.kube.kinds.persistent_volume_claim import PersistentVolumeClaim, PersistentVolumeClaimSpec
+from cotenant.drivers.kube.kinds.pod.schema import PodMeta, Volume
+from cotenant.drivers.kube.kinds.selectors import read_label_selector
+from cotenant.drivers.kube.kinds.storage_class import StorageClass, read_topology_terms
+from cotenant.model.cluster.labels import Labels
+from cotenant.model.cluster.observed import Binding, VolumeNeed, VolumeOption
+from cotenant.model.errors import InvalidInput
+from cotenant.model.quantities import whole
+
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+_BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+_ATTACHED = ("gce_persistent_disk", "aws_elastic_block_store", "azure_disk", "iscsi", "rbd")
+
+
+class VolumeIndex:
+    """The volumes, claims and classes known so far."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._volumes: dict[str, PersistentVolume] = {}
+        self._claims: dict[str, PersistentVolumeClaim] = {}
+        self._classes: dict[str, StorageClass] = {}
+
+    def put_volume(self, name: str, volume: PersistentVolume | None) -> None:
+        """A volume as it is now; None = it is gone. The arguments are those of a `Changed`, its key and `new`."""
+        self._put(self._volumes, name, volume)
+
+    def put_claim(self, key: str, claim: PersistentVolumeClaim | None) -> None:
+        """A claim as it is now, by namespace/name; None = it is gone."""
+        self._put(self._claims, key, claim)
+
+    def put_class(self, name: str, storage_class: StorageClass | None) -> None:
+        """A storage class as it is now; None = it is gone."""
+        self._put(self._classes, name, storage_class)
+
+    def claim(self, key: str) -> PersistentVolumeClaim | None:
+        """A claim by namespace/name."""
+        return self._claims.get(key)
+
+    def needs(self, meta: PodMeta, volumes: Iterable[Volume]) -> tuple[tuple[VolumeNeed, ...], tuple[str, ...]]:
+        """What a pod's volumes need, and what of them cannot be judged."""
+        needs: dict[str, VolumeNeed] = {}
+        unsupported: list[str] = []
+        namespace = meta.namespace or "default"
+        for volume in volumes:
+            if volume.persistent_volume_claim is not None:
+                name, owner = volume.persistent_volume_claim.claim_name, ""
+            elif volume.ephemeral is not None:
+                name, owner = f"{meta.name}-{volume.name}", meta.uid or ""
+            else:
+                unsupported += (
+                    f"volume {volume.name}: {source} volumes are not judged"
+                    for source in _ATTACHED
+                    if getattr(volume, source) is not None
+                )
+                continue
+            key = f"{namespace}/{name}"
+            try:
+                needs[key] = self._need(key, owner)
+            except InvalidInput as error:
+                unsupported.append(f"PersistentVolumeClaim {key}: {error}")
+        return tuple(needs.values()), tuple(unsupported)
+
+    def _put(self, known: dict[str, T], key: str, obj: T | None) -> None:
+        self.version += 1
+        if obj is None:
+            known.pop(key, None)
+        else:
+            known[key] = obj
+
+    def _need(self, key: str, owner_uid: str) -> VolumeNeed:
+        shown = f"PersistentVolumeClaim {key}"
+        claim = self._claims.get(key)
+        if claim is None:
+            return _waiting(key, f"{shown} does not exist yet")
+        spec, meta = claim.spec or PersistentVolumeClaimSpec(), claim.metadata
+        if owner_uid and not any(o.uid == owner_uid and o.controller for o in meta.owner_references or ()):
+            return _waiting(key, f"{shown} was not made for this pod")
+        if meta.deletion_timestamp is not None:
+            return _waiting(key, f"{shown} is being deleted")
+        if claim.status is not None and claim.status.phase == "Lost":
+            return _waiting(key, f"{shown} has lost its volume")
+        exclusive = "ReadWriteOncePod" in (spec.access_modes or ())
+        if spec.volume_name:
+            return self._bound(key, claim, spec.volume_name, exclusive)
+        name = self._class_of(spec, meta)
+        storage_class = self._classes.get(name)
+        if name and storage_class is None:
+            return _waiting(key, f"{shown} waits for StorageClass {name}, which does not exist")
+        if storage_class is None or storage_class.volume_binding_mode != "WaitForFirstConsumer":
+            return _waiting(key, f"{shown} is not bound yet", exclusive)
+        # A volume that exists comes before one that is to be made.
+        options = tuple(self._fitting(key, claim, spec, name))
+        if storage_class.provisioner == NO_PROVISIONER:
+            waits_for = "" if options else f"no PersistentVolume of class {name} fits {shown}"
+            return VolumeNeed(key, Binding.STATIC, options, exclusive, waits_for)
+        allowed = storage_class.allowed_topologies
+        where = read_topology_terms(allowed, f"StorageClass {name}: allowedTopologies") if allowed else None
+        return VolumeNeed(key, Binding.PROVISIONED, (VolumeOption("", where), *options), exclusive)
+
+    def _bound(self, key: str, claim: PersistentVolumeClaim, name: str, exclusive: bool) -> VolumeNeed:
+        volume = self._volumes.get(name)
+        if volume is None:
+            return _waiting(key, f"PersistentVolume {name} of PersistentVolumeClaim {key} does not exist", exclusive)
+        reference = volume.spec.claim_ref if volume.spec is not None else None
+        if reference is not None and reference.uid and reference.uid != claim.metadata.uid:
+            return _waiting(key, f"PersistentVolume {name} belongs to another claim than {key}", exclusive)
+        if claim.status is None or claim.status.phase != "Bound":
+            return _waiting(key, f"PersistentVolumeClaim {key} is not bound yet", exclusive)
+        return VolumeNeed(key, Binding.BOUND, (VolumeOption(name, reach(volume)),), exclusive)
+
+    def _class_of(self, spec: PersistentVolumeClaimSpec, meta: ObjectMeta) -> str:
+        """The claim's class; where it names none, the newest default class, as the API server's admission would say."""
+        annotated = (meta.annotations or {}).get(_BETA_CLASS)
+        if annotated is not None:
+            return annotated
+        if spec.storage_class_name is not None:
+            return spec.storage_class_name
+        defaults = [c for c in self._classes.values() if (c.metadata.annotations or {}).get(_DEFAULT_CLASS) == "true"]
+        newest = sorted(defaults, key=lambda c: (-_made_s(c.metadata), c.metadata.name or ""))
+        return (newest[0].metadata.name or "") if newest else ""
+
+    def _fitting(
+        self, key: str, claim: PersistentVolumeClaim, spec: PersistentVolumeClaimSpec, name: str
+    ) -> Iterable[VolumeOption]:
+        """Existing volumes that the claim may have, the smallest first. One reserved for the claim beforehand excludes the others."""
+        asked = _storage(spec.resources.requests if spec.resources is not None else None, f"{key}: requests")
+        selector = read_label_selector(spec.selector, f"{key}: selector")
+        modes = set(spec.access_modes or ())
+        found: list[tuple[bool, int, str, PersistentVolume]] = []
+        for volume in self._volumes.values():
+            offer = volume.spec
+            if (
+                offer is None
+                or (offer.storage_class_name or "") != name
+                or volume.metadata.deletion_timestamp is not None
+            ):
+                continue
+            reserved = offer.claim_ref is not None
+            if offer.claim_ref is not None:
+                reference = offer.claim_ref
+                if key_of_reference(reference) != key or (reference.uid and reference.uid != claim.metadata.uid):
+                    continue
+            elif volume.status is not None and volume.status.phase not in (None, "Available"):
+                continue
+            if (offer.volume_mode or "Filesystem") != (spec.volume_mode or "Filesystem"):
+                continue
+            if not modes <= set(offer.access_modes or ()):
+                continue
+            if selector is not None and not selector.matches(Labels.of(volume.metadata.labels or {})):
+                continue
+            size = _storage(offer.capacity, f"PersistentVolume {volume.metadata.name}: capacity")
+            if size >= asked:
+                found.append((not reserved, size, volume.metadata.name or "", volume))
+        found.sort(key=lambda entry: entry[:3])
+        if found and not found[0][0]:
+            found = found[:1]
+        return [VolumeOption(entry[2], reach(entry[3])) for entry in found]
+
+
+def key_of_reference(reference: ObjectReference) -> str:
+    """namespace/name of the object that is referred to."""
+    return f"{reference.namespace}/{reference.name}" if reference.namespace else reference.name or ""
+
+
+def _waiting(key: str, why: str, exclusive: bool = False) -> VolumeNeed:
+    return VolumeNeed(key, Binding.BOUND, (), exclusive, why)
+
+
+def _storage(amounts: Quantities, field: str) -> int:
+    return whole((amounts or {}).get("storage", 0), f"{field}.storage")
+
+
+def _made_s(meta: ObjectMeta) -> float:
+    return meta.creation_timestamp.timestamp() if meta.creation_timestamp is not None else 0.0

@@ -1,0 +1,49 @@
+"""Gangs, CPUs and devices in a pod's annotations."""
+
+from __future__ import annotations
+
+import pytest
+
+from cotenant.drivers.kube.kinds.durations import duration_s
+from cotenant.drivers.kube.kinds.pod.demands import read_demands, read_holdings, written_holdings
+from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations
+from cotenant.model.cluster.demands import NO_DEMANDS, NO_HOLDINGS, Holdings
+from cotenant.model.cpus.spec import ResourceStatus
+from cotenant.model.errors import InvalidInput
+from cotenant.model.groups.gang import GangNotes, MatchPolicy, Mode
+
+
+def test_a_gang_in_annotations() -> None:
+    wrong: list[str] = []
+    written = PodAnnotations(
+        gang_name="train", gang_min_available="3", gang_mode="NonStrict", gang_waiting_time="1m30s",
+        gang_groups='["a/x","b/y"]', gang_match_policy="only-waiting",
+    )  # fmt: skip
+    found = read_demands(written, wrong).gang
+    assert found == GangNotes("train", 3, None, 90.0, Mode.NON_STRICT, ("a/x", "b/y"), MatchPolicy.ONLY_WAITING)
+    assert wrong == []
+    assert read_demands(PodAnnotations(), wrong) is NO_DEMANDS
+    assert read_holdings(PodAnnotations(), wrong) is NO_HOLDINGS
+
+
+def test_what_cannot_be_read_is_a_sentence_and_the_rest_counts() -> None:
+    wrong: list[str] = []
+    written = PodAnnotations(gang_name="train", gang_min_available="-1", gang_mode="strict", gang_groups="a/x")
+    found = read_demands(written, wrong).gang
+    assert found is not None
+    assert found == GangNotes("train", wrong=found.wrong)
+    assert [said.split(":")[0].rpartition("/")[2] for said in found.wrong] == ["min-available", "mode", "groups"]
+    assert wrong == []  # of a gang it falls back to the default, and does not hold the pod back
+
+
+def test_holdings_come_back_as_they_were_written() -> None:
+    holds = Holdings(cpus=ResourceStatus((0, 1, 4)))
+    (text,) = written_holdings(holds).values()
+    assert read_holdings(PodAnnotations(resource_status=text), []) == holds
+    assert written_holdings(NO_HOLDINGS) == {}
+
+
+@pytest.mark.parametrize("text", ["", "10", "5x", "1m 2s", "-3s"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(InvalidInput, match="duration"):
+        duration_s(text, "waiting-time")
