@@ -1,9 +1,9 @@
 """A mutating webhook against the local cluster: pods without a schedulerName of their own get ours.
 
-    python examples/09-webhook.py       # KUBECONFIG as kubectl has it; Ctrl-C takes the configuration away again
+    python examples/09-webhook.py       # uses kubectl's KUBECONFIG; Ctrl-C removes the configuration
     kubectl run plain --image=example/plain:1 && kubectl get pod plain -o jsonpath='{.spec.schedulerName}'
 
-A certificate for 127.0.0.1 is made on the way, because webhooks are called over TLS only. Demonstration: one thread, no client authentication.
+A certificate for 127.0.0.1 is created, because webhooks are called over TLS only. Demonstration: one thread, no client authentication.
 """
 
 import base64
@@ -24,12 +24,12 @@ NAME = "default-to-cotenant.example.com"
 
 
 class Hook(http.server.BaseHTTPRequestHandler):
-    """Answers AdmissionReviews."""
+    """Answers AdmissionReview requests."""
 
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        """One question, one answer."""
+        """Answer one review."""
         review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         request = review["request"]
         answer = {"uid": request["uid"], "allowed": True}
@@ -68,7 +68,7 @@ def certificate(folder: Path) -> tuple[Path, Path, bytes]:
 
 
 def configuration(port: int, authority: bytes) -> dict[str, object]:
-    """Which writes we want to see, and where we are."""
+    """The webhook configuration: which writes to review, and our address."""
     hook = {
         "name": NAME,
         "clientConfig": {"url": f"https://127.0.0.1:{port}/", "caBundle": base64.b64encode(authority).decode()},

@@ -83,7 +83,7 @@ def test_a_pod_that_was_placed_has_its_record_and_a_table_of_scores(up: Up, api:
     told = json.loads(asked(up, "GET", f"/apis/v1/nodes/{name}")[1])
     assert f"{namespace}/small" in [each["pod"] for each in told["pods"]]
     status, out, said = explain(up, "pod", f"{namespace}/small", "--kubeconfig", str(up.kubeconfig))
-    assert (status, f"{name} (its own)" in out) == (0, True), said
+    assert (status, f"{name} (current)" in out) == (0, True), said
 
 
 def test_the_list_of_pages_and_who_may_read_it(up: Up) -> None:

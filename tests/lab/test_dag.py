@@ -9,7 +9,9 @@ import pytest
 from cotenant.lab.contract import RunSpec
 from cotenant.lab.metrics_by_workload import catalogue
 from cotenant.lab.scenarios.dag import TIMED_EVERY, WINDOW, Dag
-from cotenant.lab.scenarios.dag_loop import PATIENCE_S, Where, play, prepare
+from cotenant.lab.scenarios.dag_loop import play
+from cotenant.lab.scenarios.dag_placement import PATIENCE_S
+from cotenant.lab.scenarios.dag_state import Where, prepare
 from cotenant.lab.workloads import dag as workload
 from cotenant.lab.workloads.dag import Arrivals, Job, graph_of
 from cotenant.model.errors import InvalidInput

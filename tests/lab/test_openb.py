@@ -96,7 +96,7 @@ def test_run_measures_what_it_says(traces: Path, policy: str) -> None:
 def test_no_policy_is_above_the_bound(traces: Path) -> None:
     ceiling = SCENARIO.run(spec(traces, "bound"))
     assert ceiling.measures.utilisation <= 1.0
-    assert ceiling.notes[0].startswith("bound: must place all that arrive up to ")
+    assert ceiling.notes[0].startswith("bound: must place all arrivals up to ")
     for policy in POLICIES:
         assert SCENARIO.run(spec(traces, policy)).measures.utilisation <= ceiling.measures.utilisation + 1e-9
     with pytest.raises(InvalidInput, match="policy"):

@@ -1,1 +1,1 @@
-"""Thin: parse, call, print."""
+"""The command line: parses arguments, calls the layers below, prints the results."""

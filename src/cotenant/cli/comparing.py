@@ -1,4 +1,4 @@
-"""`cotenant lab compare`: from arguments to a plan, its runs, and what is printed and written."""
+"""`cotenant lab compare`: builds the plan from arguments, runs it, prints and writes the results."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Request:
 
 
 def compare(request: Request) -> int:
-    """Run the comparison; gives the exit status."""
+    """Run the comparison; returns the exit status."""
     plan, scenario = make_plan(request)
     names = _names(request)
     with as_typed(names, plan.overrides):
@@ -72,15 +72,15 @@ def compare(request: Request) -> int:
     with (
         as_typed(names, plan.overrides),
         _resumable(origin.command, folder, total),
-        progress(total, quiet=request.json) as tell,
+        progress(total, quiet=request.json) as on_step,
     ):
-        outcome = experiment.run(plan, folder, jobs, tell)
+        outcome = experiment.run(plan, folder, jobs, on_step)
     for failure in outcome.failures[:_MOST_SHOWN]:
         print(f"cotenant: failed: {failure.line()}", file=sys.stderr)
     if len(outcome.failures) > _MOST_SHOWN:
-        print(f"cotenant: failed: {len(outcome.failures) - _MOST_SHOWN} more, told in {folder}", file=sys.stderr)
-    told = [(failure.line(), failure.detail) for failure in outcome.failures]
-    unwritten = _failing(lambda: storage.write_failures(folder, told))
+        print(f"cotenant: failed: {len(outcome.failures) - _MOST_SHOWN} more, listed in {folder}", file=sys.stderr)
+    failed = [(failure.line(), failure.detail) for failure in outcome.failures]
+    unwritten = _failing(lambda: storage.write_failures(folder, failed))
     if not outcome.records:
         where = unwritten[0] if unwritten else f"{folder / storage.FAILURES} has their tracebacks"
         raise Permanent(f"all {total} runs failed; {where}")
@@ -103,18 +103,18 @@ def compare(request: Request) -> int:
 
 
 def _names(request: Request) -> dict[str, str]:
-    """What the fields of an error are called where they were typed: on the command line or in the workload's file."""
+    """The names of error fields as typed: on the command line or in the workload's file."""
     names = dict(COMPARE)
     if is_workload_file(request.workload):
-        told = read_workload_file(Path(request.workload))
-        for field, given, written in (("load", request.load, told.load), ("policies", request.policies, told.policies)):
+        read = read_workload_file(Path(request.workload))
+        for field, given, written in (("load", request.load, read.load), ("policies", request.policies, read.policies)):
             if given is None and written is not None:
                 names[f"--{field}"] = f"{request.workload}: {field}"
     return names
 
 
 def _failing(*writes: Callable[[], None]) -> list[str]:
-    """Do each; gives what went wrong instead of raising it, so that the figures are still printed."""
+    """Do each write; returns the errors instead of raising them, so that the figures are still printed."""
     wrong = []
     for write in writes:
         try:
@@ -125,20 +125,20 @@ def _failing(*writes: Callable[[], None]) -> list[str]:
 
 
 def make_plan(request: Request, load: Callable[[str], Scenario] = registry.scenario) -> tuple[Plan, Scenario]:
-    """Turn arguments into a plan and its scenario, found by `load`. Raises `InvalidInput`."""
+    """Build a plan and its scenario, found by `load`, from the arguments. Raises `InvalidInput`."""
     file = None
-    told: WorkloadFile | None = None
+    read: WorkloadFile | None = None
     name = request.workload
     if is_workload_file(name):
         file = Path(name)
-        told = read_workload_file(file)
-        name = told.base
+        read = read_workload_file(file)
+        name = read.base
     scenario = load(name)
     entry = registry.entry(name)
     traces = _traces(request.traces)
     if entry.needs_traces and traces is None:
         raise InvalidInput("--traces", "not given", f"the folder of real traces that {name} reads", f"or set {TRACES}")
-    seeds = _first(request.seeds, told.seeds if told else None, DEFAULT_SEEDS)
+    seeds = _first(request.seeds, read.seeds if read else None, DEFAULT_SEEDS)
     if seeds < 1:
         raise InvalidInput("--seeds", seeds, "at least 1")
     loads = _loads(request.load) if request.load is not None else None
@@ -148,7 +148,7 @@ def make_plan(request: Request, load: Callable[[str], Scenario] = registry.scena
     elif policies is not None:
         chosen = tuple(part for part in (part.strip() for part in policies.split(",")) if part)
     else:
-        chosen = (told.policies if told else None) or scenario.default_policies
+        chosen = (read.policies if read else None) or scenario.default_policies
     plain = RunSpec(name, "", 0, 0.0)
     base = replace(
         plain,
@@ -156,29 +156,29 @@ def make_plan(request: Request, load: Callable[[str], Scenario] = registry.scena
         file=file,
         interference=_number(
             "--interference",
-            _first(request.interference, told.interference if told else None, plain.interference),
+            _first(request.interference, read.interference if read else None, plain.interference),
             10.0,
         ),
         estimate_error=_number(
             "--estimate-error",
-            _first(request.estimate_error, told.estimate_error if told else None, plain.estimate_error),
+            _first(request.estimate_error, read.estimate_error if read else None, plain.estimate_error),
             5.0,
         ),
-        node_qos=_first(request.node_qos, told.node_qos if told else None, plain.node_qos),
-        failures=_first(request.failures, told.failures if told else None, plain.failures),
+        node_qos=_first(request.node_qos, read.node_qos if read else None, plain.node_qos),
+        failures=_first(request.failures, read.failures if read else None, plain.failures),
     )
     plan = Plan(
         base,
         chosen,
         tuple(range(seeds)),
-        loads or (told.loads if told else None) or entry.loads or (scenario.default_load,),
+        loads or (read.loads if read else None) or entry.loads or (scenario.default_load,),
         tuple(_override(text) for text in request.overrides),
     )
     return plan, scenario
 
 
 def command(request: Request, folder: Path) -> list[str]:
-    """The arguments that make the same comparison again, without the program's name."""
+    """The arguments that repeat this comparison, without the program's name."""
     words = ["lab", "compare", "--workload", request.workload]
     given = {
         "--traces": request.traces,
@@ -201,8 +201,8 @@ def command(request: Request, folder: Path) -> list[str]:
     return words
 
 
-def _first(given: T | None, told: T | None, default: T) -> T:
-    return given if given is not None else told if told is not None else default
+def _first(given: T | None, from_file: T | None, default: T) -> T:
+    return given if given is not None else from_file if from_file is not None else default
 
 
 def _loads(text: str) -> tuple[float, ...]:
@@ -243,7 +243,7 @@ def _traces(given: Path | None) -> Path | None:
 
 
 def _default_folder(plan: Plan) -> Path:
-    # Seeds are left out: more seeds of the same comparison go on where fewer stopped.
+    # Seeds are excluded: a larger number of seeds continues the same comparison.
     key = repr((storage.absolute(plan.base), plan.policies, plan.loads, plan.overrides))
     name = Path(plan.base.file).stem if plan.base.file else plan.base.workload.replace(":", "-")
     return Path("runs") / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
@@ -256,5 +256,5 @@ def _resumable(command: str, folder: Path, total: int) -> Iterator[None]:
     except KeyboardInterrupt as error:
         done = len(list((folder / storage.RUNS).glob("*.json")))
         raise Interrupted(
-            f"interrupted with {done} runs of {total} stored; the same command goes on: {command}"
+            f"interrupted with {done} runs of {total} stored; the same command continues: {command}"
         ) from error

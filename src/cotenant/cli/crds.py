@@ -1,4 +1,4 @@
-"""`cotenant crds`: the definitions of the custom kinds that the scheduler reads."""
+"""`cotenant crds`: the definitions of the custom kinds read by the scheduler."""
 
 from __future__ import annotations
 

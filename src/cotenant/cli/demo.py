@@ -1,4 +1,4 @@
-"""`cotenant demo`: the loop without a cluster, in a few minutes."""
+"""`cotenant demo`: a demonstration without a cluster, in a few minutes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def demo(
     node: bool = True,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> int:
-    """The whole loop on this machine: a local cluster, services and batch as manifests, placed by our scheduler while the load rises.
+    """Demonstrate cotenant on this machine: a local cluster, services and batch as manifests, placed by our scheduler while the load rises.
 
-    Then the node side, on this machine's own cgroups: a sine-wave service beside batch work, with and without the agent.
+    Then the node side, on this machine's own cgroups: a service with sine-wave load beside batch work, with and without the agent.
 
     Parameters
     ----------
     profile
-        Judgements to show, one after another. Default: kube-default, founding, cotenant-requests.
+        Placement profiles to show, one after another. Default: kube-default, founding, cotenant-requests.
     nodes
         Simulated nodes.
     workload
@@ -37,13 +37,13 @@ def demo(
     seconds
         Wall time for each profile.
     seed
-        Of the workload.
+        Seed of the workload.
     out
-        Where the report goes.
+        Folder of the report.
     node
-        Show the node side too, where this machine can (root and cgroups).
+        Show the node side too, if this machine supports it (root and cgroups).
     as_json
-        One JSON object instead of a table.
+        Print one JSON object instead of a table.
     """
     from cotenant.services.demo import page
     from cotenant.services.demo.run import PROFILES_SHOWN, DemoConfig, run
@@ -53,14 +53,14 @@ def demo(
     report = out / "report.html"
     page.write(report, config, outcomes)
     if as_json:
-        told = _node_side(out, quiet=True) if node else {"skipped": "not asked for"}
+        node_result = _node_side(out, quiet=True) if node else {"skipped": "not requested"}
         rows = [dict(zip(page.COLUMNS, page.row(outcome), strict=True)) for outcome in outcomes]
-        print(json.dumps({"rows": rows, "meaning": page.meaning(config), "report": str(report), "node": told}))
+        print(json.dumps({"rows": rows, "meaning": page.meaning(config), "report": str(report), "node": node_result}))
         return 0
     _print(page.COLUMNS, [page.row(outcome) for outcome in outcomes])
     print(f"\n{page.meaning(config)}\n")
     print(f"report: {report}")
-    print("look further: cotenant up --nodes 200 --workload colocation    (a cluster that stays, for kubectl)")
+    print("see also: cotenant up --nodes 200 --workload colocation    (a lasting cluster, for kubectl)")
     print("              cotenant lab compare --workload founding         (policies compared, with intervals)")
     if node:
         print()
@@ -69,7 +69,7 @@ def demo(
 
 
 def _node_side(out: Path, quiet: bool) -> dict[str, Any]:
-    """Run it where this machine can, and say why where not; the demonstration goes on either way."""
+    """Run the node side if this machine supports it, else print why not; the demonstration continues either way."""
     from cotenant.model.errors import CotenantError
 
     try:
@@ -78,13 +78,13 @@ def _node_side(out: Path, quiet: bool) -> dict[str, Any]:
 
         outcome = node_experiments.demonstrate(out / "node", quiet)
     except (CotenantError, ImportError) as error:
-        said = str(error) if isinstance(error, CotenantError) else f"{error}: pip install 'cotenant[node]'"
+        reason = str(error) if isinstance(error, CotenantError) else f"{error}: pip install 'cotenant[node]'"
         if not quiet:
-            print(f"the node side is not shown: {said}")
-        return {"skipped": said}
+            print(f"the node side is not shown: {reason}")
+        return {"skipped": reason}
     if not quiet:
         node_experiments.show(outcome, out / "node")
-        print("look further: cotenant node status;  cotenant node experiment guard|antagonist|burst|overhead|step")
+        print("see also: cotenant node status;  cotenant node experiment guard|antagonist|burst|overhead|step")
     return dict(json.loads(registry.encode(outcome)))
 
 
@@ -104,9 +104,9 @@ def _print(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
 
 
 def _ticker() -> Callable[[str, float], None]:
-    """A progress line on standard error: redrawn on a terminal, a line a profile elsewhere."""
+    """A progress line on standard error: redrawn on a terminal, one line per profile otherwise."""
     is_terminal = sys.stderr.isatty()
-    said: set[str] = set()
+    announced: set[str] = set()
 
     def tick(profile: str, share: float) -> None:
         if is_terminal:
@@ -115,8 +115,8 @@ def _ticker() -> Callable[[str, float], None]:
                 end="\n" if share >= 1.0 else "",
                 file=sys.stderr,
             )
-        elif profile not in said:
-            said.add(profile)
-            print(f"{profile}: a cluster of its own is up, the day begins", file=sys.stderr)
+        elif profile not in announced:
+            announced.add(profile)
+            print(f"{profile}: its cluster is up, the day begins", file=sys.stderr)
 
     return tick

@@ -1,6 +1,6 @@
-"""`cotenant explain`: why a pod waits or sits where it sits, what a quota may use and why, what a gang waits for.
+"""`cotenant explain`: why a pod waits or was placed on its node, what a quota may use and why, what a gang waits for.
 
-Only signatures and words stand here; what a command does is imported when it runs, so that `--help` stays quick.
+Only signatures and help texts are here; implementations are imported when a command runs, so that `--help` stays quick.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 
 app = App(
     name="explain",
-    help="Why: a pod's place or its waiting, a quota's runtime, a gang's state; asked of the running scheduler.",
+    help="Why a pod waits or is on its node, a quota's runtime, a gang's state; from the running scheduler.",
     help_format="plaintext",
 )
 
@@ -24,7 +24,7 @@ Scheduler = Annotated[
 ]
 TokenFile = Annotated[
     Path | None,
-    Parameter(help="File with the token that the scheduler's --debug-token-file has; not needed on its machine."),
+    Parameter(help="File with the token of the scheduler's --debug-token-file; not needed on its machine."),
 ]
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print exactly one JSON object and nothing else.")]
 
@@ -39,20 +39,23 @@ def pod(
         Parameter(
             name="--if",
             negative=(),
-            help="Suppose cpu=500m, memory=1Gi, priority=1000 or another resource=AMOUNT, or ask about node=NAME; may be repeated.",
+            help="What-if: cpu=500m, memory=1Gi, priority=1000 or another resource=AMOUNT, or node=NAME; may be repeated.",
         ),
     ] = (),
     scheduler: Scheduler = "",
     token_file: TokenFile = None,
     kubeconfig: Annotated[
-        Path | None, Parameter(help="Ask the API server of this file, not a scheduler: what was written about the pod.")
+        Path | None,
+        Parameter(
+            help="Read the pod's annotations and events from the API server of this file, instead of asking a scheduler."
+        ),
     ] = None,
     context: Annotated[str, Parameter(help="With --kubeconfig; default: the file's current context.")] = "",
     json: Json = False,
 ) -> int:
-    """Why a pod waits: filters with counts, what came nearest, what would help, when it is tried again; or why it is here and not there.
+    """Why a pod waits: filters with counts, the nearest miss, what would help, the next attempt; or why it is on its node.
 
-    Exit status: 0 told, 1 no scheduler, or the pod is not known, 2 bad input.
+    Exit status: 0 answered, 1 no scheduler, or the pod is not known, 2 bad input.
     """
     from cotenant.cli import explain_showing
 
@@ -68,7 +71,7 @@ def quota(
     token_file: TokenFile = None,
     json: Json = False,
 ) -> int:
-    """What a quota may use now, and each term of it."""
+    """What a quota may use now, and the terms of that value."""
     from cotenant.cli import explain_showing
 
     return explain_showing.quota(name, scheduler, token_file, json)
@@ -83,7 +86,7 @@ def gang(
     token_file: TokenFile = None,
     json: Json = False,
 ) -> int:
-    """How a gang stands: its members, its minimum, and what it waits for."""
+    """The state of a gang: its members, its minimum, and what it waits for."""
     from cotenant.cli import explain_showing
 
     return explain_showing.gang(name, scheduler, token_file, json)

@@ -1,4 +1,4 @@
-"""What `cotenant explain` prints: an answer told for a person in a hundred columns, or for a script."""
+"""Output of `cotenant explain`: an answer as text in a hundred columns, or as JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cotenant.services.scheduler.explain import client as asking
 if TYPE_CHECKING:
     from cotenant.services.scheduler.explain.stored import Left
 
-_STORY = 6  # lines
+_HISTORY_LINES = 6
 
 
 def pod(
@@ -33,14 +33,14 @@ def pod(
     context: str,
     as_json: bool,
 ) -> int:
-    """Why a pod is where it is."""
+    """Why a pod waits, or is on its node."""
     namespace, short = _named(name)
-    WhatIf.parse(what_if)  # bad input is said before anybody is asked
+    WhatIf.parse(what_if)  # reject bad input before any request
     if kubeconfig is not None:
         if scheduler or what_if:
             field, value = ("--scheduler", scheduler) if scheduler else ("--if", ", ".join(what_if))
             raise InvalidInput(
-                field, value, "not together with --kubeconfig", "what was written cannot be asked anything"
+                field, value, "not together with --kubeconfig", "stored annotations cannot answer what-if questions"
             )
         from cotenant.services.scheduler.explain.stored import left_behind
 
@@ -65,7 +65,7 @@ def quota(name: str, scheduler: str, token_file: Path | None, as_json: bool) -> 
 
 
 def gang(name: str, scheduler: str, token_file: Path | None, as_json: bool) -> int:
-    """How a gang stands."""
+    """The state of a gang."""
     namespace, short = _named(name)
     path = f"/debug/explain/gangs/{asking.quoted(namespace)}/{asking.quoted(short)}"
     return _of_plugin(path, scheduler, token_file, as_json)
@@ -73,12 +73,12 @@ def gang(name: str, scheduler: str, token_file: Path | None, as_json: bool) -> i
 
 def _of_plugin(path: str, scheduler: str, token_file: Path | None, as_json: bool) -> int:
     asked = asking.find(scheduler, token_file, default_directory())
-    told = asked.concern(path)
+    answer = asked.concern(path)
     if as_json:
-        print(msgspec.json.encode(told).decode())
+        print(msgspec.json.encode(answer).decode())
         return 0
-    tables.print_folded(f"{told.kind} {told.name}: {told.words}")
-    for line in told.lines:
+    tables.print_folded(f"{answer.kind} {answer.name}: {answer.words}")
+    for line in answer.lines:
         tables.print_folded(f"  {line}")
     return 0
 
@@ -98,10 +98,10 @@ def _named(name: str) -> tuple[str, str]:
 def _print_answer(answer: PodAnswer) -> None:
     tables.print_folded(f"{answer.pod}: {answer.headline}")
     amounts = ", ".join(f"{amount} {name}" for name, amount in answer.requests) or "nothing"
-    tables.print_folded(f"It asks for {amounts}; priority {answer.priority}; state {answer.state}.")
+    tables.print_folded(f"It requests {amounts}; priority {answer.priority}; state {answer.state}.")
     if not answer.leads:
         tables.print_folded(
-            "The scheduler that answers does not lead: it decides nothing now, and remembers no decisions of the one that does."
+            "The scheduler that answered is not the leader: it makes no decisions now, and has no record of the leader's."
         )
     if answer.waiting is not None:
         _print_waiting(answer.waiting)
@@ -118,7 +118,7 @@ def _print_answer(answer: PodAnswer) -> None:
         title = "nodes that would take it now" if not answer.node else "now, without the pod itself"
         _print_candidates(f"{title}, best first", answer.candidates, answer.node)
     _print_preemptions(answer.preemptions, answer.pod)
-    _print_story(answer.story)
+    _print_history(answer.story)
 
 
 def _print_waiting(waiting: Waiting) -> None:
@@ -137,16 +137,16 @@ def _print_waiting(waiting: Waiting) -> None:
             tables.print_folded(f"  - {each.words}")
     if waiting.preemption:
         print()
-        tables.print_folded(f"evicting others: {waiting.preemption}")
+        tables.print_folded(f"preemption: {waiting.preemption}")
     if waiting.retry is not None:
         at = f", at {_clock(waiting.retry.at_s)} at the latest" if waiting.retry.at_s is not None else ""
-        tables.print_folded(f"tried again: {waiting.retry.words}{at} (it is {waiting.retry.standing})")
+        tables.print_folded(f"next attempt: {waiting.retry.words}{at} (state: {waiting.retry.standing})")
 
 
 def _print_about(verdict: NodeVerdict) -> None:
     print()
     if verdict.refusals:
-        print(f"{verdict.node} does not take it:")
+        print(f"{verdict.node} rejects it:")
         rows = [(each.plugin, each.reason, each.missing) for each in verdict.refusals]
         tables.print_words(("refused by", "because", "lacking"), rows)
     else:
@@ -157,7 +157,7 @@ def _print_about(verdict: NodeVerdict) -> None:
 
 def _print_record(record: DecisionRecord) -> None:
     print()
-    tables.print_folded(f"decided at {_clock(record.at_s)} by {record.policy}, {record.nodes:,} nodes looked at:")
+    tables.print_folded(f"decided at {_clock(record.at_s)} by {record.policy}, {record.nodes:,} nodes considered:")
     if record.gang:
         tables.print_folded(record.gang_words())
     if record.rejections:
@@ -177,15 +177,15 @@ def _print_candidates(title: str, best: Sequence[Candidate], chosen: str) -> Non
     for each in best:
         values = {part.name: part.value for part in each.parts}
         cells = [_digits(values[name]) if name in values else "–" for name in parts]
-        rows.append((f"{each.node} (its own)" if each.node == chosen else each.node, _digits(each.score), *cells))
+        rows.append((f"{each.node} (current)" if each.node == chosen else each.node, _digits(each.score), *cells))
     tables.print_words(("node", "score", *parts), rows, right=("score", *parts))
-    told = [each for each in best if each.parts]
-    if len(told) > 1:
-        tables.print_folded(_difference(told[0], told[1]))
+    scored = [each for each in best if each.parts]
+    if len(scored) > 1:
+        tables.print_folded(_difference(scored[0], scored[1]))
 
 
 def _difference(first: Candidate, second: Candidate) -> str:
-    """What decides between the best two."""
+    """The score parts that decide between the best two."""
     others = {part.name: part.value for part in second.parts}
     differences = sorted(
         ((part.value - others.get(part.name, 0.0), part.name) for part in first.parts), key=lambda each: -abs(each[0])
@@ -200,7 +200,7 @@ def _difference(first: Candidate, second: Candidate) -> str:
 def _print_preemptions(preemptions: Iterable[Preempted], pod: str) -> None:
     for each in preemptions:
         print()
-        victims = ", ".join(each.victims) or "nobody"
+        victims = ", ".join(each.victims) or "none"
         if each.preemptor == pod:
             tables.print_folded(
                 f"{_clock(each.at_s)}: evicted for it on {each.node}, by {each.rule}: {victims} ({each.words})"
@@ -213,14 +213,14 @@ def _print_preemptions(preemptions: Iterable[Preempted], pod: str) -> None:
             tables.print_folded(f"{_clock(each.at_s)}: it was evicted, {each.rule}: {each.words}")
 
 
-def _print_story(story: Sequence[tuple[float, str]]) -> None:
+def _print_history(story: Sequence[tuple[float, str]]) -> None:
     if not story:
         return
     print()
-    print("what happened to it:")
-    if len(story) > _STORY:
-        print(f"  ... {len(story) - _STORY} earlier")
-    for at_s, words in story[-_STORY:]:
+    print("history:")
+    if len(story) > _HISTORY_LINES:
+        print(f"  ... {len(story) - _HISTORY_LINES} earlier")
+    for at_s, words in story[-_HISTORY_LINES:]:
         print(f"  {_clock(at_s)}  {words}")
 
 
@@ -232,28 +232,26 @@ def _print_left(left: Left) -> None:
     tables.print_folded(
         f"{left.pod}: {where}, {left.phase or 'no phase'}; its scheduler is {left.scheduler or 'not named'}"
     )
-    tables.print_folded("This is what was written when it was decided; a running scheduler would tell more.")
+    tables.print_folded("From annotations and events written at decision time; a running scheduler has more details.")
     if left.message:
         print()
         tables.print_folded(f"it waits: {left.message}")
     if left.promised and not left.node:
-        tables.print_folded(f"it is promised {left.promised}")
+        tables.print_folded(f"nominated node: {left.promised}")
     if left.decision is not None:
         decision = left.decision
         print()
         tables.print_folded(
-            f"decided at {decision.at} by {decision.policy} after {decision.waited_seconds:g} s, {decision.nodes:,} nodes looked at"
+            f"decided at {decision.at} by {decision.policy} after {decision.waited_seconds:g} s, {decision.nodes:,} nodes considered"
         )
         if decision.rejected:
             rows = [(f"{nodes:,}", reason) for reason, nodes in sorted(decision.rejected.items(), key=lambda r: -r[1])]
             tables.print_words(("nodes", "refused because"), rows, right=("nodes",))
-        scored = [(f"{left.node} (its own)", "–" if decision.score is None else _digits(decision.score))]
+        scored = [(f"{left.node} (current)", "–" if decision.score is None else _digits(decision.score))]
         scored += [(each.node, _digits(each.score)) for each in decision.next]
         tables.print_words(("node", "score"), scored, right=("score",))
     elif left.node:
-        tables.print_folded(
-            "no decision is written on it: another scheduler placed it, or its annotation was taken away"
-        )
+        tables.print_folded("it has no decision annotation: another scheduler placed it, or the annotation was removed")
     if left.events:
         print()
         happened = [(when, f"{count}", reason, message) for when, count, reason, message in left.events]

@@ -1,4 +1,4 @@
-"""`cotenant lab explain`: one task's decision, told for a person or a script."""
+"""`cotenant lab explain`: one task's decision, as text or JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cotenant.model.errors import InvalidInput
 
 
 def explain(folder: Path, task: str, policy: str | None, seed: int | None, load: float | None, json: bool) -> int:
-    """Run the one run again with recording on, and tell the task's decision."""
+    """Repeat the run with recording on, and print the task's decision."""
     stored = load_experiment(folder)
     plan = stored.plan
     policy = policy if policy is not None else stored.ours
@@ -30,45 +30,45 @@ def explain(folder: Path, task: str, policy: str | None, seed: int | None, load:
     knobs = tuple((knob, value) for owner, knob, value in plan.overrides if owner == policy)
     spec = replace(plan.base, policy=policy, seed=seed, load=load, overrides=knobs)
     with as_typed(EXPLAIN, plan.overrides):
-        told = registry.scenario(spec.workload).explain(spec, task)
+        found = registry.scenario(spec.workload).explain(spec, task)
     notes = _notes(stored.sources)
     if json:
         where = {"workload": spec.workload, "policy": policy, "seed": seed, "load": load}
-        print(storage.encode_object(where | asdict(told) | {"notes": notes}))
+        print(storage.encode_object(where | asdict(found) | {"notes": notes}))
     else:
-        _print(told, f"{spec.workload}, {policy}, load {load:g}, seed {seed}")
+        _print(found, f"{spec.workload}, {policy}, load {load:g}, seed {seed}")
         for note in notes:
             tables.print_line(note)
     return 0
 
 
 def _notes(sources: str) -> list[str]:
-    """What the reader must know before holding this against the comparison's figures; `sources`: the digest that it stored."""
+    """Differences between this explanation and the comparison; `sources`: the digest stored with the comparison."""
     present = storage.code_digest()
     if sources == present:
         return []
     return [
-        f"the comparison was made by other sources ({sources or 'unknown'}); this was told by the present ones ({present}), "
-        "whose decisions may differ: run the comparison again to have both from the same"
+        f"the comparison was made with other sources ({sources or 'unknown'}) than this explanation ({present}), "
+        "so decisions may differ: run the comparison again to have both from the same sources"
     ]
 
 
-def _print(told: Explanation, where: str) -> None:
-    tables.print_line(f"{told.task}: {told.outcome}", strong=True)
+def _print(found: Explanation, where: str) -> None:
+    tables.print_line(f"{found.task}: {found.outcome}", strong=True)
     tables.print_line(f"({where})")
-    for line in told.lines:
+    for line in found.lines:
         tables.print_line(f"  {line}")
-    if told.rejected:
-        rows = [(f"{count:,}", reason) for reason, count in sorted(told.rejected, key=lambda each: -each[1])]
+    if found.rejected:
+        rows = [(f"{count:,}", reason) for reason, count in sorted(found.rejected, key=lambda each: -each[1])]
         tables.print_words(("nodes", "rejected because"), rows, right=("nodes",))
-    if told.candidates:
-        parts = list(dict.fromkeys(name for _, _, scores in told.candidates for name, _ in scores))
+    if found.candidates:
+        parts = list(dict.fromkeys(name for _, _, scores in found.candidates for name, _ in scores))
         rows_of = [
             (node, _digits(score), *(_digits(dict(scores)[name]) if name in dict(scores) else "–" for name in parts))
-            for node, score, scores in told.candidates
+            for node, score, scores in found.candidates
         ]
         tables.print_words(("candidate", "score", *parts), rows_of, right=("score", *parts))
 
 
 def _digits(value: float) -> str:
-    return f"{value + 0.0:.4g}"  # adding zero takes the sign from a negative zero
+    return f"{value + 0.0:.4g}"  # adding zero removes the sign of a negative zero

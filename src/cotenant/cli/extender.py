@@ -1,6 +1,6 @@
-"""`cotenant extender`: our judgement inside the scheduler that a cluster has.
+"""`cotenant extender`: our placement within the cluster's existing scheduler.
 
-Only signatures and words stand here; what the command does is imported when it runs, so that `--help` stays quick.
+Only signatures and help texts are here; the implementation is imported when the command runs, so that `--help` stays quick.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from cyclopts import Parameter
 
 def extender(
     *,
-    listen: Annotated[str, Parameter(help="HOST:PORT of the protocol and of reports; port 0: any.")] = "127.0.0.1:8888",
+    listen: Annotated[
+        str, Parameter(help="HOST:PORT for the extender protocol and reports; port 0: any.")
+    ] = "127.0.0.1:8888",
     health_listen: Annotated[
-        str, Parameter(help="A second HOST:PORT, in clear, for /healthz, /readyz and /metrics alone.")
+        str, Parameter(help="A second, unencrypted HOST:PORT for /healthz, /readyz and /metrics only.")
     ] = "",
     profile: Annotated[
         str,
@@ -27,25 +29,25 @@ def extender(
         int, Parameter(help="Best score sent: 10 is the protocol's; 100 sends the founding score unscaled.")
     ] = 10,
     cluster: Annotated[
-        bool, Parameter(negative=(), help="Watch nodes and pods; access as kubectl or a pod finds it.")
+        bool, Parameter(negative=(), help="Watch nodes and pods, with the credentials of kubectl or of the pod.")
     ] = False,
-    kubeconfig: Annotated[Path | None, Parameter(help="Watch nodes and pods by this file.")] = None,
+    kubeconfig: Annotated[Path | None, Parameter(help="Watch nodes and pods with this kubeconfig.")] = None,
     context: Annotated[str, Parameter(help="Default: the file's current context.")] = "",
     bind: Annotated[bool, Parameter(negative=(), help="Also answer /bind (bindVerb), through the API server.")] = False,
     tls_cert: Annotated[Path | None, Parameter(help="Certificate, PEM; read again when it changes.")] = None,
     tls_key: Annotated[Path | None, Parameter(help="Its key, PEM, without passphrase.")] = None,
     client_ca: Annotated[
-        Path | None, Parameter(help="Who signs the certificates that every client must show, PEM.")
+        Path | None, Parameter(help="CA of the client certificates, which are then required, PEM.")
     ] = None,
     report_token_file: Annotated[
-        Path | None, Parameter(help="File with the bearer token that POST /metrics/report asks for.")
+        Path | None, Parameter(help="File with the bearer token required by POST /metrics/report.")
     ] = None,
     insecure: Annotated[
         bool, Parameter(negative=(), help="Listen beyond loopback without client certificates.")
     ] = False,
     log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
 ) -> int:
-    """Answer a kube-scheduler's questions: a scheduler extender.
+    """Serve a kube-scheduler as a scheduler extender.
 
     POST /filter, /prioritize, /preempt and /bind; nodes report at POST /metrics/report. Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input.
     """

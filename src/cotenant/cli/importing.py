@@ -1,4 +1,4 @@
-"""`cotenant lab import`: convert a trace once, and say what was wrong with it."""
+"""`cotenant lab import`: converts a trace to Parquet, and reports its bad rows."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def import_trace(name: str, source: Path, destination: Path, json: bool) -> int:
     """Convert `source`, and print the rows read, kept, dropped and noted, by file, fault and line."""
     from cotenant.lab import traces  # loads polars
 
-    with as_typed(COMPARE), _bytes_read(json) as tell:
-        report = traces.import_trace(name, source, destination, tell)
+    with as_typed(COMPARE), _bytes_read(json) as on_progress:
+        report = traces.import_trace(name, source, destination, on_progress)
     if json:
         from cotenant.lab.storage import encode_object
 
-        told = asdict(report) | {"destination": str(destination)}
-        print(encode_object(_without_paths(told)))
+        imported = asdict(report) | {"destination": str(destination)}
+        print(encode_object(_without_paths(imported)))
         return 0
     for sentence in report.sentences():
         tables.print_line(sentence)

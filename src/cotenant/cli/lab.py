@@ -1,6 +1,6 @@
-"""`cotenant lab`: compare policies on a workload, list what there is, import traces, explain a decision.
+"""`cotenant lab`: compare policies on a workload, list what is available, import traces, explain a decision.
 
-Only signatures and words stand here; what a command does is imported when it runs, so that `--help` stays quick.
+Only signatures and help texts are here; implementations are imported when a command runs, so that `--help` stays quick.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ app = App(name="lab", help="The simulated world: compare placement policies on w
 _JSON = Parameter(name="--json", negative=(), help="Print exactly one JSON object and nothing else.")
 
 
-FORMATS = (  # the catalogue's names; to ask it would load polars for a help page
+FORMATS = (  # names of the catalogue, which would load polars for a help page
     "alibaba2018, alibaba2018-distributions, alibaba2017, openb, tianchi, pai2020, dlrm2025, azure-vm, swim, google2019, generic"
 )
 
@@ -34,13 +34,13 @@ def compare(
     ] = None,
     seeds: Annotated[int | None, Parameter(help="Number of paired seeds (0, 1, ...); default 10.")] = None,
     load: Annotated[
-        str | None, Parameter(help="Share of the cluster that the workload asks for; several with commas: a sweep.")
+        str | None, Parameter(help="Share of the cluster that the workload requests; several with commas: a sweep.")
     ] = None,
     interference: Annotated[
         float | None, Parameter(help="Scale of the world's contention: 0, 1 (calibrated), 2.")
     ] = None,
     estimate_error: Annotated[
-        float | None, Parameter(help="Log-normal sd of the estimates that schedulers are shown; default 0.2.")
+        float | None, Parameter(help="Log-normal sd of the schedulers' estimates; default 0.2.")
     ] = None,
     node_qos: Annotated[bool | None, Parameter(help="Whether nodes protect services from batch; default yes.")] = None,
     failures: Annotated[bool | None, Parameter(help="Whether nodes fail and recover; default yes.")] = None,
@@ -51,9 +51,7 @@ def compare(
     out: Annotated[
         Path | None, Parameter(help="Folder for runs, results and report; default runs/WORKLOAD-DIGEST.")
     ] = None,
-    jobs: Annotated[
-        int | None, Parameter(help="Runs side by side; default: one a core. 1 runs in this process.")
-    ] = None,
+    jobs: Annotated[int | None, Parameter(help="Parallel runs; default: one per core. 1 runs in this process.")] = None,
     json: Annotated[bool, _JSON] = False,
 ) -> int:
     """Compare policies on a workload: a table, OUT/report.html, OUT/results.json and OUT/results.parquet.
@@ -92,7 +90,7 @@ def workloads(*, json: Annotated[bool, _JSON] = False) -> int:
 @app.command
 def policies(
     *,
-    workload: Annotated[str, Parameter(help="Whose policies to list.")] = "founding",
+    workload: Annotated[str, Parameter(help="The workload.")] = "founding",
     json: Annotated[bool, _JSON] = False,
 ) -> int:
     """List the policies that a workload can run, each with its role: ours, rival, variant, bound or ablation."""
@@ -107,7 +105,7 @@ def metrics(
     markdown: Annotated[bool, Parameter(negative=(), help="As a page of documentation.")] = False,
     json: Annotated[bool, _JSON] = False,
 ) -> int:
-    """Define every figure: unit, direction, exact definition, and whose property it is."""
+    """Define every figure: unit, direction, exact definition, and what determines it."""
     from cotenant.cli import listing
 
     return listing.metrics(markdown, json)
@@ -115,7 +113,7 @@ def metrics(
 
 @app.command
 def formats(*, json: Annotated[bool, _JSON] = False) -> int:
-    """List the trace formats that `import` reads: what each is, its tables, where it comes from and its licence."""
+    """List the trace formats that `import` reads: description, tables, provenance and licence."""
     from cotenant.cli import listing
 
     return listing.formats(json)
@@ -123,7 +121,7 @@ def formats(*, json: Annotated[bool, _JSON] = False) -> int:
 
 @app.command(name="import")
 def import_(
-    format: Annotated[str, Parameter(help=f"What the source is: {FORMATS}. `cotenant lab formats` says more.")],
+    format: Annotated[str, Parameter(help=f"Format of the source: {FORMATS}. See `cotenant lab formats`.")],
     source: Annotated[Path, Parameter(help="File or folder to read.")],
     destination: Annotated[Path, Parameter(help="Parquet file or folder to write.")],
     /,
@@ -139,15 +137,15 @@ def import_(
 @app.command
 def explain(
     run: Annotated[Path, Parameter(help="The --out folder of a comparison.")],
-    task: Annotated[str, Parameter(help="The task's name, as the workload names it.")],
+    task: Annotated[str, Parameter(help="The task's name in the workload.")],
     /,
     *,
-    policy: Annotated[str | None, Parameter(help="Whose decision; default: our policy.")] = None,
-    seed: Annotated[int | None, Parameter(help="In the run of which seed; default: the first.")] = None,
-    load: Annotated[float | None, Parameter(help="At which load; default: the first.")] = None,
+    policy: Annotated[str | None, Parameter(help="The policy; default: ours.")] = None,
+    seed: Annotated[int | None, Parameter(help="The seed; default: the first.")] = None,
+    load: Annotated[float | None, Parameter(help="The load; default: the first.")] = None,
     json: Annotated[bool, _JSON] = False,
 ) -> int:
-    """Tell why a task was placed where it was, or was not: runs it again with recording on."""
+    """Explain why a task was placed on its node, or was not placed: repeats the run with recording on."""
     from cotenant.cli import explaining
 
     return explaining.explain(run, task, policy, seed, load, json)

@@ -1,8 +1,8 @@
 """The `cotenant` command.
 
-Problem: a person wants one clear line when something is wrong, a script wants an exit status and clean standard output. Choice: every
-command returns its exit status, and this file alone turns errors into lines: 2 = bad arguments or input, 1 = something failed,
-130 = interrupted. Limits: an error that nobody foresaw keeps its traceback, because hiding it would help nobody.
+Problem: a user needs one clear line when something is wrong, a script an exit status and clean standard output. Choice: every
+command returns its exit status, and only this file turns errors into lines: 2 = bad arguments or input, 1 = failure,
+130 = interrupted. Limits: an unexpected error keeps its traceback.
 """
 
 from __future__ import annotations
@@ -50,26 +50,26 @@ app.command(warm)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; gives its exit status. `arguments` default to the process's."""
+    """Run one command; returns its exit status. `arguments` default to the process's."""
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     try:
         status = app(tokens, exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        return _say(error, BAD_INPUT)
+        return _fail(error, BAD_INPUT)
     except InvalidInput as error:
-        return _say(error, BAD_INPUT)
+        return _fail(error, BAD_INPUT)
     except CotenantError as error:
-        return _say(error, FAILED)
+        return _fail(error, FAILED)
     except Interrupted as error:
-        return _say(error, INTERRUPTED)
+        return _fail(error, INTERRUPTED)
     except KeyboardInterrupt:
-        return _say("interrupted", INTERRUPTED)
+        return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has gone; nothing is left to say
+        sys.stderr.close()  # the reader of our output has closed it
         return FAILED
     return status if isinstance(status, int) else 0
 
 
-def _say(error: object, status: int) -> int:
+def _fail(error: object, status: int) -> int:
     print("cotenant:", " ".join(str(error).split()), file=sys.stderr)
     return status

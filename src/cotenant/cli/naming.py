@@ -1,8 +1,8 @@
-"""Errors in the words that the person typed.
+"""Renames the fields of errors to what the user typed.
 
-Problem: a scenario names its parameters (`load`, `policy`, a knob), because it also serves as a library; whoever typed `--load` looks for that.
-Choice: the fields are renamed once, where a command calls the lab; nothing else of the error changes. Limits: a field that is not listed here,
-such as a file with its line, stays as it is.
+Problem: a scenario names its parameters (`load`, `policy`, a knob), because it also serves as a library; a user who typed `--load` looks for that.
+Choice: the fields are renamed in one place, where a command calls the lab; the rest of the error is unchanged. Limits: fields that are not listed here,
+such as a file with its line, are unchanged.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ COMPARE = {
     "task": "TASK",
 }
 EXPLAIN = COMPARE | {"policy": "--policy", "--policies": "--policy", "seed": "--seed"}
-_KNOB = ("knob", "override")  # alone: no such knob, which is the value; with the knob's name: its value is refused
+_KNOB = ("knob", "override")  # alone: the value is an unknown knob; followed by a knob's name: its value is refused
 
 
 @contextmanager
 def as_typed(names: Mapping[str, str], overrides: Sequence[tuple[str, str, float]] = ()) -> Iterator[None]:
-    """Rename the field of an `InvalidInput` raised inside by `names`, and a knob to the `--set` that turned it.
+    """Rename the field of an `InvalidInput` raised inside by `names`, and a knob to the `--set` that set it.
 
-    `overrides`: the (policy, knob, value) that were asked for.
+    `overrides`: the requested (policy, knob, value).
     """
     try:
         yield
@@ -44,12 +44,12 @@ def _renamed(
     kind, _, knob = error.field.partition(" ")
     if kind in _KNOB:
         name = knob or str(error.value)
-        turned = [
+        settings = [
             (f"{owner}.{each}" if not knob else f"{owner}.{each}={value:g}")
             for owner, each, value in overrides
             if each == name and (not knob or value == error.value)
         ]
-        return InvalidInput("--set", turned[0] if turned else name, error.expected, error.hint)
+        return InvalidInput("--set", settings[0] if settings else name, error.expected, error.hint)
     if error.field in names:
         return InvalidInput(names[error.field], error.value, error.expected, error.hint)
     return error

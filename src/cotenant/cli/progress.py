@@ -1,4 +1,4 @@
-"""A progress bar on standard error, with the time left; nothing where nobody watches."""
+"""A progress bar on standard error, with the time left; silent without a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress(total: int, quiet: bool) -> Iterator[Callable[[Step], None]]:
-    """Gives a function to be told each step of `total` runs. Quiet where asked, or where standard error is no terminal."""
+    """Yields a function that takes each step of `total` runs. Silent if `quiet`, or if standard error is not a terminal."""
     if quiet or not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -31,9 +31,9 @@ def progress(total: int, quiet: bool) -> Iterator[Callable[[Step], None]]:
     with Progress(*columns, console=Console(stderr=True), speed_estimate_period=300, transient=True) as bar:
         task = bar.add_task("the first runs compile", total=total)
 
-        def tell(step: Step) -> None:
+        def on_step(step: Step) -> None:
             spec = step.spec
             words = f"{spec.policy} {spec.load:.0%} seed {spec.seed}{' FAILED' if step.failed else ''}"
             bar.update(task, completed=step.done, description=words)
 
-        yield tell
+        yield on_step

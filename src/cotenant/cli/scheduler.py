@@ -1,6 +1,6 @@
-"""`cotenant scheduler`: the scheduler of a Kubernetes cluster, or one of several replicas of it.
+"""`cotenant scheduler`: the scheduler of a Kubernetes cluster, or one of its replicas.
 
-Only signatures and words stand here; what the command does is imported when it runs, so that `--help` stays quick.
+Only signatures and help texts are here; the implementation is imported when the command runs, so that `--help` stays quick.
 """
 
 from __future__ import annotations
@@ -21,58 +21,52 @@ def scheduler(
     context: Annotated[str, Parameter(help="Default: the file's current context.")] = "",
     scheduler_name: Annotated[str, Parameter(help="Pods with this spec.schedulerName are ours.")] = "cotenant",
     profile: Annotated[
-        str, Parameter(help="Placement profile by which requests fit; an unknown name lists them.")
+        str, Parameter(help="Placement profile that fits by requests; an unknown name lists them.")
     ] = DEFAULT_PROFILE,
     leader_elect: Annotated[bool, Parameter(help="Compete with other replicas for a Lease before binding.")] = True,
-    lease_namespace: Annotated[str, Parameter(help="Where the Lease is; default: the kubeconfig's namespace.")] = "",
-    qps: Annotated[float, Parameter(help="Requests a second to the API server, at most; inf: no limit.")] = float(
+    lease_namespace: Annotated[
+        str, Parameter(help="Namespace of the Lease; default: the kubeconfig's namespace.")
+    ] = "",
+    qps: Annotated[float, Parameter(help="Maximum requests per second to the API server; inf: no limit.")] = float(
         "inf"
     ),
-    burst: Annotated[float, Parameter(help="Requests that may come at once.")] = 1000.0,
-    binds_in_flight: Annotated[int, Parameter(help="Binds under way at once.")] = 32,
-    notices_per_s: Annotated[float, Parameter(help="Pod conditions, and as many events, written a second.")] = 50.0,
+    burst: Annotated[float, Parameter(help="Maximum burst of requests.")] = 1000.0,
+    binds_in_flight: Annotated[int, Parameter(help="Maximum number of concurrent binds.")] = 32,
+    notices_per_s: Annotated[
+        float, Parameter(help="Maximum pod conditions written per second, and as many events.")
+    ] = 50.0,
     listen: Annotated[
         str, Parameter(help="HOST:PORT of metrics, health and reports; port 0: any.")
     ] = "127.0.0.1:10261",
     report_token_file: Annotated[
-        Path | None, Parameter(help="File with the bearer token that POST /metrics/report asks for.")
+        Path | None, Parameter(help="File with the bearer token required by POST /metrics/report.")
     ] = None,
     debug_token_file: Annotated[
         Path | None,
-        Parameter(
-            help="File with the bearer token that lets callers from elsewhere use the debug API; default: nobody."
-        ),
+        Parameter(help="File with the bearer token for remote callers of the debug API; default: no remote access."),
     ] = None,
     load_aware: Annotated[
         Path | None,
-        Parameter(
-            help="File with load thresholds: nodes are judged by what they use too; an empty file: the defaults."
-        ),
+        Parameter(help="File with load thresholds for load-aware placement; an empty file: the defaults."),
     ] = None,
     device_strategy: Annotated[
         str,
-        Parameter(
-            help="Which device, and which node for it: binpack, spread, default (least allocated), or fragmentation."
-        ),
+        Parameter(help="Choice of devices and nodes: binpack, spread, default (least allocated), or fragmentation."),
     ] = "binpack",
     usual_gpu_pods: Annotated[
         str,
-        Parameter(
-            help="For fragmentation, pods that usually come: percent of a GPU, GPUs, weight; such as 50:6,100:3,100x8:1."
-        ),
+        Parameter(help="For fragmentation, typical pods: percent of a GPU, GPUs, weight; such as 50:6,100:3,100x8:1."),
     ] = "",
     quota_revoke: Annotated[
-        bool, Parameter(help="Quotas over their runtime give back to those who wait for what is theirs.")
+        bool, Parameter(help="Evict pods of quotas over their runtime while other quotas wait for their share.")
     ] = True,
-    quota_revoke_after_s: Annotated[float, Parameter(help="Overuse without a break until then is borne.")] = 120.0,
-    quota_check_parents: Annotated[
-        bool, Parameter(help="A pod must fit under every ancestor of its quota too.")
-    ] = False,
+    quota_revoke_after_s: Annotated[float, Parameter(help="Continuous overuse tolerated before that.")] = 120.0,
+    quota_check_parents: Annotated[bool, Parameter(help="A pod must also fit every ancestor of its quota.")] = False,
     log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
 ) -> int:
-    """Place the pods of a Kubernetes cluster whose schedulerName is ours.
+    """Schedule the pods of a Kubernetes cluster that have our schedulerName.
 
-    It serves /metrics, /healthz, /readyz, the debug API (GET /apis/v1/__services__ lists it), and takes nodes' reports at POST /metrics/report. Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input.
+    Serves /metrics, /healthz, /readyz, the debug API (listed by GET /apis/v1/__services__), and accepts node reports at POST /metrics/report. Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input.
     """
     from cotenant.engine.plugins.quotas.settings import QuotaSettings
     from cotenant.services.scheduler import main

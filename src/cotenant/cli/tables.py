@@ -1,8 +1,8 @@
-"""Tables a person can read in a hundred columns.
+"""Tables for a terminal of a hundred columns.
 
-Problem: twenty policies by ten figures, each with an interval, do not fit a terminal. Choice: as many figures to a table as fit, the
-rest in further tables; one number of decimals a column, from its intervals; sorted by the figure that tells policies apart, ours
-marked. With several loads: a table a figure, a column a load. Limits: figures beyond the workload's headline are in the report.
+Problem: twenty policies by ten figures, each with an interval, do not fit a terminal. Choice: as many figures per table as fit, the
+rest in further tables; one number of decimals per column, from its intervals; sorted by the leading figure, ours
+marked. With several loads: one table per figure, one column per load. Limits: figures beyond the workload's headline are in the report.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from cotenant.lab.experiment import Outcome
 
 WIDTH = 100
-_GAP = 2  # columns' distance: one blank and the box's own
+_GAP = 2  # distance between columns: one blank and the box's own
 
 
 def print_comparison(comparison: Comparison, folder: Path, outcome: Outcome) -> None:
-    """The figures, how ours stands against each rival, and where the rest is."""
+    """The figures, the comparison of ours with each rival, and the paths of further results."""
     console = _console()
     if len(comparison.loads) == 1:
         _one_load(console, comparison, comparison.loads[0])
@@ -44,10 +44,10 @@ def print_comparison(comparison: Comparison, folder: Path, outcome: Outcome) -> 
     for line in _paired_lines(comparison):
         console.print(line, highlight=False)
     fresh = len(comparison.records) - outcome.reused
-    told = f"{len(comparison.records)} runs ({fresh} now, {outcome.reused} stored before) in {outcome.wall_s:,.0f} s"
+    summary = f"{len(comparison.records)} runs ({fresh} now, {outcome.reused} stored before) in {outcome.wall_s:,.0f} s"
     if comparison.failures:
-        told += f"; {len(comparison.failures)} failed"
-    console.print(told, highlight=False)
+        summary += f"; {len(comparison.failures)} failed"
+    console.print(summary, highlight=False)
     console.print(f"report: {folder / REPORT}", highlight=False, soft_wrap=True)
 
 
@@ -57,7 +57,7 @@ def print_words(
     emphasised: Sequence[str] = (),
     right: Sequence[str] = (),
 ) -> None:
-    """A table of words. A row with a cell in `emphasised` is bold; columns named in `right` are aligned right."""
+    """A table of text. A row with a cell in `emphasised` is bold; columns named in `right` are aligned right."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     longest = [max(len(row[i]) for row in rows) if rows else 0 for i in range(len(headings))]
     for i, heading in enumerate(headings):
@@ -69,24 +69,24 @@ def print_words(
 
 
 def print_line(text: str, strong: bool = False) -> None:
-    """One line of words."""
+    """One line of text."""
     _console().print(Text(printable(text), style="bold" if strong else ""), soft_wrap=True)
 
 
 def print_folded(text: str) -> None:
-    """A paragraph, folded at the width."""
+    """A paragraph, wrapped at the width."""
     print(fill(printable(text), WIDTH, subsequent_indent="  " if text.startswith(" ") else "", break_on_hyphens=False))
 
 
 def printable(text: str) -> str:
-    """The text with what is no character of a line written out: whoever may make a cgroup names it, and a terminal obeys escapes."""
+    """The text with unprintable characters escaped: cgroup names are arbitrary, and a terminal obeys escape sequences."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def _console() -> Console:
-    # A pipe has no width: a table cut at eighty columns would be folded for nobody.
+    # A pipe has no width: use the full width instead of eighty columns.
     return Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDTH, highlight=False)
 
 
@@ -134,7 +134,7 @@ def _sustained(console: Console, comparison: Comparison) -> None:
     columns = [("mean of seeds", cells), ("of the means", means), (f"minus {comparison.ours}", paired)]
     for chunk in _chunks(columns, _name_width(comparison.sustained)):
         _print_table(console, comparison.sustained, comparison.ours, chunk)
-    console.print(f"< and >=: at least one seed lies beyond the sweep; {_interval_words(comparison)}\n", style="dim")
+    console.print(f"< and >=: at least one seed is beyond the sweep; {_interval_words(comparison)}\n", style="dim")
 
 
 def _sustained_text(row: SustainedRow) -> str:
@@ -152,7 +152,7 @@ def _difference_text(paired: Paired | None) -> str:
 
 
 def _paired_lines(comparison: Comparison) -> list[str]:
-    """Against whom ours leads, ties or trails in the leading figure at the sweep's middle load."""
+    """The policies that ours is ahead of, tied with or behind in the leading figure at the sweep's middle load."""
     metric = comparison.metrics[comparison.leading]
     load = comparison.focus
     pairs = [p for p in comparison.paired if p.metric == metric.name and p.load == load]
@@ -163,7 +163,7 @@ def _paired_lines(comparison: Comparison) -> list[str]:
     behind = [p.policy for p in pairs if p.difference.excludes_zero and sign * p.difference.mean < 0]
     tied = [p.policy for p in pairs if not p.difference.excludes_zero]
     words = [f"{comparison.ours} on {metric.title} at load {load:g}, paired by seed:"]
-    for verb, names in (("ahead of", ahead), ("behind", behind), ("not told apart from", tied)):
+    for verb, names in (("ahead of", ahead), ("behind", behind), ("not separated from", tied)):
         if names:
             line = f"  {verb} {', '.join(names)}"
             words.append(fill(line, WIDTH, subsequent_indent="    ", break_on_hyphens=False))

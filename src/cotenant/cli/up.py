@@ -33,40 +33,40 @@ def up(
     device_strategy: str = "binpack",
     usual_gpu_pods: str = "",
 ) -> int:
-    """A Kubernetes-shaped cluster on this machine: API server, controllers, simulated nodes, scheduler and extender. Ends with Ctrl-C.
+    """A Kubernetes-compatible cluster on this machine: API server, controllers, simulated nodes, scheduler and extender. Ends with Ctrl-C.
 
     Parameters
     ----------
     directory
-        Where everything is kept, and the kubeconfig for kubectl. Default: ~/.local/state/cotenant/up.
+        Folder of all state, and of the kubeconfig for kubectl. Default: ~/.local/state/cotenant/up.
     nodes
-        Simulated nodes to have.
+        Number of simulated nodes.
     gpus_per_node
-        GPUs of each, told in a Device object.
+        GPUs of each node, reported by a Device object.
     workload
-        What to submit by itself: colocation or founding. Default: nothing; use kubectl.
+        Workload to submit automatically: colocation or founding. Default: none; use kubectl.
     port
-        The API server's port. Default: the last one used in the directory, or any that is free.
+        The API server's port. Default: the last one used in the directory, or any free port.
     host
         The address to listen on.
     ephemeral
-        Keep nothing but the kubeconfig.
+        Keep only the kubeconfig.
     profile
-        The scheduler's judgement (`cotenant scheduler --help`).
+        The scheduler's placement profile (`cotenant scheduler --help`).
     speed
-        Simulated seconds a second, for pods on simulated nodes.
+        Simulated seconds per second, for pods on simulated nodes.
     seed
-        Of the workload and the nodes' behaviour.
+        Seed of the workload and the nodes' behaviour.
     cpu_topology
-        What simulated nodes tell of their 32 CPUs: SOCKETSxCORESxTHREADS, such as 2x8x2. Default: nothing, so pods get no CPUs of their own.
+        Topology that simulated nodes report for their 32 CPUs: SOCKETSxCORESxTHREADS, such as 2x8x2. Default: none, so pods get no exclusive CPUs.
     bare
-        The API server alone.
+        Start the API server only.
     load_aware
-        The scheduler's file of load thresholds (`cotenant scheduler --help`). Default: loads are not looked at.
+        The scheduler's file of load thresholds (`cotenant scheduler --help`). Default: loads are not checked.
     device_strategy
-        How the scheduler chooses devices: binpack, spread, default or fragmentation (`cotenant scheduler --help`).
+        The scheduler's choice of devices: binpack, spread, default or fragmentation (`cotenant scheduler --help`).
     usual_gpu_pods
-        For fragmentation: the pods that usually come (`cotenant scheduler --help`).
+        For fragmentation: typical pods (`cotenant scheduler --help`).
     """
     from cotenant.services.up.config import UpConfig
     from cotenant.services.up.run import run

@@ -1,4 +1,4 @@
-"""`cotenant warm`: compile now what is compiled on first use."""
+"""`cotenant warm`: compiles in advance what is otherwise compiled on first use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def warm(*, profile: str = "cotenant-requests") -> int:
     Parameters
     ----------
     profile
-        The scheduler's judgement to compile for.
+        The placement profile to compile for.
     """
     from cotenant.model.errors import InvalidInput
     from cotenant.policy.placement.profiles import PROFILES

@@ -1,1 +1,1 @@
-"""The simulated world: workloads, contention, experiments and reports. It never sees a driver."""
+"""The simulated world: workloads, contention, experiments and reports. It never imports a driver."""

@@ -1,7 +1,7 @@
-"""Runs gathered into what is compared: a row a policy and load, paired differences, the sustained load.
+"""The runs of an experiment gathered into one comparison: a row per policy and load, paired differences, the sustained load.
 
-Problem: the terminal, the JSON object and the report must tell the same figures. Choice: they all print one `Comparison`,
-computed once. Limits: a failed run is missing from its row's seeds, and `Row.seeds` says how many there are.
+Problem: the terminal, the JSON object and the report must show the same figures. Choice: all of them print one `Comparison`,
+computed once. Limits: a failed run is missing from its row's seeds; `Row.seeds` gives the number of seeds present.
 """
 
 from __future__ import annotations
@@ -60,19 +60,19 @@ class SustainedRow:
 
     @property
     def bounded(self) -> int:
-        """How many seeds have only a bound."""
+        """Number of seeds with only a bound."""
         return sum(each.bound != "exact" for each in self.by_seed)
 
     @property
     def bound(self) -> Bound:
-        """What the mean is: below or above where some seeds are only bounds (all of one kind), else exact."""
+        """Whether the mean is exact, or below or above where some seeds are only bounds (all of one kind)."""
         kinds = {each.bound for each in self.by_seed} - {"exact"}
         return kinds.pop() if len(kinds) == 1 else "exact"
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Everything a table, the JSON object or the report shows."""
+    """The content of the table, the JSON object and the report."""
 
     workload: str
     summary: str
@@ -105,12 +105,12 @@ class Comparison:
 
     @property
     def leading(self) -> str:
-        """The metric that rows are sorted by."""
+        """The metric that sorts the rows."""
         return leading_metric(self.headline, self.metrics, self.measured)
 
     @property
     def focus(self) -> float:
-        """The load that a picture of one load shows: the middle of the sweep, the higher of two."""
+        """The load shown by figures of a single load: the middle of the sweep, the higher of two."""
         return self.loads[len(self.loads) // 2]
 
 
@@ -157,7 +157,7 @@ def compare(plan: Plan, scenario: Scenario, outcome: Outcome) -> Comparison:
 
 
 def leading_metric(headline: tuple[str, ...], metrics: Mapping[str, Metric], names: tuple[str, ...]) -> str:
-    """The metric rows are sorted by: the violation where there is one, else the first figure that ranks policies."""
+    """The metric that sorts the rows: the violation if measured, else the first figure that ranks policies."""
     if "violation" in names:
         return "violation"
     candidates = [name for name in (*headline, *names) if metrics[name].ranks]
@@ -218,7 +218,7 @@ def _sustained(
         }
         curves = {seed: curve for seed, curve in curves.items() if not any(isnan(v) for part in curve for v in part)}
         if len(curves) != len(plan.seeds):
-            continue  # a sweep with holes: its seeds would not pair with the others'
+            continue  # an incomplete sweep: its seeds would not pair with those of the others
         by_seed = tuple(sustained_load(loads, curve, LIMIT) for curve in curves.values())
         means = [[sum(c[k][i] for c in curves.values()) / len(curves) for i in range(len(loads))] for k in range(2)]
         rows.append(
@@ -247,14 +247,14 @@ def _paired_sustained(ours: str, rows: tuple[SustainedRow, ...]) -> tuple[Paired
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Who is best in a figure, and whom the paired intervals cannot tell from the best."""
+    """The best policy by a figure, and the policies that the paired intervals do not separate from it."""
 
     best: str
     tied: tuple[str, ...]
 
 
 def standing(comparison: Comparison, name: str, load: float) -> Standing | None:
-    """The best policy in a figure at a load, bounds left out; None where the figure does not rank policies or is not defined."""
+    """The best policy by a figure at a load, bounds excluded; None if the figure does not rank policies or is not defined."""
     metric = comparison.metrics[name]
     if metric.better == "neither" or metric.owner not in ("policy", "machine"):
         return None
@@ -282,14 +282,14 @@ def _by_seed(comparison: Comparison, policy: str, name: str, load: float) -> dic
 def to_object(comparison: Comparison) -> dict[str, object]:
     """The `--json` object: fractions 0..1, each figure with the half width of its interval in `_ci`.
 
-    NaN and infinities are None, as JSON has neither; a sentence of the notes names the infinite ones.
+    NaN and infinities are None, as JSON has neither; a note names the infinite ones.
     """
 
     def number(value: float) -> float | None:
         return value if isfinite(value) else None
 
     def figures(row: Row) -> dict[str, object]:
-        told: dict[str, object] = {
+        shown: dict[str, object] = {
             "policy": row.policy,
             "role": row.role,
             "load": row.load,
@@ -297,11 +297,11 @@ def to_object(comparison: Comparison) -> dict[str, object]:
         }
         for name in comparison.metrics:
             value = row.get(name)
-            told[name], told[f"{name}_ci"] = number(value.mean), number(value.half_width)
-        told["by_class"] = {
+            shown[name], shown[f"{name}_ci"] = number(value.mean), number(value.half_width)
+        shown["by_class"] = {
             name: {"mean": number(each.mean), "ci": number(each.half_width)} for name, each in row.by_class.items()
         }
-        return told
+        return shown
 
     return {
         "workload": comparison.workload,
@@ -342,16 +342,16 @@ def to_object(comparison: Comparison) -> dict[str, object]:
 
 
 def _infinite(comparison: Comparison) -> tuple[str, ...]:
-    """One sentence naming the columns whose null means infinite, by policy; none where no figure is."""
-    told = []
+    """A note that names the columns whose null means infinite, by policy; none if there are none."""
+    found = []
     for row in comparison.rows:
         columns = [name for name in comparison.metrics if isinf(row.get(name).mean)]
         columns += [f"by_class.{name}" for name, each in row.by_class.items() if isinf(each.mean)]
         if columns:
             at = f" at load {row.load:g}" if len(comparison.loads) > 1 else ""
-            told.append(f"{', '.join(columns)} of {row.policy}{at}")
-    if not told:
+            found.append(f"{', '.join(columns)} of {row.policy}{at}")
+    if not found:
         return ()
     return (
-        f"null means not defined, except where it stands for infinity (some pod or job never ended): {'; '.join(told)}",
+        f"null means not defined, except where it stands for infinity (some pod or job never ended): {'; '.join(found)}",
     )

@@ -1,7 +1,7 @@
-"""What the lab's parts say to one another: a run's specification, its result, and a scenario that turns one into the other.
+"""The contract of the lab's parts: a run's specification, its result, and a scenario that turns one into the other.
 
-A scenario is a workload with a world to run it in (founding, colocation, openb, tianchi, dag). The experiment runner knows only this
-file: it crosses policies with seeds and loads, runs each specification in a process of its own, and reports the results.
+A scenario is a workload with a world to run it in (founding, colocation, openb, tianchi, dag, training). The experiment runner depends
+only on this file: it crosses policies with seeds and loads, runs each specification in a process of its own, and reports the results.
 Equal specifications give equal results: the seed fixes the workload, the failures and every tie.
 """
 
@@ -28,14 +28,14 @@ class RunSpec:
     estimate_error: float = 0.2  # log-normal sd of the estimates every scheduler is shown; 0 = true values
     node_qos: bool = True  # whether the nodes protect services from batch
     failures: bool = True  # whether nodes fail and recover
-    traces: Path | None = None  # where real traces lie, for the workloads that need them
+    traces: Path | None = None  # folder of real traces, for the workloads that need them
     file: Path | None = None  # the YAML file of a user's own workload
     overrides: tuple[tuple[str, float], ...] = ()  # knobs of the policy, by name: ablations and tuning
 
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """One number a metric; NaN where a workload does not define it. `lab/metrics.py` defines each in words. Fractions are 0..1."""
+    """One number per metric; NaN where a workload does not define it. `lab/metrics.py` has the definitions. Fractions are 0..1."""
 
     success: float = nan
     utilisation: float = nan  # requested CPU (openb: allocated GPU)
@@ -59,9 +59,9 @@ class Measures:
     completion_mean_s: float = nan  # of jobs, from arrival to end
     completion_p50_s: float = nan
     completion_p99_s: float = nan
-    held_idle: float = nan  # of what is held, by jobs that do not run
-    guarantee_missed: float = nan  # of what teams were owed and asked for
-    racks_crossed: float = nan  # of the runs of several pods that one rack could have held
+    held_idle: float = nan  # share of held resources that belong to jobs that do not run
+    guarantee_missed: float = nan  # share of what teams were entitled to and requested
+    racks_crossed: float = nan  # share of runs of multi-pod jobs that one rack could have held
     evictions: float = nan  # count
     preemptions: float = nan  # count
     first_failure: float = nan  # load at the first pod that found no node
@@ -84,18 +84,18 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class MachineMap:
-    """Who sits where at one instant: a bar a machine, its tenants inside. Aligned columns, one entry a resident."""
+    """The assignment of pods to machines at one instant. Aligned columns, one entry per resident."""
 
     at: str  # e.g. "at 3.0 h"
     machine: NDArray[np.int64]
-    owner: tuple[str, ...]  # tenant or class, one a resident
+    owner: tuple[str, ...]  # tenant or class, one per resident
     cpu_share: NDArray[np.float64]  # of the machine's CPU
     is_service: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What one run gives."""
+    """The result of one run."""
 
     spec: RunSpec
     measures: Measures
@@ -117,7 +117,7 @@ class PolicyInfo:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a task was placed where it was, or was not: one decision in a run, told for a person."""
+    """Why a task was placed on its node, or was not placed: one decision of a run, as text."""
 
     task: str
     outcome: str
@@ -131,7 +131,7 @@ class Scenario(Protocol):
 
     @property
     def name(self) -> str:
-        """As `--workload` names it."""
+        """The value of `--workload`."""
         ...
 
     @property
@@ -146,21 +146,21 @@ class Scenario(Protocol):
 
     @property
     def default_load(self) -> float:
-        """The load run when none is asked for."""
+        """The load used when none is given."""
         ...
 
     @property
     def default_policies(self) -> tuple[str, ...]:
-        """Who runs when nobody is named."""
+        """The policies run when none are given."""
         ...
 
     @property
     def headline(self) -> tuple[str, ...]:
-        """Fields of Measures to show as columns."""
+        """Fields of `Measures` shown as columns."""
         ...
 
     def policies(self) -> tuple[PolicyInfo, ...]:
-        """Every policy that can run here, in the order to show them."""
+        """Every policy that can run here, in display order."""
         ...
 
     def check(self, spec: RunSpec) -> None:
@@ -172,5 +172,5 @@ class Scenario(Protocol):
         ...
 
     def explain(self, spec: RunSpec, task: str) -> Explanation:
-        """Run it again with recording on, and tell the task's decision."""
+        """Run it again with recording on, and return the task's decision."""
         ...

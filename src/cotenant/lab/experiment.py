@@ -1,9 +1,9 @@
 """Policies x paired seeds x loads, resumable.
 
-Problem: a comparison is hundreds of runs; it must use every core, survive being killed, and say exactly which run failed. Choice: a
+Problem: a comparison is hundreds of runs; it must use every core, survive being killed, and name the runs that failed. Choice: a
 plan lists its specifications; each finished run is stored under a digest of its specification, so the same command
-continues where it stopped; runs that fail are told with their specification while the others go on. Seeds go outermost, so what an
-interrupted experiment has is whole pairs. Limits: runs share the machine, so decision latencies hold for that many side by side.
+continues where it stopped; failed runs are reported with their specification while the others continue. Seeds are the outermost loop, so an
+interrupted experiment contains whole pairs. Limits: runs share the machine, so decision latencies hold for that many parallel runs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_SLOWDOWNS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run. `base` carries everything the runs share; its policy, seed, load and overrides are not read."""
+    """What to run. `base` holds everything the runs share; its policy, seed, load and overrides are ignored."""
 
     base: RunSpec
     policies: tuple[str, ...]
@@ -58,13 +58,13 @@ class Failure:
     detail: str = ""
 
     def line(self) -> str:
-        """In one line, with what tells the run apart."""
+        """One line that identifies the run and its error."""
         return f"{self.spec.policy}, load {self.spec.load:g}, seed {self.spec.seed}: {self.error}"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """How far an experiment is, told after each run."""
+    """Progress of an experiment, reported after each run."""
 
     done: int
     total: int
@@ -74,7 +74,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an experiment gave. `records` in the plan's order; `reused` of them stood there before."""
+    """The result of an experiment. `records` in the plan's order; `reused` of them were stored before."""
 
     records: tuple[RunRecord, ...]
     failures: tuple[Failure, ...]
@@ -83,12 +83,12 @@ class Outcome:
 
 
 def check(plan: Plan, scenario: Scenario) -> None:
-    """Raise `InvalidInput` where the plan cannot run: policies, knobs' owners, seeds and loads, then the scenario's own checks."""
+    """Raise `InvalidInput` if the plan cannot run: policies, knobs' owners, seeds and loads, then the scenario's own checks."""
     known = [info.name for info in scenario.policies()]
     for policy in (*plan.policies, *(owner for owner, _, _ in plan.overrides)):
         if policy not in known:
             close = get_close_matches(policy, known, n=3, cutoff=0.4)
-            hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(known)}"
+            hint = f"did you mean {' or '.join(close)}?" if close else f"known policies: {', '.join(known)}"
             raise InvalidInput("--policies", policy, f"a policy of {scenario.name}", hint)
     for owner, knob, value in plan.overrides:
         if owner not in plan.policies:
@@ -111,11 +111,11 @@ def run(
     plan: Plan,
     folder: Path,
     jobs: int | None = None,
-    tell: Callable[[Step], None] = lambda _: None,
+    on_step: Callable[[Step], None] = lambda _: None,
 ) -> Outcome:
     """Run what is not stored yet under `folder`, `jobs` at a time (default: the cores this process may use; 1 = in this process).
 
-    Raises `InvalidInput` at once where a run finds its input bad; other failures are collected.
+    Raises `InvalidInput` at once if a run rejects its input; other failures are collected.
     """
     began = time.perf_counter()
     prepare(folder)
@@ -138,8 +138,8 @@ def run(
         if record is not None:
             records[spec] = record
         else:
-            failures.append(Failure(spec, finished.error or "its stored result cannot be read", finished.detail))
-        tell(Step(len(records) + len(failures), len(specs), spec, record is None))
+            failures.append(Failure(spec, finished.error or "the stored result cannot be read", finished.detail))
+        on_step(Step(len(records) + len(failures), len(specs), spec, record is None))
     done = tuple(records[spec] for spec in specs if spec in records)
     return Outcome(done, tuple(failures), reused, time.perf_counter() - began)
 
@@ -158,7 +158,7 @@ def _performed(tasks: list[_Task], jobs: int) -> Iterator[workers.Finished[_Task
 
 
 def run_and_store(task: _Task) -> None:
-    """Do one run and store its result: what a worker process calls."""
+    """Do one run and store its result; called in a worker process."""
     began = time.perf_counter()
     result = registry.scenario(task.spec.workload).run(task.spec)
     check_result(result, task.spec)
@@ -167,15 +167,15 @@ def run_and_store(task: _Task) -> None:
     storage.save_result(task.path, result)
 
 
-# Fractions that may pass 1: load at the first failure, and what is requested of an overcommitted cluster.
+# Fractions that may exceed 1: the load at the first failure, and requests on an overcommitted cluster.
 _UNBOUNDED = ("first_failure", "utilisation", "utilisation_memory")
 
 
 def check_result(result: RunResult, spec: RunSpec) -> None:
-    """Raise `Permanent` where a scenario's result breaks the contract: what every scenario, a fake one too, must pass."""
+    """Raise `Permanent` if a scenario's result violates the contract."""
 
     def refuse(what: str) -> None:
-        raise Permanent(f"the scenario {spec.workload} gave a result that breaks the contract: {what}")
+        raise Permanent(f"the scenario {spec.workload} returned a result that violates the contract: {what}")
 
     if result.spec != spec:
         refuse("its specification is not the one that was run")
@@ -187,7 +187,7 @@ def check_result(result: RunResult, spec: RunSpec) -> None:
         bounded = metric.unit in ("fraction", "index") and metric.name not in _UNBOUNDED
         if isnan(value):
             continue
-        endless = value == inf and metric.unit in ("ratio", "seconds")  # what never ended
+        endless = value == inf and metric.unit in ("ratio", "seconds")  # never ended
         if not (isfinite(value) or endless) or value < 0 or (bounded and value > 1 + 1e-9):
             refuse(f"{metric.name} is {value}")
     for series in result.series:
@@ -204,13 +204,13 @@ def check_result(result: RunResult, spec: RunSpec) -> None:
 
 
 def measured(records: tuple[RunRecord, ...]) -> tuple[str, ...]:
-    """The fields of `Measures` that any of the runs defines."""
+    """The fields of `Measures` defined by any of the runs."""
     names = [metric.name for metric in METRICS]
     return tuple(name for name in names if any(not isnan(getattr(each.measures, name)) for each in records))
 
 
 def prepare(folder: Path) -> None:
-    """Make an experiment's folder. Raises `InvalidInput` where it cannot be written."""
+    """Make an experiment's folder. Raises `InvalidInput` if it is not writable."""
     try:
         (folder / storage.RUNS).mkdir(parents=True, exist_ok=True)
         storage.remove_leftovers(folder)

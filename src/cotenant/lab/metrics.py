@@ -1,10 +1,10 @@
-"""Every figure the lab reports, defined once.
+"""Definitions of every figure the lab reports.
 
 Problem: the same word (success, utilisation, fairness) means different things in different papers, so a table without
-definitions cannot be believed. Choice: one record a field of `Measures`, with its unit, which direction is better, its exact
-definition and whose property it is: a figure that the policy cannot move must not be read as a merit. The command line, the
-report and the documentation all print these records. Limits: what a workload measures otherwise
-stands in `metrics_by_workload.py`.
+definitions cannot be trusted. Choice: one record per field of `Measures`, with its unit, which direction is better, its exact
+definition and what determines it: a figure that the policy cannot influence must not be read as a merit. The command line, the
+report and the documentation all print these records. Limits: definitions that differ for a workload are in
+`metrics_by_workload.py`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Owner = Literal["policy", "load", "trace", "machine"]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One field of `Measures`. `owner`: whose property the figure is; "load" and "trace" figures do not rank policies.
+    """One field of `Measures`. `owner`: what determines the figure; "load" and "trace" figures do not rank policies.
 
-    `subject`: what one value of its distribution belongs to, where a picture shows that distribution.
+    `subject`: what one value of its distribution belongs to, where the distribution is plotted.
     """
 
     name: str
@@ -36,17 +36,17 @@ class Metric:
 
     @property
     def ranks(self) -> bool:
-        """Whether a better figure speaks for the policy."""
+        """Whether a better figure is a merit of the policy."""
         return self.better != "neither" and self.owner == "policy"
 
     @property
     def scale(self) -> float:
-        """What a value is multiplied with to be shown: fractions are shown in percent."""
+        """The factor for display: fractions are shown in percent."""
         return 100.0 if self.unit == "fraction" else 1.0
 
     @property
     def suffix(self) -> str:
-        """The unit as a heading shows it."""
+        """The unit as shown in a heading."""
         return {"fraction": "%", "index": "", "ratio": "x", "seconds": "s", "microseconds": "us", "count": ""}[
             self.unit
         ]
@@ -365,7 +365,7 @@ SUSTAINED_LOAD = Metric(
     "Largest load at which V_LS <= 1 % and V_BE <= 1 %, by linear interpolation between the swept loads, seed by seed. "
     "Where even the lowest swept load fails it is given as '< lowest'; where the highest still holds, as '>= highest'.",
 )
-"""Derived from a sweep over loads, so no field of `Measures`."""
+"""Derived from a sweep over loads, so not a field of `Measures`."""
 
 DERIVED: tuple[Metric, ...] = (SUSTAINED_LOAD,)
 
@@ -378,7 +378,7 @@ OWNER_WORDS: dict[Owner, str] = {
 
 
 def decimals(metric: Metric, half_width: float) -> int:
-    """How many decimals a value deserves: two digits of its interval's half width, within what the unit usually needs.
+    """Number of decimals to show: two digits of the interval's half width, within the unit's usual range.
 
     `half_width` is in the unit of the value as stored (fractions 0..1); NaN or 0 gives the unit's usual number.
     """
@@ -391,7 +391,7 @@ def decimals(metric: Metric, half_width: float) -> int:
 
 
 def show(metric: Metric, value: float, half_width: float = float("nan"), places: int | None = None) -> str:
-    """A value and its interval for a person, without the unit: `99.98 ±0.01`, `–` where not defined."""
+    """A value and its interval as text, without the unit: `99.98 ±0.01`, `–` where not defined."""
     if not isfinite(value):
         return "–" if isnan(value) else "∞"
     digits = decimals(metric, half_width) if places is None else places

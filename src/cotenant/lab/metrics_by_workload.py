@@ -1,7 +1,7 @@
-"""What a workload measures otherwise than `metrics.py` says: the same field of `Measures`, another denominator, unit of count or instant.
+"""Metrics that a workload defines differently from `metrics.py`: the same field of `Measures`, with another denominator, unit of count or instant.
 
 Problem: jobs of tasks, arrivals without departures and services beside batch cannot share one definition of success or latency. Choice: one
-record a figure and workload, shown wherever the workload's figures are. Limits: two workloads' figures of one name do not compare.
+record per figure and workload, shown with the workload's figures. Limits: figures of one name do not compare across workloads.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _here(
     )
 
 
-# What a workload measures otherwise than the records above say.
+# Definitions that replace those of `metrics.py`, by workload.
 _VARIANTS: dict[str, tuple[Metric, ...]] = {
     "openb": (
         _here(
@@ -233,7 +233,9 @@ _VARIANTS: dict[str, tuple[Metric, ...]] = {
             "Median over bound pods of the wall time of the engine's round that decided them / the pods decided in it.",
         ),
         _here("decision_p99_us", "99th percentile over bound pods of the same wall time."),
-        _here("decision_total_s", "Wall time of all the engine's rounds together, those that placed nobody included."),
+        _here(
+            "decision_total_s", "Wall time of all the engine's rounds together, including rounds that placed no pod."
+        ),
     ),
 }
 

@@ -1,4 +1,4 @@
-"""What ran where: the versions and the machine that figures belong to, and the command that makes them again."""
+"""The origin of figures: versions, machine, and the command that reproduces them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Provenance:
     libraries: tuple[str, ...]  # "numpy 2.4.0"
     machine: str
     cores: int
-    jobs: int  # runs side by side
+    jobs: int  # parallel runs
 
 
 def provenance(arguments: Sequence[str], jobs: int) -> Provenance:
@@ -66,7 +66,7 @@ def _processor() -> str:
 
 
 class _Experiment(msgspec.Struct):
-    """What `experiment.json` says: enough to run any of its runs again."""
+    """The content of `experiment.json`: enough to repeat any of its runs."""
 
     workload: str
     ours: str
@@ -84,7 +84,7 @@ class _Experiment(msgspec.Struct):
 
 
 def save_experiment(folder: Path, plan: Plan, ours: str, origin: Provenance) -> None:
-    """Write what an experiment's folder holds, before it runs."""
+    """Write `experiment.json` before the runs start."""
     base = storage.absolute(plan.base)
     shared = {field.name: getattr(base, field.name) for field in fields(RunSpec)}
     shared |= {"traces": str(base.traces) if base.traces else None, "file": str(base.file) if base.file else None}
@@ -95,7 +95,7 @@ def save_experiment(folder: Path, plan: Plan, ours: str, origin: Provenance) -> 
 
 @dataclass(frozen=True, slots=True)
 class StoredExperiment:
-    """What a folder was made by: the plan, the name of our policy in it, and the digest of the sources."""
+    """The origin of a folder: the plan, the name of our policy in it, and the digest of the sources."""
 
     plan: Plan
     ours: str
@@ -103,24 +103,24 @@ class StoredExperiment:
 
 
 def load_experiment(folder: Path) -> StoredExperiment:
-    """What made a folder. Raises `InvalidInput` where it is no folder of a comparison."""
+    """The experiment stored in a folder. Raises `InvalidInput` if the folder has none."""
     path = folder / storage.EXPERIMENT
     try:
-        told = msgspec.json.decode(path.read_bytes(), type=_Experiment)
+        stored = msgspec.json.decode(path.read_bytes(), type=_Experiment)
     except (OSError, msgspec.MsgspecError) as error:
         hint = f"it has no readable {storage.EXPERIMENT}"
         raise InvalidInput("RUN", str(folder), "the --out folder of `cotenant lab compare`", hint) from error
     base = RunSpec(
-        workload=told.workload,
+        workload=stored.workload,
         policy="",
         seed=0,
         load=0.0,
-        interference=told.interference,
-        estimate_error=told.estimate_error,
-        node_qos=told.node_qos,
-        failures=told.failures,
-        traces=Path(told.traces) if told.traces else None,
-        file=Path(told.file) if told.file else None,
+        interference=stored.interference,
+        estimate_error=stored.estimate_error,
+        node_qos=stored.node_qos,
+        failures=stored.failures,
+        traces=Path(stored.traces) if stored.traces else None,
+        file=Path(stored.file) if stored.file else None,
     )
-    plan = Plan(base, told.policies, told.seeds, told.loads, told.overrides)
-    return StoredExperiment(plan, told.ours, str(told.provenance.get("sources", "")))
+    plan = Plan(base, stored.policies, stored.seeds, stored.loads, stored.overrides)
+    return StoredExperiment(plan, stored.ours, str(stored.provenance.get("sources", "")))

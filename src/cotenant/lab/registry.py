@@ -1,7 +1,7 @@
-"""Which workloads there are, without loading them.
+"""The registry of workloads, without loading them.
 
-Problem: a listing must be quick, but a scenario's module compiles kernels and reads traces. Choice: one line a workload here,
-and the module imported when it is used; each such module has `SCENARIOS`, a tuple of objects that meet `Scenario`. Further
+Problem: a listing must be quick, but a scenario's module compiles kernels and reads traces. Choice: one line per workload here,
+and the module is imported when used; each such module has `SCENARIOS`, a tuple of objects that implement `Scenario`. Further
 modules are named by `COTENANT_SCENARIOS` (comma separated, importable), so a scenario can live outside this package. Limits: those modules are
 imported for a listing.
 """
@@ -22,13 +22,13 @@ EXTRA = "COTENANT_SCENARIOS"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A workload that can be named. `loads` is the sweep run when none is asked for; empty = the scenario's own load."""
+    """A registered workload. `loads` is the default sweep; empty = the scenario's own load."""
 
     name: str
     summary: str
     module: str
     needs_traces: bool = False
-    variants: str = ""  # what may follow the name after a colon
+    variants: str = ""  # placeholder for what may follow the name after a colon
     loads: tuple[float, ...] = ()
 
 
@@ -94,7 +94,7 @@ def entry(workload: str) -> Entry:
 
 
 def scenario(workload: str) -> Scenario:
-    """Load the scenario that `workload` names. Raises `InvalidInput` where it is unknown or cannot be loaded."""
+    """Load the scenario that `workload` names. Raises `InvalidInput` if it is unknown or cannot be loaded."""
     found = entry(workload)
     for each in _scenarios(found.module, "--workload"):
         if each.name in (found.name, workload):

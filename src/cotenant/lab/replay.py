@@ -1,10 +1,10 @@
 """Replay a trace of tasks through the score tree, in one compiled loop.
 
 Problem: ten million tasks have twenty million events, and an interpreter needs minutes for them. Choice: arrivals come sorted and are merged with a
-binary heap of finishes, so each event costs one placement or departure and a few heap steps. A task that fits nowhere waits; whenever
-one finishes, those that wait are tried in order of arrival until one does not fit. A newcomer that fits starts at once, so it may overtake.
-A task that waits when nothing runs any more never fits: it is counted, not dropped.
-Limits: a task runs for its given duration (no interference), and reports do not change on the way. `lab.scenarios` has the world.
+binary heap of finishes, so each event costs one placement or departure and a few heap steps. A task that fits no node waits; whenever
+one finishes, waiting tasks are tried in order of arrival until one does not fit. A new task that fits starts at once, so it may overtake.
+A task that still waits when nothing runs can never fit: it is counted, not dropped.
+Limits: a task runs for its given duration (no interference), and reports do not change during the replay. `lab.scenarios` has the world.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cotenant.policy.placement.lanes.view import viewed
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What became of each task, in the order given. m tasks."""
+    """The outcome of each task, in the given order. m tasks."""
 
     row: Int  # [m] the node, -1 = never fitted
     start_s: Float  # [m] when it started, NaN = never
@@ -48,7 +48,7 @@ def push(times: Float, tasks: Int, size: int, time: float, task: int) -> None:
 
 @inlined
 def pop(times: Float, tasks: Int, size: int) -> None:
-    """Take the first of `size` entries off the heap."""
+    """Remove the first of `size` entries from the heap."""
     last = size - 1
     time, task = times[last], tasks[last]
     at = 0
@@ -78,7 +78,7 @@ def _replay(kernel: int, tree: Tree, arrival_s: Float, duration_s: Float, shape:
     running, head, tail, arrived, placed, departed = 0, 0, 0, 0, 0, 0
     now_s = 0.0
     while True:
-        newcomer = -1
+        arriving = -1
         if running > 0 and (arrived == count or times[0] <= arrival_s[arrived]):
             now_s = times[0]
             done = tasks[0]
@@ -88,14 +88,14 @@ def _replay(kernel: int, tree: Tree, arrival_s: Float, duration_s: Float, shape:
             departed += 1
         elif arrived < count:
             now_s = arrival_s[arrived]
-            newcomer = arrived
+            arriving = arrived
             arrived += 1
         elif head < tail:
             head += 1  # nothing runs, so it never fits
         else:
             break
-        while newcomer >= 0 or head < tail:
-            task = newcomer if newcomer >= 0 else queue[head]
+        while arriving >= 0 or head < tail:
+            task = arriving if arriving >= 0 else queue[head]
             n = place(kernel, view, shape[task])
             if n >= 0:
                 row[task] = n
@@ -103,9 +103,9 @@ def _replay(kernel: int, tree: Tree, arrival_s: Float, duration_s: Float, shape:
                 push(times, tasks, running, now_s + duration_s[task], task)
                 running += 1
                 placed += 1
-            if newcomer >= 0:
+            if arriving >= 0:
                 if n < 0:
-                    queue[tail] = newcomer
+                    queue[tail] = arriving
                     tail += 1
                 break
             if n < 0:
@@ -123,7 +123,7 @@ def replay(tree: ScoreTree, arrival_s: Float, duration_s: Float, shape: Int) -> 
     if len(backwards) or not np.isfinite(arrival_s[0]):
         at = int(backwards[0]) + 1 if len(backwards) else 0
         raise InvalidInput(
-            f"arrival_s[{at}]", float(arrival_s[at]), "a time not before the task's before it", "sort it"
+            f"arrival_s[{at}]", float(arrival_s[at]), "a time not before that of the previous task", "sort it"
         )
     bad = np.flatnonzero(~(np.isfinite(duration_s) & (duration_s >= 0)))
     if len(bad):

@@ -1,8 +1,8 @@
-"""The statistics a comparison of policies needs, and no more.
+"""Statistics for comparing policies.
 
 Problem: a difference between two policies on a few random workloads may be chance. Choice: Student-t intervals over seeds, and
-paired differences (the same seed gives both policies the same workload, so the workload's luck cancels). Limits: t intervals
-take the seeds' figures as roughly normal, which shares near 0 or 1 are not; many comparisons at once make some of the 95 %
+paired differences (the same seed gives both policies the same workload, so the variation between workloads cancels). Limits: t intervals
+assume roughly normal figures, which shares near 0 or 1 are not; with many comparisons at once some of the 95 %
 intervals miss by chance.
 """
 
@@ -53,7 +53,7 @@ def student_t(degrees: int, confidence: float = CONFIDENCE) -> float:
 
 
 def interval(values: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
-    """Mean and Student-t interval. NaN values are left out; with none left the mean is NaN."""
+    """Mean and Student-t interval. NaN values are ignored; with no values left the mean is NaN."""
     x = np.asarray(values, dtype=np.float64)
     x = x[~np.isnan(x)]
     if x.size == 0:
@@ -85,7 +85,7 @@ def jain(values: ArrayLike) -> float:
 def cumulative(sample: NDArray[np.float64], points: int = 200) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The empirical distribution thinned to at most `points` quantiles: finite values and the share at or below each.
 
-    Infinite values (what never ended) count in the share, so that the curve ends below 1.
+    Infinite values (work that never ended) count in the share, so that the curve ends below 1.
     """
     x = np.sort(np.asarray(sample, dtype=np.float64))
     if x.size == 0:

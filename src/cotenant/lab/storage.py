@@ -1,9 +1,9 @@
-"""What an experiment leaves on disk.
+"""Files of an experiment on disk.
 
-Problem: an experiment is killed, or the disk fills, at any moment; nothing half-written may be taken for a result, and an earlier
-report must survive. Choice: every file is written beside its place, flushed and renamed over it. A run is a JSON file, with an NPZ of
+Problem: an experiment may be killed, or the disk may fill, at any moment; a half-written file must not be taken for a result, and an earlier
+report must survive. Choice: every file is written to a temporary name, flushed and renamed. A run is a JSON file, with an NPZ file of
 its arrays written first, both named by a digest of the specification, the sources that produce results and, where one is used, the
-contents of the workload's file. Limits: the digest does not look into the traces, nor at the versions of dependencies.
+contents of the workload's file. Limits: the digest covers neither the traces nor the versions of dependencies.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ REPORT = "report.html"
 FAILURES = "failures.txt"
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-# Sources that cannot change a run's figures: those that only ask for runs, store, compare or print them.
+# Sources that cannot change a run's figures: those that only request, store, compare or print runs.
 _AFTER = (
     "cli/",
     "lab/report/",
@@ -66,7 +66,7 @@ class RunRecord:
 
 @lru_cache(maxsize=1)
 def code_digest() -> str:
-    """Sixteen hexadecimal digits that change when a source that produces results does."""
+    """Sixteen hexadecimal digits that change when any source that produces results changes."""
     digest = hashlib.sha256(__version__.encode())
     for path in sorted(_PACKAGE.rglob("*.py")):
         name = path.relative_to(_PACKAGE).as_posix()
@@ -83,15 +83,15 @@ def spec_digest(spec: RunSpec) -> str:
 
 
 def run_path(folder: Path, spec: RunSpec) -> Path:
-    """Where a run's JSON file belongs."""
+    """The path of a run's JSON file."""
     policy = re.sub(r"[^A-Za-z0-9._+-]", "_", spec.policy)
     return folder / RUNS / f"{policy}-{spec.load:.4g}-s{spec.seed}-{spec_digest(spec)}.json"
 
 
 def replaceable(path: Path) -> Path:
-    """The file that writing to `path` makes or replaces, behind symbolic links.
+    """The file that writing to `path` creates or replaces, with symbolic links resolved.
 
-    Raises `InvalidInput` where a folder, a device or a pipe stands there: a rename would put a file in its place.
+    Raises `InvalidInput` if it is a folder, a device or a pipe: a rename would replace it by a file.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
@@ -100,7 +100,7 @@ def replaceable(path: Path) -> Path:
 
 
 def write_atomic(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a whole new file at `path`, or leave what stands there; a symbolic link stays, and its target is replaced.
+    """Write a complete new file at `path`, or leave the previous one; a symbolic link stays, and its target is replaced.
 
     Raises `Permanent` with the reason, e.g. a full disk, and `InvalidInput` as `replaceable` does.
     """
@@ -117,12 +117,12 @@ def write_atomic(path: Path, write: Callable[[BinaryIO], object]) -> None:
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
-        kept = "; what stood there before is untouched" if path.is_file() else ""
+        kept = "; the previous content is unchanged" if path.is_file() else ""
         raise Permanent(f"cannot write {path}: {error.strerror or error}{kept}") from error
 
 
 def remove_leftovers(folder: Path) -> int:
-    """Remove temporary files that a killed process left in an experiment's folder; gives their number."""
+    """Remove temporary files that a killed process left in an experiment's folder; returns their number."""
     found = [*folder.glob(".*.tmp"), *folder.glob(f"{RUNS}/.*.tmp")]
     for path in found:
         path.unlink(missing_ok=True)
@@ -130,7 +130,7 @@ def remove_leftovers(folder: Path) -> int:
 
 
 def save_result(path: Path, result: RunResult) -> None:
-    """Store a run: the arrays first, then the JSON file whose presence says that the run is finished."""
+    """Store a run: the arrays first, then the JSON file, whose presence marks the run as finished."""
     arrays: dict[str, NDArray[Any]] = {"slowdowns": result.slowdowns}
     for i, series in enumerate(result.series):
         arrays[f"x{i}"], arrays[f"y{i}"] = series.x, series.y
@@ -138,18 +138,18 @@ def save_result(path: Path, result: RunResult) -> None:
         owners, codes = np.unique(np.array(result.machine_map.owner, dtype=np.str_), return_inverse=True)
         arrays |= {"owners": owners, "owner": codes.astype(np.int32), "machine": result.machine_map.machine}
         arrays |= {"cpu_share": result.machine_map.cpu_share, "is_service": result.machine_map.is_service}
-    held = io.BytesIO()  # savez seeks in its target, and a name would have its ending changed
-    np.savez_compressed(held, **arrays)  # type: ignore[arg-type]
-    write_atomic(path.with_suffix(".npz"), lambda file: file.write(held.getbuffer()))
-    told = {
+    buffer = io.BytesIO()  # savez seeks in its target, and a path would have its suffix changed
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    write_atomic(path.with_suffix(".npz"), lambda file: file.write(buffer.getbuffer()))
+    stored = {
         "spec": _plain_spec(result.spec),
-        "measures": _kept_numbers(asdict(result.measures)),
-        "by_class": _kept_numbers(dict(result.by_class)),
+        "measures": _stored_numbers(asdict(result.measures)),
+        "by_class": _stored_numbers(dict(result.by_class)),
         "notes": list(result.notes),
         "series": [[series.name, series.x_label, series.y_label] for series in result.series],
         "machine_map": result.machine_map.at if result.machine_map else None,
     }
-    text = msgspec.json.format(msgspec.json.encode(told), indent=1)
+    text = msgspec.json.format(msgspec.json.encode(stored), indent=1)
     write_atomic(path, lambda file: file.write(text))
 
 
@@ -166,7 +166,7 @@ class _Stored(msgspec.Struct):
 
 
 def load_record(path: Path, spec: RunSpec) -> RunRecord | None:
-    """A stored run of `spec`; None where there is none, or where it cannot be read (it is then run again)."""
+    """A stored run of `spec`; None if there is none, or if it cannot be read (it is then run again)."""
     stored = _read(path)
     if stored is None or not path.with_suffix(".npz").is_file():
         return None
@@ -204,26 +204,26 @@ def write_json(path: Path, value: object) -> None:
 
 
 def write_parquet(path: Path, records: Iterable[RunRecord]) -> None:
-    """One row a run: the specification's fields, then the measures, then the scenario's further figures; NaN becomes null, infinity stays."""
+    """One row per run: the specification's fields, then the measures, then the scenario's further figures; NaN becomes null, infinity stays."""
     import polars as pl  # loaded when used: it costs a fifth of a second
 
     rows = [
         {
             **{name: value for name, value in _plain_spec(each.spec).items() if name != "overrides"},
             "overrides": " ".join(f"{knob}={value:g}" for knob, value in each.spec.overrides),
-            **{name: _known(value) for name, value in asdict(each.measures).items()},
-            **{f"class: {name}": _known(value) for name, value in each.by_class},
+            **{name: _or_null(value) for name, value in asdict(each.measures).items()},
+            **{f"class: {name}": _or_null(value) for name, value in each.by_class},
         }
         for each in records
     ]
     frame = pl.DataFrame(rows, infer_schema_length=None)
-    held = io.BytesIO()  # polars would tell of a full disk as of a broken Parquet
-    frame.write_parquet(held)
-    write_atomic(path, lambda file: file.write(held.getbuffer()))
+    buffer = io.BytesIO()  # polars would report a full disk as a broken Parquet file
+    frame.write_parquet(buffer)
+    write_atomic(path, lambda file: file.write(buffer.getbuffer()))
 
 
 def write_failures(folder: Path, failures: Sequence[tuple[str, str]]) -> None:
-    """The failed runs' lines with their tracebacks, in `failures.txt`; no such file where none failed. Raises as `write_atomic`."""
+    """The failed runs with their tracebacks, in `failures.txt`; no such file if none failed. Raises as `write_atomic`."""
     path = folder / FAILURES
     if failures:
         text = "\n".join(f"{line}\n{detail}" for line, detail in failures)
@@ -232,16 +232,16 @@ def write_failures(folder: Path, failures: Sequence[tuple[str, str]]) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
-        raise Permanent(f"cannot remove {path}, which tells of an earlier run: {error.strerror or error}") from error
+        raise Permanent(f"cannot remove {path}, which belongs to an earlier run: {error.strerror or error}") from error
 
 
-def _kept_numbers(values: dict[str, float]) -> dict[str, _Number]:
+def _stored_numbers(values: dict[str, float]) -> dict[str, _Number]:
     return {
         name: "inf" if value == inf else float(value) if isfinite(value) else None for name, value in values.items()
     }
 
 
-def _known(value: float) -> float | None:
+def _or_null(value: float) -> float | None:
     return None if isnan(value) else float(value)
 
 
@@ -250,17 +250,17 @@ def _number(value: _Number) -> float:
 
 
 def absolute(spec: RunSpec) -> RunSpec:
-    """The same specification with absolute paths, so that it means the same from every folder."""
+    """The same specification with absolute paths, independent of the working directory."""
     traces = spec.traces.resolve() if spec.traces else None
     return replace(spec, traces=traces, file=spec.file.resolve() if spec.file else None)
 
 
 def _plain_spec(spec: RunSpec) -> dict[str, object]:
-    told: dict[str, object] = {field.name: getattr(spec, field.name) for field in fields(spec)}
-    told["traces"] = str(spec.traces) if spec.traces else None
-    told["file"] = str(spec.file) if spec.file else None
-    told["overrides"] = [list(each) for each in sorted(spec.overrides)]
-    return told
+    plain: dict[str, object] = {field.name: getattr(spec, field.name) for field in fields(spec)}
+    plain["traces"] = str(spec.traces) if spec.traces else None
+    plain["file"] = str(spec.file) if spec.file else None
+    plain["overrides"] = [list(each) for each in sorted(spec.overrides)]
+    return plain
 
 
 def _read(path: Path) -> _Stored | None:

@@ -1,8 +1,8 @@
-"""Processes that do tasks side by side, and may die.
+"""Worker processes for parallel tasks that may crash.
 
-Problem: a run may raise, or its process may be killed (out of memory); the other runs must go on, and which run it was must be said.
+Problem: a run may raise, or its process may be killed (out of memory); the other runs must continue, and the failed run must be identified.
 `concurrent.futures` gives up the whole pool when one process dies. Choice: a few spawned processes, a pipe to each, one task at a
-time; a dead process is replaced and its task reported. Spawned, so that no thread or lock of the parent is copied. Limits: a
+time; a dead process is replaced and its task reported. Processes are spawned, so that no thread or lock of the parent is copied. Limits: a
 task that hangs is not ended.
 """
 
@@ -25,13 +25,13 @@ from cotenant.model.errors import CotenantError, InvalidInput
 
 Task = TypeVar("Task")
 
-# Runs go side by side already; libraries that start a thread a core inside each would only get in each other's way.
+# Runs are parallel already; libraries that start a thread per core in each of them would only compete.
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS", "NUMBA_NUM_THREADS")
 
 
 @dataclass(frozen=True, slots=True)
 class Finished(Generic[Task]):
-    """A task is done (`error` empty) or has failed. `refused`: its input is bad, so that trying others makes little sense."""
+    """A task is done (`error` empty) or has failed. `refused`: its input is invalid, so other tasks are likely to fail too."""
 
     task: Task
     value: Any = None
@@ -62,9 +62,9 @@ def perform(function: str, task: Task) -> Finished[Task]:
 
 
 def perform_all(function: str, tasks: Sequence[Task], jobs: int) -> Iterator[Finished[Task]]:
-    """Do every task in at most `jobs` spawned processes, in order of need; gives each as it finishes.
+    """Do every task in at most `jobs` spawned processes, in the given order; yields each as it finishes.
 
-    Closing the iterator ends the processes. Tasks, the function's name and its values cross a pipe, so they must pickle.
+    Closing the iterator ends the processes. Tasks, the function's name and its values are sent through a pipe, so they must be picklable.
     """
     waiting = deque(tasks)
     context = multiprocessing.get_context("spawn")
@@ -84,7 +84,7 @@ def perform_all(function: str, tasks: Sequence[Task], jobs: int) -> Iterator[Fin
             for worker in workers:
                 if worker.task is None and waiting:
                     worker.task = waiting.popleft()
-                    with suppress(OSError):  # it died; the pipe's end says so below
+                    with suppress(OSError):  # it died; the closed pipe is handled below
                         worker.pipe.send(worker.task)
             busy = [worker for worker in workers if worker.task is not None]
             ready = wait([worker.pipe for worker in busy])
@@ -109,8 +109,8 @@ def perform_all(function: str, tasks: Sequence[Task], jobs: int) -> Iterator[Fin
             worker.process.join()
 
 
-def _received(task: Task, told: tuple[Any, str, str, tuple[str, object, str, str] | None]) -> Finished[Task]:
-    value, error, detail, refused = told
+def _received(task: Task, sent: tuple[Any, str, str, tuple[str, object, str, str] | None]) -> Finished[Task]:
+    value, error, detail, refused = sent
     return Finished(task, value, error, detail, InvalidInput(*refused) if refused else None)
 
 
@@ -129,11 +129,11 @@ def _serve(pipe: Connection, function: str) -> None:
         try:
             task = pipe.recv()
         except (EOFError, OSError):
-            return  # the parent has gone, or needs no more
+            return  # the parent has exited, or needs no more tasks
         done = perform(function, task)
         refused = done.refused
-        told = (refused.field, refused.value, refused.expected, refused.hint) if refused else None
+        sent = (refused.field, refused.value, refused.expected, refused.hint) if refused else None
         try:
-            pipe.send((done.value, done.error, done.detail, told))
+            pipe.send((done.value, done.error, done.detail, sent))
         except OSError:
-            return  # the parent has gone; what the task stored stands
+            return  # the parent has exited; what the task stored remains

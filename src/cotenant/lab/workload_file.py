@@ -1,10 +1,10 @@
 """A user's own workload, described in YAML.
 
-Problem: a misspelt field must not be ignored, and an absurd number must be refused where it is written. Choice: one frozen
-record read strictly; unknown fields are errors that name the field and the closest known one. Limits: it varies the co-located
-world only; a workload of another kind is a scenario module.
+Problem: a misspelt field must not be ignored, and an invalid number must be refused at its field. Choice: one frozen
+record read strictly; unknown fields are errors that name the field and the closest known one. Limits: it varies only the co-located
+world; a workload of another kind is a scenario module.
 
-    base: colocation          # founding or colocation: whose defaults hold
+    base: colocation          # founding or colocation: whose defaults apply
     title: a small cluster with more services
     nodes: 100
     load: [0.7, 0.8, 0.9]     # or one number: requested CPU / capacity
@@ -27,11 +27,11 @@ import msgspec
 from cotenant.model.errors import InvalidInput
 
 SUFFIXES = (".yaml", ".yml")
-MOST_LOAD = 1.5  # what the co-located world takes
+MOST_LOAD = 1.5  # the limit of the co-located world
 
 
 class WorkloadFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A workload of the co-located world. None = the base's own value. The command line overrides what both can say."""
+    """A workload of the co-located world. None = the base's value. The command line overrides the file."""
 
     base: Literal["founding", "colocation"]
     title: str = ""
@@ -49,11 +49,11 @@ class WorkloadFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     @property
     def loads(self) -> tuple[float, ...] | None:
-        """The loads as a tuple, however written."""
+        """The loads as a tuple, whether one or several are given."""
         return (self.load,) if isinstance(self.load, float | int) else self.load
 
 
-# Field -> smallest, largest value that makes sense, and how to say it.
+# Field -> smallest and largest valid value, and the description in errors.
 _RANGES: dict[str, tuple[float, float, str]] = {
     "nodes": (1, 100_000, "1..100000 nodes"),
     "service_share": (0.0, 0.95, "a share of the CPU, 0..0.95"),

@@ -241,7 +241,7 @@ def test_a_report_that_cannot_be_written_leaves_the_earlier_one(
     request.getfixturevalue("small_files")
     assert main([*arguments, "--seeds", "2"]) == 1
     captured = capsys.readouterr()
-    assert re.fullmatch(r"cotenant: cannot write .*report\.html: File too large; .* untouched\n", captured.err)
+    assert re.fullmatch(r"cotenant: cannot write .*report\.html: File too large; .* unchanged\n", captured.err)
     assert "2 runs (1 now, 1 stored before)" in captured.out  # the figures are told all the same
     assert (tmp_path / "report.html").read_bytes() == earlier
     assert not list(tmp_path.glob(".*.tmp"))

@@ -34,7 +34,7 @@ def assert_consistent(world) -> None:
         expected = np.zeros(len(s.nodes), np.int64)
         np.add.at(expected, where[placed], s.pods[column][placed])
         np.testing.assert_array_equal(expected, s.nodes[total])
-    waiting = (s.pods.status == state.READY) | (s.pods.status == state.UNTOLD)
+    waiting = (s.pods.status == state.READY) | (s.pods.status == state.UNREPORTED)
     for mask, name in ((placed, "held_milli"), (waiting, "queued_milli")):
         expected = np.zeros(len(s.tenants), np.int64)
         np.add.at(expected, s.pods.tenant[mask], s.pods.cpu_milli[mask])

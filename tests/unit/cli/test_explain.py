@@ -93,21 +93,22 @@ def test_a_waiting_pod_is_told_for_people(served: Scheduler, capsys: pytest.Capt
     assert main(["explain", "pod", "large", "--scheduler", served.url]) == 0
     said = told(capsys)
     assert said.startswith("default/large: it waits: 0/3 nodes are available: 1 node(s) were not ready")
-    assert "It asks for 4 cpu, 100Mi memory; priority 0; state queued." in said
+    assert "It requests 4 cpu, 100Mi memory; priority 0; state queued." in said
     assert "2 NodeResourcesFit Insufficient cpu" in said
     assert "nearest: 1 node fits but for " in said
     assert "what would help: - ask for " in said
     assert (
-        "tried again: when a node has room and labels for it, at 00:05:00Z at the latest (it is unschedulable)" in said
+        "next attempt: when a node has room and labels for it, at 00:05:00Z at the latest (state: unschedulable)"
+        in said
     )
-    assert "what happened to it: 00:00:00Z seen" in said
+    assert "history: 00:00:00Z seen" in said
 
 
 def test_a_placed_pod_has_scores_with_their_terms(served: Scheduler, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "pod", "default/small", "--scheduler", served.url]) == 0
     said = told(capsys)
-    assert "(its own)" in said
-    assert "decided at 00:00:00Z by cotenant-requests, 3 nodes looked at" in said
+    assert "(current)" in said
+    assert "decided at 00:00:00Z by cotenant-requests, 3 nodes considered" in said
     assert "now, without the pod itself, best first: node score services own batch strand packing spread" in said
     assert "is ahead of" in said or "have equal scores" in said
 
@@ -117,7 +118,7 @@ def test_supposing_and_asking_about_a_node(served: Scheduler, capsys: pytest.Cap
     assert main(["explain", "pod", "large", "--scheduler", served.url, *words]) == 0
     said = told(capsys)
     assert said.startswith("default/large: with cpu 100m, 2 of 3 nodes would take it, ")
-    assert "c does not take it: refused by because lacking" in said
+    assert "c rejects it: refused by because lacking" in said
     assert "NodeReady node(s) were not ready or unschedulable" in said
 
 

@@ -179,7 +179,7 @@ def test_an_interrupt_says_how_to_go_on(
         == 130
     )
     line = only_line(capsys)
-    assert "interrupted with 1 runs of 3 stored; the same command goes on: cotenant lab compare" in line
+    assert "interrupted with 1 runs of 3 stored; the same command continues: cotenant lab compare" in line
     assert f"--out {tmp_path}" in line
 
 
@@ -196,7 +196,7 @@ def ctrl_c_is_heard() -> Iterator[None]:
 def test_an_interrupt_ends_the_worker_processes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("--workload", "fake", "--policies", "cotenant,interrupts", "--seeds", 50, "--jobs", 2, "--out", tmp_path)
     assert run(*COMPARE, *words) == 130
-    assert "of 100 stored; the same command goes on: cotenant lab compare" in only_line(capsys)
+    assert "of 100 stored; the same command continues: cotenant lab compare" in only_line(capsys)
     assert multiprocessing.active_children() == []
     assert not list(tmp_path.glob("report.html"))
 
@@ -326,7 +326,7 @@ def test_explain_says_where_other_sources_made_the_comparison(
     file = tmp_path / "experiment.json"
     file.write_text(file.read_text().replace(storage.code_digest(), "0123456789abcdef"))
     assert run("lab", "explain", tmp_path, "pod-7") == 0
-    assert "the comparison was made by other sources (0123456789abcdef)" in capsys.readouterr().out
+    assert "the comparison was made with other sources (0123456789abcdef)" in capsys.readouterr().out
     assert run("lab", "explain", tmp_path, "pod-7", "--json") == 0
     assert "other sources" in json.loads(capsys.readouterr().out)["notes"][0]
 

@@ -68,7 +68,7 @@ def test_a_failing_run_is_told_with_its_specification_and_the_others_go_on(tmp_p
     assert [record.spec.policy for record in outcome.records] == ["cotenant", "cotenant"]
     assert outcome.failures[0].line() == "raises, load 0.77, seed 0: RuntimeError: it was asked to fail"
     assert "Traceback" in outcome.failures[0].detail
-    assert "breaks the contract: success is 7.0" in outcome.failures[1].error
+    assert "violates the contract: success is 7.0" in outcome.failures[1].error
 
 
 def test_bad_input_found_in_a_run_stops_the_experiment(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_a_full_disk_leaves_the_earlier_report_and_no_remains(tmp_path: Path) ->
         file.write(b"half a rep")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with pytest.raises(Permanent, match=r"report.html: No space left on device; what stood there before is untouched"):
+    with pytest.raises(Permanent, match=r"report.html: No space left on device; the previous content is unchanged"):
         storage.write_atomic(path, full)
     assert path.read_bytes() == b"earlier"
     assert [each.name for each in tmp_path.iterdir()] == ["report.html"]

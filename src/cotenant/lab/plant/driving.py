@@ -1,8 +1,8 @@
-"""The agent's engine on the plant: what its process does on a real node, in virtual time.
+"""Runs the agent's engine on the plant, as its process does on a real node, in virtual time.
 
-Problem: plant and engine have clocks and orders of their own. Choice: each period of the agent services report, knobs that it watches are read, a
-sample is taken, instructions go to the keeper and its answers back; PSI triggers are looked at in every step of the plant and go to the
-engine at once. Limits: reading, deciding and turning take no time; discovery answers once, at the start, and when `show` is called.
+Problem: plant and engine each have a clock. Choice: in each period of the agent services report, watched knobs are read, a
+sample is taken, instructions go to the keeper and its answers back; PSI triggers are checked in every step of the plant and go to the
+engine at once. Limits: reading, deciding and writing take no time; discovery answers once, at the start, and when `show` is called.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cotenant.model.machine.node_pod import NodePod
 
 @dataclass(slots=True)
 class Trigger:
-    """A PSI trigger on CPU: `stall_us` lost within `window_us` raise it, once a window.
+    """A PSI trigger on CPU: fires when `stall_us` are lost within `window_us`, once per window.
 
     Source: Linux, Documentation/accounting/psi.rst.
     """
@@ -47,14 +47,14 @@ class Trigger:
 
 @dataclass(slots=True)
 class Drive:
-    """One run. `services`: which pod's requests each `Service` serves, by pod key."""
+    """One run. `services`: the `Service` that runs in each pod, by pod key."""
 
     plant: Plant
     settings: AgentSettings
     pods: tuple[NodePod, ...]
     services: dict[str, Service] = field(default_factory=dict)
     triggers: Sequence[Trigger] = ()
-    said: list[tuple[int, Instructions]] = field(default_factory=list)  # those that asked for something
+    issued: list[tuple[int, Instructions]] = field(default_factory=list)  # non-empty ones
     engine: Recorder = field(init=False)
     keeper: PlantKeeper = field(init=False)
 
@@ -66,18 +66,18 @@ class Drive:
         self.show(self.pods)
 
     def show(self, pods: Sequence[NodePod]) -> None:
-        """Discovery's answer."""
+        """Report these pods, as discovery does."""
         self.pods = tuple(pods)
         self.engine.pods_seen(self.pods, self.plant.now_us)
 
     def run(self, until_us: int) -> None:
-        """Tick until then."""
+        """Run until `until_us`, tick by tick."""
         while self.plant.now_us < until_us:
             self._wait(min(until_us, self.plant.now_us + self.settings.period_us))
             self._tick()
 
     def stop(self) -> None:
-        """A clean stop: everything is given back."""
+        """Stop cleanly: all knobs are restored."""
         self._carry_out(self.engine.stopping(self.plant.now_us))
 
     def _wait(self, until_us: int) -> None:
@@ -111,8 +111,8 @@ class Drive:
         if not instructions:
             return
         now = self.plant.now_us
-        self.said.append((now, instructions))
+        self.issued.append((now, instructions))
         answers = (*self.keeper.give_back(instructions.give_back), *self.keeper.hold(instructions.hold))
         self.engine.answered(answers, now)
-        for wish in instructions.evict:
-            self.engine.evicted(wish.uid, False, "nobody leaves the plant", now)
+        for pod in instructions.evict:
+            self.engine.evicted(pod.uid, False, "the plant does not evict pods", now)

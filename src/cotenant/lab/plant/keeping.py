@@ -1,7 +1,7 @@
 """A keeper over simulated knobs: the real engine of leases, with a state file in memory.
 
-Problem: what the agent asks of a simulated node must go the way it goes on a real one, leases, read-backs and restores among it. Choice:
-`engine.leases.Leases` is driven here as the privileged process drives it. Limits: nothing fails to be persisted, nothing blocks.
+Problem: requests of the agent on a simulated node must take the same path as on a real one, including leases, read-backs and restores. Choice:
+`engine.leases.Leases` is driven here as the privileged process drives it. Limits: persisting never fails, and nothing blocks.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class PlantKeeper:
         self._clock_us = clock_us
         self._leases = Leases()
 
-    def hold(self, wishes: Sequence[SetKnob]) -> tuple[LeaseAnswer, ...]:
-        """As the Protocol `Keeper`. Knobs without an undo are turned and answered RESTORED."""
-        lasting = [wish for wish in wishes if wish.target.knob.undoable]
+    def hold(self, desired: Sequence[SetKnob]) -> tuple[LeaseAnswer, ...]:
+        """As the Protocol `Keeper`. Knobs without an undo are written once and answered RESTORED."""
+        lasting = [each for each in desired if each.target.knob.undoable]
         now = self._clock_us()
         self._leases.hold(lasting, now, now / 1e6)
         self._carry_out()
         answers = iter(self._leases.answers())
-        return tuple(next(answers) if wish.target.knob.undoable else self._once(wish) for wish in wishes)
+        return tuple(next(answers) if each.target.knob.undoable else self._write_once(each) for each in desired)
 
     def give_back(self, requests: Sequence[GiveBack]) -> tuple[LeaseAnswer, ...]:
         """As the Protocol `Keeper`."""
@@ -51,21 +51,21 @@ class PlantKeeper:
         return self._leases.answers()
 
     def tick(self) -> None:
-        """Put back what has expired."""
+        """Restore what has expired."""
         now = self._clock_us()
         self._leases.tick(now, now / 1e6)
         self._carry_out()
 
     def leases(self) -> tuple[Lease, ...]:
-        """All that are not over."""
+        """All current leases."""
         return self._leases.leases()
 
-    def _once(self, wish: SetKnob) -> LeaseAnswer:
+    def _write_once(self, setting: SetKnob) -> LeaseAnswer:
         try:
-            self._port.write(wish.target, wish.value)
+            self._port.write(setting.target, setting.value)
         except CotenantError as error:
-            return LeaseAnswer(wish.target, LeaseState.REFUSED, str(error))
-        return LeaseAnswer(wish.target, LeaseState.RESTORED)
+            return LeaseAnswer(setting.target, LeaseState.REFUSED, str(error))
+        return LeaseAnswer(setting.target, LeaseState.RESTORED)
 
     def _carry_out(self) -> None:
         while stage := self._leases.next():
@@ -77,7 +77,7 @@ class PlantKeeper:
                         pass
                     case ReadCurrent() | ReadBack() | Write() | Restore():
                         try:
-                            self._turn(instruction)
+                            self._perform(instruction)
                         except Vanished as error:
                             self._leases.failed(instruction, Failure(FailureKind.GONE, str(error)))
                         except Transient as error:
@@ -85,7 +85,7 @@ class PlantKeeper:
                         except CotenantError as error:
                             self._leases.failed(instruction, Failure(FailureKind.PERMANENT, str(error)))
 
-    def _turn(self, instruction: ReadCurrent | ReadBack | Write | Restore) -> None:
+    def _perform(self, instruction: ReadCurrent | ReadBack | Write | Restore) -> None:
         target = instruction.target
         match instruction:
             case Write(value=value):

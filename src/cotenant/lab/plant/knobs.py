@@ -1,8 +1,8 @@
-"""Knobs of simulated groups: what stands, who refuses what, in the canonical forms of real ones.
+"""Knobs of simulated groups, with the kernel's rules and the canonical values of real ones.
 
-Problem: the agent's engine and the engine of leases must meet on a simulated node what they meet on a real one, pinned weights and refused bursts
-among it. Choice: a `KnobPort` over a table, with the kernel's rules for CPU; other knobs are `Unsupported`, as on a machine without them.
-Limits: no hierarchy rule of cpusets (as cgroup v2: what a parent lacks does not count, it is not refused).
+Problem: the agent's engine and the engine of leases must see on a simulated node what they see on a real one, including pinned weights and refused
+bursts. Choice: a `KnobPort` over a table, with the kernel's rules for CPU; other knobs are `Unsupported`, as on a machine without them.
+Limits: no hierarchy rule of cpusets (as in cgroup v2: a CPU that the parent lacks has no effect and is not refused).
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ _NEEDS = "a plant that models more than CPU"
 
 
 class PlantKnobs:
-    """Meets `engine.node.interfaces.KnobPort`. `cpus`: how many the machine has."""
+    """Implements `engine.node.interfaces.KnobPort`. `cpus`: number of CPUs of the machine."""
 
     def __init__(self, cpus: int, groups: Iterable[str] = ()) -> None:
         self._cpus = cpus
         self._values: dict[str, dict[Knob, str]] = {}
-        self.version = 0  # grows with every change, so that what is derived can be kept
+        self.version = 0  # grows with every change, so that derived values can be cached
         for group in groups:
             self.add(group)
 
     def add(self, group: str) -> None:
-        """A group and its parents appear, with every knob at its default."""
+        """Add a group and its parents, with every knob at its default."""
         parts = group.split("/")
         for depth in range(1, len(parts) + 1):
             self._values.setdefault("/".join(parts[:depth]), dict(DEFAULTS))
         self.version += 1
 
     def remove(self, group: str) -> None:
-        """A group and all below it vanish."""
+        """Remove a group and all below it."""
         for name in [name for name in self._values if name == group or name.startswith(group + "/")]:
             del self._values[name]
         self.version += 1
@@ -54,11 +54,11 @@ class PlantKnobs:
         return tuple(sorted(self._values))
 
     def value(self, group: str, knob: Knob) -> str:
-        """What stands; the group must be there."""
+        """The current value; the group must exist."""
         return self._values[group][knob]
 
     def supported(self, knob: Knob) -> Gap | None:
-        """CPU only."""
+        """Only CPU knobs are supported."""
         return None if knob in DEFAULTS else Gap(str(knob), _NEEDS)
 
     def read(self, target: Target) -> str:
@@ -69,7 +69,7 @@ class PlantKnobs:
         return group[target.knob]
 
     def raw(self, target: Target) -> str:
-        """As the Protocol: the knob, its value, and beside idle the weight that it makes the kernel forget."""
+        """As the Protocol: the knob, its value, and for idle also the weight, which the kernel resets."""
         kept = [str(target.knob), self.read(target)]
         if target.knob is Knob.CPU_IDLE:
             kept.append(self.read(Target(target.group, Knob.CPU_WEIGHT)))

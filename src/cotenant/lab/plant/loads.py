@@ -1,7 +1,7 @@
-"""What runs in the plant's groups: hogs, programs whose demand follows a curve, and services with queues of requests.
+"""Loads in the plant's groups: hogs, programs whose demand follows a curve, and services with queues of requests.
 
-Problem: a controller must be tried against work that takes all it gets, work that wants a given amount at a given time, and work whose quality is a
-latency. Choice: a load says how much CPU it could use in the next step, is granted some, and keeps its own account. Limits: a request's CPU
+Problem: a controller must be tested against work that takes all available CPU, work with a given demand at a given time, and work whose quality is a
+latency. Choice: a load states how much CPU it could use in the next step, is granted some, and keeps its own counters. Limits: a request's CPU
 time is fixed; a thread that is granted less than it wants runs slower evenly over the step.
 """
 
@@ -30,16 +30,16 @@ class Load(Protocol):
         ...
 
     def granted(self, now_us: int, step_us: int, cpu_us: int, collision_ppm: int) -> tuple[int, int]:
-        """What it used of `cpu_us`, and how long its threads waited in all, microseconds.
+        """Returns the CPU time used of `cpu_us`, and the total waiting time of its threads, microseconds.
 
-        `collision_ppm`: how likely a thread that wakes up finds its CPUs taken by somebody who is not pushed aside at once.
+        `collision_ppm`: probability that a thread that wakes up finds its CPUs occupied by a thread that is not preempted at once.
         """
         ...
 
 
 @dataclass(slots=True)
 class Hog:
-    """Takes all it gets between two instants."""
+    """Uses all CPU it gets between two instants."""
 
     group: str
     threads: int = 1
@@ -60,7 +60,7 @@ class Hog:
 
 @dataclass(slots=True)
 class Sine:
-    """One thread that wants a share of a CPU which swings, slot by slot; what it does not get within a slot is lost."""
+    """One thread whose demand is an oscillating share of a CPU, slot by slot; demand not met within a slot is lost."""
 
     group: str
     mean_ppm: int = 400_000
@@ -70,7 +70,7 @@ class Sine:
     threads: int = 1
     left_us: int = 0
     slot: int = -1
-    demanded: list[int] = field(default_factory=list)  # a slot
+    demanded: list[int] = field(default_factory=list)  # per slot
     delivered: list[int] = field(default_factory=list)
 
     def wants(self, now_us: int, step_us: int) -> int:
@@ -94,7 +94,7 @@ class Sine:
 
 @dataclass(slots=True)
 class Service:
-    """Requests that arrive at random, each of the same CPU time, served first come first served by some threads."""
+    """Requests that arrive at random, each with the same CPU time, served first come first served by some threads."""
 
     group: str
     rate_hz: float
@@ -103,8 +103,8 @@ class Service:
     rng: np.random.Generator
     threads: int = 1
     slice_us: int = 3000  # how long a thread that wakes up may wait for one that is running; EEVDF's base slice
-    arrivals: deque[int] = field(default_factory=deque)  # of requests nobody has begun
-    begun: list[list[int]] = field(default_factory=list)  # a thread: [arrival, CPU time left]
+    arrivals: deque[int] = field(default_factory=deque)  # of requests not yet begun
+    begun: list[list[int]] = field(default_factory=list)  # per thread: [arrival, CPU time left]
     next_us: float = 0.0
     latencies: list[tuple[int, int]] = field(default_factory=list)  # when a request ended, how long it took
 
@@ -162,10 +162,10 @@ class Service:
         return int(self.rng.random() * self.slice_us)
 
     def health(self, now_us: int, window_us: int) -> ServiceHealth | None:
-        """What it would report of the last window; None without a request."""
+        """Its report on the last window; None without a request."""
         recent: list[int] = []
         for ended, took in reversed(self.latencies):
-            if ended < now_us - 2 * window_us:  # threads note their requests almost in the order of time
+            if ended < now_us - 2 * window_us:  # latencies are recorded almost in order of time
                 break
             if now_us - window_us <= ended < now_us:
                 recent.append(took)
@@ -176,6 +176,6 @@ class Service:
 
 
 def percentile(values: list[int], percent: int) -> int:
-    """The smallest value that at least so many percent do not exceed; the list must not be empty."""
+    """The smallest value that at least `percent` % of the values do not exceed; the list must not be empty."""
     ordered = sorted(values)
     return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]

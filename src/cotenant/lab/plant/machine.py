@@ -1,9 +1,9 @@
-"""The plant: a machine's CPUs, its groups and what runs in them, advanced in small steps of virtual time; its counters are a `Sensor`.
+"""The plant: a machine's CPUs, groups and loads, advanced in small steps of virtual time; its counters are a `Sensor`.
 
-Problem: a controller that is tried only on a live machine is tried seldom, and never twice alike. Choice: steps of a few milliseconds; in each,
-threads are spread over the CPUs they may use, each CPU is shared out (`sharing.py`), loads do their work, and counters grow as the kernel's
-do: CPU time, periods, throttling, time waited, pressure. Same loads and seeds, same counters. Limits: CPU only; a throttled group is
-noticed at the end of a step; a child's pressure counts for its parents at most once.
+Problem: a controller that is tested only on a live machine is tested rarely, and never twice under equal conditions. Choice: steps of a few
+milliseconds; in each, threads are spread over the CPUs they may use, each CPU is shared out (`sharing.py`), loads do their work, and counters grow
+as the kernel's do: CPU time, periods, throttling, time waited, pressure. Equal loads and seeds give equal counters. Limits: CPU only; throttling
+is detected at the end of a step; a child's pressure counts for its parents at most once.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Counted:
 
 
 class Plant:
-    """A machine of `cpus` CPUs. Also a `Sensor` and, by `knobs`, a `KnobPort`."""
+    """A machine of `cpus` CPUs. Implements `Sensor` and, by `knobs`, `KnobPort`."""
 
     def __init__(self, cpus: int, loads: Sequence[Load], groups: Sequence[str] = (), step_us: int = 5000) -> None:
-        """`groups`: those that hold no load of their own; those of loads come by themselves."""
+        """`groups`: groups without a load; those of loads are added automatically."""
         self.cpus = cpus
         self.loads = list(loads)
         self.step_us = step_us
@@ -56,18 +56,18 @@ class Plant:
         self._taken_by: list[dict[str, int]] = [{} for _ in range(cpus)]
 
     def advance(self, until_us: int) -> None:
-        """Let time pass, in whole steps."""
+        """Advance time, in whole steps."""
         while self.now_us < until_us:
             self._step()
 
     def topology(self) -> tuple[LogicalCpu, ...]:
-        """One thread a core, one socket."""
+        """One thread per core, one socket."""
         return tuple(LogicalCpu(cpu, cpu, 0, 0) for cpu in range(self.cpus))
 
     def sample(self, groups: Sequence[str]) -> NodeSample:
-        """Meets `engine.node.interfaces.Sensor`."""
-        there = set(self.knobs.groups())
-        told = tuple(self._told(group) for group in groups if group in there)
+        """Implements `engine.node.interfaces.Sensor`."""
+        present = set(self.knobs.groups())
+        counters = tuple(self._counters(group) for group in groups if group in present)
         host = HostCounters(
             cpus=self.cpus,
             cpu_busy_us=self.host.cpu_us,
@@ -75,13 +75,13 @@ class Plant:
             memory_available_bytes=MEMORY_BYTES // 2,
             pressure=Pressure(cpu=Stall(self.host.some_us, 0)),
         )
-        return NodeSample(self.now_us, WALL_S + self.now_us / PPM, host, told)
+        return NodeSample(self.now_us, WALL_S + self.now_us / PPM, host, counters)
 
     def stalled_us(self, group: str) -> int:
-        """Time since the start that some thread of a group waited; what a PSI trigger looks at. "" = the machine."""
+        """Time since the start in which some thread of a group waited, as a PSI trigger measures it. "" = the machine."""
         return self.host.some_us if not group else self.counted.setdefault(group, Counted()).some_us
 
-    def _told(self, group: str) -> GroupCounters:
+    def _counters(self, group: str) -> GroupCounters:
         seen = self.counted.setdefault(group, Counted())
         limit = parse_cpu_max(self.knobs.value(group, Knob.CPU_MAX)).cpu_m
         return GroupCounters(
@@ -107,7 +107,7 @@ class Plant:
         self.now_us += self.step_us
 
     def _rebuild(self) -> None:
-        """Take the knobs over; what a period has left stays."""
+        """Apply the knobs; the remaining quota of a period is kept."""
         self._version = self.knobs.version
         names = self.knobs.groups()
         for gone in set(self._nodes) - set(names):
@@ -139,7 +139,7 @@ class Plant:
                 seen.throttled_periods += throttled
 
     def _share_out(self, running: list[tuple[Load, int]]) -> tuple[dict[str, int], dict[str, int]]:
-        """What each group with a load gets in this step, and how likely its wake-ups collide."""
+        """The CPU time of each group with a load in this step, and the collision probability of its wake-ups."""
         places = self._place(running)
         for node in (*self._nodes.values(), self._root):
             node.got_us = node.threads = node.wanted_us = 0
@@ -165,7 +165,7 @@ class Plant:
         return {load.group: self._nodes[load.group].got_us for load, _ in running}, collisions
 
     def _place(self, running: list[tuple[Load, int]]) -> list[list[tuple[str, int]]]:
-        """Threads on CPUs: each goes where the least is wanted so far; those of the idle class choose last."""
+        """Assign threads to CPUs: each to the CPU with the least demand so far; threads of the idle class last."""
         places: list[list[tuple[str, int]]] = [[] for _ in range(self.cpus)]
         filled = [0] * self.cpus
         idle = [any(node.idle for node in self._up(load.group)) for load, _ in running]
@@ -179,11 +179,11 @@ class Plant:
         return places
 
     def _collision(self, group: str) -> int:
-        """How likely the CPU that a thread of the group wakes up on is taken by others outside the idle class: on the freest it may use."""
+        """Probability that the least occupied CPU the group may use is taken by others outside the idle class."""
         return min(min(PPM, self._taken_ppm[cpu] - self._taken_by[cpu].get(group, 0)) for cpu in self._allowed[group])
 
     def _account(self, running: list[tuple[Load, int]], got: dict[str, int], collisions: dict[str, int]) -> None:
-        waits: dict[str, tuple[int, int]] = {}  # waited in all, by everybody at once
+        waits: dict[str, tuple[int, int]] = {}  # total waiting time, and time in which all threads waited
         wanted_by: dict[str, int] = {}
         for load, wanted in running:
             wanted_by[load.group] = wanted_by.get(load.group, 0) + wanted
@@ -211,7 +211,7 @@ class Plant:
                 node.throttled = True
 
     def _up(self, group: str) -> list[GroupNode]:
-        """The group and those above it, the root left out."""
+        """The group and its ancestors, without the root."""
         found = []
         while group:
             found.append(self._nodes[group])

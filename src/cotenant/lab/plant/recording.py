@@ -1,10 +1,10 @@
-"""What an agent's engine was told and what it asked for, event by event, on disk; and the same again.
+"""Recording and replay of an agent's engine: every input and output, event by event.
 
-Problem: "the agent does the same in the lab as on a node" is a claim that only the engine's own inputs and outputs can test. Choice: a
-recorder stands before the engine and writes each call and its answer down; a replay makes the same calls on a fresh engine. Instructions are
-compared as the bytes of their JSON. Limits: a recording holds what the engine was told, so it says nothing of how that was measured.
+Problem: that the agent behaves in the lab as on a node can only be tested by the engine's own inputs and outputs. Choice: a
+recorder wraps the engine and stores each call and its answer; a replay makes the same calls on a fresh engine. Instructions are
+compared as the bytes of their JSON. Limits: a recording holds the engine's inputs, not how they were measured.
 
-One JSON object a line. Knobs are pairs, since a target is no JSON key; a culprit that is nobody has a field of its own.
+One JSON object per line. Knobs are pairs, since a target cannot be a JSON key; blame without a culprit group has a field of its own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from cotenant.model.machine.run_queue import Blame, GroupWaits, NoCulprit, RunQu
 
 @dataclass(frozen=True, slots=True)
 class StoredBlame:
-    """`Blame`; `culprit` is "" where it is nobody."""
+    """`Blame`; `culprit` is "" where `nobody` is set."""
 
     victim: str
     culprit: str
@@ -61,8 +61,8 @@ class StoredSample:
 
     @classmethod
     def of(cls, sample: NodeSample) -> StoredSample:
-        """The form that JSON can keep."""
-        told, reading = {field.name: getattr(sample, field.name) for field in fields(sample)}, sample.run_queue
+        """The form stored as JSON."""
+        values, reading = {field.name: getattr(sample, field.name) for field in fields(sample)}, sample.run_queue
         if reading is not None:
             blame = tuple(
                 StoredBlame(b.victim, "", b.culprit, b.ran_us)
@@ -71,25 +71,25 @@ class StoredSample:
                 for b in reading.blame
             )
             stored = StoredRunQueue(reading.at_us, reading.groups, blame, reading.unattributed_us, reading.dropped)
-            told["run_queue"] = stored
-        return cls(**told)
+            values["run_queue"] = stored
+        return cls(**values)
 
     def sample(self) -> NodeSample:
-        """What it was made of."""
-        told, stored = {field.name: getattr(self, field.name) for field in fields(self)}, self.run_queue
+        """The original sample."""
+        values, stored = {field.name: getattr(self, field.name) for field in fields(self)}, self.run_queue
         if stored is not None:
             blame = tuple(Blame(b.victim, b.nobody or b.culprit, b.ran_us) for b in stored.blame)
-            told["run_queue"] = RunQueueReading(stored.at_us, stored.groups, blame, stored.unshared_us, stored.untold)
-        return NodeSample(**told)
+            values["run_queue"] = RunQueueReading(stored.at_us, stored.groups, blame, stored.unshared_us, stored.untold)
+        return NodeSample(**values)
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One call of the engine: its name, its time, and those of its arguments that the call has."""
+    """One call of the engine: its name, its time, and its arguments."""
 
     call: str
     at_us: int
-    said: str = ""  # the Instructions that came of it, as JSON
+    said: str = ""  # the returned Instructions, as JSON
     pods: tuple[NodePod, ...] = ()
     supported: tuple[Knob, ...] = ()
     allocatable: Allocatable | None = None
@@ -107,14 +107,14 @@ class Event:
     detail: str = ""
 
 
-def said(instructions: Instructions) -> str:
+def encoded(instructions: Instructions) -> str:
     """Instructions as JSON: equal ones give equal text."""
     return msgspec.json.encode(instructions, order="deterministic").decode()
 
 
 @dataclass(slots=True)
 class Recorder:
-    """Stands where the engine stands, passes every call on, and keeps it."""
+    """Wraps the engine: forwards every call, and records it."""
 
     agent: Agent
     events: list[Event] = field(default_factory=list)
@@ -146,18 +146,20 @@ class Recorder:
 
     def sampled(self, sample: NodeSample, knobs: Mapping[Target, str], cpus: Sequence[LogicalCpu] = ()) -> Instructions:
         """As `Agent`."""
-        # What the engine asked to have read is part of its state: asking again in a replay must give the same.
+        # The set of knobs to read is part of the engine's state: a replay must ask for it at the same point.
         answer = self.agent.sampled(sample, knobs, cpus)
         pairs = tuple(sorted(knobs.items()))
         self.events.append(
-            Event("sampled", sample.at_us, said(answer), sample=StoredSample.of(sample), knobs=pairs, cpus=tuple(cpus))
+            Event(
+                "sampled", sample.at_us, encoded(answer), sample=StoredSample.of(sample), knobs=pairs, cpus=tuple(cpus)
+            )
         )
         return answer
 
     def pressed(self, at_us: int, group: str, what: str, stall_ppm: int = PPM) -> Instructions:
         """As `Agent`."""
         answer = self.agent.pressed(at_us, group, what, stall_ppm)
-        self.events.append(Event("pressed", at_us, said(answer), group=group, what=what, stall_ppm=stall_ppm))
+        self.events.append(Event("pressed", at_us, encoded(answer), group=group, what=what, stall_ppm=stall_ppm))
         return answer
 
     def answered(self, answers: Sequence[LeaseAnswer], at_us: int) -> None:
@@ -178,21 +180,21 @@ class Recorder:
     def stopping(self, at_us: int) -> Instructions:
         """As `Agent`."""
         answer = self.agent.stopping(at_us)
-        self.events.append(Event("stopping", at_us, said(answer)))
+        self.events.append(Event("stopping", at_us, encoded(answer)))
         return answer
 
     def __getattr__(self, name: str) -> Any:
-        """What only tells (`groups`, `knobs_to_read`, `state`, `held_knobs`, ...) is the engine's own."""
+        """Read-only members (`groups`, `knobs_to_read`, `state`, `held_knobs`, ...) are forwarded to the engine."""
         return getattr(self.agent, name)
 
 
 def dump(events: Iterable[Event]) -> bytes:
-    """One line an event."""
+    """One line per event."""
     return b"".join(msgspec.json.encode(event, order="deterministic") + b"\n" for event in events)
 
 
 def load(lines: bytes) -> tuple[Event, ...]:
-    """What `dump` wrote. Raises `InvalidInput` naming the line."""
+    """The inverse of `dump`. Raises `InvalidInput` naming the line."""
     found = []
     for number, line in enumerate(lines.splitlines(), 1):
         try:
@@ -203,7 +205,7 @@ def load(lines: bytes) -> tuple[Event, ...]:
 
 
 def replay(events: Iterable[Event], agent: Agent) -> Iterator[tuple[Event, str]]:
-    """Make the same calls on this engine; each event with what the engine asks for now."""
+    """Make the same calls on this engine; yields each event with the instructions now returned."""
     for event in events:
         yield event, _again(event, agent)
 
@@ -222,9 +224,9 @@ def _again(event: Event, agent: Agent) -> str:
             agent.health_reported(event.pod, event.health, event.at_us)
         case "sampled" if event.sample is not None:
             agent.knobs_to_read()
-            return said(agent.sampled(event.sample.sample(), dict(event.knobs), event.cpus))
+            return encoded(agent.sampled(event.sample.sample(), dict(event.knobs), event.cpus))
         case "pressed":
-            return said(agent.pressed(event.at_us, event.group, event.what, event.stall_ppm))
+            return encoded(agent.pressed(event.at_us, event.group, event.what, event.stall_ppm))
         case "answered":
             agent.answered(event.answers, event.at_us)
         case "unreachable":
@@ -232,7 +234,7 @@ def _again(event: Event, agent: Agent) -> str:
         case "evicted":
             agent.evicted(event.pod, event.accepted, event.detail, event.at_us)
         case "stopping":
-            return said(agent.stopping(event.at_us))
+            return encoded(agent.stopping(event.at_us))
         case _:
             raise InvalidInput("call", event.call, "one of the engine's, with its arguments")
     return ""

@@ -1,7 +1,7 @@
 """Trials on the plant: the founding Test 1, and a hog that appears beside a service with an objective.
 
-Problem: what the experiments on real cgroups show must be repeatable without them, to the last bit. Choice: one function a trial and arm, each
-giving the figures that the live experiment gives. Limits: the plant's, see `machine.py`; a p99 here is no forecast of one there.
+Problem: the results of the experiments on real cgroups must be exactly repeatable without them. Choice: one function per trial and arm, each
+giving the figures of the live experiment. Limits: those of the plant, see `machine.py`; a p99 here does not predict one there.
 
 Source: Test 1 of the founding notes (a service whose CPU use is a sine wave, and a hog bound to the same core).
 """
@@ -32,7 +32,7 @@ SERVICE = f"{ROOT}/service"
 
 
 class Arm(StrEnum):
-    """What is run beside the service."""
+    """The work beside the service."""
 
     ALONE = "alone"
     UNREGULATED = "unregulated"
@@ -53,24 +53,24 @@ class SineResult:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """Figures of a trial in which a hog appears."""
+    """Figures of the trial in which a hog appears."""
 
     arm: Arm
     p99_before_us: int
     p99_after_us: int  # from 5 s after the hog's appearance to the end
-    action_after_us: int | None  # from the hog's appearance to the first knob that takes CPU from it; None = never
+    action_after_us: int | None  # from the hog's appearance to the first knob that reduces its CPU; None = never
     hog_cpu_share: float  # of the CPUs that the service left over, after its appearance
     drive: Drive | None
 
 
 def policies(threshold_pct: int, idle: bool = True, guard: GuardConfig | None = None) -> PolicySettings:
-    """Best-effort CPU by quota only. Koordinator's threshold is meant for many CPUs; on one it would leave the hog next to nothing."""
+    """Best-effort CPU by quota only. Koordinator's threshold is meant for many CPUs; on a single CPU it would leave the hog almost nothing."""
     suppress = SuppressConfig(form=Form.QUOTA, threshold_pct=threshold_pct)
     return PolicySettings(best_effort_cpu=BestEffortCpuConfig(suppress, guard or GuardConfig(), idle))
 
 
 def service_pod(objective_us: int | None = None) -> NodePod:
-    """The one to be protected."""
+    """The protected pod."""
     container = NodeContainer("service", SERVICE, cpu_request_m=1000)
     return NodePod(
         "u-service", "plant", "service", SERVICE, QoSClass.LS, objective_p99_us=objective_us, containers=(container,)
@@ -78,7 +78,7 @@ def service_pod(objective_us: int | None = None) -> NodePod:
 
 
 def hog_pods(count: int) -> tuple[NodePod, ...]:
-    """Those that may be squeezed."""
+    """Best-effort pods."""
     return tuple(NodePod(f"u-hog-{i}", "plant", f"hog-{i}", f"{GUESTS}/hog-{i}", QoSClass.BE) for i in range(count))
 
 
@@ -86,7 +86,7 @@ def sine(arm: Arm, seconds: int = 60, hogs: int = 8) -> SineResult:
     """Test 1 on one CPU: the service wants 10 to 70 % of it, the hogs all, each in a group of its own beside the service's where unregulated."""
     wave = Sine(SERVICE)
     pods = hog_pods(hogs) if arm is not Arm.ALONE else ()
-    # Unregulated, as on a machine without a kubelet: every group stands beside the others, at the same weight.
+    # Unregulated, as on a machine without a kubelet: all groups are siblings of equal weight.
     groups = {pod.uid: pod.group if arm is Arm.REGULATED else f"{ROOT}/{pod.name}" for pod in pods}
     guests = [Hog(groups[pod.uid]) for pod in pods]
     plant = Plant(1, [wave, *guests], (ROOT,))
@@ -145,7 +145,7 @@ def step(
 
 
 def correlation(first: list[int], second: list[int]) -> float:
-    """Pearson's; 0 where one of them does not vary."""
+    """Pearson's correlation; 0 if either list is constant."""
     n = len(first)
     mean_a, mean_b = sum(first) / n, sum(second) / n
     both = sum((a - mean_a) * (b - mean_b) for a, b in zip(first, second, strict=True))
@@ -154,11 +154,13 @@ def correlation(first: list[int], second: list[int]) -> float:
 
 
 def _acted_after(drive: Drive | None, appeared_us: int) -> int | None:
-    """When the hogs' quota first came down after they appeared."""
-    for at_us, instructions in drive.said if drive else ():
+    """Time from the hogs' appearance to the first reduction of their quota."""
+    for at_us, instructions in drive.issued if drive else ():
         lowered = any(
-            wish.target.knob is Knob.CPU_MAX and wish.target.group.startswith(GUESTS) and "guard" in wish.reason.text
-            for wish in instructions.hold
+            setting.target.knob is Knob.CPU_MAX
+            and setting.target.group.startswith(GUESTS)
+            and "guard" in setting.reason.text
+            for setting in instructions.hold
         )
         if at_us > appeared_us and lowered:
             return at_us - appeared_us

@@ -1,7 +1,7 @@
-"""Who gets how much of one CPU in one step: groups within groups, by weight, under quotas.
+"""Sharing of one CPU in one step: groups within groups, by weight, under quotas.
 
-Problem: the knobs that the agent turns work through the kernel's fair class, level by level. Choice: on each CPU and at each level what is wanted
-is filled up in proportion to weight (max-min fair); a group in the idle class weighs 3 against 1024, as there; a group's quota is one for all
+Problem: the agent's knobs act through the kernel's fair class, level by level. Choice: on each CPU and at each level demand is
+filled in proportion to weight (max-min fair); a group in the idle class weighs 3 against 1024, as in the kernel; a group's quota is shared by all
 CPUs. Limits: fluid within a step: no order of threads, no migration cost, no sibling threads.
 
 Source: Linux, kernel/sched (weights of nice 0 and of SCHED_IDLE; CFS bandwidth, Turner et al., Linux Symposium 2010).
@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 USUAL_WEIGHT, KERNEL_USUAL_WEIGHT, KERNEL_IDLE_WEIGHT = 100, 1024, 3
-SCALE = 1 << 16  # weights are cut into the parts that each CPU sees
+SCALE = 1 << 16  # resolution of the part of a weight on each CPU
 
 
 @dataclass(slots=True)
 class GroupNode:
-    """A group while it shares: its knobs, what it may still use, what it wants here and got in all."""
+    """State of a group while CPU is shared: its knobs, remaining quota, demand on this CPU and total granted."""
 
     group: str
     weight: int = KERNEL_USUAL_WEIGHT
@@ -38,7 +38,7 @@ class GroupNode:
     wanted_us: int = 0  # in this step
 
     def refill(self, now_us: int) -> tuple[bool, bool]:
-        """A period may begin: (whether one with work in it ended, whether it was throttled)."""
+        """Begin a new period if due: (whether a period ended, whether it was throttled)."""
         number = now_us // self.period_us
         if number == self.period:
             return False, False
@@ -50,7 +50,7 @@ class GroupNode:
 
 
 def fill(amount: int, wants: Sequence[int], weights: Sequence[int]) -> list[int]:
-    """Give out up to `amount`, nobody more than wanted, otherwise in proportion to weight; what rounding leaves goes to the first."""
+    """Distribute up to `amount`, no more than each wants, otherwise in proportion to weight; the rounding remainder goes to the first."""
     given = [0] * len(wants)
     open_ones = [i for i, want in enumerate(wants) if want > 0]
     left = amount
@@ -73,7 +73,7 @@ def fill(amount: int, wants: Sequence[int], weights: Sequence[int]) -> list[int]
 
 
 def want_here(node: GroupNode) -> int:
-    """What a group could use of this CPU, by its own quota and those below it."""
+    """CPU time that a group could use of this CPU, by its own quota and those below it."""
     if node.children:
         node.wanted_here_us = sum(want_here(child) for child in node.children)
         node.threads_here = sum(child.threads_here for child in node.children)
@@ -83,7 +83,7 @@ def want_here(node: GroupNode) -> int:
 
 
 def share(node: GroupNode, amount: int) -> None:
-    """Hand `amount` of this CPU down; what leaves got stands in `got_here_us`."""
+    """Distribute `amount` of this CPU to the group's children; the part of each leaf is in `got_here_us`."""
     node.got_here_us = amount
     node.got_us += amount
     if node.quota_us is not None:
@@ -99,6 +99,6 @@ def share(node: GroupNode, amount: int) -> None:
 
 
 def _weight_here(node: GroupNode) -> int:
-    """A group's weight counts on a CPU by the part of its threads there."""
+    """The part of a group's weight that counts on this CPU, by the share of its threads."""
     weight = KERNEL_IDLE_WEIGHT if node.idle else node.weight
     return max(1, weight * SCALE * node.threads_here // max(1, node.threads))

@@ -1,7 +1,7 @@
-"""What every picture of the report is made of: a figure, what it is drawn from, and the parts that pictures share.
+"""Parts shared by the figures of the report.
 
-Figures are Plotly's JSON. They carry no colours of text or ground: the page sets them, for light and dark. Traces name their policy,
-so that the legend of one picture switches it in all.
+Figures are Plotly's JSON. They set no text or background colours: the page sets them, for light and dark. Traces carry their policy's
+name, so that the legend of one figure switches it in all.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Trace = dict[str, Any]  # Plotly's own format
 Floats = NDArray[np.float64]
 
 LINE_HEIGHT = 440
-_LEAST_SHOWN = 0.01  # percent: on a logarithmic axis less than this is drawn at the foot
+_LEAST_SHOWN = 0.01  # percent: smaller values are drawn at the bottom of a logarithmic axis
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A picture with its caption. `choices`: names of groups of which the page shows one at a time."""
+    """A figure with its caption. `choices`: names of groups of which the page shows one at a time."""
 
     key: str
     title: str
@@ -40,7 +40,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """What every picture is drawn from. `results`: runs with their arrays, by policy, at the comparison's focus load."""
+    """The data of all figures. `results`: runs with their arrays, by policy, at the comparison's focus load."""
 
     comparison: Comparison
     styles: Mapping[str, Style]
@@ -48,7 +48,7 @@ class Drawing:
 
     @property
     def where(self) -> str:
-        """The load that pictures of one load show, in words."""
+        """Caption text for the load of single-load figures."""
         return f"at load {percent(self.comparison.focus)}"
 
 
@@ -58,7 +58,7 @@ def percent(value: float) -> str:
 
 
 def drawn_last(comparison: Comparison) -> list[str]:
-    """The policies in the order to draw: best first in the legend, ours on top of the others."""
+    """The policies in drawing order: best first in the legend, ours on top of the others."""
     ranked = [row.policy for row in comparison.rows if row.load == comparison.focus]
     ranked += [policy for policy in comparison.policies if policy not in ranked]
     return [policy for policy in ranked if policy != comparison.ours] + [comparison.ours]
@@ -81,7 +81,7 @@ def names_axis(policies: Sequence[str]) -> dict[str, Any]:
 
 
 def line(drawing: Drawing, policy: str) -> Trace:
-    """What all lines of a policy share."""
+    """Properties shared by all lines of a policy."""
     style = drawing.styles[policy]
     ranked = drawn_last(drawing.comparison)
     place = 0 if policy == drawing.comparison.ours else 1 + ranked.index(policy)
@@ -102,25 +102,25 @@ def error_bars(rows: Sequence[Row], metric: Metric) -> dict[str, Any]:
 
 
 def or_zero(value: float) -> float:
-    """Zero for NaN: no whisker."""
+    """Zero for NaN: no error bar."""
     return 0.0 if isnan(value) else value
 
 
 def with_unit(metric: Metric) -> str:
-    """A metric as an axis title."""
+    """A metric's axis title."""
     return f"{metric.title}, {metric.suffix}" if metric.suffix else metric.title
 
 
 def make_logarithmic(data: Sequence[Trace], layout: dict[str, Any]) -> str:
-    """Turn a figure's y axis logarithmic, since violations span three orders; gives what the caption must add."""
+    """Make a figure's y axis logarithmic, since violations span three orders; returns the addition to the caption."""
     values = [y for trace in data for y in trace["y"]]
     least = min((y for y in values if y >= _LEAST_SHOWN), default=_LEAST_SHOWN)
     for trace in data:
         trace["y"] = [max(y, least) for y in trace["y"]]
     layout["yaxis"] |= logarithmic(least * 0.8, max(*values, 1.0) * 1.3)
     layout["yaxis"].pop("rangemode", None)
-    foot = f" less than {least:.2g} % is drawn at its foot." if min(values) < least else ""
-    return f" The axis is logarithmic{';' if foot else '.'}{foot}"
+    floor = f" less than {least:.2g} % is drawn at the bottom." if min(values) < least else ""
+    return f" The axis is logarithmic{';' if floor else '.'}{floor}"
 
 
 def logarithmic(low: float, high: float) -> dict[str, Any]:
@@ -132,17 +132,17 @@ def logarithmic(low: float, high: float) -> dict[str, Any]:
 
 
 def horizontal(y: float) -> dict[str, Any]:
-    """A dotted level."""
+    """A dotted horizontal line."""
     line = {"color": "#8a8f98", "width": 1.5, "dash": "dot"}
     return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": line}
 
 
 def vertical(x: float) -> dict[str, Any]:
-    """A dotted upright."""
+    """A dotted vertical line."""
     line = {"color": "#8a8f98", "width": 1.5, "dash": "dot"}
     return {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": x, "x1": x, "line": line}
 
 
 def rounded(values: Floats) -> list[float]:
-    """Five digits are enough for a picture."""
+    """Values rounded to five digits, enough for a figure."""
     return [float(f"{value:.5g}") for value in values]

@@ -1,4 +1,4 @@
-"""Pictures of how much a cluster carries: violation and success against load, the frontier, the sustained load."""
+"""Figures over load: violation and success against load, the frontier, the sustained load."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from cotenant.lab.report.drawing import (
 
 
 def against_load(drawing: Drawing, name: str, caption: str, limit: float | None = None) -> Figure | None:
-    """A metric against the swept loads, a line a policy, with intervals."""
+    """A metric against the swept loads, one line per policy, with intervals."""
     comparison = drawing.comparison
     if len(comparison.loads) < 2 or name not in comparison.measured:
         return None
@@ -47,7 +47,7 @@ def against_load(drawing: Drawing, name: str, caption: str, limit: float | None 
         )
     layout: dict[str, Any] = {
         "height": LINE_HEIGHT,
-        "xaxis": {"title": {"text": "load: CPU asked for, % of the cluster"}},
+        "xaxis": {"title": {"text": "load: CPU requested, % of the cluster"}},
         "yaxis": {"title": {"text": with_unit(metric)}},
     }
     if limit is not None:
@@ -58,7 +58,7 @@ def against_load(drawing: Drawing, name: str, caption: str, limit: float | None 
 
 
 def frontier(drawing: Drawing) -> Figure | None:
-    """Violation (or fragmentation) against utilisation: every policy at every load, and the best of them joined."""
+    """Violation (or fragmentation) against utilisation: every policy at every load, and a line through the best of them."""
     comparison = drawing.comparison
     known = comparison.measured
     x_name = "utilisation_used" if "utilisation_used" in known and "violation" in known else "utilisation"
@@ -108,16 +108,16 @@ def frontier(drawing: Drawing) -> Figure | None:
             "showlegend": len(best) > 1,
         },
     )
-    caption = "Down and to the right is better; the broad grey line joins the points that no other beats in both. "
+    caption = "Down and to the right is better; the broad grey line joins the Pareto-optimal points. "
     if x_name == "utilisation_used":
-        caption += "Beware: slowed batch work stays longer, so a bad policy drifts to the right by itself."
+        caption += "Slowed batch work stays longer, so a bad policy moves to the right without merit."
     layout: dict[str, Any] = {
         "height": 480,
         "xaxis": {"title": {"text": with_unit(x_metric)}},
         "yaxis": {"title": {"text": with_unit(y_metric)}, "rangemode": "tozero"},
     }
     all_x = [x for x, _ in points] or [0.0]
-    if max(all_x) - min(all_x) < 0.2:  # the same to a reader: do not blow up what is only rounding
+    if max(all_x) - min(all_x) < 0.2:  # practically equal: do not magnify rounding
         layout["xaxis"]["range"] = [min(all_x) - 1, max(all_x) + 1]
     if y_name == "violation":
         caption += make_logarithmic(data, layout)
@@ -162,14 +162,14 @@ def sustained(drawing: Drawing) -> Figure | None:
         "yaxis": names_axis([row.policy for row in rows]),
     }
     caption = (
-        "Largest load with at most 1 % violation of services and at most 1 % of batch, interpolated seed by seed; the whisker is the "
+        "Largest load with at most 1 % violation of services and at most 1 % of batch, interpolated seed by seed; the error bar is the "
         "95 % interval. The axis starts below the lowest swept load, not at zero."
     )
     return Figure("sustained", "Sustained load", caption, data, layout)
 
 
 def _undominated(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The points that no other beats in both: larger x (to 0.1) and smaller y. Ascending."""
+    """The Pareto-optimal points: larger x (to 0.1) and smaller y. Ascending."""
     best: list[tuple[float, float]] = []
     for x, y in sorted(points, key=lambda point: (-round(point[0], 1), point[1])):
         if not best or y < best[-1][1]:

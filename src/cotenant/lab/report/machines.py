@@ -1,4 +1,4 @@
-"""The machine map: a bar a machine, its tenants inside."""
+"""The machine map: one bar per machine, divided by tenant."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from cotenant.lab.report.palette import BATCH, SERVICES
 
 MOST_MACHINES = 250
 MOST_POLICIES = 6
-_NAMED = len(SERVICES) - 1  # tenants with a colour of their own; the rest share the last
+_NAMED = len(SERVICES) - 1  # tenants with a separate colour; the others share the last
 
 
 def machine_map(drawing: Drawing) -> Figure | None:
-    """One seed's map for ours, its best rivals, and the last of the ranking; the page shows one at a time."""
+    """The map of one seed for ours, its best rivals, and the last of the ranking; the page shows one at a time."""
     maps = {
         policy: found
         for policy in drawing.comparison.policies
@@ -36,7 +36,7 @@ def machine_map(drawing: Drawing) -> Figure | None:
     caption = (
         f"{first.at.capitalize()}, seed {drawing.comparison.seeds[0]}, {drawing.where}. Each bar is a machine, fullest first"
         f"{f' ({shown} of {machines}, evenly picked)' if shown < machines else ''}; services at the bottom in blue, batch above in "
-        "orange, a shade a tenant. The gap above a bar is CPU that nobody holds."
+        "orange, one shade per tenant. The gap above a bar is free CPU."
     )
     layout = {
         "height": 460,

@@ -1,8 +1,8 @@
 """The report: one HTML file that needs no network.
 
-Problem: a result must travel by mail and still be read, checked and made again in a year. Choice: tables and sentences are plain
-HTML, pictures are Plotly's with its library inlined once, colours follow the reader's light or dark setting, and the command
-that makes the figures again stands at the top. Limits: about five megabytes, nearly all of it the library.
+Problem: a result must be mailable, readable, verifiable and reproducible in a year. Choice: tables and sentences are plain
+HTML, figures are Plotly's with its library inlined once, colours follow the reader's light or dark setting, and the command
+that reproduces the figures is at the top. Limits: about five megabytes, nearly all of it the library.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Section:
 
 
 def write_report(path: Path, comparison: Comparison, origin: Provenance) -> None:
-    """Write the report whole, or leave the earlier one. Raises `Permanent`, e.g. on a full disk or where runs are gone."""
+    """Write the report, or leave the earlier one. Raises `Permanent`, e.g. on a full disk or if runs are missing."""
     results = {
         policy: [
             storage.load_result(record)
@@ -59,7 +59,7 @@ def render(comparison: Comparison, origin: Provenance, results: Mapping[str, Seq
         },
         "colours": {policy: style.colour for policy, style in drawing.styles.items()},
     }
-    told = msgspec.json.encode(data).decode().replace("</", "<\\/")
+    embedded = msgspec.json.encode(data).decode().replace("</", "<\\/")
     name = comparison.file or comparison.workload
     title = f"{name}: placement policies compared"
     contents = "".join(f'<a href="#{section.key}">{escape(section.title)}</a>' for section in sections)
@@ -74,13 +74,13 @@ def render(comparison: Comparison, origin: Provenance, results: Mapping[str, Seq
         f"<body><header><p class=brand>cotenant lab</p><h1>{escape(name)}</h1>"
         f"<p class=lead>{escape(comparison.summary)}</p><nav>{contents}</nav></header><main>{body}</main>"
         f"<footer>cotenant {escape(origin.cotenant)}, sources {escape(origin.sources)}</footer>"
-        f'<script type="application/json" id="report-data">{told}</script>{library}'
+        f'<script type="application/json" id="report-data">{embedded}</script>{library}'
         f"<script>{_asset('report.js')}</script></body></html>\n"
     )
 
 
 def _pictures(drawing: Drawing) -> tuple[list[Figure], list[Figure], list[Figure]]:
-    """The pictures of the load, of the distributions, and of the machines."""
+    """The figures of the load, of the distributions, and of the machines."""
     load = [
         load_figures.sustained(drawing),
         load_figures.against_load(
@@ -127,7 +127,7 @@ def _sections(
 
 
 def tables_and_pictures(table: str, pictures: Sequence[Figure]) -> str:
-    """Pictures first, then the table of the same figures, folded."""
+    """Figures first, then the table of the same values, folded."""
     shown = "".join(_picture(each) for each in pictures)
     return f"{shown}<details><summary>as a table</summary>{table}</details>" if table else shown
 
@@ -169,7 +169,7 @@ def _what_was_run(comparison: Comparison, origin: Provenance) -> str:
     command = (
         f"<div class=command><code>{escape(origin.command)}</code><button type=button data-copy>copy</button></div>"
     )
-    return f"<dl>{rows}</dl><p class=again>The same figures again:</p>{command}"
+    return f"<dl>{rows}</dl><p class=again>To reproduce these figures:</p>{command}"
 
 
 def _world(spec: RunSpec) -> str:
@@ -183,13 +183,13 @@ def _world(spec: RunSpec) -> str:
 
 
 def _knobs(comparison: Comparison) -> str:
-    told = {f"{r.spec.policy}.{knob} = {value:g}" for r in comparison.records for knob, value in r.spec.overrides}
-    return ", ".join(sorted(told))
+    settings = {f"{r.spec.policy}.{knob} = {value:g}" for r in comparison.records for knob, value in r.spec.overrides}
+    return ", ".join(sorted(settings))
 
 
 def _says(comparison: Comparison) -> str:
     items = "".join(f"<li class={each.kind}>{escape(each.text)}</li>" for each in findings(comparison))
-    key = "<p class=key><b class=lead>ours leads</b><b class=loss>ours ties or loses</b><b class=caution>beware</b><b class=fact>fact</b></p>"
+    key = "<p class=key><b class=lead>ours leads</b><b class=loss>ours ties or loses</b><b class=caution>caution</b><b class=fact>fact</b></p>"
     return f"{key}<ul class=says>{items}</ul>" if items else ""
 
 
@@ -231,8 +231,8 @@ def _paired(comparison: Comparison) -> str:
 def _notes(comparison: Comparison) -> str:
     notes = "".join(f"<li>{escape(note)}</li>" for note in comparison.notes)
     failed = "".join(f"<li>{escape(line)}</li>" for line in comparison.failures)
-    told = f"<ul>{notes}</ul>" if notes else ""
-    return told + (f"<h3>Runs that failed</h3><ul class=failed>{failed}</ul>" if failed else "")
+    listed = f"<ul>{notes}</ul>" if notes else ""
+    return listed + (f"<h3>Runs that failed</h3><ul class=failed>{failed}</ul>" if failed else "")
 
 
 def _asset(name: str) -> str:

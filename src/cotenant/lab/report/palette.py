@@ -1,7 +1,7 @@
-"""One colour a policy, the same in every picture.
+"""One colour per policy, the same in every figure.
 
-Ours is the one saturated colour; rivals share muted ones that read on white and on near-black; a bound is grey and dashed;
-ablations are ours, paler and dotted. With more rivals than colours, dashes tell them apart.
+Ours has the only saturated colour; rivals have muted ones that are readable on white and on near-black; a bound is grey and dashed;
+ablations are paler than ours and dotted. With more rivals than colours, dashes distinguish them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BATCH = ("#8f3d0c", "#c75f17", "#e88b3d", "#f3b277", "#f8d0a9", "#f2e2d2")
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How a policy is drawn."""
+    """Line style of a policy."""
 
     colour: str
     dash: str
@@ -42,7 +42,7 @@ class Style:
 
 
 def styles(policies: Sequence[str], roles: Mapping[str, str], ours: str) -> dict[str, Style]:
-    """A style for each policy, by its place in `policies`."""
+    """A style for each policy, by its position in `policies`."""
     found: dict[str, Style] = {}
     rivals = ablations = 0
     for policy in policies:

@@ -1,4 +1,4 @@
-"""Pictures of one load: who suffers, how slowdowns are distributed, curves over time, the time for a decision."""
+"""Figures of one load: violation by class, slowdown distributions, curves over time, decision latency."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _SHARES = (0, 50, 75, 90, 95, 99, 99.5, 99.9)
 
 
 def violation_by_class(drawing: Drawing) -> Figure | None:
-    """Violation of services and of batch beside each other."""
+    """Violation of services and of batch side by side."""
     comparison = drawing.comparison
     parts = (("violation_service", "services", "#2f74c0"), ("violation_batch", "batch", "#e08a1e"))
     if not all(name in comparison.measured for name, _, _ in parts):
         return None
     rows = [row for row in comparison.rows if row.load == comparison.focus]
     rows.sort(key=lambda row: -row.get("violation").mean)
-    # A whisker as long as its bar is still shown whole; longer ones, of few seeds, would squeeze every bar.
+    # Error bars are shown up to the length of their bar; longer ones, from few seeds, would shrink every bar.
     means = [(row.get(name).mean, or_zero(row.get(name).half_width)) for row in rows for name, _, _ in parts]
     widest = 105 * max((mean + min(half, mean) for mean, half in means), default=LIMIT)
     data = [
@@ -71,11 +71,11 @@ def violation_by_class(drawing: Drawing) -> Figure | None:
     caption = (
         f"{drawing.where.capitalize()}, with 95 % intervals; the dotted line is the 1 % that the sustained load allows."
     )
-    return Figure("classes", "Who suffers: violation by class", caption, data, layout)
+    return Figure("classes", "Violation by class", caption, data, layout)
 
 
 def slowdowns(drawing: Drawing) -> Figure | None:
-    """The distribution of slowdowns over all seeds: of batch pods, or of what else the workload measures."""
+    """The distribution of slowdowns over all seeds: of batch pods, or of the workload's own subject."""
     subject = drawing.comparison.metrics["slowdown_p50"].subject
     data, largest = [], 1.0
     for policy in drawn_last(drawing.comparison):
@@ -123,7 +123,7 @@ def slowdowns(drawing: Drawing) -> Figure | None:
 
 
 def over_time(drawing: Drawing) -> list[Figure]:
-    """A figure for each series the scenario recorded: mean over seeds."""
+    """A figure for each series recorded by the scenario: mean over seeds."""
     names: dict[str, tuple[str, str]] = {}
     for results in drawing.results.values():
         for result in results:
@@ -154,7 +154,7 @@ def over_time(drawing: Drawing) -> list[Figure]:
             "xaxis": {"title": {"text": x_label}},
             "yaxis": {"title": {"text": y_label}, "rangemode": "tozero"},
         }
-        kind = "over time" if "time" in x_label else "on the way"
+        kind = "over time" if "time" in x_label else "by arrivals"
         caption = f"Mean over the seeds, {drawing.where}."
         caption += _fit_axis(data, layout)
         figures.append(Figure(f"series-{name}", f"{name.capitalize()} {kind}", caption, data, layout))
@@ -202,14 +202,12 @@ def decision_latency(drawing: Drawing) -> Figure | None:
         },
         "yaxis": names_axis([row.policy for row in rows]),
     }
-    caption = (
-        "Dot: median; bar: 99th percentile. Wall time on the machine named above, the experiment's runs side by side."
-    )
+    caption = "Dot: median; bar: 99th percentile. Wall time on the machine named above, with the experiment's runs in parallel."
     return Figure("latency", "Time for a decision", caption, data, layout)
 
 
 def _fit_axis(data: list[Trace], layout: dict[str, Any]) -> str:
-    """Show curves that differ by orders on a logarithmic axis, and cut off a short peak; gives what the caption must add."""
+    """Use a logarithmic axis for curves that differ by orders of magnitude, and cut off a short peak; returns the addition to the caption."""
     values = np.array([y for trace in data for y in trace["y"]])
     levels = [float(np.mean(trace["y"])) for trace in data]
     usual, top = float(np.quantile(values, 0.995)), float(values.max())
@@ -219,10 +217,10 @@ def _fit_axis(data: list[Trace], layout: dict[str, Any]) -> str:
             trace["y"] = [y if y > foot else None for y in trace["y"]]
         layout["yaxis"] |= logarithmic(foot * 0.9, top * 1.2)
         layout["yaxis"].pop("rangemode", None)
-        return f" The axis is logarithmic; what is below {foot:.1g} is left out."
+        return f" The axis is logarithmic; values below {foot:.1g} are left out."
     if top > _WIDE * usual > 0:
         layout["yaxis"]["range"] = [0, usual * 1.2]
-        return f" The axis ends at {usual * 1.2:.3g}; the highest is {top:,.4g}."
+        return f" The axis ends at {usual * 1.2:.3g}; the highest value is {top:,.4g}."
     return ""
 
 

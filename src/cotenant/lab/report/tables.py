@@ -14,7 +14,7 @@ _MOST_PAIRED = 8
 
 
 def summary(comparison: Comparison, load: float) -> str:
-    """The headline figures at one load; the best of each column marked, and those its interval cannot tell from it."""
+    """The headline figures at one load; the best of each column marked, and those not separated from it."""
     rows = [row for row in comparison.rows if row.load == load]
     names = comparison.headline
     best = {name: standing(comparison, name, load) for name in names}
@@ -114,7 +114,7 @@ def by_class(comparison: Comparison) -> str:
 
 
 def definitions(comparison: Comparison) -> str:
-    """Every figure in words: those of this comparison first."""
+    """The definition of every figure, those of this comparison first."""
     used = [metric for name, metric in comparison.metrics.items() if name in comparison.measured]
     if comparison.sustained:
         used += DERIVED
@@ -122,7 +122,7 @@ def definitions(comparison: Comparison) -> str:
     head = [
         "<th class=name>figure</th>",
         "<th class=role>better</th>",
-        "<th class=words>whose</th>",
+        "<th class=words>determined by</th>",
         "<th class=words>definition</th>",
     ]
     body = [
@@ -136,7 +136,7 @@ def definitions(comparison: Comparison) -> str:
 
 
 def policies(comparison: Comparison) -> str:
-    """What each policy does."""
+    """The description of each policy."""
     head = ["<th class=name>policy</th>", "<th class=role>role</th>", "<th class=words>what it does</th>"]
     body = [
         f"<tr{_row_class(comparison, name)}>{_policy_cell(comparison, name)}<td class=role>{escape(comparison.roles[name])}</td>"
@@ -210,5 +210,5 @@ def _sign(bound: str) -> str:
 def _beyond(row: SustainedRow) -> str:
     below = sum(each.bound == "below" for each in row.by_seed)
     above = sum(each.bound == "above" for each in row.by_seed)
-    told = [f"{count} {side}" for count, side in ((below, "below"), (above, "above")) if count]
-    return ", ".join(told) if told else "none"
+    counts = [f"{count} {side}" for count, side in ((below, "below"), (above, "above")) if count]
+    return ", ".join(counts) if counts else "none"

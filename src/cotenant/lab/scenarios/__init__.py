@@ -1,1 +1,1 @@
-"""Scenarios: a workload with a world to run it in, one file each."""
+"""Scenarios: a workload with a world to run it in, one per file."""

@@ -1,11 +1,11 @@
-"""Jobs that are graphs of tasks, with deadlines, on 249 machines at 90 % of CPU: who goes first when not everybody can be on time.
+"""Jobs that are graphs of tasks, with deadlines, on 249 machines at 90 % of CPU: the effect of the order when not every job can be on time.
 
-Problem: real batch jobs are a few wide ones among thousands of narrow ones; a burst of wide ones outruns the cluster for minutes, and
-the order then decides whose deadline is lost. Choice: jobs of Alibaba's 2018 trace (or synthetic ones without --traces), see
+Problem: real batch jobs are a few wide ones among thousands of narrow ones; a burst of wide ones exceeds the cluster for minutes, and
+the order then decides which deadlines are missed. Choice: jobs of Alibaba's 2018 trace (or synthetic ones without --traces), see
 workloads/dag.py; a task starts when all pods of its parents have ended (barrier), its pods start one by one as room appears.
-No contention: requests are use, a pod runs its recorded duration. Every scheduler is told the same noisy durations (log-normal,
+No contention: use equals requests, a pod runs its recorded duration. Every scheduler gets the same noisy durations (log-normal,
 sd 1.5 x estimate error, 0.3 by default), never the true ones. Violation: core-seconds of jobs that end after their deadline over all,
-and by number of jobs; a job that does not end is violated. Counted: jobs that arrive in the window after the warm-up; the run goes on
+and by number of jobs; a job that does not end is violated. Counted: jobs that arrive in the window after the warm-up; the run continues
 until every job has ended. Limits: no failures, no preemption, one tenant; interference and node QoS have no effect.
 """
 
@@ -20,7 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotenant.lab.contract import Explanation, Measures, PolicyInfo, RunResult, RunSpec, Series
-from cotenant.lab.scenarios.dag_loop import SAMPLE_S, Fixed, State, Where, advance, place, play, prepare
+from cotenant.lab.scenarios.dag_loop import advance, play
+from cotenant.lab.scenarios.dag_placement import place
+from cotenant.lab.scenarios.dag_state import SAMPLE_S, Fixed, State, Where, prepare
 from cotenant.lab.workloads import dag as workload
 from cotenant.lab.workloads.dag import Arrivals
 from cotenant.model.arrays import Float
@@ -29,7 +31,7 @@ from cotenant.policy.placement.job_order import JobOrder, OrderKnobs, time_neede
 
 CORES = workload.NODES * workload.NODE_MILLI_CPU / 1000.0
 WINDOW = (workload.WARM_UP_S, workload.WARM_UP_S + workload.MEASURED_S)
-TIMED_EVERY = 64  # one placement in so many is timed
+TIMED_EVERY = 64  # one placement in this many is timed
 SMALL_WORK = 5_000.0  # core-seconds: below this a job is small
 MOST_SLOWDOWNS = 2_000
 TURNABLE = ("margin", "hopeless", "small_work", "share", "believe")
@@ -39,7 +41,7 @@ OURS = OrderKnobs(margin=1.0, hopeless=0.8, small_work=SMALL_WORK, share=0.5, co
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """An order of the tasks and a choice of nodes."""
+    """A task order and a node choice."""
 
     info: PolicyInfo
     order: JobOrder
@@ -80,13 +82,13 @@ POLICIES = (
         OURS,
     ),
     Policy(
-        PolicyInfo("cotenant-no-shedding", "ours, hopeless jobs keep their place", "ablation"),
+        PolicyInfo("cotenant-no-shedding", "ours, hopeless jobs keep their position", "ablation"),
         JobOrder.LATEST_START,
         Where.BEST_FIT,
         OURS._replace(hopeless=0.0),
     ),
     Policy(
-        PolicyInfo("cotenant-no-small-first", "ours, small jobs wait their turn", "ablation"),
+        PolicyInfo("cotenant-no-small-first", "ours, small jobs without precedence", "ablation"),
         JobOrder.LATEST_START,
         Where.BEST_FIT,
         OURS._replace(small_work=0.0),
@@ -98,7 +100,7 @@ POLICIES = (
         OURS._replace(share=0.0),
     ),
     Policy(
-        PolicyInfo("cotenant-no-cap", "ours, any estimate is believed", "ablation"),
+        PolicyInfo("cotenant-no-cap", "ours, estimates are not capped", "ablation"),
         JobOrder.LATEST_START,
         Where.BEST_FIT,
         OURS._replace(believe=0.0),
@@ -133,7 +135,7 @@ class Dag:
         return tuple(p.info for p in POLICIES)
 
     def check(self, spec: RunSpec) -> None:
-        """Refuse what cannot run."""
+        """Raise `InvalidInput` for a specification that cannot run."""
         if spec.policy not in (p.info.name for p in POLICIES):
             raise InvalidInput("--policies", spec.policy, "one of " + ", ".join(p.info.name for p in POLICIES))
         if not 0.05 <= spec.load <= 2.0:
@@ -152,7 +154,7 @@ class Dag:
             workload.find_folders(spec.traces)
 
     def run(self, spec: RunSpec) -> RunResult:
-        """Play the seed's jobs to their end. Equal specifications give equal results but for the latencies."""
+        """Run the seed's jobs to their end. Equal specifications give equal results except for the latencies."""
         pool, arrivals, policy, knobs, fixed, state = self._begin(spec)
         warm = prepare(arrivals, workload.NODES, workload.NODE_MILLI_CPU, workload.NODE_MEMORY, WINDOW)
         play(1, -1, int(policy.order), int(policy.where), knobs, *warm)
@@ -182,7 +184,7 @@ def _policy(spec: RunSpec) -> Policy:
 
 
 def _play(policy: Policy, knobs: OrderKnobs, fixed: Fixed, state: State) -> Float:
-    """Run to the end; microseconds of the placements that were timed."""
+    """Run to the end; microseconds of the timed placements."""
     order, where = int(policy.order), int(policy.where)
     latency = []
     while play(TIMED_EVERY - 1, -1, order, where, knobs, fixed, state) and advance(order, knobs, fixed, state):
@@ -239,7 +241,7 @@ def _result(
     series = (
         Series("allocated", "time (h)", "requested CPU (%)", hours, state.samples[:, 0] * 100.0),
         Series(
-            "backlog", "time (h)", "CPU of ready pods that wait (% of the cluster)", hours, state.samples[:, 1] * 100.0
+            "backlog", "time (h)", "CPU of waiting ready pods (% of the cluster)", hours, state.samples[:, 1] * 100.0
         ),
     )
     pods = int(fixed.pods.sum())
@@ -248,9 +250,9 @@ def _result(
         f"{workload.NODES} machines of {workload.NODE_MILLI_CPU // 1000} cores; {len(counted):,} jobs, {len(fixed.job):,} tasks, {pods:,} pods "
         f"over {sum((workload.WARM_UP_S, workload.MEASURED_S, workload.TAIL_S)) / 3600:g} h; {int(counted.sum()):,} jobs counted",
         "success: pods of counted jobs that started within 600 s of being ready; wait: from ready to the task's last pod; "
-        "slowdown: arrival to end over the job alone, a job each; fairness: Jain over the reciprocals",
+        "slowdown: arrival to end over the job alone, one value per job; fairness: Jain over the reciprocals",
         f"decision: one placement round (all that fits at an event), one in {TIMED_EVERY} timed, {int(state.counts[3]):,} rounds",
-        "load is exact over all arrivals; what falls into the window differs by seed, since a few large jobs hold most of the work",
+        "load is exact over all arrivals; the part within the window differs by seed, since a few large jobs have most of the work",
         *pool.notes,
     )
     step = max(1, -(-len(slowdown) // MOST_SLOWDOWNS))
@@ -271,7 +273,7 @@ def _parse(task: str, arrivals: Arrivals) -> tuple[int, int]:
 def _explain(
     arrivals: Arrivals, policy: Policy, knobs: OrderKnobs, fixed: Fixed, state: State, task: str, t: int
 ) -> Explanation:
-    """The state stands at the time the task became ready, before the placement."""
+    """The state is at the time the task became ready, before the placement."""
     j = int(fixed.job[t])
     ready = float(state.now[0])
     scale = trust(fixed.arrival_s[j], fixed.deadline_s[j], fixed.job_path_s[j], knobs)
@@ -288,8 +290,8 @@ def _explain(
         f"job {j} arrived at {arrivals.arrival_s[j]:.0f} s, due at {arrivals.deadline_s[j]:.0f} s, {arrivals.isolated_s[j]:.0f} s alone",
         f"task of {fixed.pods[t]:,} pods of {fixed.cpu[t] / 1000:g} cores, {fixed.memory[t] / workload.GIB:.2f} GiB; "
         f"ready at {ready:.0f} s, when its {int(fixed.parents[t])} parents had ended",
-        f"estimated to the job's end: {fixed.path_s[t]:.0f} s of path, {state.work_left[j]:,.0f} core-seconds of work, believed to {scale:.0%}; slack {slack:.0f} s",
-        f"key {state.key[t]:.1f} ({policy.info.summary}); {ahead} of {len(queued) - 1} other ready tasks stood before it",
+        f"estimated to the job's end: {fixed.path_s[t]:.0f} s of path, {state.work_left[j]:,.0f} core-seconds of work, scaled to {scale:.0%}; slack {slack:.0f} s",
+        f"key {state.key[t]:.1f} ({policy.info.summary}); {ahead} of {len(queued) - 1} other ready tasks were ahead of it",
     ]
     fits, rejected, candidates = _nodes(policy, fixed, state, t)
     lines.append(f"{fits} of {workload.NODES} machines had room for a pod when it became ready")
@@ -301,7 +303,7 @@ def _explain(
     given_up = any(t in state.queue[1, c, : state.queued[1, c]] for c in range(state.queued.shape[1]))
     if given_up:
         lines.append(
-            "given up before it could start: by estimate its job could no longer be on time, so it waited behind those that could"
+            "given up before it could start: its job was estimated to miss its deadline, so it was queued behind jobs that could meet theirs"
         )
     play(1 << 60, -1, int(policy.order), int(policy.where), knobs, fixed, state)
     lines.append(f"its last pod started at {state.started_s[t]:.0f} s")
@@ -321,7 +323,7 @@ Candidates = tuple[tuple[str, float, tuple[tuple[str, float], ...]], ...]
 
 
 def _nodes(policy: Policy, fixed: Fixed, state: State, t: int) -> tuple[int, tuple[tuple[str, int], ...], Candidates]:
-    """Before a placement: machines with room for a pod of task t, why the others have none, and the best five by the policy's score."""
+    """Before a placement: number of machines with room for a pod of task t, the rejections by reason, and the best five by the policy's score."""
     no_cpu = state.free_cpu < fixed.cpu[t]
     no_memory = ~no_cpu & (state.free_memory < fixed.memory[t])
     rejected = tuple(

@@ -1,12 +1,12 @@
-"""openb: pods that share GPUs arrive at a real cluster until it is full and beyond; how much of the GPU gets allocated?
+"""openb: pods that share GPUs arrive at a real cluster beyond its capacity; measures the allocated GPU.
 
-Problem: below 90 % of the GPUs all policies are alike; past that they differ by what they stranded on the way. Choice: the published
+Problem: below 90 % of the GPUs all policies are equal; above that they differ by the capacity they stranded before. Choice: the published
 recipe (see `lab.workloads.openb`) on the published trace, the rivals of the published table, and ours, all work-conserving:
-a pod that fits on some node is placed, so nobody gains by refusing awkward sizes; acceptance by class and the load at the
-first refusal show who spreads early what big pods need later. Limits: pods do not leave and do not come again.
+a pod that fits on some node is placed, so no policy gains by refusing awkward sizes; acceptance by class and the load at the
+first refusal show early spreading that later blocks large pods. Limits: pods do not leave and are not retried.
 
-Latency: decisions are timed in blocks of up to 32, the block's time divided by its pods; compilation is not in it, filling the
-table of kept scores is.
+Latency: decisions are timed in blocks of up to 32, the block's time divided by its pods; compilation is excluded, filling the
+table of cached scores is included.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _BLOCK = 32  # decisions timed together
 _STEP = 0.01  # of the GPUs arrived, between the points of the curves
 _MOST_LOAD = 10.0
 _CLASSES = {0: "cpu-only", -1: "shared GPU", 1: "1 GPU"}
-_BOUND_MUST_PLACE = 0.9  # of the GPUs arrived, what the bound must place before it may choose
+_BOUND_MUST_PLACE = 0.9  # load up to which the bound must place all arrivals
 
 
 class OpenbScenario:
-    """GPU sharing on the openb trace. Workloads `openb` (the default list), `openb:LIST`, or a pod list of one's own as the file."""
+    """GPU sharing on the openb trace. Workloads `openb` (the default list), `openb:LIST`, or the user's own pod list as a file."""
 
     name = "openb"
     summary = "GPU sharing on a real cluster of 6,212 GPUs, filled beyond its capacity; openb:LIST for another pod list"
@@ -61,17 +61,17 @@ class OpenbScenario:
         return tuple(policy.info for policy in POLICIES.values())
 
     def check(self, spec: RunSpec) -> None:
-        """Refuse what cannot run: unknown workload, policy or knob, absurd load, or traces that are not there.
+        """Check the specification: workload, policy, knobs, load and traces.
 
         Raises:
-            InvalidInput: as above.
+            InvalidInput: one of them is unknown, out of range or missing.
         """
         if not 0.0 < spec.load <= _MOST_LOAD:
             raise InvalidInput("load", spec.load, f"a fraction of the cluster's GPUs above 0, at most {_MOST_LOAD:g}")
         check_inputs(spec)
 
     def run(self, spec: RunSpec) -> RunResult:
-        """Run the arrivals and measure; see `Scenario.run`."""
+        """Run the arrivals and measure."""
         begun = perf_counter()
         world = build(spec)
         if spec.policy == BOUND:
@@ -125,7 +125,7 @@ class OpenbScenario:
         )
 
     def explain(self, spec: RunSpec, task: str) -> Explanation:
-        """Tell why a pod went where it went, or why nothing fitted.
+        """Explain the placement of a pod, or its refusal.
 
         `task` is a pod's name (its first arrival), `NAME/2` (its second, and so on) or `#N` (the N-th arrival, from 1).
 
@@ -143,7 +143,7 @@ class OpenbScenario:
 
 
 def _ceiling(world: World, spec: RunSpec, begun: float) -> RunResult:
-    """Return the ceiling in place of a run. Where not even `_BOUND_MUST_PLACE` of the arrivals can be placed, it may choose freely."""
+    """Return the bound in place of a run. If the arrivals up to `_BOUND_MUST_PLACE` cannot all be placed, it may choose freely."""
     must_place = _BOUND_MUST_PLACE
     try:
         bound = allocation_bound(world.cluster, world.pods, world.pod, must_place)
@@ -151,20 +151,20 @@ def _ceiling(world: World, spec: RunSpec, begun: float) -> RunResult:
         must_place = 0.0
         bound = allocation_bound(world.cluster, world.pods, world.pod, must_place)
     note = (
-        f"bound: must place all that arrive up to {must_place:.0%} of the GPUs, then chooses; tight to {bound.gap:.2%}"
+        f"bound: must place all arrivals up to {must_place:.0%} of the GPUs, then may choose; tight to {bound.gap:.2%}"
     )
     return RunResult(spec, Measures(utilisation=bound.allocated, run_s=perf_counter() - begun), notes=(note,))
 
 
 def _class_of(world: World) -> Int:
-    """Return each arrival's class as in `_CLASSES`; other counts of GPUs keep their count."""
+    """Return each arrival's class as in `_CLASSES`; other classes are the number of GPUs."""
     shapes = world.pods.shapes
     shared = (shapes.gpu_count == 1) & (shapes.gpu_milli < WHOLE_GPU_MILLI)
     return np.where(shared, -1, shapes.gpu_count)[world.shape]
 
 
 def _by_class(world: World, placed: Mask, arrived: Float) -> tuple[tuple[str, float], ...]:
-    """Return the accepted share of each class that arrived, and the load at the class's first refusal where there was one."""
+    """Return the accepted share of each class that arrived, and the load at the class's first refusal if there was one."""
     kind = _class_of(world)
     figures: list[tuple[str, float]] = []
     for number in sorted(set(kind.tolist()), key=lambda c: (abs(c), c)):

@@ -1,8 +1,8 @@
-"""Why a pod of the openb scenario went to that node and that GPU, or why no node took it.
+"""Explains why a pod of the openb scenario was placed on its node and GPU, or refused.
 
 Problem: a placement is one score among 1,213. Choice: every node is judged again at the moment of the decision: the first reason
-against it, or its score and, for our policy, what each term of Phi contributes. Limits: of the random policy there is nothing
-to tell but which nodes fit.
+for rejecting it, or its score and, for our policy, the contribution of each term of Phi. Limits: for the random policy only the
+fitting nodes are known.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def find_arrival(world: World, task: str) -> int:
 
 
 def explanation(world: World, at: int, row: Int, devices: Int) -> Explanation:
-    """Judge every node for arrival `at` afresh, let the policy decide, and tell both. All earlier arrivals must have been placed."""
+    """Judge every node for arrival `at`, let the policy decide, and return both. All earlier arrivals must have been placed."""
     nodes, shapes, k = world.nodes, world.pods.shapes, int(world.shape[at])
     rule, mix, w = int(world.policy.rule), world.mix, world.weights
     reasons = [Misfit(misfit(nodes, n, shapes, k)) for n in range(len(world.order))]
@@ -58,17 +58,17 @@ def explanation(world: World, at: int, row: Int, devices: Int) -> Explanation:
     name = world.pods.names[world.pod[at]]
     cpu, memory, count, milli, _ = (int(column[k]) for column in shapes)
     lines = [
-        f"arrival {at + 1} of {len(world.pod)}; asks for {cpu / 1000:g} cores, {memory / 2**30:g} GiB, "
+        f"arrival {at + 1} of {len(world.pod)}; requests {cpu / 1000:g} cores, {memory / 2**30:g} GiB, "
         + (f"{count} x {milli / 1000:g} GPU" if count else "no GPU"),
         f"{len(fitting)} of {len(world.order)} nodes fit",
     ]
     n = int(row[at])
     if n < 0:
-        outcome = "refused: it fits on no node"
+        outcome = "refused: it fits no node"
     else:
         outcome = f"placed on {world.node_name(n)}" + (f", GPU {_devices(int(devices[at]))}" if count else "")
         lines.append(
-            f"left on its GPUs before: {', '.join(f'{free / 1000:g}' for free in free_before[n, : nodes.gpu_count[n]])}"
+            f"free on its GPUs before: {', '.join(f'{free / 1000:g}' for free in free_before[n, : nodes.gpu_count[n]])}"
         )
         if world.policy.rule == GpuRule.RANDOM:
             lines.append("drawn among the nodes that fit")
@@ -79,7 +79,7 @@ def explanation(world: World, at: int, row: Int, devices: Int) -> Explanation:
             )
         if world.policy.rule == GpuRule.POTENTIAL:
             lines.append(
-                f"score = sum of the parts / {w.quantum:g} GPU, rounded; a part is how far the move lowers that term, in GPUs"
+                f"score = sum of the parts / {w.quantum:g} GPU, rounded; a part is the reduction of that term, in GPUs"
             )
     return Explanation(
         task=name,

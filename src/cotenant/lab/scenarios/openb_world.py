@@ -1,10 +1,10 @@
-"""What a run of the openb scenario is made of: its policies, and the world before the first arrival.
+"""Policies of the openb scenario, and its world before the first arrival.
 
-The order of the nodes decides ties, and ties decide much: with the list's own order FGD allocates 91.6 % on the list cpu250,
+The order of the nodes decides ties, and ties matter: with the list's own order FGD allocates 91.6 % on the list cpu250,
 where 93.4 % are published, and packing 91.0 instead of 92.0 % on the default list; small nodes first, packing reaches 94.6 %.
-The published simulator takes the first node by name, but the trace's nodes were named anew, by kind, so its order is not
+The published simulator takes the first node by name, but the trace's nodes were renamed, by kind, so its order is not
 known. A fixed order drawn with the seed reproduces the published table, so the rivals get that one; `variant` policies show
-what small nodes first does for them. Ours puts small nodes first, which keeps big ones whole.
+the effect of small nodes first for them. Ours puts small nodes first, which keeps large ones whole.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _HINT = f"give --traces DIR, where DIR holds {FOLDER}/"
 
 
 class Ties(Enum):
-    """In which order nodes with equal scores are taken."""
+    """The order of nodes with equal scores."""
 
-    DRAWN = "drawn once a run"
+    DRAWN = "drawn once per run"
     SMALL_FIRST = "fewest GPUs first, then as listed"
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How pods are placed."""
+    """A placement rule with its settings."""
 
     info: PolicyInfo
     rule: GpuRule
@@ -77,7 +77,7 @@ POLICIES = {
         _rival(
             "fgd", "fragmentation gradient descent (ATC'23), classes of 95 % of the pods", GpuRule.FGD, TYPICAL_COVER
         ),
-        _small_first("fgd-all-classes", "FGD told all classes", GpuRule.FGD),
+        _small_first("fgd-all-classes", "FGD with all classes", GpuRule.FGD),
         _rival("best-fit", "least CPU and GPU left on the node", GpuRule.BEST_FIT),
         _rival("packing", "shared devices first, then used nodes, then idle ones", GpuRule.PACKING),
         _small_first("packing-small-first", "packing", GpuRule.PACKING),
@@ -91,7 +91,7 @@ POLICIES = {
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """A run that has not begun: nodes idle, pods in order of arrival. N nodes, A arrivals."""
+    """A run before its start: nodes idle, pods in order of arrival. N nodes, A arrivals."""
 
     policy: Policy
     cluster: Cluster
@@ -100,8 +100,8 @@ class World:
     nodes: GpuNodes
     pod: Int  # [A] indices into the list
     shape: Int  # [A]
-    mix: GpuMix  # what the policy knows
-    published_mix: GpuMix  # by which fragmentation is reported, the same for every policy
+    mix: GpuMix  # known to the policy
+    published_mix: GpuMix  # for reporting fragmentation, the same for every policy
     weights: GpuWeights
     kept: KeptScores
     draws: Float  # [A, 2] for the random policy
@@ -119,10 +119,10 @@ class World:
 
 
 def check_inputs(spec: RunSpec) -> None:
-    """Refuse a missing trace, an unknown list, policy or knob.
+    """Check traces, pod list, policy and knobs.
 
     Raises:
-        InvalidInput: as above.
+        InvalidInput: one of them is missing or unknown.
     """
     if spec.policy not in POLICIES:
         raise InvalidInput("policy", spec.policy, "one of " + ", ".join(POLICIES))
@@ -136,7 +136,7 @@ def build(spec: RunSpec) -> World:
     """Read the trace and draw the arrivals. Pure in `spec` and the files.
 
     Raises:
-        InvalidInput: as `check_inputs`, or a file is not what it should be.
+        InvalidInput: as `check_inputs`, or a file has another format.
     """
     check_inputs(spec)
     policy = POLICIES[spec.policy]

@@ -1,10 +1,10 @@
-"""Real containers placed one by one until the machines are full: 250 machines, all anti-affinity rules, no departures, no retry.
+"""Real containers placed one by one until the machines are full: 250 machines, all anti-affinity rules, no departures, no retries.
 
-Problem: a placement policy shows what it is worth when items are large, constrained, and the cluster is nearly full. Choice: containers
+Problem: placement policies differ when items are large, constrained, and the cluster is nearly full. Choice: containers
 of Alibaba's 2018 contest arrive in random order up to `load` of the CPU (130 % by default); each is placed at once or refused for good.
 A container that fits on some machine is always placed (work-conserving), by every policy. Fragment: CPU that a random real container
 (CPU, memory, disk) could not use, as a fraction of capacity. Requests are peaks over the day, so no time passes here and
-interference, estimates, failures and node QoS have no effect. Limits: what a machine really uses is reported, not judged.
+interference, estimates, failures and node QoS have no effect. Limits: the real use of a machine is reported, but decides nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ OURS = "cotenant"
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """A policy that the compiled placement knows by its score."""
+    """A policy given by a score of the compiled placement."""
 
     info: PolicyInfo
     score: Score
@@ -91,7 +91,7 @@ def unusable(free: Int, request: Int, share: Float) -> float:
 
 
 def _chooser(spec: RunSpec, data: workload.Containers, world: workload.World) -> tuple[Chooser, Leftover | None]:
-    """The spec's policy as a function from a shape to a row (-1 = none), on the world's own arrays."""
+    """The policy as a function from a shape to a row (-1 = none), on the world's own arrays."""
     nodes, shapes = world.nodes, world.shapes
     allowed = np.empty(len(nodes.capacity), np.bool_)
 
@@ -122,7 +122,7 @@ def _chooser(spec: RunSpec, data: workload.Containers, world: workload.World) ->
 
 @dataclass(frozen=True, slots=True)
 class _Course:
-    """What happened, arrival by arrival and at every step of load."""
+    """The course of a run, by arrival and by step of load."""
 
     row: Int  # [count]
     latency_us: Float  # [count]
@@ -136,7 +136,7 @@ def _play(data: workload.Containers, world: workload.World, pick: Chooser) -> _C
     nodes, shapes = world.nodes, world.shapes
     capacity = float(nodes.capacity[:, 0].sum())
     apps = data.app_of[world.arrivals[: world.count]]
-    asked = np.cumsum(shapes.request[apps, 0]) / capacity
+    requested = np.cumsum(shapes.request[apps, 0]) / capacity
     request, inverse = np.unique(shapes.request[data.population > 0], axis=0, return_inverse=True)
     share = np.bincount(inverse.ravel(), weights=data.population[data.population > 0]) / data.population.sum()
     row = np.full(world.count, -1, np.int64)
@@ -144,14 +144,14 @@ def _play(data: workload.Containers, world: workload.World, pick: Chooser) -> _C
     points: list[tuple[float, float, float, float]] = []
     placed = 0
 
-    def take_stock(load: float, arrived: int) -> None:
+    def sample(load: float, arrived: int) -> None:
         allocated = float(nodes.requested[:, 0].sum()) / capacity
         fragment = unusable(nodes.capacity - nodes.requested, request, share) / capacity
         points.append((load, allocated, fragment, placed / max(1, arrived)))
 
     for i in range(world.count):
-        while asked[i] > (len(points) + 1) * STEP:
-            take_stock((len(points) + 1) * STEP, i)
+        while requested[i] > (len(points) + 1) * STEP:
+            sample((len(points) + 1) * STEP, i)
         k = int(apps[i])
         start = time.perf_counter_ns()
         n = pick(k)
@@ -160,13 +160,13 @@ def _play(data: workload.Containers, world: workload.World, pick: Chooser) -> _C
             row[i] = n
             placed += 1
             commit(nodes, n, shapes, k)
-    take_stock(float(asked[-1]), world.count)
+    sample(float(requested[-1]), world.count)
     columns = np.array(points).T
     return _Course(row, latency, columns[0], columns[1], columns[2], columns[3])
 
 
 def _warm(spec: RunSpec, data: workload.Containers) -> None:
-    """Compile before anything is timed, on a world of its own."""
+    """Compile before anything is timed, on a separate world."""
     world = workload.make(data, 0.02, spec.seed)
     pick, _ = _chooser(spec, data, world)
     _play(data, world, pick)
@@ -198,7 +198,7 @@ class Tianchi:
         return tuple(r.info for r in RIVALS) + tuple(info for info, _ in OWN)
 
     def check(self, spec: RunSpec) -> None:
-        """Refuse what cannot run, before anything is read but names."""
+        """Raise `InvalidInput` for a specification that cannot run; reads no data."""
         names = [info.name for info in self.policies()]
         if spec.policy not in names:
             raise InvalidInput("--policies", spec.policy, "one of " + ", ".join(names))
@@ -215,7 +215,7 @@ class Tianchi:
         workload.find_folder(spec.traces)
 
     def run(self, spec: RunSpec) -> RunResult:
-        """Place every arrival. Equal specifications give equal results but for the latencies."""
+        """Place every arrival. Equal specifications give equal results except for the latencies."""
         self.check(spec)
         data = workload.load(workload.find_folder(spec.traces))
         _warm(spec, data)
@@ -250,8 +250,8 @@ def _result(
     apps = data.app_of[world.arrivals[: world.count]]
     placed = course.row >= 0
     refused = np.flatnonzero(~placed)
-    asked = np.cumsum(data.request[apps, 0]) / capacity[0]
-    first = float(asked[refused[0]]) if len(refused) else nan
+    requested = np.cumsum(data.request[apps, 0]) / capacity[0]
+    first = float(requested[refused[0]]) if len(refused) else nan
     curve = data.cpu_curve[apps[placed]].sum(axis=0) / capacity[0]
     by_class: list[tuple[str, float]] = []
     for load in CHECKPOINTS:
@@ -270,7 +270,7 @@ def _result(
     notes = (
         "requests are each container's peak CPU and memory over the day, and its disk; arrivals in random order, no departures, no retry",
         "success, utilisation and fragmentation are those after the last arrival; every policy places whatever fits somewhere",
-        "past saturation, success by number favours refusing the large: compare it below 100 % load, and allocation above",
+        "beyond saturation, success by number favours refusing large containers: compare it below 100 % load, and allocation above",
         *(() if len(refused) else ("no container was refused at this load: first_failure is undefined",)),
         *data.notes,
     )
@@ -334,7 +334,7 @@ def _explain(
         f"{data.app_names[k]}: {request[0] / 1000:g} cores, {request[1] / workload.GIB:g} GiB, disk {request[3] / workload.GIB:g} GiB; "
         f"arrival {at + 1:,} of {world.count:,}",
         f"{len(passing)} of {len(nodes.capacity)} machines could take it",
-        f"it is under {rules.by_start[k + 1] - rules.by_start[k]} rules of others and imposes {rules.on_start[k + 1] - rules.on_start[k]}",
+        f"{rules.by_start[k + 1] - rules.by_start[k]} rules of others restrict it, and it imposes {rules.on_start[k + 1] - rules.on_start[k]}",
     ]
     if before is not None:
         lines.append(f"{int((before.row < 0).sum()):,} containers had been refused before")
@@ -351,7 +351,7 @@ def _explain(
 def _filtered(
     nodes: NodeArrays, shapes: ShapeArrays, k: int, rules: GroupRules
 ) -> tuple[tuple[tuple[str, int], ...], Int]:
-    """Machines turned down by reason, and the rows that pass, in the order the filters are asked: rules, then resources."""
+    """Machines rejected by reason, and the rows that pass, in filter order: rules, then resources."""
     verdict = plain_verdicts(nodes.group_count, k, rules)
     rejection = plain_rejections(nodes, shapes, k, Fit.REQUESTS, Knobs().array())
     allowed: Mask = verdict == Verdict.ALLOWED

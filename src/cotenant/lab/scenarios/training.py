@@ -1,9 +1,9 @@
-"""training: jobs of many pods, of several organisations, on nodes with eight GPUs, judged by the cluster's own engine.
+"""training: jobs of many pods, of several organisations, on nodes with eight GPUs, scheduled by the cluster's own engine.
 
-Problem: what gangs, quotas, topology and the choice of devices are worth is told in words everywhere and in figures nowhere. Choice: one workload, one
-world, one engine (engine/cluster.py, the one that `cotenant up` and a real cluster run), and policies that differ by the part that is switched on:
-pods one by one, gangs, quotas, racks, devices. What pods and objects say switches it, as in a cluster. Limits: traces of such jobs with their members
-are not public, so the workload is drawn (lab/workloads/training.py); what an interruption costs is ours (lab/clusterworld/config.py).
+Problem: the benefit of gangs, quotas, topology and device choice is often claimed and rarely measured. Choice: one workload, one
+world, one engine (engine/cluster.py, the one that `cotenant up` and a real cluster run), and policies that differ in the enabled features:
+pods one by one, gangs, quotas, racks, devices. Features are enabled by the pods and objects, as in a cluster. Limits: traces of such jobs with their
+members are not public, so the workload is drawn (lab/workloads/training.py); the cost of an interruption is our assumption (lab/clusterworld/config.py).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _GPUS_A_RACK = workload.GPUS_A_NODE * workload.NODES_A_RACK
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A judgement of nodes, and which parts are switched on."""
+    """A node scoring, and the enabled features."""
 
     info: PolicyInfo
     parts: Parts
-    timeout_s: float = inf  # the job's controller takes an incomplete job back after so long
+    timeout_s: float = inf  # after this time the job's controller requeues an incomplete job
 
 
 def _one_by_one(name: str, summary: str, role: str, parts: Parts, timeout_s: float = WAIT_FOR_PODS_READY_S) -> Policy:
@@ -94,11 +94,11 @@ class Training:
     )
 
     def policies(self) -> tuple[PolicyInfo, ...]:
-        """Ours first."""
+        """All policies, ours first."""
         return tuple(policy.info for policy in POLICIES)
 
     def check(self, spec: RunSpec) -> None:
-        """Refuse what cannot run. Raises `InvalidInput`."""
+        """Raise `InvalidInput` for a specification that cannot run."""
         names = [policy.info.name for policy in POLICIES]
         if spec.policy not in names:
             raise InvalidInput("--policies", spec.policy, "one of " + ", ".join(names))
@@ -106,15 +106,15 @@ class Training:
             raise InvalidInput("--load", spec.load, "a fraction of the GPUs from 0.01 to 1.5")
         if not 0.0 <= spec.interference <= 10.0:
             raise InvalidInput(
-                "--interference", spec.interference, "a number from 0 to 10: times what a job loses across racks"
+                "--interference", spec.interference, "a number from 0 to 10: scale of a job's loss across racks"
             )
         for name, _ in spec.overrides:
             raise InvalidInput(
-                "knob", name, "none: what differs between these policies are parts, each with a policy of its own"
+                "knob", name, "none: these policies differ by enabled features, and each combination is a policy"
             )
 
     def run(self, spec: RunSpec) -> RunResult:
-        """Play the seed's jobs to their end. Equal specifications give equal results but for the latencies."""
+        """Run the seed's jobs to their end. Equal specifications give equal results except for the latencies."""
         begun = perf_counter()
         world = _world(spec)
         world.run()
@@ -240,10 +240,10 @@ def _result(spec: RunSpec, world: ClusterWorld, run_s: float) -> RunResult:
     notes = (
         f"{workload.NODES} nodes of {workload.GPUS_A_NODE} GPUs in {workload.NODES // workload.NODES_A_RACK} racks; {len(world.jobs):,} jobs of "
         f"{pods:,} pods over {workload.HORIZON_S / 3600:g} h, {len(counted):,} counted; durations are Philly's / {workload.TIME_SCALE:g}",
-        "the engine is the cluster's own (engine/cluster.py); policies differ by the parts that pods and objects switch on",
+        "the engine is the cluster's own (engine/cluster.py); policies differ by the features that pods and objects enable",
         f"a job whose pods are not all in one rack takes {ClusterConfig().crossing * spec.interference:.0%} longer; "
-        f"interrupted ones begin again at their last checkpoint ({ClusterConfig().checkpoint_s:g} s apart)",
-        f"owed, in GPUs: {', '.join(f'{team.name} {team.owed_gpus}' for team in workload.TEAMS)}",
+        f"interrupted jobs restart from their last checkpoint ({ClusterConfig().checkpoint_s:g} s apart)",
+        f"guaranteed GPUs: {', '.join(f'{team.name} {team.owed_gpus}' for team in workload.TEAMS)}",
         f"{world.failed_binds} binds failed; the run ended at {world.now_s / 3600:.1f} h",
     )
     return RunResult(

@@ -11,7 +11,7 @@ import polars as pl
 
 from cotenant.lab.traces.schema import Column, Format, Rule, Table
 
-TRACE_END_S = 1e8  # eight days are 691,200 s; three years are surely a mistake
+TRACE_END_S = 1e8  # eight days are 691,200 s; three years can only be an error
 MACHINE_CPU = 9_600.0  # 96 cores, 100 = a core
 
 

@@ -32,7 +32,7 @@ FORMATS: tuple[Format, ...] = (
 GENERIC = "generic"
 _GENERIC_INFO = FormatInfo(
     GENERIC,
-    "any CSV or Parquet, through a mapping in YAML or TOML that says which column means what",
+    "any CSV or Parquet, through a mapping in YAML or TOML that assigns its columns",
     ("as the mapping says",),
     "yours",
     "yours",
@@ -40,7 +40,7 @@ _GENERIC_INFO = FormatInfo(
 
 
 def find_format(name: str) -> Format:
-    """The format of that name. Raises `InvalidInput` listing those there are."""
+    """The format of that name. Raises `InvalidInput` listing the known ones."""
     for found in FORMATS:
         if found.name == name:
             return found
@@ -48,7 +48,7 @@ def find_format(name: str) -> Format:
 
 
 def find_table(format_: Format, name: str) -> Table:
-    """The format's table of that name. Raises `InvalidInput` listing those there are."""
+    """The format's table of that name. Raises `InvalidInput` listing the known ones."""
     for table in format_.tables:
         if table.name == name:
             return table

@@ -1,8 +1,8 @@
-"""From cells of text to typed rows: every row is kept, or counted under exactly one fault.
+"""From text cells to typed rows: every row is kept, or counted under exactly one fault.
 
-Order of the faults: cells that are no numbers, then the table's own rules, missing values, ranges, unknown texts; then, among the rows
+Order of the faults: cells that are not numbers, then the table's own rules, missing values, ranges, unknown texts; then, among the rows
 that passed, duplicates and time going backwards. The first that applies names the row, so a Waiting task without a request
-is reported as never started and not as a missing number. Duplicates are told by a 64-bit hash of the key: at 14 million rows the chance
+is reported as never started and not as a missing number. Duplicates are detected by a 64-bit hash of the key: at 14 million rows the chance
 of one false alarm is about five in a million, for a ninth of the memory of the keys themselves.
 """
 
@@ -72,7 +72,7 @@ class _Fault:
 
 
 class Checker:
-    """Types and judges the rows of one table, chunk by chunk; holds what must be remembered between chunks (keys, latest times)."""
+    """Types and validates the rows of one table, chunk by chunk; keeps the state between chunks (keys, latest times)."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -118,7 +118,7 @@ class Checker:
             if not c.nullable and not c.optional
         ]
         found += [fault for column in columns for fault in _range_faults(column)]
-        # rules that only note come last, so that they speak of rows that stay
+        # rules that do not drop rows come last, so that they count only rows that are kept
         return [f for f in found if f.drops] + [f for f in found if not f.drops]
 
     def _drop_duplicates(self, rows: pl.DataFrame) -> pl.DataFrame:
@@ -161,7 +161,7 @@ def _as_float(column: Column) -> pl.Expr:
         value = pl.when(value.is_in(column.markers)).then(None).otherwise(value)
     if column.scale != 1.0:
         value = value * column.scale
-        if column.kind == "integer":  # 2.9999999999999996 is 3
+        if column.kind == "integer":  # 2.9999999999999996 counts as 3
             value = pl.when((value - value.round()).abs() < 1e-6).then(value.round()).otherwise(value)
     return value
 

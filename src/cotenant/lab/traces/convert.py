@@ -1,6 +1,6 @@
 """Convert a trace once to Parquet (zstd): read in blocks, checked, written beside the destination, then renamed over it.
 
-A killed process, a full disk or a bad file leaves whatever stood at the destination before. With a folder as source every file that is a table
+A killed process, a full disk or a bad file leaves the previous content of the destination. With a folder as source every file that is a table
 of the format is converted, and none is put in place unless all succeeded. After kill -9 a hidden `.NAME.*.partial` may stay behind.
 """
 
@@ -52,7 +52,7 @@ def import_trace(
     each table file, under the same name. `on_progress(bytes read, bytes of all sources)`. `write` is the writer, for tests.
 
     Returns what was read, kept and dropped, by fault. Raises `InvalidInput` where a source is not the format's, and `Permanent` where
-    the destination cannot be written; in both cases what stood at the destination is untouched.
+    the destination cannot be written; in both cases the destination is unchanged.
     """
     readers, skipped = _readers(format_name, source)
     if source.is_dir() and destination.exists() and not destination.is_dir():
@@ -87,7 +87,7 @@ def import_trace(
         if failure:
             raise failure[0] from None
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error).splitlines()[0]
-        kept = "; what stood there before is untouched" if destination.exists() else ""
+        kept = "; the previous content is unchanged" if destination.exists() else ""
         raise Permanent(f"{destination}: cannot be written: {reason}{kept}") from error
     finally:
         for path in temporary:
@@ -96,7 +96,7 @@ def import_trace(
 
 
 def _target(source: Path, destination: Path, into_folder: bool) -> Path:
-    """The file to write, behind any symbolic links. Raises `InvalidInput` where it is no file that can be replaced."""
+    """The file to write, with symbolic links resolved. Raises `InvalidInput` if it is not a replaceable file."""
     return replaceable(destination / f"{stem(source)}.parquet" if into_folder else destination)
 
 
@@ -106,7 +106,7 @@ def stem(path: Path) -> str:
 
 
 def identify_table(format_: Format, path: Path) -> Table:
-    """The table a file holds, by its name; a format of one table has no choice. Raises `InvalidInput` where it cannot be told."""
+    """The table a file holds, by its name; a format with one table needs no match. Raises `InvalidInput` if no table matches."""
     if len(format_.tables) == 1:
         return format_.tables[0]
     found = _named(format_, path)
@@ -144,7 +144,7 @@ def _lazy(reader: TableReader, on_progress: Progress | None, failure: list[BaseE
     def frames(
         with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
     ) -> Iterator[pl.DataFrame]:
-        # a sink asks for every row, so only the order of columns may be asked for
+        # a sink reads every row, so only the order of columns can be given
         assert predicate is None
         assert n_rows is None
         try:

@@ -1,9 +1,9 @@
 """The dependency graph that Alibaba 2018 writes into its batch tasks' names.
 
 `R4_2_3` is stage letter R, task 4 of its job, and waits for tasks 2 and 3; `M1` waits for nothing; `task_Nzg3` and `MergeTask` are
-outside the grammar and independent. A `_StgN` suffix is accepted and means nothing here. The published column holds 50 characters:
+outside the grammar and independent. A `_StgN` suffix is accepted and ignored. The published column holds 50 characters:
 a longer name is cut, so its last number may be a fragment and further parents are lost. Such names, unknown parents, repeated numbers
-and cycles are reported as faults, never guessed at. A task may start once all instances of its parents have ended.
+and cycles are reported as faults; nothing is guessed. A task may start once all instances of its parents have ended.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _LIKE_ENCODED = re.compile(r"[A-Z][0-9]+(?:_.*)?")
 
 
 class DagFault(StrEnum):
-    """What can be wrong about a job's task names."""
+    """Faults of a job's task names."""
 
-    MALFORMED = "name begins like a task code but is none"
+    MALFORMED = "name begins like a task code but is not one"
     CUT = "name is cut off, parents may be missing"
     REPEATED = "two tasks with one number"
     UNKNOWN_PARENT = "waits for a task the job does not have"
@@ -100,7 +100,7 @@ class JobDag:
 def parse_task_name(name: str) -> TaskCode:
     """Decode one name. Never raises: a name outside the grammar is an independent task."""
     if len(name) >= NAME_LIMIT and _LIKE_ENCODED.fullmatch(name):
-        # complete are the numbers before the last underscore; what follows it may be the beginning of a longer number
+        # the numbers before the last underscore are complete; the rest may be a truncated number
         found = _ENCODED.fullmatch(name[: name.rindex("_")]) if "_" in name else None
         if found is not None:
             return TaskCode(found[1], int(found[2]), _numbers(found[3]), DagFault.CUT)
@@ -156,7 +156,7 @@ def _topological_order(parents: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         for parent in of:
             children[parent].append(task)
     order = [task for task, count in enumerate(waiting) if count == 0]
-    for task in order:  # grows while it is walked
+    for task in order:  # grows during the loop
         for child in children[task]:
             waiting[child] -= 1
             if waiting[child] == 0:
@@ -165,7 +165,7 @@ def _topological_order(parents: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def _on_cycles(parents: Sequence[tuple[int, ...]], order: tuple[int, ...]) -> list[int]:
-    """Tasks that wait for themselves. Those not in `order` but merely behind a cycle are peeled off from their end."""
+    """Tasks on cycles. Tasks that are only behind a cycle are removed, starting from those without children."""
     left = set(range(len(parents))) - set(order)
     if not left:
         return []

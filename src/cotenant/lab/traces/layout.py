@@ -1,4 +1,4 @@
-"""Which field of a file is which column of a table: a header told from a first row, and other formats' headers recognised."""
+"""Map the fields of a file to the columns of a table: detect a header, and recognise the headers of other formats."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from cotenant.model.errors import InvalidInput
 class Layout:
     """How a file's fields map to a table's columns."""
 
-    fields: tuple[str | None, ...]  # the table's column in each field; None: a field nobody asked for
+    fields: tuple[str | None, ...]  # the table's column in each field; None: unused field
     has_header: bool
 
 
-# (the first line's fields or the Parquet columns' names, whether they are surely names) -> layout
+# (the first line's fields or the Parquet columns' names, whether they are known to be names) -> layout
 FindLayout = Callable[[tuple[str, ...], bool], Layout]
 
 
 def detect_layout(table: Table, fields: tuple[str, ...], path: Path, header_only: bool = False) -> Layout:
-    """Tell a header from a first row, and map fields to columns. Raises `InvalidInput` where they cannot be this table's."""
+    """Detect a header, and map fields to columns. Raises `InvalidInput` if they cannot be this table's."""
     names = [name.strip().lower() for name in fields]
     known = {column.name.lower(): column.name for column in table.columns}
     if header_only or any(name in known for name in names):

@@ -1,6 +1,6 @@
-"""A text file as blocks of whole lines, plain or gzip, with line numbers and with what is wrong about the bytes.
+"""A text file as blocks of whole lines, plain or gzip, with line numbers and checks of the bytes.
 
-The file is read once, in blocks of a few megabytes, so a table larger than memory can be converted. Compression is told by the first
+The file is read once, in blocks of a few megabytes, so a table larger than memory can be converted. Compression is detected by the first
 bytes, not by the name. Refused here: a missing, empty, binary or non-UTF-8 file, a truncated or damaged gzip stream, and a
 "line" of more than 64 MiB. Not handled: encodings other than UTF-8, and line breaks inside quotes.
 """

@@ -1,7 +1,7 @@
-"""Any CSV or Parquet as a table: a small YAML or TOML file says which of its columns means what.
+"""Any CSV or Parquet as a table: a small YAML or TOML file assigns its columns.
 
     file: jobs.csv.gz                 # beside the mapping, or an absolute path
-    as: alibaba2018/batch_task        # optional: a catalogued table, whose types, ranges and faults then hold
+    as: alibaba2018/batch_task        # optional: a catalogued table, whose types, ranges and faults then apply
     header: true                      # without one, columns are taken by position from 1
     columns:
       job_name:   {from: JobID}
@@ -9,8 +9,8 @@
       status:     {value: Terminated}
       task_name:  {from: 3}
 
-Without `as` each column also says its `type` (text, integer, number) and may say unit, minimum, maximum, nullable; `key` and
-`ascending` declare duplicates and the time that must not go backwards. Not covered: computing a column from several, and joins.
+Without `as` each column also gives its `type` (text, integer, number) and may give unit, minimum, maximum, nullable; `key` and
+`ascending` declare duplicates and the time that must not go backwards. Not supported: computing a column from several, and joins.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def read_mapped(path: Path) -> tuple[pl.DataFrame, ImportReport]:
 
 
 def mapped_reader(path: Path) -> TableReader:
-    """A reader for the mapping at `path`. Raises `InvalidInput` where the mapping contradicts itself or the named table."""
+    """A reader for the mapping at `path`. Raises `InvalidInput` if the mapping is inconsistent or does not match the named table."""
     mapping = load_mapping(path)
     table = _table(mapping, path)
     source = path.parent / mapping.file

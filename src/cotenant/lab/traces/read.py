@@ -1,9 +1,9 @@
-"""Reading one file of one declared table: layout, blocks, checks, report.
+"""Reading one file of a declared table: layout, blocks, checks, report.
 
-With a header the columns are found by name, in any order; without one the published order holds. A file that is not the
+With a header the columns are found by name, in any order; without one the published order applies. A file that is not the
 declared table is refused with its name, line and column: wrong number of columns, the header of another format, a column
-that is not numeric, or more than half of the rows structurally wrong. Anything less is counted row by row and reported.
-Parquet written by `convert.py` (or anyone's with the same columns) is read the same way.
+that is not numeric, or more than half of the rows structurally wrong. Lesser faults are counted row by row and reported.
+Parquet written by `convert.py` (or any with the same columns) is read the same way.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def read_table(format_name: str, table_name: str, path: Path) -> tuple[pl.DataFr
 
 
 class TableReader:
-    """One pass over one file. Exhaust `frames()`, then ask for `report()`."""
+    """One pass over one file. Exhaust `frames()`, then call `report()`."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class TableReader:
         self._finished = False
 
     def frames(self, on_progress: Progress | None = None) -> Iterator[pl.DataFrame]:
-        """Good rows, a frame a block. `on_progress(bytes read, bytes of the file)` after each block."""
+        """Good rows, one frame per block. `on_progress(bytes read, bytes of the file)` after each block."""
         total = size_of(self.path)
         chunks = self._parquet_chunks(total) if is_parquet(self.path) else self._text_chunks()
         for cells, consumed in chunks:
@@ -126,7 +126,7 @@ class TableReader:
                 yield self._cells(body, layout), body.consumed
 
     def _cells(self, block: Block, layout: Layout) -> pl.DataFrame:
-        """The block as text cells under the table's column names, with line numbers. Lines of another width are counted."""
+        """The block as text cells under the table's column names, with line numbers. Lines with a wrong number of fields are counted."""
         width = len(layout.fields)
         separator = self._separator.encode()
         lines = block.data.count(b"\n")
@@ -185,7 +185,7 @@ class TableReader:
             raise InvalidInput(str(self.path), "damaged Parquet", "a valid Parquet file", why) from error
 
     def _parquet_columns(self, schema: pl.Schema) -> dict[str, str]:
-        """The table's column of each of the file's that is wanted. Raises `InvalidInput` where its type cannot be right."""
+        """By source column, the table's column it provides. Raises `InvalidInput` if its type cannot be right."""
         fields = self._find_layout(tuple(schema.names()), True).fields
         columns = {source: name for source, name in zip(schema.names(), fields, strict=True) if name is not None}
         for source, name in columns.items():
@@ -204,7 +204,7 @@ def is_parquet(path: Path) -> bool:
 
 
 def _width(line: bytes, separator: str) -> int:
-    """Fields of a line; 0 where its quotes do not close."""
+    """Fields of a line; 0 if its quotes do not close."""
     if b'"' not in line:
         return line.count(separator.encode()) + 1
     try:
@@ -214,7 +214,7 @@ def _width(line: bytes, separator: str) -> int:
 
 
 def _parse(data: bytes, layout: Layout, separator: str, quoted: bool) -> pl.DataFrame | None:
-    """Text cells of lines that all have the layout's width; None where polars finds that one has more."""
+    """Text cells of lines that all have the layout's width; None if polars finds a longer one."""
     names = [name if name is not None else f"__unused_{at}" for at, name in enumerate(layout.fields)]
     schema = dict.fromkeys(names, pl.String)
     if not data:

@@ -1,7 +1,7 @@
-"""What a trace's table is, declared as data, and what reading one reports.
+"""The declaration of a trace's table as data, and the report of reading one.
 
-A `Table` names its columns with types, units and allowed ranges, the faults of a whole row (`Rule`), its key and what must not go
-backwards. The reader (`read.py`) knows no format: it only interprets these values. Every row read is either kept or counted under
+A `Table` names its columns with types, units and allowed ranges, the faults of a whole row (`Rule`), its key and the time that must not go
+backwards. The reader (`read.py`) is independent of formats: it interprets these values. Every row read is either kept or counted under
 exactly one fault, so `rows_read == rows_kept + sum(b.rows for b in bad)` always holds.
 """
 
@@ -15,7 +15,7 @@ import polars as pl
 
 Kind = Literal["text", "integer", "number", "curve"]
 
-# Faults that say the file is not the declared table, rather than that the world it recorded was odd.
+# Faults that show that the file is not the declared table, rather than that the recorded data is odd.
 WRONG_FIELDS = "wrong number of fields"
 BLANK_LINE = "blank line"
 NOT_A_NUMBER = "not a number"
@@ -26,7 +26,7 @@ NOT_FINITE = "NaN or infinite"
 MISSING = "missing value"
 NEGATIVE = "negative"
 TOO_SMALL = "below the allowed range"
-ABSURD = "absurdly large"
+ABSURD = "above the allowed range"
 UNKNOWN_VALUE = "unknown value"
 DUPLICATE = "duplicate"
 BACKWARDS = "time goes backwards"
@@ -88,7 +88,7 @@ class Table:
     rules: tuple[Rule, ...] = ()
 
     def polars_schema(self) -> pl.Schema:
-        """Names and types of the frame that reading gives."""
+        """Names and types of the resulting frame."""
         return pl.Schema({column.name: column.dtype for column in self.columns})
 
     def column(self, name: str) -> Column:
@@ -112,7 +112,7 @@ class Format:
 
 @dataclass(frozen=True, slots=True)
 class FormatInfo:
-    """A format as a person sees it listed."""
+    """A format as shown in a listing."""
 
     name: str
     meaning: str
@@ -132,7 +132,7 @@ class BadRows:
     example: str  # the cell of the first of them
 
     def sentence(self) -> str:
-        """One line for a person."""
+        """One line of text."""
         where = f" in {self.column}" if self.column else ""
         dots = ", ..." if self.rows > len(self.lines) else ""
         shown = f", e.g. {self.example!r}" if self.example else ""
@@ -141,7 +141,7 @@ class BadRows:
 
 @dataclass(frozen=True, slots=True)
 class TableReport:
-    """What reading one file gave. `bad` rows were dropped; `noted` rows were kept."""
+    """The result of reading one file. `bad` rows were dropped; `noted` rows were kept."""
 
     table: str
     source: Path
@@ -153,7 +153,7 @@ class TableReport:
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What reading or converting gave, file by file. `skipped`: files of the folder that are no table of the format."""
+    """The result of reading or converting, file by file. `skipped`: files of the folder that match no table of the format."""
 
     format: str
     tables: tuple[TableReport, ...]
@@ -180,7 +180,7 @@ class ImportReport:
         return tuple(noted for table in self.tables for noted in table.noted)
 
     def sentences(self) -> tuple[str, ...]:
-        """The report for a person, a line each."""
+        """The report as text, one line per entry."""
         lines = []
         for table in self.tables:
             lines.append(
@@ -188,5 +188,5 @@ class ImportReport:
             )
             lines.extend(f"  dropped {bad.sentence()}" for bad in table.bad)
             lines.extend(f"  kept    {noted.sentence()}" for noted in table.noted)
-        lines.extend(f"{path.name}: skipped, no table of {self.format}" for path in self.skipped)
+        lines.extend(f"{path.name}: skipped, not a table of {self.format}" for path in self.skipped)
         return tuple(lines)

@@ -1,1 +1,1 @@
-"""Workloads: what schedulers are offered, and what is true of it."""
+"""Workloads: the offers to schedulers, and their true values."""

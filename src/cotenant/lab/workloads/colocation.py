@@ -1,9 +1,9 @@
 """The founding workload: resident services beside waves of batch on shared machines.
 
-Problem: no public trace has services, batch and their objectives on the same machines. Choice: a generator calibrated on
-Alibaba 2018 and Tianchi 2018 figures (each parameter and its source: `cotenant.lab.world.config`), seeded, in arrays.
-Load is an input, met to about a point seed by seed: batch durations are scaled until the mean CPU requested over
-[1 h, horizon], jobs run alone and stretched by an expected 1.12, is what the load leaves beside the services.
+Problem: no public trace has services, batch and their objectives on the same machines. Choice: a seeded generator calibrated on
+Alibaba 2018 and Tianchi 2018 figures (each parameter and its source: `cotenant.lab.world.config`), in arrays.
+Load is an input, met to about a point for each seed: batch durations are scaled until the mean CPU requested over
+[1 h, horizon], with jobs run alone and stretched by an expected 1.12, equals the load minus the services' share.
 Limits: real v2018 instances last 35 s on average; 20,000 of them would keep 249 machines busy for half a minute, so
 durations here are stretched about 79 times. Stages of a job are a chain with barriers, not a general DAG.
 """
@@ -66,12 +66,12 @@ def generate(
     estimate_error: float | None = None,
     duration_error: float | None = None,
 ) -> tuple[Truth, Offer]:
-    """A workload of `config.pods` pods that asks for `load` (fraction of the cluster's CPU, time mean over [1 h, horizon]).
+    """A workload of `config.pods` pods that requests `load` (fraction of the cluster's CPU, time mean over [1 h, horizon]).
 
     Errors are log-normal standard deviations of the estimates in the offer: `config.estimate_error` and 1.5 times it
     unless given; 0 offers the stages' true values. The truth depends on (config, seed, load) only, so errors pair.
 
-    Raises `InvalidInput` for a load that leaves batch nothing or is above 1.5, and for pods larger than a node.
+    Raises `InvalidInput` for a load that leaves nothing for batch or is above 1.5, and for pods larger than a node.
     """
     error = config.estimate_error if estimate_error is None else estimate_error
     error_s = config.duration_error_factor * error if duration_error is None else duration_error
@@ -110,7 +110,7 @@ def _tenants(config: WorldConfig, rng: np.random.Generator, size: int) -> Int:
 def _draw_services(config: WorldConfig, rng: np.random.Generator) -> _Services:
     """Services until their replicas request `service_share` of the cluster; the last one is cut to fit."""
     room = int(config.service_share * config.nodes * config.node_cores)
-    size = room // min(config.replica_cores) + 1  # more than enough even of the smallest
+    size = room // min(config.replica_cores) + 1  # enough even if all are of the smallest size
     cores = rng.choice(np.array(config.replica_cores), size, p=np.array(config.replica_cores_p)).astype(np.int64)
     most = min(config.replicas_most, config.replicas_per_node * config.nodes)
     drawn = np.rint(rng.lognormal(log(config.replicas_median), config.replicas_log_sd, size))
@@ -143,7 +143,7 @@ def _draw_services(config: WorldConfig, rng: np.random.Generator) -> _Services:
 
 def _draw_stages(config: WorldConfig, rng: np.random.Generator, pods: int) -> tuple[_Stages, Int]:
     """Jobs until they have `pods` pods, the last one cut to fit; and the jobs' tenants."""
-    jobs = pods  # each has at least one, so more than enough
+    jobs = pods  # upper bound: each job has at least one pod
     chain = 1 + rng.choice(len(config.stages_p), jobs, p=np.array(config.stages_p)).astype(np.int64)
     job = np.repeat(np.arange(jobs), chain)
     level = np.arange(len(job)) - np.repeat(np.cumsum(chain) - chain, chain)
@@ -189,7 +189,7 @@ def _draw_stages(config: WorldConfig, rng: np.random.Generator, pods: int) -> tu
 
 
 class _Schedule(NamedTuple):
-    """When jobs come and how long their pods last alone."""
+    """Arrivals of jobs, and durations of their pods alone."""
 
     arrival_s: Float  # [J]
     deadline_s: Float  # [J]
@@ -201,7 +201,7 @@ class _Schedule(NamedTuple):
 def _draw_schedule(
     config: WorldConfig, rng: np.random.Generator, stages: _Stages, load: float, batch_share: float
 ) -> _Schedule:
-    """Arrivals, and durations scaled so that batch asks for `batch_share` of the cluster's CPU."""
+    """Arrivals, and durations scaled so that batch requests `batch_share` of the cluster's CPU."""
     jobs = int(stages.job[-1]) + 1
     horizon = config.horizon_s
     warm = rng.random(jobs) < config.warm_jobs
@@ -233,7 +233,7 @@ def _draw_schedule(
     weight = float((stages.cpu_milli * stages.pods / 1000.0 * stages.relative_duration).sum())
     scale = batch_share * config.nodes * config.node_cores * horizon / weight
 
-    def asked(scale: float) -> float:
+    def requested(scale: float) -> float:
         pods, begin, _ = lasting(scale)
         start = begin[pod_stage]
         inside = np.minimum(start + f * pods, horizon) - np.maximum(start, config.averages_from_s)
@@ -241,15 +241,15 @@ def _draw_schedule(
 
     low = high = scale
     for _ in range(_DOUBLINGS):
-        if asked(low) <= wanted <= asked(high):
+        if requested(low) <= wanted <= requested(high):
             break
-        low, high = (low, 2.0 * high) if asked(high) < wanted else (0.5 * low, high)
+        low, high = (low, 2.0 * high) if requested(high) < wanted else (0.5 * low, high)
     else:
         hint = "pods have a shortest and a longest duration: change the number of pods, or the load"
-        raise InvalidInput("load", load, "a load that this many batch pods can ask for", hint)
+        raise InvalidInput("load", load, "a load that this many batch pods can request", hint)
     for _ in range(_HALVINGS):
         scale = sqrt(low * high)
-        low, high = (scale, high) if asked(scale) < wanted else (low, scale)
+        low, high = (scale, high) if requested(scale) < wanted else (low, scale)
     pods, _, path = lasting(scale)
     factor = rng.choice(np.array(config.deadline_factors), jobs)
     return _Schedule(
@@ -271,7 +271,7 @@ def _assemble(
     error: float,
     error_s: float,
 ) -> tuple[Truth, Offer]:
-    """Pods of services first, then of stages, job by job; one shape a service or stage."""
+    """Pods of services first, then of stages, job by job; one shape per service or stage."""
     s, g, jobs = len(services.cores), len(stages.job), len(job_tenant)
     replica = np.repeat(np.arange(s), services.replicas)
     member = np.repeat(np.arange(g), stages.pods)

@@ -1,12 +1,12 @@
 """Batch jobs as graphs of tasks, arriving over hours: real ones of Alibaba's 2018 trace, or drawn to its published figures.
 
-Problem: the public sample of DAG jobs prefers large jobs, knows no arrival times, and comes from a cluster sixteen times as large as the
-one simulated. Choice: a pool of whole jobs (graph, pods, requests, durations stay together); how often a job is drawn follows the full
-trace's tasks-per-job histogram. One-task jobs, which the sample leaves out though they are 38 % of all, are tasks without parents taken
+Problem: the public sample of DAG jobs over-represents large jobs, has no arrival times, and comes from a cluster sixteen times as large as the
+simulated one. Choice: a pool of whole jobs (graph, pods, requests, durations stay together); the probability of a job follows the full
+trace's tasks-per-job histogram. One-task jobs, which the sample leaves out although they are 38 % of all, are tasks without parents taken
 from jobs of two or three tasks. Jobs arrive at uniform times (a Poisson process given its number) until their work is `load` of the
 cluster's CPU over the arrival window; a job's deadline is k times its isolated time plus 60 s, k of 1.5, 2, 3 equally likely.
-Left out and counted: jobs with a dropped row or a fault in their graph, and jobs wider or longer than the caps below.
-Limits: a task's pods all take the task's recorded duration; recorded starts often precede the parents' ends, so paths are upper estimates.
+Left out and counted: jobs with a dropped row or a fault in their graph, and jobs wider or longer than the limits below.
+Limits: all pods of a task take the task's recorded duration; recorded starts often precede the parents' ends, so paths are upper estimates.
 Sources: Tian, Zheng, Wang, "Characterizing and Synthesizing Task Dependencies of Data-Parallel Jobs", SoCC 2019, and its histograms.
 """
 
@@ -38,8 +38,8 @@ GIB = 1 << 30
 NODE_MEMORY = 512 * GIB  # the trace gives memory in percent of a machine, so the size only sets the unit
 WIDEST = (
     1 / 3
-)  # of the cluster's CPU, for one task; the widest of the trace asked for a sixth of its own, much larger, cluster
-LONGEST_S = 3_600.0  # isolated time; longer jobs would outlast any window that can be measured
+)  # of the cluster's CPU, for one task; the widest of the trace requested a sixth of its own, much larger cluster
+LONGEST_S = 3_600.0  # isolated time; longer jobs would outlast any measurable window
 WARM_UP_S, MEASURED_S, TAIL_S = 3_600.0, 14_400.0, 1_800.0  # arrivals over all three, counted in the second
 TIGHTNESS = (1.5, 2.0, 3.0)
 GRACE_S = 60.0
@@ -66,21 +66,21 @@ WIDE_IS_LONG = (
 
 
 class Graph(NamedTuple):
-    """Tasks of several jobs, one after another. J jobs, T tasks, E edges."""
+    """Tasks of several jobs, concatenated. J jobs, T tasks, E edges."""
 
     start: Int  # [J + 1] first task of each job
     pods: Int  # [T]
-    cpu: Int  # [T] milli-CPU a pod
-    memory: Int  # [T] bytes a pod
+    cpu: Int  # [T] milli-CPU per pod
+    memory: Int  # [T] bytes per pod
     duration_s: Float  # [T] of every pod, alone
     child_start: Int  # [T + 1]
     child: Int  # [E] position within the job
-    level: Int  # [T] tasks on the longest path that ends here: an order in which parents come first
+    level: Int  # [T] tasks on the longest path that ends here; ascending order puts parents first
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Jobs to draw from, with how likely each is."""
+    """Jobs to draw from, with their probabilities."""
 
     graph: Graph
     weight: Float  # [J] sums to 1
@@ -90,14 +90,14 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """One seed's jobs, in order of arrival."""
+    """The jobs of one seed, in order of arrival."""
 
     graph: Graph
     arrival_s: Float  # [J]
     deadline_s: Float  # [J]
     isolated_s: Float  # [J] the job alone on the cluster
     tightness: Float  # [J] deadline factor
-    estimate_s: Float  # [T] duration as every scheduler is told
+    estimate_s: Float  # [T] duration estimate given to every scheduler
     measured: Mask  # [J] whether the job counts
 
 
@@ -105,21 +105,21 @@ class Job(NamedTuple):
     """One job of a pool: aligned columns over its tasks."""
 
     pods: Int
-    cpu: Int  # milli-CPU a pod
-    memory: Int  # bytes a pod
+    cpu: Int  # milli-CPU per pod
+    memory: Int  # bytes per pod
     duration_s: Float
     parents: tuple[tuple[int, ...], ...]  # positions within the job
 
 
 def _children_and_levels(job: Job) -> tuple[list[list[int]], list[int]]:
-    """Who waits for each task, and how many tasks the longest path that ends in it has. A parent may stand anywhere in the row."""
+    """The children of each task, and the number of tasks on the longest path that ends in it. Parents may have any position."""
     children: list[list[int]] = [[] for _ in job.parents]
     for task, parents in enumerate(job.parents):
         for parent in parents:
             children[parent].append(task)
     level, missing = [1] * len(children), [len(parents) for parents in job.parents]
     ready = [task for task, count in enumerate(missing) if count == 0]
-    for task in ready:  # grows while it is walked
+    for task in ready:  # grows during the loop
         for child in children[task]:
             level[child] = max(level[child], level[task] + 1)
             missing[child] -= 1
@@ -129,7 +129,7 @@ def _children_and_levels(job: Job) -> tuple[list[list[int]], list[int]]:
 
 
 def graph_of(jobs: list[Job]) -> Graph:
-    """Lay jobs out one after another."""
+    """Concatenate jobs."""
     children, levels = zip(*(_children_and_levels(job) for job in jobs))
     degree = np.array([len(of) for job in children for of in job], np.int64)
     return Graph(
@@ -151,7 +151,7 @@ def children_of(graph: Graph) -> Int:
 
 
 def paths(graph: Graph, duration_s: Float) -> Float:
-    """Seconds from each task's start to its job's end, were there room for all pods at once: `float64[T]`."""
+    """Seconds from each task's start to its job's end, if all pods had room at once: `float64[T]`."""
     order = np.argsort(-graph.level, kind="stable")
     return _longest(duration_s.copy(), order, graph.child_start, children_of(graph))
 
@@ -193,7 +193,7 @@ def load_pool(traces: Path | None) -> Pool:
 
 @lru_cache(maxsize=1)
 def real_pool(jobs_folder: Path, histograms_folder: Path) -> Pool:
-    """The trace's jobs, weighted to the full trace's tasks per job. Raises `InvalidInput` for a file that is not what it says."""
+    """The trace's jobs, weighted to the full trace's tasks per job. Raises `InvalidInput` for a file of another format."""
     tasks, tasks_report = read_table("alibaba2018", "batch_task", _file(jobs_folder, "batch_task"))
     bins, bins_report = read_table("alibaba2018-distributions", "histograms", _file(histograms_folder, "histograms"))
     notes = [*tasks_report.sentences(), *bins_report.sentences()]
@@ -212,7 +212,7 @@ def real_pool(jobs_folder: Path, histograms_folder: Path) -> Pool:
             jobs.append(Job(pods, np.ceil(cpu * 10.0), np.ceil(memory / 100.0 * NODE_MEMORY), duration, dag.parents))
     notes += [f"left out {count:,} jobs: {kind}" for kind, count in faulty.most_common()]
     if instant:
-        notes.append(f"{instant:,} tasks that ended in the second they began take 1 s")
+        notes.append(f"{instant:,} tasks that ended in the second they began count as 1 s")
     sizes = bins.filter(pl.col("quantity") == "task_num")
     population = {int(size): int(count) for size, count in zip(sizes["right_closed"], sizes["count"])}
     if not jobs or not population:
@@ -230,7 +230,7 @@ def _file(folder: Path, stem: str) -> Path:
 
 
 def _reweighted(jobs: list[Job], population: dict[int, int]) -> tuple[list[Job], Float]:
-    """Weights so that tasks per job follow `population`; sizes that the sample lacks count for the nearest size it has."""
+    """Weights so that tasks per job follow `population`; sizes missing from the sample count for the nearest size in it."""
     size = np.array([len(job.pods) for job in jobs])
     present = np.unique(size)
     share = dict.fromkeys(present.tolist(), 0.0)
@@ -254,7 +254,7 @@ def _reweighted(jobs: list[Job], population: dict[int, int]) -> tuple[list[Job],
 
 
 def _capped(jobs: list[Job], weight: Float, source: str, notes: list[str]) -> Pool:
-    """Leave out jobs that the cluster or the window cannot hold, and say how much that is."""
+    """Leave out jobs too large for the cluster or the window, and note their share."""
     everything = graph_of(jobs)
     cores = everything.pods * everything.cpu / 1000.0
     widest = np.maximum.reduceat(cores, everything.start[:-1])
@@ -265,14 +265,14 @@ def _capped(jobs: list[Job], weight: Float, source: str, notes: list[str]) -> Po
     kept = float((share * work)[keep].sum() / (share * work).sum())
     notes.append(
         f"left out {share[wide].sum():.2%} of jobs with a task wider than a third of the cluster and {share[long].sum():.2%} longer than "
-        f"{LONGEST_S:g} s alone; what stays is {share[keep].sum():.1%} of jobs and {kept:.0%} of their work"
+        f"{LONGEST_S:g} s alone; remaining: {share[keep].sum():.1%} of jobs and {kept:.0%} of their work"
     )
     return Pool(_drawn(everything, np.flatnonzero(keep)), share[keep] / share[keep].sum(), source, tuple(notes))
 
 
 @lru_cache(maxsize=1)
 def synthetic_pool() -> Pool:
-    """Jobs drawn to the published figures, always the same ones."""
+    """Jobs drawn from the published figures, with a fixed seed."""
     rng = np.random.default_rng(20180901)
     jobs = [_synthetic_job(rng) for _ in range(SYNTHETIC_JOBS)]
     source = "synthetic jobs, calibrated to the published figures of Alibaba's 2018 trace (no --traces given)"
@@ -281,7 +281,7 @@ def synthetic_pool() -> Pool:
 
 def _synthetic_job(rng: np.random.Generator) -> Job:
     size = int(_survival(TASKS_PER_JOB, 1.0 - rng.random()))
-    common = rng.standard_normal(size)  # wide tasks are long: one normal per task stands behind both
+    common = rng.standard_normal(size)  # wide tasks are long: one normal per task drives both
     wide = ndtr(common)
     pods = np.array([int(_survival(PODS_PER_TASK, max(1e-6, 1.0 - u))) for u in wide], np.int64)
     mixed = WIDE_IS_LONG * common + np.sqrt(1.0 - WIDE_IS_LONG**2) * rng.standard_normal(size)
@@ -302,7 +302,7 @@ def _survival(curve: tuple[tuple[float, float], ...], probability: float) -> flo
 
 
 def _synthetic_parents(size: int, rng: np.random.Generator) -> tuple[tuple[int, ...], ...]:
-    """A chain, an in-tree, an out-tree or a layered graph, as often as in the sample; three or four levels unless a chain."""
+    """A chain, an in-tree, an out-tree or a layered graph, with the frequencies of the sample; three or four levels unless a chain."""
     kind = rng.random()
     if size <= 2 or kind < 0.25:
         return tuple(() if t == 0 else (t - 1,) for t in range(size))
@@ -326,7 +326,7 @@ def _synthetic_parents(size: int, rng: np.random.Generator) -> tuple[tuple[int, 
 
 
 def make(pool: Pool, load: float, seed: int, estimate_error: float) -> Arrivals:
-    """One seed's jobs: drawn until their work is `load` of the cluster's CPU over the arrival window."""
+    """The jobs of one seed: drawn until their work is `load` of the cluster's CPU over the arrival window."""
     rng = np.random.default_rng([seed, 0])
     window = WARM_UP_S + MEASURED_S + TAIL_S
     target = load * NODES * (NODE_MILLI_CPU // 1000) * window
@@ -341,14 +341,14 @@ def make(pool: Pool, load: float, seed: int, estimate_error: float) -> Arrivals:
     arrival = np.sort(rng.uniform(0.0, window, len(picks)))
     tightness = rng.choice(np.array(TIGHTNESS), len(picks))
     deadline = arrival + tightness * alone + GRACE_S
-    # durations are harder to tell than other figures: half as much error again
+    # durations are harder to estimate than other figures: 1.5 times the error
     estimate = graph.duration_s * rng.lognormal(0.0, 1.5 * estimate_error, len(graph.pods))
     measured = (arrival >= WARM_UP_S) & (arrival < WARM_UP_S + MEASURED_S)
     return Arrivals(graph, arrival, deadline, alone, tightness, estimate, measured)
 
 
 def _drawn(graph: Graph, picks: Int) -> Graph:
-    """The picked jobs one after another (a job may be picked often)."""
+    """The picked jobs, concatenated (a job may be picked more than once)."""
     tasks, task_at = _ranges(graph.start[picks], graph.start[picks + 1])
     _, edge_at = _ranges(graph.child_start[task_at], graph.child_start[task_at + 1])
     degree = np.diff(graph.child_start)[task_at]
@@ -365,7 +365,7 @@ def _drawn(graph: Graph, picks: Int) -> Graph:
 
 
 def _ranges(first: Int, last: Int) -> tuple[Int, Int]:
-    """Lengths of the ranges [first, last), and all their members one after another."""
+    """Lengths of the ranges [first, last), and all their members concatenated."""
     length = last - first
     ends = np.cumsum(length)
     return length, np.arange(int(ends[-1]), dtype=np.int64) - np.repeat(ends - length, length) + np.repeat(

@@ -1,11 +1,11 @@
 """The openb GPU-sharing trace of Alibaba (Weng et al., USENIX ATC 2023): 1,213 nodes with 6,212 GPUs, and lists of pods.
 
-Problem: compare with the published table on the same nodes, pods and recipe. Choice: the node list and one of the pod lists as
-they are; the recipe: shuffle the pods, then append pods drawn uniformly with replacement until their GPU demand reaches the
-load (cut the shuffled list where it already exceeds it). Limits: pods do not leave; the shuffles come from NumPy's generator, so
-means compare with the published ones and single seeds do not.
+Problem: comparison with the published table on the same nodes, pods and recipe. Choice: the node list and one of the pod lists,
+unchanged; the recipe: shuffle the pods, then append pods drawn uniformly with replacement until their GPU demand reaches the
+load (cut the shuffled list if it already exceeds it). Limits: pods do not leave; the shuffles come from NumPy's generator, so
+means compare with the published ones but single seeds do not.
 
-The files are checked row by row by `lab.traces`; what it drops is kept in `report`.
+The files are checked row by row by `lab.traces`; dropped rows are listed in `report`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FOLDER = "openb-gpu2023"
 NODE_LIST = "openb_node_list_gpu_node"
 PUBLISHED = "published_results_fgd_atc23.csv.gz"
 _POD_LIST = "openb_pod_list_"
-_MOST_MODELS = 62  # a set of models is one signed 64-bit word
+_MOST_MODELS = 62  # a set of models is a signed 64-bit word
 _MIB = 1 << 20
 
 
@@ -37,11 +37,11 @@ class Cluster:
     nodes: GpuNodes
     names: tuple[str, ...]
     models: tuple[str, ...]  # by the position of the model's bit
-    report: tuple[str, ...]  # rows that were left out or are remarkable, in words
+    report: tuple[str, ...]  # messages about dropped or odd rows
 
     @property
     def gpu_milli(self) -> int:
-        """All GPU of the cluster."""
+        """Total GPU of the cluster."""
         return int(self.nodes.gpu_count.sum()) * WHOLE_GPU_MILLI
 
 
@@ -56,7 +56,7 @@ class PodList:
 
     @property
     def usual(self) -> Int:
-        """How many pods of each shape the list has, [K]: the known popularity of the shapes."""
+        """Number of pods of each shape in the list, [K]: the known popularity of the shapes."""
         return np.bincount(self.shape, minlength=len(self.shapes.cpu))
 
 
@@ -87,9 +87,9 @@ def read_cluster(path: Path) -> Cluster:
 
 
 def read_pods(path: Path, models: tuple[str, ...]) -> PodList:
-    """Read a pod list: columns name, cpu_milli, memory_mib, num_gpu, gpu_milli and, where models are asked for, gpu_spec (`A|B`).
+    """Read a pod list: columns name, cpu_milli, memory_mib, num_gpu, gpu_milli and, where models are requested, gpu_spec (`A|B`).
 
-    A model that the cluster lacks is kept as a wish that no node meets.
+    A model that the cluster lacks is kept as a requirement that no node meets.
 
     Raises:
         InvalidInput: the file is absent or not such a list.
@@ -120,7 +120,7 @@ def read_pods(path: Path, models: tuple[str, ...]) -> PodList:
 
 
 def node_list_path(folder: Path) -> Path:
-    """Return the path of the node list, in whatever form it lies there.
+    """Return the path of the node list, in any supported form.
 
     Raises:
         InvalidInput: there is none.
@@ -133,15 +133,15 @@ def node_list_path(folder: Path) -> Path:
 
 
 def pod_list_path(folder: Path, name: str) -> Path:
-    """Return the path of the pod list called `name` (default, cpu250, ...), in whatever form it lies there.
+    """Return the path of the pod list called `name` (default, cpu250, ...), in any supported form.
 
     Raises:
-        InvalidInput: there is no such list; the hint names those that are.
+        InvalidInput: there is no such list; the hint lists the existing ones.
     """
     path = table_file(folder, f"{_POD_LIST}{name}")
     if path is None:
-        there = ", ".join(table_names(folder, _POD_LIST)) or "none"
-        raise InvalidInput("workload", f"openb:{name}", "openb or openb:LIST", f"lists here: {there}")
+        present = ", ".join(table_names(folder, _POD_LIST)) or "none"
+        raise InvalidInput("workload", f"openb:{name}", "openb or openb:LIST", f"lists here: {present}")
     return path
 
 
@@ -149,11 +149,11 @@ def arrivals(pods: PodList, gpu_milli: int, rng: np.random.Generator) -> Int:
     """Return the pods (indices into the list) in order of arrival until their demand reaches `gpu_milli`.
 
     Raises:
-        InvalidInput: no pod of the list asks for a GPU, so the load is never reached.
+        InvalidInput: no pod of the list requests a GPU, so the load is never reached.
     """
     demand = (pods.shapes.gpu_count * pods.shapes.gpu_milli)[pods.shape]
     if demand.sum() == 0:
-        raise InvalidInput("pods", "no GPU asked for", "a list with GPU pods")
+        raise InvalidInput("pods", "no GPU requested", "a list with GPU pods")
     order = rng.permutation(len(demand))
     while (missing := gpu_milli - int(demand[order].sum())) > 0:
         likely = int(missing / demand.mean()) + 16

@@ -1,13 +1,13 @@
-"""A ceiling for every work-conserving policy on openb: how much GPU could a clairvoyant allocate?
+"""An upper bound for every work-conserving policy on openb: the GPU that a clairvoyant policy could allocate.
 
-Problem: 96 % allocated says little without the most that is possible. Choice: a linear program over patterns (what one GPU holds),
+Problem: 96 % allocated means little without the possible maximum. Choice: a linear program over patterns (the contents of one GPU),
 by column generation with an exact knapsack, in the manner of Gilmore and Gomory (Operations Research 9, 1961). It knows all
 arrivals; it must place those that come before a given load, as a work-conserving policy must until its first refusal, and may
-choose among the rest. CPU and memory are pooled over nodes of the same kind, pods may be split, and devices of one pod may lie
-on several nodes, so it is a bound and no schedule. Every round gives a valid bound (Farley, Operations Research 38, 1990, by the
+choose among the rest. CPU and memory are pooled over nodes of the same kind, pods may be split, and devices of one pod may be
+on several nodes, so it is a bound and not a schedule. Every round gives a valid bound (Farley, Operations Research 38, 1990, by the
 prices' Lagrangian), so an early stop only makes it looser.
 
-Limits: a ceiling only for policies that refuse nothing before `must_place`.
+Limits: an upper bound only for policies that refuse nothing before `must_place`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from cotenant.policy.placement.gpu.state import WHOLE_GPU_MILLI
 
 _ROUNDS = 200
 _GIB = float(1 << 30)
-_PENALTY = 100.0  # GPUs for a pod that must be placed and is not
+_PENALTY = 100.0  # GPUs, for each mandatory pod that is not placed
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A ceiling on the allocated share of the GPUs, and how far above the program's own optimum it may lie."""
+    """An upper bound on the allocated share of the GPUs, and its largest distance from the program's optimum."""
 
     allocated: float
     gap: float
@@ -38,7 +38,7 @@ class Bound:
 
 @njit
 def _best_pattern(size: Int, value: Float, capacity: int, take: Int) -> float:
-    """Unbounded knapsack: write how often each item is taken into `take`, return the value."""
+    """Unbounded knapsack: write the count of each item into `take`, return the value."""
     best = np.zeros(capacity + 1)
     item = np.full(capacity + 1, -1)
     for room in range(1, capacity + 1):
@@ -59,7 +59,7 @@ def _best_pattern(size: Int, value: Float, capacity: int, take: Int) -> float:
 
 
 class _Program:
-    """The restricted program: rows of nodes' kinds and of shapes, columns of what may be placed."""
+    """The restricted program: rows for node kinds and shapes, columns for patterns."""
 
     def __init__(self, cluster: Cluster, pods: PodList, most: Int, least: Int) -> None:
         nodes = cluster.nodes
@@ -109,12 +109,12 @@ class _Program:
 
 
 def allocation_bound(cluster: Cluster, pods: PodList, order: Int, must_place: float, tolerance: float = 2e-4) -> Bound:
-    """Return the ceiling for arrivals `order` (indices into the list), of which those up to `must_place` of the GPUs must be placed.
+    """Return the bound for arrivals `order` (indices into the list), of which those up to `must_place` of the GPUs must be placed.
 
-    Stops when the bound lies within `tolerance` (a share of the GPUs) of the restricted program's value.
+    Stops when the bound is within `tolerance` (a share of the GPUs) of the restricted program's value.
 
     Raises:
-        InvalidInput: what must be placed cannot be.
+        InvalidInput: the mandatory arrivals cannot be placed.
     """
     s = pods.shapes
     shape = pods.shape[order]
@@ -144,7 +144,7 @@ def allocation_bound(cluster: Cluster, pods: PodList, order: Int, must_place: fl
 
 
 def _price(program: _Program, shared: list[int]) -> float:
-    """Add the best pattern of every kind at the present prices; return by how much more the optimum may be."""
+    """Add the best pattern of every kind at the current prices; return the largest possible improvement of the optimum."""
     s = program.pods.shapes
     grain = int(np.gcd.reduce(s.gpu_milli[shared], initial=WHOLE_GPU_MILLI))
     size = s.gpu_milli[shared] // grain
@@ -152,7 +152,7 @@ def _price(program: _Program, shared: list[int]) -> float:
     prices = [
         (gpu.dual_value(), cpu.dual_value(), memory.dual_value())
         for gpu, cpu, memory in zip(program.gpu, program.cpu, program.memory, strict=True)
-    ]  # all of them before a column is added: that unsettles the solution
+    ]  # read before adding columns, which invalidates the solution
     slack = 0.0
     for kind, (of_gpu, of_cpu, of_memory) in enumerate(prices):
         possible = np.array([program.fits(kind, t) for t in shared], bool)

@@ -1,10 +1,10 @@
 """Real long-running containers (Alibaba's 2018 contest, data set B) as nodes, shapes and a random order of arrival.
 
-Problem: long-running containers are large, differ in shape and limit their neighbours; batch is none of that, so on batch alone every
-policy looks good. Choice: one shape an application (its containers are identical): peak CPU and peak memory over the day's 98 samples,
-and disk; all anti-affinity rules; 125 machines of each of the two kinds; containers in an order drawn by the seed, until they ask for
+Problem: long-running containers are large, differ in shape and restrict their neighbours; batch does none of this, so on batch alone every
+policy looks good. Choice: one shape per application (its containers are identical): peak CPU and peak memory over the day's 98 samples,
+and disk; all anti-affinity rules; 125 machines of each of the two kinds; containers in an order drawn by the seed, until they request
 `load` of the machines' CPU. No departures. Sources: the four tables read by `cotenant.lab.traces`, which counts their bad rows.
-Limits: peaks of one container need not coincide, so requests overstate what is used at any one time (by 24 % on this data).
+Limits: peaks of one container need not coincide, so requests overstate the use at any one time (by 24 % on this data).
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Containers:
     population: Int  # [A] containers of each application in the whole data set
     rules: GroupRules
     capacity: Int  # [N, 4], small machines first
-    notes: tuple[str, ...]  # what was read and what was dropped
+    notes: tuple[str, ...]  # rows read and dropped
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """One seed's cluster, empty, and its arrivals."""
+    """The empty cluster and the arrivals of one seed."""
 
     nodes: NodeArrays
     shapes: ShapeArrays
@@ -72,7 +72,7 @@ def find_folder(traces: Path | None) -> Path:
 
 @lru_cache(maxsize=1)
 def load(folder: Path) -> Containers:
-    """Read the data set. Raises `InvalidInput` for a file that is not what it says, or rows that refer to nothing."""
+    """Read the data set. Raises `InvalidInput` for a file of another format, or dangling references."""
     apps, apps_report = read_table("tianchi", "apps", _file(folder, "app_resources"))
     containers, containers_report = read_table("tianchi", "containers", _file(folder, "instance_deploy"))
     machines, machines_report = read_table("tianchi", "machines", _file(folder, "machine_resources"))
@@ -116,13 +116,13 @@ def load(folder: Path) -> Containers:
 
 
 def make(data: Containers, load_: float, seed: int) -> World:
-    """An empty cluster and the containers in the seed's order, as many as ask for `load_` of the CPU.
+    """An empty cluster and the containers in the seed's order, as many as request `load_` of the CPU.
 
-    Raises `InvalidInput` where that is not even one.
+    Raises `InvalidInput` if that is not even one.
     """
     order = np.random.default_rng([seed, 0]).permutation(len(data.app_of)).astype(np.int64)
-    asked = np.cumsum(data.request[data.app_of[order], 0])
-    count = int(np.searchsorted(asked, load_ * data.capacity[:, 0].sum(), side="right"))
+    requested = np.cumsum(data.request[data.app_of[order], 0])
+    count = int(np.searchsorted(requested, load_ * data.capacity[:, 0].sum(), side="right"))
     if count == 0:
         raise InvalidInput("--load", load_, "a load that the first container does not exceed")
     groups, machines = len(data.app_names), len(data.capacity)
@@ -162,14 +162,14 @@ def _file(folder: Path, stem: str) -> Path:
 
 
 def _refer(frame: pl.DataFrame, index: pl.DataFrame, columns: tuple[str, ...]) -> tuple[pl.DataFrame, int]:
-    """Replace names of applications by their numbers; rows that name none are dropped and counted."""
+    """Replace names of applications by their numbers; rows with unknown names are dropped and counted."""
     for column in columns:
         named = index.rename({"app": column, "group": "__group"})
         frame = frame.join(named, on=column, how="left", maintain_order="left").drop(column).rename({"__group": column})
     good = frame.drop_nulls(columns)
     if good.height == 0:
         raise InvalidInput(
-            "--traces", "no row", "rows that name applications of app_resources", "the files do not belong together"
+            "--traces", "no row", "rows with applications of app_resources", "the files do not belong together"
         )
     return good, frame.height - good.height
 

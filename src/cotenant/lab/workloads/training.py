@@ -1,13 +1,13 @@
-"""Training jobs of several organisations: how large, how long, whose, and when, drawn from a seed.
+"""Training jobs of several organisations: sizes, durations, teams and arrivals, drawn from a seed.
 
-Problem: gangs, quotas and shared GPUs only matter where jobs of many sizes compete, sizes and durations are heavy-tailed, and who wants the cluster
-changes over the day. Choice: sizes and durations of Philly as Gavel's generator samples them, single-GPU jobs that share a GPU as often as in openb,
-a tail of larger gangs, and teams in organisations whose demand comes in turns. Arrivals are drawn until the work asked for is there, so load is
-exact over all arrivals. Limits: size and duration are independent, memory and CPU follow the GPUs, every member of a job is alike.
+Problem: gangs, quotas and shared GPUs only matter where jobs of many sizes compete, sizes and durations are heavy-tailed, and demand shifts between
+teams over the day. Choice: sizes and durations of Philly as Gavel's generator samples them, single-GPU jobs that share a GPU as often as in openb,
+a tail of larger gangs, and teams in organisations whose demand alternates. Arrivals are drawn until the requested work is reached, so load is
+exact over all arrivals. Limits: size and duration are independent, memory and CPU follow the GPUs, all members of a job are equal.
 
 Sources: 1, 2, 4, 8 GPUs with 70, 10, 15, 5 %; 10^U(1.5, 3) minutes for 80 % of the jobs, 10^U(3, 4) for the rest: Philly (Jeon et al., ATC'19) as
 sampled by Gavel (Narayanan et al., OSDI'20; stanford-futuredata/gavel, scheduler/utils.py). Of openb's single-GPU pods 37.8 : 48.0 share a GPU
-(Weng et al., ATC'23). Durations are divided by 20, so that ten hours stand for eight days; what is more than 8 GPUs is our addition.
+(Weng et al., ATC'23). Durations are divided by 20, so that ten hours stand for eight days; sizes above 8 GPUs are our addition.
 """
 
 from __future__ import annotations
@@ -28,37 +28,35 @@ RACKS_A_BLOCK = 3
 NODE_CPU_MILLI = 96_000
 NODE_MEMORY = 768 * GIB
 GPU_BYTES = 80 * GIB
-GPU_CPU_MILLI = 10_000  # a pod asks for so much a GPU, so that GPUs are what is short
+GPU_CPU_MILLI = 10_000  # requested per GPU, low enough that GPUs are the scarce resource
 GPU_HOST_MEMORY = 64 * GIB
 WHOLE = 100  # percent of a GPU
 
 WARM_UP_S = 2 * 3600.0
-HORIZON_S = 10 * 3600.0  # jobs arrive until then
-PHASE_S = 2 * 3600.0  # for so long one organisation is in a rush
-RUSH = 3.0  # times its usual share of the arrivals
+HORIZON_S = 10 * 3600.0  # end of arrivals
+PHASE_S = 2 * 3600.0  # duration of one organisation's peak
+RUSH = 3.0  # factor on its usual share of the arrivals during a peak
 TIME_SCALE = 20.0
 SHARES_A_GPU = 37.8 / (37.8 + 48.0)
-PARTS = (25, 50)  # percent of a GPU that such a pod asks for
+PARTS = (25, 50)  # percent of a GPU requested by such a pod
 URGENT_SHARE = 0.05
 URGENT, USUAL = 1000, 0  # priorities
 _SIZES = (1, 2, 4, 8, 16, 32, 64)  # GPUs of a job
 _SIZE_SHARES = (0.70, 0.10, 0.13, 0.04, 0.015, 0.01, 0.005)
-_WHOLE_PODS = (
-    0.5  # of the jobs of several GPUs, how many ask for them in few large pods; the others in pods of one GPU each
-)
+_WHOLE_PODS = 0.5  # share of multi-GPU jobs that use few large pods; the others use pods of one GPU each
 
 
 @dataclass(frozen=True, slots=True)
 class Team:
-    """A leaf of the quota tree, and how it compares with others in what it asks for."""
+    """A leaf of the quota tree, with its relative demand."""
 
     name: str
     organisation: str
     owed_gpus: int
-    appetite: float  # of its organisation's arrivals, relative to the other teams'
+    appetite: float  # share of its organisation's arrivals, relative to the other teams
 
 
-# Two levels; what is owed sums to the cluster. Appetites are not what is owed: some teams live on what others leave.
+# Two levels; guarantees sum to the cluster. Demand differs from guarantees: some teams depend on what others leave.
 TEAMS = (
     Team("vision-train", "vision", 40, 1.0),
     Team("vision-eval", "vision", 16, 2.0),
@@ -74,7 +72,7 @@ ORGANISATIONS = tuple(dict.fromkeys(team.organisation for team in TEAMS))
 
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """One job: `pods` equal members, all of which must run together."""
+    """One job: `pods` equal members, all of which must run at once."""
 
     number: int
     team: int
@@ -86,7 +84,7 @@ class JobPlan:
 
     @property
     def gpus(self) -> float:
-        """Of all members together."""
+        """GPUs of all members."""
         return self.pods * self.gpu_percent / WHOLE
 
     @property
@@ -95,7 +93,7 @@ class JobPlan:
         return self.gpus * self.duration_s
 
     def requests(self) -> Amounts:
-        """Of one member."""
+        """Requests of one member."""
         part = self.gpu_percent
         return Amounts.of(
             {
@@ -108,7 +106,7 @@ class JobPlan:
 
 
 def jobs(load: float, seed: int, nodes: int = NODES, horizon_s: float = HORIZON_S) -> tuple[JobPlan, ...]:
-    """Jobs in order of arrival, numbered so; their GPU-seconds are `load` of what the cluster has until the horizon, less at most one job."""
+    """Jobs in order of arrival, numbered in that order; their GPU-seconds are `load` of the cluster's until the horizon, less at most one job."""
     rng = np.random.default_rng([seed, 41])
     left = load * nodes * GPUS_A_NODE * horizon_s
     drawn: list[tuple[float, int, float, int, int, int]] = []
@@ -130,7 +128,7 @@ def jobs(load: float, seed: int, nodes: int = NODES, horizon_s: float = HORIZON_
 
 
 def quotas(nodes: int = NODES) -> tuple[Quota, ...]:
-    """The tree: organisations below the root, teams below them. Owed what `TEAMS` says in proportion to the nodes; at most twice the organisation's."""
+    """The tree: organisations below the root, teams below them. Guarantees of `TEAMS` in proportion to the nodes; maximum twice the organisation's guarantee."""
     scale = nodes / NODES
     found = []
     for organisation in ORGANISATIONS:
@@ -145,7 +143,7 @@ def quotas(nodes: int = NODES) -> tuple[Quota, ...]:
 
 
 def owed_gpus(nodes: int = NODES) -> Float:
-    """By team."""
+    """Guaranteed GPUs by team."""
     return np.array([_owed_percent(team, nodes / NODES) / WHOLE for team in TEAMS])
 
 
@@ -158,7 +156,7 @@ def _gpus(percent: int) -> Amounts:
 
 
 def _size(rng: np.random.Generator, most_gpus: int) -> tuple[int, int]:
-    """Members and each one's percent of a GPU."""
+    """Number of members, and percent of a GPU of each."""
     while True:
         gpus = int(rng.choice(_SIZES, p=_SIZE_SHARES))
         if gpus <= most_gpus // 2:
@@ -177,7 +175,7 @@ def _duration_s(rng: np.random.Generator) -> float:
 
 
 def _arrival_shares(arrival_s: float) -> Float:
-    """By team: whose job one that arrives now is. Organisations take turns to be in a rush."""
+    """By team: the probability that a job arriving now is the team's. Organisations alternate in having a peak."""
     rushing = ORGANISATIONS[int(arrival_s // PHASE_S) % len(ORGANISATIONS)]
     owed = {name: sum(team.owed_gpus for team in TEAMS if team.organisation == name) for name in ORGANISATIONS}
     appetites = {name: sum(team.appetite for team in TEAMS if team.organisation == name) for name in ORGANISATIONS}

@@ -1,1 +1,1 @@
-"""The world that runs a workload: its laws, events, failures and accounting. It knows nothing about scheduling."""
+"""The simulated world of a workload: its laws, events, failures and accounting. It is independent of scheduling."""

@@ -1,10 +1,10 @@
-"""The metrics of a run, from what really happened.
+"""The metrics of a run, from recorded events.
 
-Problem: success, violation and fairness mean little unless who is counted, and when, is fixed. Choice: everything that was
+Problem: success, violation and fairness depend on which pods are counted, and when. Choice: every pod that was
 ever submitted stays in the denominator; services are judged by one-minute windows from ten minutes to the horizon, time
-means are taken at the ticks from one hour to the horizon, batch is judged by its jobs' deadlines after it has run out.
-Limits: time means are means over one-minute samples; requested utilisation is an input of the workload and goes up when a
-policy is bad, because slowed pods live longer: it is never a merit.
+means are taken at the ticks from one hour to the horizon, batch is judged by its jobs' deadlines after the run has ended.
+Limits: time means are means over one-minute samples; requested utilisation is an input of the workload and rises when a
+policy is bad, because slowed pods stay longer: it is not a merit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cotenant.model.arrays import Float, Mask
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The run minute by minute, equal lengths. Fractions of the cluster but for `queued_pods`; NaN where not taken."""
+    """The run by minute, equal lengths. Fractions of the cluster except `queued_pods`; NaN where not sampled."""
 
     time_s: Float
     requested_cpu: Float
@@ -37,7 +37,7 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What a run amounts to. Fractions are 0..1."""
+    """The metrics of a run. Fractions are 0..1."""
 
     success: float  # pods started within `success_wait_s` of becoming ready, over all pods
     requested_cpu: float  # time means over [1 h, horizon]
@@ -63,12 +63,12 @@ class Account:
     slowdown: Float  # batch pods: (finish - ready) / seconds alone, inf if unfinished
     wait_s: Float  # all pods: first start - ready, inf if never started
     timeline: Timeline
-    machine_map: MachineMap | None  # at `map_at_s`; None if the run has not come there
+    machine_map: MachineMap | None  # at `map_at_s`; None if the run did not reach it
 
 
 @dataclass(frozen=True, slots=True)
 class _LateJobs:
-    """Core-seconds of late jobs by what cost them most."""
+    """Core-seconds of late jobs by their largest loss."""
 
     unplaced: float
     queued: float
@@ -83,7 +83,7 @@ def jain(x: Float) -> float:
 
 
 def account(truth: Truth, state: State, config: WorldConfig) -> Account:
-    """Judge a run as it stands; what has not happened by now counts as never."""
+    """Compute the metrics at the current time; what has not happened yet counts as never."""
     taken = where(state.ticks, np.arange(len(state.ticks)) < state.run.ticks[0])
     time = taken.time_s
     averaged = where(taken, (time >= config.averages_from_s) & (time <= config.horizon_s))
@@ -140,9 +140,9 @@ def account(truth: Truth, state: State, config: WorldConfig) -> Account:
 
 
 def _late_jobs(truth: Truth, state: State, late: Mask) -> _LateJobs:
-    """Split late jobs by their largest loss, added up over the last pod to finish of each stage.
+    """Split late jobs by their largest loss, summed over the last pod to finish of each stage.
 
-    Between ready and finish that pod waited for its first start, lost what earlier starts had cost, and ran longer than alone.
+    Between ready and finish that pod waited for its first start, lost time in earlier starts, and ran longer than alone.
     """
     batch = np.flatnonzero(truth.service < 0)
     job = truth.stage_job[truth.stage[batch]]
@@ -150,7 +150,7 @@ def _late_jobs(truth: Truth, state: State, late: Mask) -> _LateJobs:
     never = np.isnan(state.jobs.finished_s)
     last = np.zeros(len(truth.stage_pods), np.int64)
     order = batch[np.argsort(state.pods.finished_s[batch], kind="stable")]
-    last[truth.stage[order]] = order  # the latest to finish is written last and stays
+    last[truth.stage[order]] = order  # the last write wins: the latest to finish
     waited = state.pods.started_s[last] - state.pods.ready_s[last]
     again = state.pods.placed_s[last] - state.pods.started_s[last]
     slowed = state.pods.finished_s[last] - state.pods.placed_s[last] - truth.duration_s[last]
@@ -192,7 +192,7 @@ def _machine_map(truth: Truth, state: State, config: WorldConfig) -> MachineMap 
 
 
 def _mean(column: Float) -> float:
-    """Mean of what was taken; NaN if nothing was."""
+    """Mean of the sampled values; NaN if there are none."""
     taken = column[~np.isnan(column)]
     return float(taken.mean()) if taken.size else float("nan")
 

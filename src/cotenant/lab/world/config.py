@@ -1,9 +1,9 @@
-"""Every parameter of the simulated world, in one frozen value, each with its unit in its name and its source.
+"""Parameters of the simulated world, in one frozen value, each with its unit in its name and its source.
 
-Problem: a result about co-location is only as good as its assumptions, so they must be readable, few, and easy to sweep.
+Problem: a result about co-location depends on its assumptions, so they must be readable, few, and easy to sweep.
 Choice: one dataclass; "trace" means measured on Alibaba 2018 (Tian et al., SoCC'19; Guo et al., IWQoS'19) or Tianchi 2018
-containers, a paper is named, and "assumption, swept" marks what is ours. Limits: one scalar of memory pressure a node
-(cache and bandwidth are not told apart), identical nodes, no network or disk contention.
+containers, a paper is named, and "assumption, swept" marks our own assumptions. Limits: one scalar of memory pressure per node
+(cache and bandwidth are not distinguished), identical nodes, no network or disk contention.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PRESSURE_LAWS = ("linear", "knee", "queueing")
 class WorldConfig:
     """The machines, the laws of contention, the founding workload's distributions, and the metrics' windows.
 
-    Raises `InvalidInput` for a value that no world can have.
+    Raises `InvalidInput` for an impossible value.
     """
 
     # --- machines
@@ -37,7 +37,7 @@ class WorldConfig:
     averages_from_s: float = 3_600.0  # time means count from here to the horizon
     success_wait_s: float = 600.0  # a pod that starts later than this after it became ready has not succeeded
     fragmentation_every_s: float = 300.0
-    fragmentation_shapes: int = 200  # pod shapes drawn from the workload that idle CPU is tested against
+    fragmentation_shapes: int = 200  # pod shapes drawn from the workload, tested against idle CPU
     map_at_s: float = 10_800.0  # when the machine map is taken
 
     # --- contention of CPU time
@@ -194,7 +194,7 @@ class WorldConfig:
             raise InvalidInput("queueing_start", self.queueing_start, "0 < queueing_start < 0.5 < queueing_ceiling < 1")
         for name in ("windows_from_s", "averages_from_s"):
             if not 0 <= getattr(self, name) < self.horizon_s:
-                expected = f"more than {name} ({getattr(self, name):g} s), from where the metrics count"
+                expected = f"more than {name} ({getattr(self, name):g} s), where the metrics begin"
                 raise InvalidInput("horizon_s", self.horizon_s, expected)
         if abs(100.0 * self.batch_budget - round(100.0 * self.batch_budget)) > 1e-9 or not 0 <= self.batch_budget <= 1:
             raise InvalidInput("batch_budget", self.batch_budget, "a share of the node from 0 to 1 in whole percent")
@@ -211,5 +211,5 @@ class WorldConfig:
 
     @property
     def limit_s(self) -> float:
-        """When a run ends at the latest."""
+        """The latest end of a run."""
         return self.run_out_horizons * self.horizon_s

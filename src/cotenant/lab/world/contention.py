@@ -1,17 +1,17 @@
-"""What residents of a node do to one another: CPU time, hardware threads, memory subsystem, memory capacity. Compiled.
+"""Contention between the residents of a node: CPU time, hardware threads, memory subsystem, memory capacity. Compiled.
 
-Problem: slowdowns must be asymmetric and mostly small with a long tail, as measured pairs of co-located programs are.
+Problem: slowdowns must be asymmetric and mostly small with a long tail, as in measured pairs of co-located programs.
 Choice, per node:
 
     services want  D_s = sum of busy workers;  batch wants D_b
-    QoS on :  batch runs at phi = min(1, budget / D_b), budget as policy/nodeqos reckons it; services get what they ask
+    QoS on :  batch runs at phi = min(1, budget / D_b), budget as computed by policy/nodeqos; services get what they want
     QoS off:  all run at phi = min(1, C / (D_s + D_b)), and a request waits for a CPU as the node fills
     u = (D_s + D_b, as granted) / C;  threads share cores once u > 1/2:  smt = 1 / (1 - loss (2u - 1) / u)
     B = sum of b x cores in use / K (batch x cache partition);  K = half a node, the measured pair
     slowdown of i = (1 + X a_i f(B - own part)) smt;  batch speed = phi / (slowdown x memory squeeze)
 
-f is linear, or flat to a knee (Mars et al., Bubble-Up, MICRO'11), or grows like a queue for bandwidth; all three give
-f(1) = 1, so one measured pair is the same in each. Limits: one scalar of pressure; steady between recomputations (every
+f is linear, or flat up to a knee (Mars et al., Bubble-Up, MICRO'11), or grows like a queue for bandwidth; all three give
+f(1) = 1, so one measured pair is equal in each. Limits: one scalar of pressure; constant between recomputations (every
 arrival, departure and minute).
 """
 
@@ -27,7 +27,7 @@ from cotenant.model.compiled import njit
 
 @njit
 def smt_slowdown(u: float, loss: float) -> float:
-    """Slowdown by busy sibling threads at utilisation `u`: idle cores are filled first, so 1 up to one half."""
+    """Slowdown by busy sibling threads at utilisation `u`: idle cores are filled first, so 1 up to u = 0.5."""
     if u <= 0.5:
         return 1.0
     u = min(u, 1.0)
@@ -48,7 +48,7 @@ def response(pressure: float, w: Law) -> float:
 
 @njit
 def offered(s: State, p: int, t: float, tick_s: float) -> float:
-    """A replica's load in erlangs if nothing slowed it: siblings that are not placed leave theirs to it."""
+    """A replica's load in erlangs without any slowdown: replicas that are not placed leave theirs to the others."""
     service = s.pods[p].service
     tick = min(int(t / tick_s), s.load.shape[1] - 1)
     return s.load[service, tick] * s.pods[p].imbalance * s.services[service].replicas / max(1, s.services[service].live)
@@ -56,7 +56,7 @@ def offered(s: State, p: int, t: float, tick_s: float) -> float:
 
 @njit
 def _relieve_memory(s: State, w: Law, node: int, t: float) -> float:
-    """Evict batch, least progress first, while memory is over the limit; the share of memory then in use."""
+    """Evict batch, least progress first, while memory is over the limit; returns the share of memory then in use."""
     used = 0.0
     p = s.nodes[node].first
     while p >= 0:
@@ -80,7 +80,7 @@ def _relieve_memory(s: State, w: Law, node: int, t: float) -> float:
 
 @njit
 def settle(s: State, w: Law, node: int, t: float) -> None:
-    """Recompute a node whose residents have worked until `t`: evictions, slowdowns, speeds, its next completion."""
+    """Recompute a node whose residents have progressed to `t`: evictions, slowdowns, speeds, its next completion."""
     memory = _relieve_memory(s, w, node, t)
     services, batch, services_pressure, batch_pressure = 0.0, 0.0, 0.0, 0.0
     p = s.nodes[node].first

@@ -1,6 +1,6 @@
-"""What happens to a run whatever the scheduler does: the services' load by the minute, and the nodes' outages.
+"""Inputs of a run that do not depend on the scheduler: the services' load by minute, and the nodes' outages.
 
-Both are drawn up front from the seed, so all policies of a seed meet the same day and the same failures.
+Both are drawn in advance from the seed, so all policies of a seed get the same load and the same failures.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def service_load(truth: Truth, config: WorldConfig, rng: np.random.Generator) ->
 
 
 def outages(config: WorldConfig, rng: np.random.Generator) -> Records:
-    """Failures of the horizon, Poisson and uniform over nodes, each with its repair, in order of time; none while a node is down."""
+    """Node failures within the horizon, Poisson and uniform over nodes, each with its repair, in order of time; none while a node is down."""
     mean = config.horizon_s / (86_400.0 * config.failure_interval_days) * config.nodes
     n = int(rng.poisson(mean))
     at = np.sort(rng.uniform(0.0, config.horizon_s, n))

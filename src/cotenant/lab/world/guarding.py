@@ -1,9 +1,9 @@
-"""The guard of each node over the coming minute. Compiled.
+"""The guard of each node over one minute. Compiled.
 
-Problem: the guard reacts within seconds, and the world looks at latency once a minute. Choice: at each tick the guard takes the steps that it would
-take in a minute, one every two seconds of its own time: the worst replica's p99 gives a severity, that a mode and a ceiling, the node settles anew,
-and so on until nothing changes any more. The windows of the minute are then judged as the guard leaves them. Limits: a violation that lasts only
-until the guard has acted does not show; p99 is exact, not a noisy percentile of a window; objectives' burn rates are not kept.
+Problem: the guard reacts within seconds, but the world evaluates latency once a minute. Choice: at each tick the guard takes the steps of one
+minute, one every two seconds of its own time: the p99 of the worst replica gives a severity, the severity a mode and a ceiling, the node is
+settled again, until nothing changes. The windows of the minute are then judged in the final state. Limits: a violation that lasts only
+until the guard has acted is not visible; p99 is exact, not a noisy percentile of a window; burn rates of objectives are not kept.
 
 The settings are the defaults of `policy/nodeqos/guard/config.py`.
 """
@@ -27,7 +27,7 @@ _LEAST_PPM, _LEAST_M, _DISABLED_M = _CONFIG.least_ppm, _CONFIG.least_cpu_m, _CON
 
 @njit
 def worst_ratio(s: State, w: Law, node: int, t: float) -> tuple[float, float]:
-    """The largest p99 / objective of a node's replicas, 0 without any; and the cores that batch uses."""
+    """The largest p99 / objective of a node's replicas, 0 if it has none; and the cores that batch uses."""
     worst, batch = 0.0, 0.0
     p = s.nodes[node].first
     while p >= 0:
@@ -45,7 +45,7 @@ def worst_ratio(s: State, w: Law, node: int, t: float) -> tuple[float, float]:
 
 @njit
 def guard(s: State, w: Law, node: int, t: float) -> None:
-    """The steps of one minute on a node that has settled."""
+    """Run the guard's steps of one minute on a settled node."""
     now_us = int(t * 1e6)
     end_us = now_us + int(w.tick_s * 1e6)
     least_m = min(_LEAST_M, w.capacity_m * _LEAST_PPM // PPM)
@@ -59,13 +59,13 @@ def guard(s: State, w: Law, node: int, t: float) -> None:
         if severity > CLOSE and batch * 1000.0 * PPM < _INNOCENT * w.capacity_m:
             severity = CLOSE
         if severity > CALM:
-            s.nodes[node].restless_us = now_us
+            s.nodes[node].last_close_us = now_us
         if severity < MISSED:
             s.nodes[node].missed_us = -1
         elif s.nodes[node].missed_us < 0:
             s.nodes[node].missed_us = now_us
         missed_us = now_us - s.nodes[node].missed_us if s.nodes[node].missed_us >= 0 else 0
-        calm_for_us = now_us - s.nodes[node].restless_us if s.nodes[node].restless_us >= 0 else _CALM_US
+        calm_for_us = now_us - s.nodes[node].last_close_us if s.nodes[node].last_close_us >= 0 else _CALM_US
         before, before_m = s.nodes[node].guard_mode, s.nodes[node].ceiling_m
         cooling_us = s.nodes[node].cool_until_us - now_us
         mode = next_mode(before, severity, missed_us, _MISS_LIMIT_US, calm_for_us, _CALM_US, cooling_us)
@@ -79,5 +79,5 @@ def guard(s: State, w: Law, node: int, t: float) -> None:
         if ceiling_m != before_m:
             settle(s, w, node, t)
         elif mode == GROW:
-            return  # at the node's capacity: calm as long as nothing changes
+            return  # at the node's capacity: nothing changes until the next tick
         now_us += _STEP_US

@@ -1,6 +1,6 @@
-"""The event loop, and what a scheduler may do to the world. Compiled.
+"""The event loop, and the actions of a scheduler on the world. Compiled.
 
-Events in order of time; at equal times completions, then job arrivals, outages, ticks. Only the touched node is brought
+Events in order of time; at equal times completions, then job arrivals, outages, ticks. Only the affected node is brought
 up to date.
 """
 
@@ -15,18 +15,18 @@ from cotenant.lab.world.state import ASKED, NODE_FAILURE, READY, RUNNING, Law, S
 from cotenant.model.arrays import Int
 from cotenant.model.compiled import njit
 
-# why a start is refused
+# reasons for which a start is refused
 OK, NO_SUCH_POD, NOT_READY, HELD, NO_SUCH_NODE, NODE_DOWN = range(6)
 
 
 @njit
 def _finish(s: State, w: Law, node: int, t: float) -> None:
-    """Residents of a node whose work is done leave it."""
+    """Remove the residents of a node whose work is done."""
     progress(s, node, t)
     p = s.nodes[node].first
     while p >= 0:
         after = s.pods[p].next
-        # what is left after a sum of rounded steps: a millionth of the work
+        # tolerance for rounding in the sum of steps: a millionth of the work
         if s.pods[p].service < 0 and s.pods[p].remaining_s <= 1e-6 * s.pods[p].duration_s:
             complete(s, p, t)
         p = after
@@ -50,14 +50,14 @@ def _outage(s: State, w: Law, node: int, up: bool, t: float) -> None:
 
 @njit
 def run_until(s: State, w: Law, until_s: float) -> tuple[int, int, int, int]:
-    """All events up to and including `until_s`; the clock then stands there.
+    """Process all events up to and including `until_s`, and set the clock to it.
 
-    Returns how many pods became ready, finished and were evicted since the scheduler was last told, and the outages so far.
+    Returns the numbers of pods that became ready, finished and were evicted since the last report to the scheduler, and the outages so far.
     """
     while True:
         completion = s.tree[1]
-        come, down = s.run[0].jobs_come, s.run[0].outages_come
-        arrival = s.jobs[s.job_order[come]].arrival_s if come < s.job_order.shape[0] else inf
+        arrived, down = s.run[0].jobs_arrived, s.run[0].outages_begun
+        arrival = s.jobs[s.job_order[arrived]].arrival_s if arrived < s.job_order.shape[0] else inf
         outage = s.outages[down].at_s if down < s.outages.shape[0] else inf
         t = min(min(completion, arrival), min(outage, s.run[0].next_tick_s))
         if t > until_s:
@@ -66,16 +66,16 @@ def run_until(s: State, w: Law, until_s: float) -> tuple[int, int, int, int]:
         if completion <= t:
             _finish(s, w, earliest(s), t)
         elif arrival <= t:
-            s.run[0].jobs_come += 1
-            release(s, s.jobs[s.job_order[come]].first_stage, t)
+            s.run[0].jobs_arrived += 1
+            release(s, s.jobs[s.job_order[arrived]].first_stage, t)
         elif outage <= t:
-            s.run[0].outages_come += 1
+            s.run[0].outages_begun += 1
             _outage(s, w, s.outages[down].row, s.outages[down].up, t)
         else:
             tick(s, w, t)
     run = s.run[0]
     run.now_s = until_s
-    return run.ready, run.finished, run.evicted, run.outages_come
+    return run.ready, run.finished, run.evicted, run.outages_begun
 
 
 @njit
@@ -94,10 +94,10 @@ def _refusal(s: State, p: int, node: int, t: float) -> int:
 
 
 @njit
-def start_pods(s: State, w: Law, pods: Int, rows: Int, again: Int) -> tuple[int, int]:
-    """Start `pods[i]` on `rows[i]`: (-1, OK), or (index of the first bad pair, why) with nothing changed.
+def start_pods(s: State, w: Law, pods: Int, rows: Int, touched: Int) -> tuple[int, int]:
+    """Start `pods[i]` on `rows[i]`: (-1, OK), or (index of the first invalid pair, reason) with nothing changed.
 
-    `again[N]` is scratch: zeros in, zeros out.
+    `touched[N]` is scratch: zero on entry and exit.
     """
     t = s.run[0].now_s
     for i in range(pods.shape[0]):
@@ -111,20 +111,20 @@ def start_pods(s: State, w: Law, pods: Int, rows: Int, again: Int) -> tuple[int,
         node = rows[i]
         progress(s, node, t)
         enter(s, pods[i], node, t)
-        again[node] = 1
+        touched[node] = 1
     for i in range(pods.shape[0]):
         node = rows[i]
-        if again[node] == 1:
-            again[node] = 0
+        if touched[node] == 1:
+            touched[node] = 0
             settle(s, w, node, t)
     return -1, OK
 
 
 @njit
-def evict_pods(s: State, w: Law, pods: Int, again: Int) -> int:
-    """Evict `pods` because the scheduler asks: -1, or the index of the first that is not running or named twice, nothing changed.
+def evict_pods(s: State, w: Law, pods: Int, touched: Int) -> int:
+    """Evict `pods` at the scheduler's request: -1, or the index of the first that is not running or is named twice, with nothing changed.
 
-    `again[N]` is scratch: zeros in, zeros out.
+    `touched[N]` is scratch: zero on entry and exit.
     """
     t = s.run[0].now_s
     for i in range(pods.shape[0]):
@@ -138,9 +138,9 @@ def evict_pods(s: State, w: Law, pods: Int, again: Int) -> int:
         node = s.pods[pods[i]].node
         progress(s, node, t)
         expel(s, w, pods[i], t, ASKED)
-        again[node] = 1
-    for node in range(again.shape[0]):
-        if again[node] == 1:
-            again[node] = 0
+        touched[node] = 1
+    for node in range(touched.shape[0]):
+        if touched[node] == 1:
+            touched[node] = 0
             settle(s, w, node, t)
     return -1

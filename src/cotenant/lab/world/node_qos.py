@@ -1,8 +1,8 @@
-"""How much CPU batch may use on a node of the world: the node policies' own arithmetic, compiled.
+"""The CPU that batch may use on a node of the world: the arithmetic of the node policies, compiled.
 
-Problem: what the lab says about node QoS must be about the code that runs on nodes, not about a law that looks like it. Choice: the leaf functions
-of `policy/nodeqos`, compiled as they are, over milli-CPU. Limits: the world settles a node at once, so limits that grow by steps within seconds
-have arrived; throttling within a period is not seen.
+Problem: the lab's results on node QoS must be about the code that runs on nodes, not about an approximation. Choice: the leaf functions
+of `policy/nodeqos`, compiled unchanged, over milli-CPU. Limits: the world settles a node at once, so limits that grow stepwise within seconds
+reach their end value; throttling within a period is not modelled.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ next_ceiling_m = njit(guard_step.next_ceiling_m)
 
 @njit
 def batch_budget_m(s: State, w: Law, node: int, services_m: int) -> int:
-    """The smaller of the allowance and, where there is one, the guard's ceiling, milli-CPU. `services_m`: what services use."""
+    """The smaller of the allowance and the guard's ceiling, if there is a guard, milli-CPU. `services_m`: CPU used by services."""
     budget_m = max(w.least_m, allowance_m(w.capacity_m, w.threshold_pct, services_m, 0, 0))
     if w.node_guard:
         budget_m = min(budget_m, s.nodes[node].ceiling_m)

@@ -1,4 +1,4 @@
-"""What is written down at each tick: node reports, latency windows, cluster totals, fragmentation. Compiled."""
+"""Records taken at each tick: node reports, latency windows, cluster totals, fragmentation. Compiled."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from cotenant.lab.world.contention import offered, settle
 from cotenant.lab.world.guarding import guard
 from cotenant.lab.world.latency import TAIL, p99_lookup, tail
 from cotenant.lab.world.residents import memory_now, progress
-from cotenant.lab.world.state import READY, RUNNING, UNTOLD, Law, State
+from cotenant.lab.world.state import READY, RUNNING, UNREPORTED, Law, State
 from cotenant.model.arrays import Report
 from cotenant.model.compiled import njit
 
@@ -14,7 +14,7 @@ _CPU_USED, _MEMORY_USED = int(Report.CPU_USED), int(Report.MEMORY_USED)
 _P99, _VIOLATION = int(Report.LATENCY_P99_MS), int(Report.VIOLATION)
 _DOMINANT, _FAIRNESS, _AT = int(Report.DOMINANT_SHARE), int(Report.FAIRNESS), int(Report.REPORTED_AT)
 
-# A window is judged by the exact tail where the table's p99 could err: its steps are straight lines between 1 % of load.
+# A window is judged by the exact tail where the interpolated p99 (steps of 1 % load) may be wrong.
 _EXACT_ABOVE = 0.9  # load / servers
 _EXACT_WITHIN = 0.02  # of the objective
 
@@ -41,7 +41,7 @@ def node_fairness(s: State, node: int) -> float:
 
 @njit
 def _observe_node(s: State, w: Law, node: int, t: float, row: int) -> None:
-    """Judge the replicas' windows, keep what an agent sees, and write the node's report."""
+    """Judge the replicas' windows, record the agent's measurements, and write the node's report."""
     worst_ms, replicas, bad = 0.0, 0, 0
     p = s.nodes[node].first
     while p >= 0:
@@ -77,7 +77,7 @@ def _observe_node(s: State, w: Law, node: int, t: float, row: int) -> None:
 
 @njit
 def fragmentation(s: State, w: Law) -> float:
-    """Idle requested CPU times the share of sampled pod shapes that do not fit there, over nodes; of the cluster's CPU."""
+    """Idle requested CPU times the share of sampled pod shapes that do not fit the node, summed over nodes; of the cluster's CPU."""
     nodes = s.nodes.shape[0]
     stranded = 0.0
     for node in range(nodes):
@@ -95,7 +95,7 @@ def fragmentation(s: State, w: Law) -> float:
 
 @njit
 def _tenants(s: State, w: Law) -> None:
-    """Add the tenants' dominant shares, held and wanted, to their sums."""
+    """Add the tenants' dominant shares, held and requested, to their sums."""
     cpu = s.nodes.shape[0] * w.cores * 1000.0
     memory = s.nodes.shape[0] * w.memory_bytes
     for i in range(s.tenants.shape[0]):
@@ -107,7 +107,7 @@ def _tenants(s: State, w: Law) -> None:
 
 @njit
 def tick(s: State, w: Law, t: float) -> None:
-    """A minute has passed: the load changes, windows are judged, nodes report."""
+    """Process a tick: the load changes, windows are judged, nodes report."""
     s.run[0].next_tick_s = t + w.tick_s
     row = s.run[0].ticks
     nodes = s.nodes.shape[0]
@@ -150,7 +150,7 @@ def tick(s: State, w: Law, t: float) -> None:
     s.ticks[row].violated_replicas += missing
     queued, running = 0, 0
     for p in range(s.pods.shape[0]):
-        if s.pods[p].status == READY or s.pods[p].status == UNTOLD:
+        if s.pods[p].status == READY or s.pods[p].status == UNREPORTED:
             queued += 1
         elif s.pods[p].status == RUNNING:
             running += 1

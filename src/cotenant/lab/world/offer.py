@@ -1,9 +1,9 @@
-"""What schedulers may know of a workload.
+"""The schedulers' view of a workload.
 
-Problem: a simulated comparison is worthless if a policy can read the simulator. Choice: two types with nothing in common.
-`Offer` is requests, identities, deadlines and noisy estimates; `cotenant.lab.world.truth.Truth` is what the world runs on.
+Problem: a simulated comparison is worthless if a policy can read the simulator. Choice: two disjoint types.
+`Offer` has requests, identities, deadlines and noisy estimates; `cotenant.lab.world.truth.Truth` is what the world runs on.
 Neither refers to the other, and everything on the scheduler's side takes an `Offer` only. Limits: with an estimate error
-of zero an offer states the stages' true values, which is how a fully informed policy is run.
+of zero an offer contains the stages' true values, which is how a fully informed policy is run.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Offer(NamedTuple):
     first_pod: Int
     est_use_cores: Float  # a pod's mean; a service: at its daily peak
     est_use_memory_bytes: Float
-    est_sensitivity: Float  # a: slowdown per unit of pressure in this world, so interference 0 gives 0
+    est_sensitivity: Float  # a: slowdown per unit of pressure in this world; 0 with interference 0
     est_pressure: Float  # b: pressure per half node filled
-    est_tolerance: Float  # slowdown that a service's objective bears, >= 1; NaN for batch
+    est_tolerance: Float  # slowdown that a service's objective tolerates, >= 1; NaN for batch
     est_duration_s: Float  # a pod's, alone on a machine; inf for a service
     # by pod, [P]
     shape: Int
@@ -41,6 +41,6 @@ class Offer(NamedTuple):
     arrival_s: Float
     deadline_s: Float
     levels: Int
-    first_shape: Int  # its level 0; its levels follow one another
+    first_shape: Int  # its level 0; its levels are consecutive
 
     tenants: int

@@ -1,7 +1,7 @@
-"""The fields of everything in the world, as NumPy records.
+"""Field layouts of the world's state, as NumPy records.
 
-A record array keeps all of a pod side by side in memory, is one argument to compiled code, and reads as `pods[p].status`
-there and as the column `pods.status` outside. Units are in the names; memory is in bytes.
+A record array keeps the fields of a pod adjacent in memory, is one argument to compiled code, and reads as `pods[p].status`
+there and as the column `pods.status` elsewhere. Units are in the names; memory is in bytes.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ def records(n: int, dtype: np.dtype[np.void]) -> Records:
 
 
 def where(table: Records, rows: Mask) -> Records:
-    """The records that `rows` marks."""
+    """The records marked by `rows`."""
     return table[rows].view(np.recarray)
 
 
 POD = np.dtype(
     [
-        # what it is
+        # properties
         ("cpu_milli", "i8"),
         ("memory_bytes", "i8"),
         ("tenant", "i8"),
@@ -40,7 +40,7 @@ POD = np.dtype(
         ("duration_s", "f8"),
         ("imbalance", "f8"),  # of a replica's load
         ("swing_phase", "f8"),  # of a batch pod's CPU use
-        # how it fares
+        # state
         ("status", "i8"),
         ("node", "i8"),  # -1 = none
         ("next", "i8"),  # neighbours in its node's list, -1 = end
@@ -50,7 +50,7 @@ POD = np.dtype(
         ("slowdown", "f8"),
         ("busy_cores", "f8"),  # in use, after throttling
         ("restarts", "i8"),
-        ("ready_s", "f8"),  # NaN until it happens, as the next four
+        ("ready_s", "f8"),  # NaN until then, as are the next four
         ("started_s", "f8"),  # first time
         ("placed_s", "f8"),  # last time
         ("finished_s", "f8"),
@@ -58,7 +58,7 @@ POD = np.dtype(
         ("evicted_cause", "i8"),
         ("evicted_memory", "f8"),  # in use when last evicted
         ("hold_until_s", "f8"),
-        # as an agent saw it at the last tick
+        # as measured by an agent at the last tick
         ("seen_cores", "f8"),
         ("seen_memory", "f8"),
         ("seen_ratio", "f8"),  # a replica's p99 / objective
@@ -89,14 +89,14 @@ NODE = np.dtype(
         ("first", "i8"),  # resident, -1 = none
         ("requested_milli", "i8"),
         ("requested_bytes", "i8"),
-        ("updated_s", "f8"),  # the residents' remaining work is as of this instant
+        ("updated_s", "f8"),  # time of the residents' remaining work
         ("used_share", "f8"),  # of CPU
         ("memory_share", "f8"),
         ("up", "?"),
-        # the guard's memory, where nodes have one
+        # state of the guard, where nodes have one
         ("guard_mode", "i8"),
         ("ceiling_m", "i8"),  # milli-CPU that batch may use at most
-        ("restless_us", "i8"),  # when a replica was last close to its objective, -1 = never
+        ("last_close_us", "i8"),  # when a replica was last close to its objective, -1 = never
         ("missed_us", "i8"),  # since when one has been missed, -1 = none is
         ("cool_until_us", "i8"),
     ],
@@ -144,13 +144,13 @@ RUN = np.dtype(
         ("now_s", "f8"),
         ("next_tick_s", "f8"),
         ("last_tick_s", "f8"),
-        # lengths of what the scheduler has not been told
+        # events not yet reported to the scheduler
         ("ready", "i8"),
         ("finished", "i8"),
         ("evicted", "i8"),
-        # how far the lists of what will come have been read
-        ("jobs_come", "i8"),
-        ("outages_come", "i8"),
+        # positions in the lists of future events
+        ("jobs_arrived", "i8"),
+        ("outages_begun", "i8"),
         ("ticks", "i8"),
         ("batch_left", "i8"),  # pods not finished
         ("tenant_ticks", "i8"),  # in the tenants' sums

@@ -1,6 +1,6 @@
-"""Pods entering and leaving nodes: the only code that changes who is where. Compiled.
+"""Pods starting on and leaving nodes: the only code that changes assignments in the world. Compiled.
 
-Each function keeps the node's list and request sums, the tenants' sums, the services' live replicas and the pod's status
+Each function updates the node's list and request sums, the tenants' sums, the services' live replicas and the pod's status
 together, so that a pod is in one place only.
 """
 
@@ -13,7 +13,7 @@ from cotenant.lab.world.state import (
     MEMORY,
     READY,
     RUNNING,
-    UNTOLD,
+    UNREPORTED,
     Law,
     State,
 )
@@ -43,7 +43,7 @@ def earliest(s: State) -> int:
 
 @njit
 def progress(s: State, node: int, t: float) -> None:
-    """Let the residents work until `t` at the speeds last set."""
+    """Advance the residents' work to `t` at the current speeds."""
     passed = t - s.nodes[node].updated_s
     s.nodes[node].updated_s = t
     if passed <= 0.0:
@@ -61,7 +61,7 @@ def progress(s: State, node: int, t: float) -> None:
 
 @njit
 def cpu_wanted(s: State, w: Law, p: int) -> float:
-    """Cores that a batch pod would use now if nothing held it back."""
+    """Cores that a batch pod would use now without any limit."""
     done = 1.0 - s.pods[p].remaining_s / s.pods[p].duration_s
     return s.pods[p].use_cores * (1.0 + w.cpu_swing * sin(2.0 * pi * (done + s.pods[p].swing_phase)))
 
@@ -77,7 +77,7 @@ def memory_now(s: State, w: Law, p: int) -> float:
 
 @njit
 def enter(s: State, p: int, node: int, t: float) -> None:
-    """A ready pod starts on a node, from zero."""
+    """Start a ready pod on a node, from zero."""
     head = s.nodes[node].first
     s.pods[p].next = head
     s.pods[p].previous = -1
@@ -104,7 +104,7 @@ def enter(s: State, p: int, node: int, t: float) -> None:
 
 @njit
 def leave(s: State, p: int) -> None:
-    """A pod is no longer on its node; what it was is for the caller to say."""
+    """Remove a pod from its node; the caller sets its new status."""
     node = s.pods[p].node
     before, after = s.pods[p].previous, s.pods[p].next
     if before >= 0:
@@ -127,7 +127,7 @@ def leave(s: State, p: int) -> None:
 
 @njit
 def expel(s: State, w: Law, p: int, t: float, cause: int) -> None:
-    """A running pod is thrown out and must start again from zero; one evicted for memory is held, longer each time."""
+    """Evict a running pod; it must start again from zero. One evicted for memory is held, longer each time."""
     s.evicted[s.run[0].evicted] = p
     s.pods[p].evicted_cause = cause
     s.pods[p].evicted_memory = memory_now(s, w, p)
@@ -137,7 +137,7 @@ def expel(s: State, w: Law, p: int, t: float, cause: int) -> None:
     if s.pods[p].service < 0:
         s.run[0].work_lost_s += s.pods[p].duration_s - s.pods[p].remaining_s
         s.pods[p].remaining_s = s.pods[p].duration_s
-    s.pods[p].status = UNTOLD
+    s.pods[p].status = UNREPORTED
     s.pods[p].restarts += 1
     s.pods[p].evicted_s = t
     s.pods[p].hold_until_s = t
@@ -163,7 +163,7 @@ def release(s: State, stage: int, t: float) -> None:
 
 @njit
 def complete(s: State, p: int, t: float) -> None:
-    """A batch pod's work is done; the last of a stage opens the next, the last of a job ends it."""
+    """Finish a batch pod; the last of a stage releases the next stage, the last of a job ends it."""
     leave(s, p)
     s.run[0].work_completed_s += s.pods[p].duration_s - s.pods[p].remaining_s
     s.pods[p].status = FINISHED

@@ -1,9 +1,9 @@
 """The world's state as arrays that compiled functions read and write.
 
-Problem: a run is some 60,000 events over 20,000 pods, and must cost less than a second. Choice: one NamedTuple of arrays of
-records, so that all of a pod lies side by side in memory and compiled code receives few arrays; residents of a node are a
-doubly linked list through the pods, so a node holds any number of them; the next completion of each node sits in a
-tournament tree of minima. Limits: scalars that change live in the one record of `run`, because tuples are values.
+Problem: a run has some 60,000 events over 20,000 pods, and must take less than a second. Choice: one NamedTuple of arrays of
+records, so that the fields of a pod are adjacent in memory and compiled code receives few arrays; residents of a node are a
+doubly linked list through the pods, so a node holds any number of them; the next completion of each node is in a
+tournament tree of minima. Limits: changing scalars are in the single record of `run`, because tuples are values.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from cotenant.lab.world.truth import Truth
 from cotenant.model.arrays import Float, Int, Report
 
 # status of a pod
-FUTURE = 0  # its job has not come, or an earlier stage is not done
+FUTURE = 0  # its job has not arrived, or an earlier stage is not done
 READY = 1  # waiting for a node
 RUNNING = 2
 FINISHED = 3
-UNTOLD = 4  # evicted, and the scheduler has not been told yet
+UNREPORTED = 4  # evicted, and not yet reported to the scheduler
 
 # cause of an eviction
 MEMORY = 0
@@ -45,7 +45,7 @@ class Law(NamedTuple):
     queueing_ceiling: float
     smt_loss: float
     node_qos: bool
-    capacity_m: int  # milli-CPU, as the arithmetic of policy/nodeqos counts
+    capacity_m: int  # milli-CPU, as in policy/nodeqos
     threshold_pct: int
     least_m: int
     node_guard: bool
@@ -69,7 +69,7 @@ class Law(NamedTuple):
 
 
 def law(config: WorldConfig) -> Law:
-    """The compiled code's view of `config`."""
+    """The parameters of `config` for compiled code."""
     return Law(
         cores=float(config.node_cores),
         memory_bytes=float(config.node_memory_bytes),
@@ -105,7 +105,7 @@ def law(config: WorldConfig) -> Law:
 
 
 class State(NamedTuple):
-    """Everything that is, at one instant. P pods, S services, G stages, J jobs, N nodes, T tenants."""
+    """The complete state at one instant. P pods, S services, G stages, J jobs, N nodes, T tenants."""
 
     run: Records  # [1] RUN
     pods: Records  # [P] POD
@@ -123,14 +123,14 @@ class State(NamedTuple):
     report: Float  # [N, len(Report)]
     tree: Float  # [2 x leaves] minima of the nodes' next completions
     p99_table: Float  # [sizes of replicas, TABLE_STEPS]
-    ready: Int  # [P] pods that became ready, finished, or were evicted since the scheduler was last told
+    ready: Int  # [P] pods that became ready, finished, or were evicted since the last report to the scheduler
     finished: Int
     evicted: Int
     evictions: Int  # [len(CAUSES)]
 
 
 def build(truth: Truth, config: WorldConfig, seed: int) -> State:
-    """An empty cluster at time 0 with the services' replicas ready and every job still to come."""
+    """An empty cluster at time 0 with the services' replicas ready and no job arrived."""
     streams = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(5)]
     n_pods = len(truth.cpu_milli)
     is_replica = truth.service >= 0
@@ -179,7 +179,7 @@ def build(truth: Truth, config: WorldConfig, seed: int) -> State:
     nodes.first = -1
     nodes.up = True
     nodes.ceiling_m = config.node_cores * 1000
-    nodes.restless_us = -1
+    nodes.last_close_us = -1
     nodes.missed_us = -1
 
     tenants = records(truth.tenants, TENANT)

@@ -1,4 +1,4 @@
-"""What is true of a workload: the world's side.
+"""The true properties of a workload, used by the world.
 
 Only the world, its accounting and the generators may import this; a scheduler gets `cotenant.lab.world.offer.Offer`.
 """
@@ -15,9 +15,9 @@ from cotenant.model.errors import InvalidInput
 
 
 class Truth(NamedTuple):
-    """A workload as it really is. P pods, S services, G stages, J jobs, jobs in any order of arrival.
+    """A workload with its true values. P pods, S services, G stages, J jobs, jobs in any order of arrival.
 
-    Pods of a stage are numbered `stage_first_pod .. + stage_pods - 1`; stages of a job follow one another.
+    Pods of a stage are numbered `stage_first_pod .. + stage_pods - 1`; stages of a job are consecutive.
     """
 
     # by pod, [P]
@@ -52,7 +52,7 @@ class Truth(NamedTuple):
 
 
 def check(truth: Truth, config: WorldConfig) -> None:
-    """Raise `InvalidInput` where a workload cannot run on these nodes: NaN, an empty workload, a pod larger than any node."""
+    """Raise `InvalidInput` if a workload cannot run on these nodes: NaN, an empty workload, a pod larger than any node."""
     pods = len(truth.cpu_milli)
     if pods == 0:
         raise InvalidInput("workload", 0, "at least one pod")

@@ -1,9 +1,9 @@
-"""The simulated world as a scheduler's side meets it: it is told what happened, and asks for starts and evictions.
+"""The scheduler's interface to the simulated world: it reports events, and accepts starts and evictions.
 
-Problem: comparisons of schedulers need the same truth under all of them, and no way for one to look behind the curtain.
-Choice: `World` takes a `Truth` and hands out happenings, node reports and measurements that a real agent could take; it
-knows nothing of queues, scores or rounds. Limits: it does not check requests against capacity or group limits (nodes
-really can be overcommitted); that is the ledger's task.
+Problem: comparisons of schedulers need the same truth for all of them, and no access to it.
+Choice: `World` takes a `Truth` and returns events, node reports and measurements that a real agent could take; it
+is independent of queues, scores and rounds. Limits: it does not check requests against capacity or group limits (real nodes
+can be overcommitted); that is the ledger's task.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _REFUSALS = (
 
 
 class IllegalTransition(CotenantError):
-    """A pod cannot do what was asked of it; the message tells what happened to it so far."""
+    """A pod cannot do what was requested; the message has its history."""
 
     def __init__(self, pod: int, asked: str, why: str, story: str) -> None:
         self.pod = pod
@@ -41,10 +41,10 @@ class IllegalTransition(CotenantError):
         super().__init__(f"pod {pod}: cannot {asked}: {why}; {story}")
 
 
-class Happenings(NamedTuple):
-    """What happened since the last call, each group in order of time. A pod is in each group at most once."""
+class WorldEvents(NamedTuple):
+    """Events since the last call, each group in order of time. A pod is in each group at most once."""
 
-    ready: Int  # pods that now wait for a node for the first time; evicted ones wait again without being named here
+    ready: Int  # pods waiting for a node for the first time; evicted pods wait again without being listed here
     ready_s: Float
     finished: Int
     finished_s: Float
@@ -60,7 +60,7 @@ class Happenings(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What agents measured at the last tick of pods that still run, with log-normal noise."""
+    """Measurements of agents at the last tick for pods that still run, with log-normal noise."""
 
     at_s: float
     pods: Int
@@ -74,13 +74,13 @@ class Measured(NamedTuple):
 
 _NO_INT = np.empty(0, np.int64)
 _NO_FLOAT = np.empty(0, np.float64)
-_NOTHING = Happenings(
+_NOTHING = WorldEvents(
     _NO_INT, _NO_FLOAT, _NO_INT, _NO_FLOAT, _NO_INT, _NO_FLOAT, _NO_FLOAT, _NO_INT, _NO_FLOAT, _NO_INT, _NO_FLOAT, _NO_INT, _NO_FLOAT
 )  # fmt: skip
 
 
 class World:
-    """A cluster that lives through a workload. Equal arguments and equal calls give equal lives."""
+    """A simulated cluster that runs a workload. Equal arguments and equal calls give equal runs."""
 
     def __init__(self, truth: Truth, config: WorldConfig, seed: int) -> None:
         """Raises `InvalidInput` for a workload that cannot run on these nodes."""
@@ -93,8 +93,8 @@ class World:
         self._state = state.build(truth, config, seed)
         self._law = state.law(config)
         self._now_s = 0.0
-        self._outages = 0  # that have happened
-        self._again = np.zeros(config.nodes, np.int64)
+        self._outages = 0  # outages so far
+        self._touched = np.zeros(config.nodes, np.int64)
 
     @property
     def now_s(self) -> float:
@@ -103,21 +103,21 @@ class World:
 
     @property
     def done(self) -> bool:
-        """Whether the horizon has passed and all batch has finished, or the run has come to its limit."""
+        """Whether the horizon has passed and all batch has finished, or the run has reached its limit."""
         if self._now_s < self._config.horizon_s:
             return False
         return self._now_s >= self._config.limit_s or int(self._state.run.batch_left[0]) == 0
 
-    def advance(self, until_s: float) -> Happenings:
-        """Live until `until_s` exactly, and tell what happened. Raises `InvalidInput` if the clock would go backwards."""
+    def advance(self, until_s: float) -> WorldEvents:
+        """Run until exactly `until_s`, and return the events. Raises `InvalidInput` if the clock would go backwards."""
         if not (isfinite(until_s) and until_s >= self._now_s):
             raise InvalidInput(
                 "until_s", until_s, f"a time not before {self._now_s} s", "the clock never goes backwards"
             )
         s, outages = self._state, self._outages
-        n_ready, n_finished, n_evicted, come = loop.run_until(s, self._law, float(until_s))
-        self._now_s, self._outages = float(until_s), come
-        if n_ready == 0 and n_finished == 0 and n_evicted == 0 and come == outages:
+        n_ready, n_finished, n_evicted, begun = loop.run_until(s, self._law, float(until_s))
+        self._now_s, self._outages = float(until_s), begun
+        if n_ready == 0 and n_finished == 0 and n_evicted == 0 and begun == outages:
             return _NOTHING
         ready, finished, evicted = (
             s.ready[:n_ready].copy(),
@@ -127,8 +127,8 @@ class World:
         for name in ("ready", "finished", "evicted"):
             s.run[name] = 0
         s.pods.status[evicted] = state.READY
-        at, row, up = s.outages.at_s[outages:come], s.outages.row[outages:come], s.outages.up[outages:come]
-        return Happenings(
+        at, row, up = s.outages.at_s[outages:begun], s.outages.row[outages:begun], s.outages.up[outages:begun]
+        return WorldEvents(
             ready=ready,
             ready_s=s.pods.ready_s[ready],
             finished=finished,
@@ -147,21 +147,21 @@ class World:
     def start(self, pods: Int, rows: Int) -> None:
         """Start `pods[i]` on node `rows[i]` now, all or none.
 
-        A node driven over its memory evicts at once; the next `advance` tells. Raises `IllegalTransition` for a pod that is
+        A node over its memory evicts at once; the next `advance` reports it. Raises `IllegalTransition` for a pod that is
         not waiting, is held or is named twice, and for a node that is down or unknown.
         """
         pods, rows = _column("pods", pods), _column("rows", rows)
         if len(pods) != len(rows):
             raise InvalidInput("rows", len(rows), f"as many rows as pods ({len(pods)})")
-        i, why = loop.start_pods(self._state, self._law, pods, rows, self._again)
+        i, why = loop.start_pods(self._state, self._law, pods, rows, self._touched)
         if i >= 0:
             pod = int(pods[i])
             raise IllegalTransition(pod, f"start on node {rows[i]}", self._why(why, pods[:i], pod), self.story(pod))
 
     def evict(self, pods: Int) -> None:
-        """Evict running pods now, all or none; they come back in the next `advance` and start again from zero."""
+        """Evict running pods now, all or none; the next `advance` reports them, and they start again from zero."""
         pods = _column("pods", pods)
-        i = loop.evict_pods(self._state, self._law, pods, self._again)
+        i = loop.evict_pods(self._state, self._law, pods, self._touched)
         if i >= 0:
             pod = int(pods[i])
             why = "named twice" if pod in pods[:i] else "not running"
@@ -175,11 +175,11 @@ class World:
         return self._state.report.copy()
 
     def measured(self) -> Measured:
-        """What agents measured at the last tick, of pods that have run since before it and still do."""
+        """Measurements at the last tick, of pods that have run since before it and still do."""
         s = self._state
         at = float(s.run.last_tick_s[0])
         pods = np.flatnonzero((s.pods.status == state.RUNNING) & (s.pods.placed_s < at))
-        # seeded by the tick: the same however often it is asked
+        # seeded by the tick, so that repeated calls return equal values
         rng = np.random.default_rng((self._seed, int(np.nan_to_num(at) * 1000.0), 1))
         noise = np.exp(self._config.measurement_error * rng.standard_normal((2, len(s.pods.status))))
         replicas = np.flatnonzero(s.pods.service[pods] >= 0)
@@ -195,11 +195,11 @@ class World:
         )
 
     def account(self) -> Account:
-        """The metrics of the run as it stands."""
+        """The metrics of the run so far."""
         return accounting.account(self._truth, self._state, self._config)
 
     def story(self, pod: int) -> str:
-        """What has happened to a pod so far, in a line."""
+        """The events of a pod so far, in one line."""
         s = self._state
         if not 0 <= pod < len(s.pods.status):
             return f"pods are numbered 0 to {len(s.pods.status) - 1}"

@@ -14,7 +14,7 @@ import numpy as np
 
 from cotenant.lab.world.config import WorldConfig
 from cotenant.lab.world.latency import p99_table
-from cotenant.lab.world.state import FINISHED, FUTURE, READY, RUNNING, UNTOLD, law
+from cotenant.lab.world.state import FINISHED, FUTURE, READY, RUNNING, UNREPORTED, law
 from cotenant.local.nodes import physics
 from cotenant.local.nodes.behaviour import NO_OBJECTIVE, Behaviour, Simulated
 from cotenant.local.nodes.seen import Ended, PodUsage, ServiceView, Snapshot
@@ -96,7 +96,9 @@ class World:
             return Ended()
         # a row that was freed or reused meanwhile has another status
         finished = tuple(self._uids[p] for p in s.finished[:done] if s.pods.status[p] == FINISHED)
-        evicted = tuple(self._uids[p] for p in dict.fromkeys(s.evicted[:out].tolist()) if s.pods.status[p] == UNTOLD)
+        evicted = tuple(
+            self._uids[p] for p in dict.fromkeys(s.evicted[:out].tolist()) if s.pods.status[p] == UNREPORTED
+        )
         s.run.finished = 0
         s.run.evicted = 0
         for uid in (*finished, *evicted):

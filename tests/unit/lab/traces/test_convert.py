@@ -64,7 +64,7 @@ def test_a_full_disk_leaves_the_earlier_file_and_no_temporary_one(tmp_path: Path
     target = tmp_path / "nodes.parquet"
     import_trace("openb", source, target)
     before = target.read_bytes()
-    with pytest.raises(Permanent, match=r"nodes\.parquet: cannot be written: No space left on device; .*untouched"):
+    with pytest.raises(Permanent, match=r"nodes\.parquet: cannot be written: No space left on device; .*unchanged"):
         import_trace("openb", source, target, None, full_disk)
     assert target.read_bytes() == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["nodes.parquet", "openb_node_list.csv"]

@@ -22,7 +22,7 @@ ROWS = {
 }
 BAD = {
     "machine_meta": ("m_2,5,219,17,0,100,USING", "below the allowed range", "cpu_num"),
-    "machine_usage": ("m_2,5,140,92,,,43.04,33.08,5", "absurdly large", "cpu_util_percent"),
+    "machine_usage": ("m_2,5,140,92,,,43.04,33.08,5", "above the allowed range", "cpu_util_percent"),
     "container_meta": ("c_2,m_1,-4,app_1,started,400,400,1.56", "negative", "time_stamp"),
     "container_usage": ("c_2,,5,5,23,1.6,0.1,0.2,4.1,3.9,7", "missing value", "machine_id"),
     "batch_task": ("M2,1,j_1,1,Terminated,419011,419010,100.0,0.3", "ends before it starts", "end_time"),
