@@ -1,7 +1,7 @@
-"""What is read off a node at one instant: counters that only grow, and levels. No rates; those are the engine's to make.
+"""Readings of a node at one instant: monotonic counters, and levels. No rates; the engine computes those.
 
 Problem: real files, a recording and a simulated node must be interchangeable to the agent. Choice: plain values; None where this machine
-cannot tell (`Gap` says why, once a field). Limits: one clock, microseconds that only grow, and the wall clock beside it for people.
+does not provide a reading (`Gap` says why, once per field). Limits: one monotonic clock in microseconds, and the wall clock for display.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Stall:
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
-    """PSI of the three resources; None where there is none."""
+    """PSI of the three resources; None where not available."""
 
     cpu: Stall | None = None
     memory: Stall | None = None
@@ -33,7 +33,7 @@ NO_PRESSURE = Pressure()
 
 @dataclass(frozen=True, slots=True)
 class GroupCounters:
-    """One cgroup. Counters are since the group was made, so a smaller value than before means a reset."""
+    """One cgroup. Counters start when the group is created, so a smaller value than before means a reset."""
 
     group: str  # path relative to the tree's root
     cpu_us: int | None = None  # CPU time used
@@ -53,7 +53,7 @@ class GroupCounters:
     pressure: Pressure = NO_PRESSURE
     cpu_m_limit: int | None = None  # level: cpu.max as milli-CPU; None = no limit or not known
     io_span: int = (
-        1  # samples over which I/O grew to what it says; 0 = it was not read this time and may have grown more
+        1  # number of samples over which the I/O counters grew; 0 = not read this time, they may have grown further
     )
 
 
@@ -92,7 +92,7 @@ class GpuCounters:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Something that this machine cannot tell, and what it would take."""
+    """A reading that this machine does not provide, and what it would need."""
 
     what: str  # e.g. "cycles"
     needs: str  # e.g. "a hardware performance counter"
@@ -100,7 +100,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class NodeSample:
-    """Everything read at one tick. Groups that vanished while being read are left out."""
+    """Everything read at one tick. Groups that vanished during the reading are left out."""
 
     at_us: int  # monotonic
     wall_s: float  # Unix time
@@ -109,12 +109,14 @@ class NodeSample:
     gpus: tuple[GpuCounters, ...] = ()
     gaps: tuple[Gap, ...] = ()
     run_queue: RunQueueReading | None = None  # by the eBPF probe; None without it
-    best_effort_sent_bytes: int | None = None  # counter of the uplink's class for it; None where there is none
+    best_effort_sent_bytes: int | None = (
+        None  # counter of best effort's traffic class on the uplink; None where there is none
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class LogicalCpu:
-    """One hardware thread and where it sits."""
+    """One hardware thread and its location."""
 
     cpu: int
     core: int

@@ -1,6 +1,6 @@
-"""Amounts as a person reads them in a reason, exact to the milli-CPU.
+"""Exact amounts in the text of a reason, to the milli-CPU.
 
-Problem: a reason's text must add up just as its terms do. Choice: nothing is rounded. Limits: CPU only.
+Problem: the numbers in a reason's text must add up like its terms. Choice: no rounding. Limits: CPU only.
 """
 
 from __future__ import annotations
@@ -14,5 +14,5 @@ def cpu_text(cpu_m: int) -> str:
 
 
 def percent_text(ppm: int) -> str:
-    """125_000 -> "12.5 %"; to a tenth of a percent, towards the smaller."""
+    """125_000 -> "12.5 %"; rounded down to a tenth of a percent."""
     return cpu_text(ppm // 1000 * 100) + " %"

@@ -1,7 +1,7 @@
-"""Wishes that this machine can fulfil, and one reason for those that it cannot.
+"""Filter desired knobs by what the machine supports, with one reason per unsupported knob.
 
-Problem: a wish for a knob that the machine lacks would be refused again at every tick. Choice: it is left out, and the policy says so once a knob. Limits:
-whether the group in question exists is not known here.
+Problem: a desired knob that the machine lacks would be rejected again at every tick. Choice: it is left out, and the policy reports it once per knob.
+Limits: whether the group exists is not checked here.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ from cotenant.model.machine.node_decision import Reason
 from cotenant.model.machine.node_state import NodeState
 
 
-def available(state: NodeState, rule: str, wishes: Iterable[SetKnob]) -> tuple[tuple[SetKnob, ...], tuple[Reason, ...]]:
-    """The wishes for knobs that there are, and a reason for each knob that there is not."""
+def available(
+    state: NodeState, rule: str, desired: Iterable[SetKnob]
+) -> tuple[tuple[SetKnob, ...], tuple[Reason, ...]]:
+    """The desired values of supported knobs, and a reason for each unsupported knob."""
     kept: list[SetKnob] = []
     lacking: dict[str, int] = {}
-    for wish in wishes:
-        knob = wish.target.knob
+    for each in desired:
+        knob = each.target.knob
         if knob in state.supported:
-            kept.append(wish)
+            kept.append(each)
         else:
             lacking[knob] = lacking.get(knob, 0) + 1
     return tuple(kept), tuple(
-        Reason(rule, f"{knob} is wanted for {count} groups, and this machine has no such knob")
+        Reason(rule, f"{knob} is desired for {count} groups, but this machine does not support it")
         for knob, count in sorted(lacking.items())
     )

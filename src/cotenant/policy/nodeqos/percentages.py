@@ -1,4 +1,4 @@
-"""Percentages of configurations, checked once and in the same words."""
+"""Validation of percentages in configurations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from cotenant.model.errors import InvalidInput
 
 
 def check_percent(field: str, value: object, least: int, most: int | None = None) -> None:
-    """Raises `InvalidInput` unless `value` is a whole number of percent in least..most (None = no upper end)."""
+    """Raise `InvalidInput` unless `value` is a whole number of percent in least..most (None = no upper bound)."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least or (most is not None and value > most):
         upper = "" if most is None else f" to {most}"
         raise InvalidInput(

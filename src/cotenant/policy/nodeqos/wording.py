@@ -1,7 +1,7 @@
-"""How amounts read in the sentence of a reason: `3.2 CPU`, `25.2 GB`, `95 %`.
+"""Rounded amounts in the text of a reason: `3.2 CPU`, `25.2 GB`, `95 %`.
 
-Problem: a person reads the sentence, a program the terms; both must say the same. Choice: the sentence rounds, the terms stay exact. Limits:
-decimal units only.
+Problem: users read the sentence, programs read the terms, and both must agree. Choice: the sentence rounds, the terms are exact. Limits: decimal
+units only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ def cpu(milli: int) -> str:
 
 
 def size(count_bytes: int) -> str:
-    """Bytes in the largest decimal unit that they fill, to one digit behind the point."""
+    """Bytes in the largest decimal unit not above the amount, to one decimal place."""
     for unit, name in _UNITS:
         if abs(count_bytes) >= unit:
             return f"{count_bytes / unit:.1f} {name}"
@@ -23,7 +23,7 @@ def size(count_bytes: int) -> str:
 
 
 def rate(bits_per_s: int) -> str:
-    """Bits a second in the largest decimal unit that they fill."""
+    """Bits per second in the largest decimal unit not above the rate."""
     for unit, name in ((10**9, "Gbit/s"), (10**6, "Mbit/s"), (10**3, "kbit/s")):
         if abs(bits_per_s) >= unit:
             return f"{bits_per_s / unit:.1f} {name}"
@@ -31,10 +31,10 @@ def rate(bits_per_s: int) -> str:
 
 
 def percent(ppm: int) -> str:
-    """Millionths as a percentage to one digit."""
+    """Millionths as a percentage, to one decimal place."""
     return f"{ppm / 10_000:.1f} %"
 
 
 def seconds(us: int) -> str:
-    """Microseconds as seconds to one digit."""
+    """Microseconds as seconds, to one decimal place."""
     return f"{us / 1_000_000:.1f} s"

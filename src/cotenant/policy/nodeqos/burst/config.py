@@ -1,7 +1,7 @@
-"""Settings of CPU burst, for the node and by pod.
+"""Settings of CPU burst, for the node and per pod.
 
-Problem: a node's operator sets them for all, a pod's owner overrides some by annotation. Choice: a pod's settings leave out what it does not
-say; merging takes the node's there. Limits: an annotation that cannot be read leaves the node's settings, and the reason says so.
+Problem: a node's operator sets defaults, a pod's owner overrides some by annotation. Choice: a pod's settings omit what it does not override;
+merging takes the node's there. Limits: with an invalid annotation the node's settings apply, and the reason says so.
 
 Source: Koordinator's NodeSLO (CPUBurstStrategy) and annotation `koordinator.sh/cpuBurst`; defaults and field names are its own.
 """
@@ -18,7 +18,7 @@ ANNOTATION = "koordinator.sh/cpuBurst"
 
 
 class BurstPolicy(StrEnum):
-    """Which of the two means are used."""
+    """Which mechanisms are used."""
 
     NONE = "none"
     STATIC = "cpuBurstOnly"  # unused quota may be kept for later
@@ -32,12 +32,12 @@ class BurstConfig:
 
     policy: BurstPolicy = BurstPolicy.NONE
     burst_pct: int = 1000  # of the limit: how much unused quota may be kept
-    quota_burst_pct: int = 300  # of the limit: the highest quota
-    quota_burst_period_s: int = -1  # a container can run at the highest quota for so long; -1 = for ever
-    pool_threshold_pct: int = 50  # of the shared CPUs in use: quotas are lowered again
+    quota_burst_pct: int = 300  # of the limit: the maximum quota
+    quota_burst_period_s: int = -1  # how long a container may run at the maximum quota; -1 = no limit
+    pool_threshold_pct: int = 50  # of the shared CPUs in use: above it quotas are lowered
     period_us: int = 100_000  # of the quotas
     ratio_milli: int = (
-        1000  # CPU normalisation: how fast this machine is, in thousandths of the reference; quotas are divided by it
+        1000  # CPU normalisation: speed of this machine, in thousandths of the reference; quotas are divided by it
     )
 
     def __post_init__(self) -> None:
@@ -57,7 +57,7 @@ class BurstConfig:
 
 @dataclass(frozen=True, slots=True)
 class PodBurst:
-    """What a pod says for itself; None = as the node has it."""
+    """A pod's own settings; None = the node's."""
 
     policy: BurstPolicy | None = None
     burst_pct: int | None = None
@@ -66,26 +66,26 @@ class PodBurst:
 
 
 def merged(node: BurstConfig, pod: PodBurst | None) -> BurstConfig:
-    """The node's settings with the pod's put over them. Raises `InvalidInput` where they make no sense together."""
+    """The node's settings overridden by the pod's. Raises `InvalidInput` where the combination is invalid."""
     if pod is None:
         return node
-    said = {field.name: getattr(pod, field.name) for field in fields(pod) if getattr(pod, field.name) is not None}
-    return replace(node, **said)
+    own = {field.name: getattr(pod, field.name) for field in fields(pod) if getattr(pod, field.name) is not None}
+    return replace(node, **own)
 
 
 def read_annotation(text: str | None) -> PodBurst | None:
-    """The annotation's JSON object; None where there is none. Unknown fields are passed over. Raises `InvalidInput`."""
+    """Parse the annotation; None where it is absent. Unknown fields are ignored. Raises `InvalidInput`."""
     if text is None or not text.strip():
         return None
-    said = json_object(ANNOTATION, text)
-    policy = said.get("policy")
+    data = json_object(ANNOTATION, text)
+    policy = data.get("policy")
     if policy is not None and policy not in list(BurstPolicy):
         raise InvalidInput(f"{ANNOTATION} policy", policy, "one of " + ", ".join(BurstPolicy))
     return PodBurst(
         policy=None if policy is None else BurstPolicy(policy),
-        burst_pct=_integer(said.get("cpuBurstPercent"), "cpuBurstPercent"),
-        quota_burst_pct=_integer(said.get("cfsQuotaBurstPercent"), "cfsQuotaBurstPercent"),
-        quota_burst_period_s=_integer(said.get("cfsQuotaBurstPeriodSeconds"), "cfsQuotaBurstPeriodSeconds"),
+        burst_pct=_integer(data.get("cpuBurstPercent"), "cpuBurstPercent"),
+        quota_burst_pct=_integer(data.get("cfsQuotaBurstPercent"), "cfsQuotaBurstPercent"),
+        quota_burst_period_s=_integer(data.get("cfsQuotaBurstPeriodSeconds"), "cfsQuotaBurstPeriodSeconds"),
     )
 
 

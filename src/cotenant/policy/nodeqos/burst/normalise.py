@@ -1,8 +1,8 @@
-"""Quotas on machines of unlike speed: the same limit should buy the same work everywhere.
+"""CPU normalisation: scale quotas to the machine's speed, so that a limit means the same amount of work everywhere.
 
-Problem: a CPU of a fast machine does more than one of a slow one, and a limit counts CPU time. Choice: a machine's ratio to the reference is
-known to the node (annotation); quotas are divided by it. Limits: one ratio a machine, whatever the program does with its CPU; shares and
-requests are not scaled.
+Problem: a CPU of a fast machine does more work than one of a slow machine, and a limit counts CPU time. Choice: the node knows its machine's ratio to
+the reference (annotation); quotas are divided by it. Limits: one ratio per machine, whatever the program; weights and requests are not
+scaled.
 
 Source: Koordinator's CPU normalisation (annotation and the runtime hook that divides quotas by the ratio).
 """
@@ -20,7 +20,7 @@ _RATIO = re.compile(r"([0-9]{1,2})(?:\.([0-9]{1,9}))?")
 
 
 def ratio_milli(text: str | None) -> int:
-    """The annotation's ratio in thousandths, rounded to the nearest; 1000 where there is none. Raises `InvalidInput`."""
+    """The annotation's ratio in thousandths, rounded to the nearest; 1000 where it is absent. Raises `InvalidInput`."""
     if text is None or not text.strip():
         return REFERENCE_MILLI
     match = _RATIO.fullmatch(text.strip())
@@ -32,5 +32,5 @@ def ratio_milli(text: str | None) -> int:
 
 
 def scaled_quota_us(quota_us: int, ratio: int) -> int:
-    """A quota that buys on this machine what `quota_us` buys on the reference, rounded up. `ratio` in thousandths."""
+    """The quota that does the same work on this machine as `quota_us` on the reference, rounded up. `ratio` in thousandths."""
     return -(-quota_us * REFERENCE_MILLI // ratio)

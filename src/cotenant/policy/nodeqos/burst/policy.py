@@ -1,12 +1,12 @@
-"""Services that may exceed their CPU limit for a while, and limits scaled to the machine's speed.
+"""CPU burst: services may exceed their CPU limit for a while, and limits are scaled to the machine's speed.
 
-Problem: a limit throttles a service at every short peak although its mean is low and CPUs stand idle. Choice: unused quota may be kept for the
-next peak (`cpu.max.burst`), and the quota of a container that is throttled rises by a fifth a step, up to a multiple of its limit, as long as
-its tokens last and the shared CPUs are not busy; then it falls by a fifth a step. Limits: the kernel takes no burst above the quota
-(sched/core.c, tg_set_cfs_bandwidth), so what is wished is cut to that; a pod's quota follows its containers' where it has one. Parent
-and child get values only; the order of writing is the engine's.
+Problem: a limit throttles a service at every short peak although its mean use is low and CPUs are idle. Choice: unused quota may be kept for the
+next peak (`cpu.max.burst`), and the quota of a throttled container is raised by a fifth per step, up to a multiple of its limit, as long as
+its tokens last and the shared CPUs are not busy; then it is lowered by a fifth per step. Limits: the kernel accepts no burst above the quota
+(sched/core.c, tg_set_cfs_bandwidth), so the desired burst is capped to it; a pod's quota follows its containers' where it has one. The policy
+returns values for parent and child; the order of writing is the engine's.
 
-Source: Koordinator, koordlet's CPU burst. Pods with CPUs of their own and best-effort pods are left out; of the latter only the limit is scaled.
+Source: Koordinator, koordlet's CPU burst. Pods with own CPUs and best-effort pods are excluded; for best-effort pods only the limit is scaled.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ POOL_US = 10_000_000  # ... over at most this
 
 
 class PoolState(StrEnum):
-    """How busy the CPUs are that services share."""
+    """Load of the CPUs that services share."""
 
     IDLE = "idle"
-    COOLING = "cooling"  # nothing may rise
-    OVERLOAD = "overload"  # everything falls
+    COOLING = "cooling"  # no quota is raised
+    OVERLOAD = "overload"  # all quotas are lowered
     UNKNOWN = "unknown"
 
 
 class Move(StrEnum):
-    """What happens to a container's quota."""
+    """Change of a container's quota."""
 
     UP = "up"
     DOWN = "down"
     STAY = "stay"
-    RESET = "reset"  # back to the limit at once
+    RESET = "reset"  # back to the limit in one step
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class BurstMemory:
-    """Tokens of the containers that are there, the quotas last wanted, and the shared CPUs' use of late."""
+    """Tokens of the current containers, the last desired quotas, and recent use of the shared CPUs."""
 
     buckets: tuple[Bucket, ...] = ()
     wanted: tuple[SetKnob, ...] = ()
@@ -73,19 +73,19 @@ class BurstMemory:
 
 @dataclass(frozen=True, slots=True)
 class ContainerPlan:
-    """What a container should have. `UNLIMITED_US` = no limit: it is left alone."""
+    """The desired values of a container. `UNLIMITED_US` = no limit: it is left alone."""
 
     container: NodeContainer
     base_us: int  # its limit, scaled to the machine's speed
     quota_us: int
-    burst_us: int  # as configured, before the kernel's bound
+    burst_us: int  # as configured, before the kernel's cap
     move: Move
     bucket: Bucket | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PodPlan:
-    """What a pod should have; quota `UNLIMITED_US` = none is set, and none will be."""
+    """The desired values of a pod; quota `UNLIMITED_US` = none is set, and none will be."""
 
     pod: NodePod
     quota_us: int
@@ -96,11 +96,11 @@ class PodPlan:
 
 
 def decide(state: NodeState, config: BurstConfig, memory: BurstMemory) -> tuple[Verdict, BurstMemory]:
-    """Quotas and bursts that differ from what limits say; everything else is given back."""
+    """Quotas and bursts that differ from the limits; all other knobs are restored."""
     pool, used = shared_use(state, config, memory)
-    plans = [plan(entry, state, config, memory, pool) for entry in state.pods if _concerns(entry, config)]
-    wanted = [wish for each in plans for wish in _wishes(each, state, config, pool)]
-    reasons = [Reason("cpu-burst", f"shared CPUs are {pool}")] if config.policy is not BurstPolicy.NONE else []
+    plans = [plan(entry, state, config, memory, pool) for entry in state.pods if _applies_to(entry, config)]
+    wanted = [knob for each in plans for knob in _desired(each, state, config, pool)]
+    reasons = [Reason("cpu-burst", f"load of the shared CPUs: {pool}")] if config.policy is not BurstPolicy.NONE else []
     reasons += [Reason("cpu-burst", f"{each.pod.key}: {each.why}") for each in plans if each.why]
     if not wanted:
         reasons.append(Reason("cpu-burst", "no quota differs from its limit"))
@@ -109,7 +109,7 @@ def decide(state: NodeState, config: BurstConfig, memory: BurstMemory) -> tuple[
 
 
 def reads(state: NodeState) -> tuple[Target, ...]:
-    """The knobs whose values `decide` looks at: quotas of limited containers and of their pods."""
+    """The knobs that `decide` reads: quotas of limited containers and of their pods."""
     groups: set[str] = set()
     for entry in state.pods:
         limited = [container.group for container in entry.pod.containers if container.cpu_limit_m > 0]
@@ -121,7 +121,7 @@ def reads(state: NodeState) -> tuple[Target, ...]:
 
 
 def pool_state(total_m: int, used_m: int | None, threshold_pct: int) -> PoolState:
-    """How busy the shared CPUs are; no shared CPUs at all count as overload."""
+    """Load of the shared CPUs; a pool without CPUs counts as overloaded."""
     if used_m is None:
         return PoolState.UNKNOWN
     if total_m <= 0:
@@ -135,9 +135,9 @@ def pool_state(total_m: int, used_m: int | None, threshold_pct: int) -> PoolStat
 def shared_use(
     state: NodeState, config: BurstConfig, memory: BurstMemory
 ) -> tuple[PoolState, tuple[tuple[int, int], ...]]:
-    """The state of the shared CPUs over the last intervals, and the intervals to remember.
+    """Load of the shared CPUs over the last intervals, and the intervals to remember.
 
-    Shared is what no LSE or LSR pod has requested; the system's use is in it, best-effort use is not.
+    Shared CPUs are those not requested by LSE or LSR pods; use of the system is included, use of best-effort pods is not.
     """
     total_m, used_m = state.host.capacity_cpu_m, state.host.cpu_m
     for entry in state.pods:
@@ -155,20 +155,20 @@ def shared_use(
 
 
 def static_burst_us(limit_m: int, config: BurstConfig) -> int:
-    """Unused quota that a container of this limit may keep, microseconds; 0 without a limit or where the policy has none."""
+    """Unused quota that a container with this limit may keep, microseconds; 0 without a limit or where the policy does not allow it."""
     if config.policy not in (BurstPolicy.STATIC, BurstPolicy.AUTO):
         return 0
     return limit_m * config.burst_pct * config.period_us // 100_000
 
 
 def plan(entry: PodUse, state: NodeState, node: BurstConfig, memory: BurstMemory, pool: PoolState) -> PodPlan:
-    """What one pod and its containers should have now."""
+    """The desired values of one pod and its containers."""
     why = ""
     config = node
     try:
         config = merged(node, read_annotation(entry.pod.annotations.get(ANNOTATION)))
     except InvalidInput as error:
-        why = f"annotation not followed: {error}"
+        why = f"annotation ignored: {error}"
     uses = (
         entry.containers if len(entry.containers) == len(entry.pod.containers) else (None,) * len(entry.pod.containers)
     )
@@ -181,7 +181,7 @@ def plan(entry: PodUse, state: NodeState, node: BurstConfig, memory: BurstMemory
     base = sum(part.base_us for part in limited) if len(limited) == len(parts) else UNLIMITED_US
     quota = UNLIMITED_US
     if current is not None and current != UNLIMITED_US:
-        # With every container limited the kubelet keeps a pod's quota at their sum; else what stands moves along.
+        # With every container limited the kubelet keeps a pod's quota at their sum; otherwise the current quota moves by the same amount.
         moved = sum(part.quota_us - _before(part, state, memory, config) for part in limited)
         quota = sum(part.quota_us for part in limited) if base != UNLIMITED_US else max(1000, current + moved)
     return PodPlan(entry.pod, quota, base, sum(part.burst_us for part in parts), parts, why)
@@ -215,7 +215,7 @@ def _container(
 
 
 def next_quota_us(base_us: int, current_us: int, move: Move, highest_pct: int) -> int:
-    """A container's quota after one step, between its limit and the highest that is configured."""
+    """A container's quota after one step, between its limit and the configured maximum."""
     target = {
         Move.UP: current_us * 12 // 10,
         Move.DOWN: current_us * 8 // 10,
@@ -247,7 +247,7 @@ def _tokens(
     config: BurstConfig,
     memory: BurstMemory,
 ) -> tuple[Bucket | None, bool]:
-    """The container's bucket from now on, and whether it may run above its limit. Unknown use counts as exactly the limit."""
+    """The container's bucket after this interval, and whether it may run above its limit. Unknown use counts as exactly the limit."""
     if config.quota_burst_period_s < 0:
         return None, True
     if config.quota_burst_pct < 100:
@@ -263,7 +263,7 @@ def _tokens(
     return Bucket(key, capacity, tokens, state.at_us), tokens > 0
 
 
-def _concerns(entry: PodUse, config: BurstConfig) -> bool:
+def _applies_to(entry: PodUse, config: BurstConfig) -> bool:
     if entry.pod.phase is Phase.OVER or _pinned(entry.pod):
         return False
     if entry.pod.annotations.get(ANNOTATION) is None and not any(each.cpu_limit_m > 0 for each in entry.pod.containers):
@@ -272,16 +272,16 @@ def _concerns(entry: PodUse, config: BurstConfig) -> bool:
 
 
 def _pinned(pod: NodePod) -> bool:
-    """Whether a pod has CPUs of its own. A Guaranteed pod is LSR by default and shares all the same, unless it says so or has some."""
+    """Whether a pod has own CPUs. A Guaranteed pod is LSR by default but shares CPUs unless it is labelled LSR or owns some."""
     if pod.qos is QoSClass.LSE:
         return True
     return pod.qos is QoSClass.LSR and (bool(pod.own_cpus) or pod.labels.get(QOS_CLASS) == QoSClass.LSR.value)
 
 
 def _current_us(group: str, state: NodeState, memory: BurstMemory, period_us: int) -> int | None:
-    """The quota that stands, as read or as last wanted, in `period_us`; None = not known."""
+    """The current quota, as read or as last desired, in `period_us`; None = unknown."""
     target = Target(group, Knob.CPU_MAX)
-    text = state.knobs.get(target) or next((wish.value for wish in memory.wanted if wish.target == target), None)
+    text = state.knobs.get(target) or next((knob.value for knob in memory.wanted if knob.target == target), None)
     if text is None:
         return None
     standing = parse_cpu_max(text)
@@ -293,8 +293,8 @@ def _before(part: ContainerPlan, state: NodeState, memory: BurstMemory, config: 
     return part.base_us if current is None or current == UNLIMITED_US else current
 
 
-def _wishes(each: PodPlan, state: NodeState, config: BurstConfig, pool: PoolState) -> list[SetKnob]:
-    wishes: list[SetKnob] = []
+def _desired(each: PodPlan, state: NodeState, config: BurstConfig, pool: PoolState) -> list[SetKnob]:
+    desired: list[SetKnob] = []
     bounded_us = 0
     for part in each.containers:
         if part.base_us == UNLIMITED_US:
@@ -302,20 +302,20 @@ def _wishes(each: PodPlan, state: NodeState, config: BurstConfig, pool: PoolStat
         unscaled_us = max(1000, part.container.cpu_limit_m * config.period_us // 1000)
         if part.quota_us != unscaled_us:
             reason = _reason(each.pod, part, unscaled_us, config, pool)
-            wishes += _quota(part.container.group, part.quota_us, config, state, reason)
+            desired += _quota(part.container.group, part.quota_us, config, state, reason)
         burst_us = min(part.burst_us, part.quota_us)
         bounded_us += burst_us
-        wishes += _burst(part.container.group, burst_us, part.burst_us, each.pod, state)
+        desired += _burst(part.container.group, burst_us, part.burst_us, each.pod, state)
     if each.quota_us != UNLIMITED_US:
-        changed = any(wish.target.knob is Knob.CPU_MAX for wish in wishes)
+        changed = any(knob.target.knob is Knob.CPU_MAX for knob in desired)
         if changed:
-            text = f"{each.pod.key}: quota of the pod follows its containers'"
+            text = f"{each.pod.key}: the pod's quota follows its containers'"
             terms = tuple(
                 Term(p.container.name, p.quota_us, "us") for p in each.containers if p.base_us != UNLIMITED_US
             )
-            wishes = _quota(each.pod.group, each.quota_us, config, state, Reason("cpu-burst", text, terms)) + wishes
-        wishes += _burst(each.pod.group, min(bounded_us, each.quota_us), each.burst_us, each.pod, state)
-    return wishes
+            desired = _quota(each.pod.group, each.quota_us, config, state, Reason("cpu-burst", text, terms)) + desired
+        desired += _burst(each.pod.group, min(bounded_us, each.quota_us), each.burst_us, each.pod, state)
+    return desired
 
 
 def _quota(group: str, quota_us: int, config: BurstConfig, state: NodeState, reason: Reason) -> list[SetKnob]:
@@ -329,19 +329,19 @@ def _burst(group: str, burst_us: int, asked_us: int, pod: NodePod, state: NodeSt
         return []
     text = f"{pod.key}: may keep {burst_us} us of unused quota"
     if burst_us < asked_us:
-        text += f", of {asked_us} us asked for: the kernel takes no more than the quota"
+        text += f" of the requested {asked_us} us: the kernel allows at most the quota"
     return [SetKnob(Target(group, Knob.CPU_BURST), str(burst_us), Reason("cpu-burst", text))]
 
 
 def _reason(pod: NodePod, part: ContainerPlan, unscaled_us: int, config: BurstConfig, pool: PoolState) -> Reason:
     quota_m = part.quota_us * 1000 // config.period_us
     terms = [Term("limit", unscaled_us, "us")]
-    said = []
+    notes = []
     if part.base_us != unscaled_us:
         terms.append(Term("machine's speed", part.base_us - unscaled_us, "us"))
-        said.append(f"this machine is {cpu_text(config.ratio_milli)} x the reference")
+        notes.append(f"this machine is {cpu_text(config.ratio_milli)} x the reference")
     if part.quota_us != part.base_us:
         terms.append(Term("burst", part.quota_us - part.base_us, "us"))
-        said.append(f"moves {part.move}, shared CPUs are {pool}")
-    text = f"{pod.key} {part.container.name}: quota {cpu_text(quota_m)} CPU of a limit of {cpu_text(part.container.cpu_limit_m)}"
-    return Reason("cpu-burst", f"{text}: {'; '.join(said)}", tuple(terms))
+        notes.append(f"step {part.move}, load of the shared CPUs: {pool}")
+    text = f"{pod.key} {part.container.name}: quota {cpu_text(quota_m)} CPU for a limit of {cpu_text(part.container.cpu_limit_m)}"
+    return Reason("cpu-burst", f"{text}: {'; '.join(notes)}", tuple(terms))

@@ -1,10 +1,10 @@
-"""How much CPU best-effort work gets now, and the knobs that say so: allowance and guard, idle class, cpuset or quota.
+"""CPU of best-effort work and the knobs that enforce it: allowance and guard, idle class, cpuset or quota.
 
-Problem: several rules limit the same work; on a kubelet's node it stands in one group, elsewhere in many, and machines lack knobs. Choice: the
-smaller of allowance and ceiling is the budget. It becomes a quota or a cpuset on the common group and is divided where there is none; where a
-cpuset is too coarse for the guard, a quota stands beside it. Best-effort groups are in the idle class while there is anybody to protect: that
-and a quota shorten the wake-ups of services, weights do not. Limits: a cpuset of groups that hold their own CPUs is set on the groups that
-`NodeState.knobs` shows with a list of their own (cgroup v1), from parent to child; in which order it is written is the engine's matter.
+Problem: several rules limit the same work; on a kubelet's node it is in one group, elsewhere in many, and some machines lack knobs. Choice: the
+budget is the smaller of allowance and ceiling. It is set as a quota or a cpuset on the common group, or divided among the pods' groups where there is
+none; where a cpuset is too coarse for the guard, a quota is set besides. Best-effort groups are in the idle class while there are pods to protect:
+the idle class and a quota shorten the wake-up latency of services, weights do not. Limits: the cpuset of descendants with their own CPU lists is set
+on the groups that `NodeState.knobs` shows with a list (cgroup v1), parents before children; the order of writing is up to the engine.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from cotenant.policy.nodeqos.cpu.suppression import (
 from cotenant.policy.nodeqos.guard.config import GuardConfig
 from cotenant.policy.nodeqos.guard.policy import Ceiling, GuardMemory, judge
 
-LEAST_QUOTA_US = 1000  # the kernel's
-_IDLE = Reason("idle-class", "best-effort work runs when no service wants the CPU")
+LEAST_QUOTA_US = 1000  # the kernel's minimum
+_IDLE = Reason("idle-class", "best-effort work runs only when no service needs the CPU")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class BestEffortCpuConfig:
 
 @dataclass(frozen=True, slots=True)
 class BestEffortCpuMemory:
-    """The guard's state, and what was wanted last: for when a knob was not read, or an interval cannot be judged."""
+    """The guard's state, and the last desired values: used when a knob was not read, or an interval cannot be evaluated."""
 
     guard: GuardMemory = field(default_factory=GuardMemory)
     wanted: tuple[SetKnob, ...] = ()
@@ -59,7 +59,7 @@ class BestEffortCpuMemory:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A group that carries limits for best-effort work."""
+    """A group whose limits apply to best-effort work."""
 
     group: str
     share: Share
@@ -68,22 +68,22 @@ class Holder:
 def decide(
     state: NodeState, config: BestEffortCpuConfig, memory: BestEffortCpuMemory
 ) -> tuple[Verdict, BestEffortCpuMemory]:
-    """What should stand on best-effort groups now; alarms in the state cut at once."""
+    """The desired values for best-effort groups; alarms in the state cut the budget at once."""
     held = holders(state)
-    idle = {wish.target.group: wish for wish in memory.wanted if wish.target.knob is Knob.CPU_IDLE}
+    idle = {knob.target.group: knob for knob in memory.wanted if knob.target.knob is Knob.CPU_IDLE}
     ceiling, guard = judge(state, config.guard, memory.guard, bool(held) and all(each.group in idle for each in held))
     reasons = [ceiling.reason]
     wanted: list[SetKnob] = []
     if not held:
-        reasons.append(Reason("best-effort-cpu", "no best-effort work runs here"))
+        reasons.append(Reason("best-effort-cpu", "no best-effort work on this node"))
     else:
         wanted += _idle(held, ceiling, state, config, idle)
         granted = allowance(state, config.suppress) if config.suppress.enabled else None
         if config.suppress.enabled and granted is None:
-            reasons.append(Reason("best-effort-cpu", "the node's use is not known yet: what was set stays"))
+            reasons.append(Reason("best-effort-cpu", "node use is not known yet: the current limits are kept"))
             groups = {holder.group for holder in held}.union(_below(state))
             wanted += [
-                wish for wish in memory.wanted if wish.target.knob is not Knob.CPU_IDLE and wish.target.group in groups
+                knob for knob in memory.wanted if knob.target.knob is not Knob.CPU_IDLE and knob.target.group in groups
             ]
         else:
             budget = _budget(granted.cpu_m, granted.reason, ceiling) if granted else _ceiling_only(ceiling, state)
@@ -98,21 +98,21 @@ def decide(
 def pressed(
     state: NodeState, config: BestEffortCpuConfig, memory: BestEffortCpuMemory, alarm: Alarm
 ) -> tuple[Verdict, BestEffortCpuMemory]:
-    """`decide` on the last state with an alarm that came since."""
+    """`decide` on the last state with an alarm raised since then."""
     later = max(state.at_us, alarm.at_us)
     return decide(replace(state, at_us=later, alarms=(*state.alarms, alarm)), config, memory)
 
 
 def reads(state: NodeState) -> tuple[Target, ...]:
-    """The knobs whose values `decide` looks at: quota and CPU lists of the best-effort groups, and CPU lists below them."""
+    """The knobs that `decide` reads: quota and CPU lists of the best-effort groups, and CPU lists below them."""
     targets = {Target(holder.group, knob) for holder in holders(state) for knob in (Knob.CPU_MAX, Knob.CPUSET_CPUS)}
     targets.update(Target(group, Knob.CPUSET_CPUS) for group in _below(state))
     return tuple(sorted(target for target in targets if target.knob in state.supported))
 
 
 def holders(state: NodeState) -> tuple[Holder, ...]:
-    """The groups that hold all best-effort work: the common one, and the pods that stand elsewhere. By path."""
-    common = state.best_effort_group or None  # the root itself can carry no limit
+    """The groups that contain all best-effort work: the common group, and pods outside it. Sorted by path."""
+    common = state.best_effort_group or None  # the root itself cannot have a limit
     found: dict[str, Share] = {}
     if common is not None:
         used = state.best_effort.cpu_m if state.best_effort is not None else None
@@ -127,25 +127,25 @@ def holders(state: NodeState) -> tuple[Holder, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Budget:
-    """An amount and the sum that it comes from."""
+    """An amount and the calculation behind it."""
 
     cpu_m: int
     text: str
     terms: tuple[Term, ...]
 
     def becomes(self, set_m: int, form: str) -> Reason:
-        """The reason of a limit of `set_m` in all, whose terms add up to it."""
+        """The reason for a total limit of `set_m`; the terms add up to it."""
         if set_m == self.cpu_m:
             return Reason("best-effort-cpu", f"{form}: {self.text}", self.terms)
-        why = "added, up to the least" if set_m > self.cpu_m else "held back by the step"
+        why = "raised to the minimum" if set_m > self.cpu_m else "limited by the growth step"
         text = f"{form}: {cpu_text(set_m)} CPU, {why}; {self.text}"
         return Reason("best-effort-cpu", text, (*self.terms, Term(why, set_m - self.cpu_m, "mCPU")))
 
     def without_limits(self, state: NodeState) -> Reason:
-        """The reason of no limit at all."""
+        """The reason for setting no limit."""
         if self.cpu_m >= state.host.capacity_cpu_m:
             return Reason("best-effort-cpu", f"no limit: {self.text}", self.terms)
-        return Reason("best-effort-cpu", f"this machine has no knob to limit CPU: {self.text}", self.terms)
+        return Reason("best-effort-cpu", f"this machine supports no knob that limits CPU: {self.text}", self.terms)
 
 
 def _budget(allowed_m: int, reason: Reason, ceiling: Ceiling) -> _Budget:
@@ -170,25 +170,25 @@ def _limits(
     suppressing: bool,
     ceiling: Ceiling,
 ) -> list[SetKnob]:
-    """Cpuset or quota, whichever the configuration asks for and the machine has; the guard's ceiling as a quota in any case."""
+    """Cpuset or quota, as configured and supported; the guard's ceiling always as a quota."""
     wants_cpuset = suppressing and config.suppress.form is Form.CPUSET
     can_cpuset = Knob.CPUSET_CPUS in state.supported and bool(state.cpus)
     can_quota = Knob.CPU_MAX in state.supported
     use_cpuset = can_cpuset and suppressing and (wants_cpuset or not can_quota)
-    wishes: list[SetKnob] = []
+    desired: list[SetKnob] = []
     most_m = state.host.capacity_cpu_m
     if use_cpuset:
         chosen = _chosen(budget.cpu_m, held, state, config.suppress, memory)
-        wishes += _cpusets(chosen, budget, held, state, memory)
+        desired += _cpusets(chosen, budget, held, state, memory)
         most_m = len(chosen) * 1000
     guarded = ceiling.cpu_m == budget.cpu_m and ceiling.cpu_m < most_m
     if can_quota and (guarded or (suppressing and not use_cpuset)):
-        wishes += _quotas(budget, held, state, config.suppress, memory)
-    if not use_cpuset and can_cpuset and exclusive_cpus(state):  # a quota says how much, and not where
+        desired += _quotas(budget, held, state, config.suppress, memory)
+    if not use_cpuset and can_cpuset and exclusive_cpus(state):  # a quota does not restrict which CPUs are used
         free = recovered_cpus(state)
-        kept = _Budget(len(free) * 1000, f"all CPUs but those that others have for themselves: {format_cpus(free)}", ())
-        wishes += _cpusets(free, kept, held, state, memory) if free else []
-    return wishes
+        kept = _Budget(len(free) * 1000, f"all CPUs except those owned by other pods: {format_cpus(free)}", ())
+        desired += _cpusets(free, kept, held, state, memory) if free else []
+    return desired
 
 
 def _idle(
@@ -214,7 +214,7 @@ def _quotas(
     current = [_current_quota_us(holder.group, state, memory, period_us) for holder in held]
     total_us = UNLIMITED_US if UNLIMITED_US in current else sum(current)
     next_us = quota_us(total_us, budget.cpu_m, state.host.capacity_cpu_m, config)
-    # Shares are computed in microseconds a period, so that nothing is lost to rounding.
+    # Shares are in microseconds per period, to avoid rounding losses.
     per_period = [
         Share(
             holder.share.used_m * period_us // 1000,
@@ -271,7 +271,7 @@ def _cpusets(
 
 
 def _given(holder: Holder, state: NodeState) -> frozenset[int]:
-    """The CPUs that a group has by its owner: all, unless somebody has given it a list. It never gets others."""
+    """The CPUs that a group may use by its owner: all, unless another writer has set a list. The group never gets others."""
     online = frozenset(cpu.cpu for cpu in state.cpus)
     text = state.owners.get(Target(holder.group, Knob.CPUSET_CPUS))
     return (online & frozenset(parse_cpus(text)) if text else online) or online
@@ -286,10 +286,10 @@ def _below(state: NodeState) -> tuple[str, ...]:
 
 
 def _standing(target: Target, state: NodeState, memory: BestEffortCpuMemory) -> str | None:
-    """A knob's value: as read, else as last wanted."""
+    """A knob's value: as read, else as last desired."""
     if target in state.knobs:
         return state.knobs[target]
-    return next((wish.value for wish in memory.wanted if wish.target == target), None)
+    return next((knob.value for knob in memory.wanted if knob.target == target), None)
 
 
 def _current_quota_us(group: str, state: NodeState, memory: BestEffortCpuMemory, period_us: int) -> int:
@@ -299,6 +299,6 @@ def _current_quota_us(group: str, state: NodeState, memory: BestEffortCpuMemory,
 
 
 def _limit_m(pod: NodePod) -> int | None:
-    """What a pod may use by its own limits; None where a container has none."""
+    """The sum of a pod's own CPU limits; None where a container has none."""
     limits = [container.cpu_limit_m for container in pod.containers]
     return sum(limits) if limits and all(limits) else None

@@ -1,11 +1,11 @@
-"""Which logical CPUs best-effort work runs on, given how many.
+"""Choose the logical CPUs of best-effort work, given their number.
 
-Problem: a service on one hardware thread suffers from a neighbour on the other, and memory bandwidth of one NUMA node is soon used up.
-Choice: both threads of a core together, cores taken in turn from every NUMA node and socket; CPUs that others have for themselves are left
-out, and those of LSR pods are lent in proportion. Limits: CPUs in use now are not preferred, so a change of number may move work.
+Problem: a service on one hardware thread slows down when the sibling thread is busy, and the memory bandwidth of one NUMA node is easily exhausted.
+Choice: both threads of a core together, cores round-robin over NUMA nodes and sockets; CPUs owned by other pods are excluded, and those of LSR
+pods are lent in proportion. Limits: CPUs in use now are not preferred, so a change of the number may migrate work.
 
-Source: Koordinator, koordlet's CPU suppression, cpuset form. There, fewer free CPUs than wanted means that nothing changes; here all free
-ones are taken where they are at least the least number.
+Source: Koordinator, koordlet's CPU suppression, cpuset form. Upstream changes nothing when fewer CPUs are free than wanted; here all free CPUs are
+taken if they are at least the minimum.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from cotenant.model.machine.counters import LogicalCpu
 
 
 def pick(count: int, cpus: Sequence[LogicalCpu]) -> tuple[int, ...]:
-    """`count` CPUs in the order of preference; () where there are not that many."""
+    """`count` CPUs in order of preference; () where there are not enough."""
     if count > len(cpus):
         return ()
     buckets = _buckets(cpus)
     taken: list[int] = []
-    turn = 0
-    idle_turns = 0
-    while count - len(taken) > 1 and idle_turns < len(buckets):
-        pair = _pair(buckets[turn % len(buckets)])
+    at = 0
+    rounds_without_pair = 0
+    while count - len(taken) > 1 and rounds_without_pair < len(buckets):
+        pair = _pair(buckets[at % len(buckets)])
         for cpu in pair:
-            buckets[turn % len(buckets)].remove(cpu)
+            buckets[at % len(buckets)].remove(cpu)
             taken.append(cpu.cpu)
-        idle_turns = 0 if pair else idle_turns + 1
-        turn += 1
+        rounds_without_pair = 0 if pair else rounds_without_pair + 1
+        at += 1
     while len(taken) < count:
-        bucket = buckets[turn % len(buckets)]
+        bucket = buckets[at % len(buckets)]
         if bucket:
             taken.append(bucket.pop(0).cpu)
-        turn += 1
+        at += 1
     return tuple(taken)
 
 
 def choose(
     count: int, least: int, cpus: Sequence[LogicalCpu], never: Collection[int], lent: Collection[int]
 ) -> tuple[int, ...]:
-    """The best-effort CPUs in ascending order; () where fewer than `least` may be taken, so that what stands should stay.
+    """The best-effort CPUs, ascending; () where fewer than `least` are available, in which case the current set should stay.
 
-    `never`: CPUs of LSE pods, of the system, reserved ones. `lent`: CPUs of LSR pods, of which a proportional share is taken.
+    `never`: CPUs of LSE pods, of the system, reserved ones. `lent`: CPUs of LSR pods; a proportional share of them is taken.
     """
     free = [cpu for cpu in cpus if cpu.cpu not in never]
     if len(free) < least:
@@ -57,7 +57,7 @@ def choose(
 
 
 def _buckets(cpus: Sequence[LogicalCpu]) -> list[list[LogicalCpu]]:
-    """By NUMA node and socket, the fullest first; within one by core."""
+    """By NUMA node and socket, the largest first; within one by core."""
     grouped: dict[tuple[int, int], list[LogicalCpu]] = {}
     for cpu in sorted(cpus, key=lambda each: (each.core, each.cpu)):
         grouped.setdefault((cpu.numa, cpu.socket), []).append(cpu)
@@ -65,7 +65,7 @@ def _buckets(cpus: Sequence[LogicalCpu]) -> list[list[LogicalCpu]]:
 
 
 def _pair(bucket: Sequence[LogicalCpu]) -> tuple[LogicalCpu, ...]:
-    """The first two threads of one core that are both still there; () if none are."""
+    """The first two threads of one core that are both available; () if there are none."""
     for first, second in pairwise(bucket):
         if first.core == second.core:
             return (first, second)

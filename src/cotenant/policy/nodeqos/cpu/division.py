@@ -1,9 +1,9 @@
-"""One amount of CPU divided among groups that have no common one to carry a limit.
+"""Divide one amount of CPU among groups that have no common parent group to limit.
 
-Problem: on a machine without a best-effort group each best-effort pod needs a quota of its own, and quota given to who does not use it is
-lost to the others. Choice: each first gets what it seems to want, its use and half as much again and at least a tenth of its fair part, as
-far as weights allow (max-min fair), then what is left by weight; nobody above its own limit. Limits: who wakes up starts from that tenth and
-grows by a half each interval while the others use theirs.
+Problem: on a machine without a best-effort group each best-effort pod needs its own quota, and quota given to a pod that does not use it is lost to the
+others. Choice: each pod first gets its estimated demand, which is 1.5 times its use and at least a tenth of its fair share, as far as weights allow
+(max-min fair), then the remainder is divided by weight; never above the pod's own limit. Limits: a pod that becomes active starts from that tenth and
+grows by half per interval while the others use their parts.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One group that takes part."""
+    """One group that takes part in the division."""
 
     used_m: int
-    weight: int  # above 0: its request, say
-    limit_m: int | None = None  # its own
+    weight: int  # above 0, such as its request
+    limit_m: int | None = None  # its own limit
 
 
 def divide(total_m: int, shares: Sequence[Share], least_m: int) -> tuple[int, ...]:
-    """What each may use, milli-CPU, in their order: `least_m` each, even where that is more than `total_m`, and otherwise `total_m` in all
-    unless limits leave some of it over."""
+    """The amount of each, milli-CPU, in their order: `least_m` each, even where that exceeds `total_m`, and otherwise `total_m` in all
+    unless limits leave some of it unused."""
     given = [least_m] * len(shares)
     tops = [max(least_m, share.limit_m) if share.limit_m is not None else None for share in shares]
     weight = sum(share.weight for share in shares)
@@ -41,7 +41,7 @@ def _most(amount: int, top: int | None) -> int:
 
 
 def _fill(left: int, given: list[int], tops: Sequence[int | None], weights: Sequence[int]) -> int:
-    """Raise `given` in proportion to weights, none above its top (None = without end); what could not be given away."""
+    """Raise `given` in proportion to weights, none above its top (None = no limit); returns the undivided remainder."""
     while left > 0:
         below = [i for i, top in enumerate(tops) if top is None or given[i] < top]
         if not below:
@@ -54,7 +54,7 @@ def _fill(left: int, given: list[int], tops: Sequence[int | None], weights: Sequ
             step = step if top is None else min(step, top - given[i])
             given[i] += step
             left -= step
-        if left == before:  # less than one unit each: the heaviest take the rest
+        if left == before:  # less than one unit each: it goes to the highest weights
             for i in sorted(below, key=lambda each: (-weights[each], each))[:left]:
                 given[i] += 1
                 left -= 1

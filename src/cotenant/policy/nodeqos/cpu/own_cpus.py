@@ -1,11 +1,11 @@
-"""CPUs of one's own on the node: pods that were given CPUs run on those, and services without any on what is left.
+"""Own CPUs on the node: pods with allocated CPUs are bound to them, and other services to the shared pool.
 
-Problem: a scheduler's word on a pod is no cpuset yet, and CPUs are one's own only if nobody else runs there. Choice: the pod's group and its
-containers' get the CPUs of its annotation; the other services get all that is neither anybody's own nor reserved (the shared pool), as long
-as anybody has some. Both are cut to what the groups above allow, as far as that was read, and to the CPUs that are online; where nothing would be
-left, or two pods claim the same CPU, nothing is set and it is said. A service whose list somebody else has made narrower (the kubelet's static policy)
-is left alone. Best-effort work is none of this policy's (best_effort_cpu.py). Limits: the list of a sandbox's group is not set; on cgroup v1 it keeps its
-pod's group as wide as it was, and the containers' are set all the same.
+Problem: a scheduler's allocation is not enforced until a cpuset is set, and CPUs are exclusive only if no other pod runs on them. Choice: the pod's
+group and its containers' groups get the CPUs of its annotation; other services get all CPUs that are neither owned nor reserved (the shared
+pool), while any pod owns some. Both are restricted to what the ancestor groups allow, as far as that was read, and to online CPUs; where nothing
+would remain, or two pods claim the same CPU, nothing is set and the reason says so. A service whose list another writer has narrowed (the kubelet's
+static policy) is left alone. Best-effort work is handled by best_effort.py. Limits: the list of a sandbox's group is not set; on cgroup v1 it
+keeps its pod's group as wide as before, while the containers' lists are still set.
 
 Source: Koordinator, koordlet's cpuset hook and its CPU shared pool.
 """
@@ -29,64 +29,64 @@ _RULE = "own-cpus"
 
 @dataclass(frozen=True, slots=True)
 class OwnCpusConfig:
-    """`shared_pool`: whether services without CPUs of their own are kept off those of others."""
+    """`shared_pool`: whether services without own CPUs are kept off CPUs that others own."""
 
     shared_pool: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class OwnCpusMemory:
-    """What was wanted last: lists that stand on these groups are ours."""
+    """The last desired values: lists on these groups are ours."""
 
     wanted: tuple[SetKnob, ...] = ()
 
 
 def decide(state: NodeState, config: OwnCpusConfig, memory: OwnCpusMemory) -> tuple[Verdict, OwnCpusMemory]:
-    """The CPU sets that should stand on services' groups now."""
+    """The desired CPU sets of services' groups."""
     owners = [entry.pod for entry in state.pods if entry.pod.own_cpus and not entry.pod.best_effort]
     if not owners:
-        return Verdict((Reason(_RULE, "no pod has CPUs of its own"),)), OwnCpusMemory()
+        return Verdict((Reason(_RULE, "no pod has own CPUs"),)), OwnCpusMemory()
     if Knob.CPUSET_CPUS not in state.supported:
-        why = Reason(_RULE, f"{len(owners)} pods have CPUs of their own, and this machine has no cpuset controller")
+        why = Reason(_RULE, f"{len(owners)} pods have own CPUs, but this machine has no cpuset controller")
         return Verdict((why,)), OwnCpusMemory()
     online = frozenset(cpu.cpu for cpu in state.cpus)
     contested = _contested(owners)
-    ours = {wish.target.group: wish.value for wish in memory.wanted}
+    ours = {knob.target.group: knob.value for knob in memory.wanted}
     reasons: list[Reason] = []
-    wishes: list[SetKnob] = []
+    desired: list[SetKnob] = []
     taken = frozenset(cpu for pod in owners for cpu in pod.own_cpus)
     for pod in owners:
         if contested & set(pod.own_cpus):
             claimed = format_cpus(contested & set(pod.own_cpus))
-            reasons.append(Reason(_RULE, f"{pod.key} is not bound to its CPUs: another pod claims {claimed} too"))
+            reasons.append(Reason(_RULE, f"{pod.key} is not bound to its CPUs: another pod also claims {claimed}"))
             continue
         allowed = _allowed(pod.group, state, ours, online)
         cpus = frozenset(pod.own_cpus) & allowed
         if not cpus:
-            told = f"{pod.key} was given CPUs {format_cpus(pod.own_cpus)}, of which it may use none here"
-            reasons.append(Reason(_RULE, told))
+            text = f"{pod.key} has CPUs {format_cpus(pod.own_cpus)}, none of which is allowed on this node"
+            reasons.append(Reason(_RULE, text))
             continue
         lost = len(pod.own_cpus) - len(cpus)
-        text = f"{pod.key} has CPUs {format_cpus(cpus)} of its own"
+        text = f"{pod.key} has own CPUs {format_cpus(cpus)}"
         if lost:
-            text += f"; {lost} more that it was given are not allowed here"
-        terms = (Term("given", len(pod.own_cpus), "CPU"), Term("not allowed here", -lost, "CPU"))
+            text += f"; {lost} more of its CPUs are not allowed on this node"
+        terms = (Term("allocated", len(pod.own_cpus), "CPU"), Term("not allowed", -lost, "CPU"))
         reason = Reason(_RULE, text, terms)
-        wishes += [SetKnob(Target(group, Knob.CPUSET_CPUS), format_cpus(cpus), reason) for group in _groups(pod)]
+        desired += [SetKnob(Target(group, Knob.CPUSET_CPUS), format_cpus(cpus), reason) for group in _groups(pod)]
         reasons.append(reason)
     if config.shared_pool:
         pool = online - taken - frozenset(state.reserved_cpus)
         if pool:
-            reason = Reason(_RULE, f"services without CPUs of their own share {format_cpus(pool)}")
+            reason = Reason(_RULE, f"services without own CPUs share {format_cpus(pool)}")
             reasons.append(reason)
-            wishes += _shared(state, pool, ours, online, reason)
+            desired += _shared(state, pool, ours, online, reason)
         else:
-            reasons.append(Reason(_RULE, "no CPU is left to share: services without CPUs of their own run everywhere"))
-    return Verdict(tuple(reasons), tuple(wishes)), OwnCpusMemory(tuple(wishes))
+            reasons.append(Reason(_RULE, "no CPU is left to share: services without own CPUs are not restricted"))
+    return Verdict(tuple(reasons), tuple(desired)), OwnCpusMemory(tuple(desired))
 
 
 def reads(state: NodeState) -> tuple[Target, ...]:
-    """The CPU lists of all services' groups and of the groups above them, while any pod has CPUs of its own."""
+    """The CPU lists of all services' groups and their ancestors, while any pod has own CPUs."""
     if not any(entry.pod.own_cpus for entry in state.pods):
         return ()
     groups = {group for entry in state.services() for each in _groups(entry.pod) for group in (each, *_above(each))}
@@ -96,7 +96,7 @@ def reads(state: NodeState) -> tuple[Target, ...]:
 def _shared(
     state: NodeState, pool: frozenset[int], ours: dict[str, str], online: frozenset[int], reason: Reason
 ) -> list[SetKnob]:
-    wishes = []
+    desired = []
     for entry in state.services():
         pod = entry.pod
         if (
@@ -112,14 +112,14 @@ def _shared(
             target = Target(group, Knob.CPUSET_CPUS)
             standing = state.knobs.get(target)
             if standing is None and group not in ours:
-                continue  # not read, or not to be had
+                continue  # not read, or not available
             theirs = state.owners.get(target, "" if group in ours else standing)
-            copied = any(ours.get(above) == theirs for above in _above(group))  # made below a list of ours
+            copied = any(ours.get(above) == theirs for above in _above(group))  # created below a list of ours
             if theirs and not copied and _cpus(theirs) < allowed:
-                continue  # somebody else's choice
+                continue  # set by another writer
             if pool & allowed:
-                wishes.append(SetKnob(target, format_cpus(pool & allowed), reason))
-    return wishes
+                desired.append(SetKnob(target, format_cpus(pool & allowed), reason))
+    return desired
 
 
 def _contested(owners: Iterable[NodePod]) -> frozenset[int]:
@@ -138,13 +138,13 @@ def _groups(pod: NodePod) -> tuple[str, ...]:
 
 
 def _above(group: str) -> tuple[str, ...]:
-    """The groups above one, the nearest first; not the tree's root."""
+    """The ancestors of a group, the nearest first; without the tree's root."""
     parts = group.split("/")
     return tuple("/".join(parts[:end]) for end in range(len(parts) - 1, 0, -1))
 
 
 def _allowed(group: str, state: NodeState, ours: dict[str, str], online: frozenset[int]) -> frozenset[int]:
-    """What the groups above let this one use, as read; lists of ours above it do not count against it."""
+    """The CPUs that the ancestors of a group allow, as read; our own lists on them do not count."""
     allowed = online
     for above in _above(group):
         text = state.knobs.get(Target(above, Knob.CPUSET_CPUS))

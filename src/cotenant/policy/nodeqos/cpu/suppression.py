@@ -1,11 +1,11 @@
-"""How much CPU best-effort work may use, and what to set so that it uses no more.
+"""CPU suppression: the allowance of best-effort work, and the cpuset or quota that enforces it.
 
-Problem: batch work may have what services leave, second by second, without the node ever getting so full that services wait. Choice: the
-allowance of `allowance.py` from this second's use, in one of two forms: a cpuset (whole logical CPUs, at least two: coarse, but without
-throttling) or a CFS quota (fine). Shrinking is immediate; growing goes by a tenth of the node a step; a change of less than a hundredth is not
-worth a write. Limits: the threshold is one figure for the node; what services will want next second is not foreseen.
+Problem: batch work may use what services leave, second by second, without filling the node so far that services wait. Choice: the
+allowance of `allowance.py` from the current second's use, in one of two forms: a cpuset (whole logical CPUs, at least two: coarse, but without
+throttling) or a CFS quota (fine). Shrinking is immediate; growing is limited to a tenth of the node per step; changes of less than a hundredth are
+skipped. Limits: the threshold is one figure for the node; the services' use in the next second is not predicted.
 
-Source: Koordinator, koordlet's CPU suppression; the defaults are those of its NodeSLO. Use that belongs to no known pod counts as the system's.
+Source: Koordinator, koordlet's CPU suppression; the defaults are those of its NodeSLO. Use that belongs to no known pod counts as system use.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PERIOD_US = 100_000
 
 
 class Form(StrEnum):
-    """What an allowance is turned into; the values are those of the NodeSLO."""
+    """How an allowance is enforced; the values are those of the NodeSLO."""
 
     CPUSET = "cpuset"
     QUOTA = "cfsQuota"
@@ -38,48 +38,48 @@ class SuppressConfig:
     """Koordinator's settings and constants. Raises `InvalidInput`."""
 
     enabled: bool = True
-    threshold_pct: int = 65  # of the node that may be in use before best-effort work gives way
-    least_pct: int | None = None  # of the node that best-effort work always gets; None = no such floor
+    threshold_pct: int = 65  # of the node, best-effort work included: above it best-effort work is suppressed
+    least_pct: int | None = None  # of the node, always available to best-effort work; None = no floor
     form: Form = Form.CPUSET
     least_cpus: int = 2  # of a cpuset
-    least_quota_us: int = 2000  # in a period of 100 ms; in proportion in another
+    least_quota_us: int = 2000  # per period of 100 ms; in proportion for other periods
     period_us: int = PERIOD_US
     dead_band_ppm: int = 10_000  # of the node
-    growth_ppm: int = 100_000  # of the node a step
+    growth_ppm: int = 100_000  # of the node per step
 
     def __post_init__(self) -> None:
         if not 0 < self.threshold_pct <= 100:
             raise InvalidInput("cpuSuppressThresholdPercent", self.threshold_pct, "1 to 100")
         if self.least_pct is not None and not 0 <= self.least_pct <= 100:
-            raise InvalidInput("cpuSuppressMinPercent", self.least_pct, "0 to 100, or nothing")
+            raise InvalidInput("cpuSuppressMinPercent", self.least_pct, "0 to 100, or unset")
         if self.least_cpus < 1:
             raise InvalidInput("least_cpus", self.least_cpus, "1 or more")
         if not 1000 <= self.period_us <= 1_000_000:
             raise InvalidInput("period_us", self.period_us, "1000 to 1000000 microseconds")
         if self.least_quota_us < 1000:
-            raise InvalidInput("least_quota_us", self.least_quota_us, "1000 microseconds or more, the kernel's least")
+            raise InvalidInput("least_quota_us", self.least_quota_us, "1000 microseconds or more, the kernel's minimum")
         for name in ("dead_band_ppm", "growth_ppm"):
             if not 0 <= getattr(self, name) <= 1_000_000:
                 raise InvalidInput(name, getattr(self, name), "0 to 1000000 millionths of the node")
 
     @property
     def floor_us(self) -> int:
-        """The least quota in this configuration's period; never below the kernel's least, 1 ms."""
+        """The minimum quota in this configuration's period; never below the kernel's minimum, 1 ms."""
         return max(1000, self.least_quota_us * self.period_us // PERIOD_US)
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What best-effort work may use in all, and the sum that it comes from."""
+    """The total CPU that best-effort work may use, and the calculation behind it."""
 
-    cpu_m: int  # may be negative where services use more than the threshold and no floor is set
+    cpu_m: int  # negative where services use more than the threshold and no floor is set
     reason: Reason
 
 
 def allowance(state: NodeState, config: SuppressConfig) -> Allowance | None:
-    """This interval's allowance; None where the node's use is not known (the first sample).
+    """This interval's allowance; None where the node's use is unknown (the first sample).
 
-    Pods of unknown use are part of what the system uses, so that they are never lent away.
+    Pods of unknown use are counted as system use, so that their CPU is never lent.
     """
     if state.host.cpu_m is None:
         return None
@@ -101,7 +101,7 @@ def allowance(state: NodeState, config: SuppressConfig) -> Allowance | None:
 
 
 def best_effort_use_m(state: NodeState) -> int:
-    """CPU in use by best-effort work, milli-CPU: their common group as a whole, and the pods that stand elsewhere."""
+    """CPU used by best-effort work, milli-CPU: the common group as a whole, and pods outside it."""
     common = state.best_effort.cpu_m if state.best_effort is not None else None
     used = common or 0
     for entry in state.best_effort_pods():
@@ -112,12 +112,12 @@ def best_effort_use_m(state: NodeState) -> int:
 
 
 def is_below(group: str, root: str) -> bool:
-    """Whether a group is another one or stands below it."""
+    """Whether a group is `root` or one of its descendants."""
     return not root or group == root or group.startswith(root + "/")
 
 
 def quota_us(current_us: int, allowed_m: int, capacity_m: int, config: SuppressConfig) -> int:
-    """The quota to set for an allowance, microseconds a `config.period_us`; `current_us` as -1 = none is set."""
+    """The quota to set for an allowance, microseconds per `config.period_us`; `current_us` -1 = none is set."""
     return next_quota_us(
         current_us, allowed_m, capacity_m, config.period_us, config.floor_us, config.dead_band_ppm, config.growth_ppm
     )
@@ -131,9 +131,9 @@ def cpuset(
     lent: Sequence[int],
     config: SuppressConfig,
 ) -> tuple[int, ...]:
-    """The CPUs to give for an allowance, ascending; `current` where too few may be used.
+    """The CPUs to set for an allowance, ascending; `current` where too few are available.
 
-    `exclusive`: CPUs that best-effort work never gets; `lent`: CPUs of LSR pods.
+    `exclusive`: CPUs that best-effort work never uses; `lent`: CPUs of LSR pods.
     """
     count = next_cpu_count(len(current), allowed_m, len(cpus), config.least_cpus, config.growth_ppm)
     return choice.choose(count, config.least_cpus, cpus, exclusive, lent) or tuple(current)
@@ -149,12 +149,12 @@ def exclusive_cpus(state: NodeState) -> tuple[int, ...]:
 
 
 def lent_cpus(state: NodeState) -> tuple[int, ...]:
-    """CPUs of LSR pods, which are lent while idle, and of others that required some."""
+    """CPUs of LSR pods, which are lent while idle, and of other pods that required some."""
     kept = (QoSClass.LSE, QoSClass.SYSTEM)
     return tuple(sorted({cpu for entry in state.pods if entry.pod.qos not in kept for cpu in entry.pod.own_cpus}))
 
 
 def recovered_cpus(state: NodeState) -> tuple[int, ...]:
-    """What best-effort work gets back when suppression is off: all CPUs but those that others have for themselves."""
+    """The best-effort CPUs while suppression is off: all CPUs except those that others own exclusively."""
     taken = frozenset(exclusive_cpus(state))
     return tuple(sorted(cpu.cpu for cpu in state.cpus if cpu.cpu not in taken))

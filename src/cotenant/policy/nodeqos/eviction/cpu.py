@@ -1,9 +1,9 @@
-"""Which pods leave for want of CPU: best effort that gets too little, requests beyond what the node still has, a node used to its limit.
+"""Evictions for lack of CPU: best effort gets too little, requests exceed what the node has left, or the node's use exceeds its threshold.
 
-Problem: CPU can be taken back without evicting anyone, so leaving is the last resort: it has to be right over time and not at one instant. Choice:
-averages over a window that must be filled to a third, a cool-down after every decision to evict, and the triggers' goals merged into one list of
-victims (eviction_goals.py, satisfaction.py, victims.py). Limits: each trigger acts only where it is configured; defaults have none, as
-Koordinator ships them. What the window holds is bounded.
+Problem: CPU can be taken back without eviction, so eviction is the last resort and must be based on a period, not on an instant. Choice:
+averages over a window of which a third must be covered by samples, a cool-down after every eviction, and the triggers' goals merged into one list
+of victims (goals.py, satisfaction.py, victims.py). Limits: a trigger acts only where it is configured; by default none is, as Koordinator
+ships them. The number of samples is bounded.
 
 Source: Koordinator, pkg/koordlet/qosmanager/plugins/cpuevict (behaviour and defaults).
 """
@@ -32,7 +32,7 @@ from cotenant.policy.nodeqos.eviction.goals import (
     judge_requests,
     used_goal,
 )
-from cotenant.policy.nodeqos.eviction.leaving import NOBODY, PATIENCE_US, Leaving
+from cotenant.policy.nodeqos.eviction.leaving import NONE_LEAVING, PATIENCE_US, Leaving
 from cotenant.policy.nodeqos.eviction.satisfaction import Satisfaction, SatisfactionOf, SatisfactionTrigger
 from cotenant.policy.nodeqos.eviction.victims import Candidate, Choice, candidate, choose, requested_by_pool, shortfalls
 from cotenant.policy.nodeqos.wording import cpu, seconds
@@ -48,7 +48,7 @@ class CpuEvictionConfig:
     satisfaction: SatisfactionTrigger | None = None
     allocatable: AllocatableTrigger | None = None
     used: UsedTrigger | None = None
-    pools_cpu_m: tuple[tuple[Currency, int], ...] | None = None  # the node's allocatable; None = as its cluster says
+    pools_cpu_m: tuple[tuple[Currency, int], ...] | None = None  # the node's allocatable; None = from its Node object
     window_us: int = 60_000_000
     cooldown_us: int = 20_000_000
     patience_us: int = PATIENCE_US
@@ -62,7 +62,7 @@ class CpuEvictionConfig:
 
 @dataclass(frozen=True, slots=True)
 class CpuSample:
-    """CPU at one tick, milli-CPU; None = not known."""
+    """CPU at one tick, milli-CPU; None = unknown."""
 
     at_us: int
     period_us: int
@@ -76,15 +76,15 @@ class CpuEvictionMemory:
 
     samples: tuple[CpuSample, ...] = ()
     evicted_at_us: int | None = None
-    leaving: Leaving = NOBODY
+    leaving: Leaving = NONE_LEAVING
 
 
 def decide(state: NodeState, config: CpuEvictionConfig, memory: CpuEvictionMemory) -> tuple[Verdict, CpuEvictionMemory]:
-    """Who leaves for want of CPU. Says why nobody does."""
+    """The pods to evict for lack of CPU, or why there are none."""
     sample = _sample(state, config)
     since = state.at_us - config.window_us
     kept = tuple(old for old in memory.samples if since < old.at_us < state.at_us)
-    # With alarms the sample is the last one, which is in the window already.
+    # With alarms the sample is the last one, which is already in the window.
     memory = CpuEvictionMemory(
         (kept if sample is None or state.alarms else (*kept, sample))[-_SAMPLES_MAX:],
         memory.evicted_at_us,
@@ -93,8 +93,8 @@ def decide(state: NodeState, config: CpuEvictionConfig, memory: CpuEvictionMemor
     if config.satisfaction is None and config.allocatable is None and config.used is None:
         return Verdict((Reason(RULE, "no trigger is configured"),)), memory
     if memory.evicted_at_us is not None and state.at_us - memory.evicted_at_us < config.cooldown_us:
-        rest = config.cooldown_us - (state.at_us - memory.evicted_at_us)
-        return Verdict((Reason(RULE, f"resting for {seconds(rest)} after the last eviction"),)), memory
+        remaining = config.cooldown_us - (state.at_us - memory.evicted_at_us)
+        return Verdict((Reason(RULE, f"cooling down for {seconds(remaining)} after the last eviction"),)), memory
     candidates = [
         one
         for entry in state.pods
@@ -109,13 +109,13 @@ def decide(state: NodeState, config: CpuEvictionConfig, memory: CpuEvictionMemor
 
 
 def reads(state: NodeState) -> tuple[Target, ...]:
-    """The knobs whose values `decide` looks at."""
+    """The knobs that `decide` reads."""
     group = state.best_effort_group
     return () if group is None else (Target(group, Knob.CPU_MAX), Target(group, Knob.CPUSET_CPUS))
 
 
 def best_effort_limit(state: NodeState) -> int | None:
-    """Milli-CPU that quota and cpuset leave best effort now; the whole node where neither says less. None without its group."""
+    """Milli-CPU that quota and cpuset allow best effort; the whole node where neither limits it. None without its group."""
     if state.best_effort_group is None:
         return None
     limit = state.host.capacity_cpu_m
@@ -129,7 +129,7 @@ def best_effort_limit(state: NodeState) -> int | None:
 
 
 def _sample(state: NodeState, config: CpuEvictionConfig) -> CpuSample | None:
-    """The node's sample; None where there is no second one yet."""
+    """The node's sample; None before the second reading."""
     if state.interval_us <= 0:
         return None
     pods = [entry for entry in state.best_effort_pods() if entry.pod.phase is not Phase.OVER]
@@ -137,7 +137,7 @@ def _sample(state: NodeState, config: CpuEvictionConfig) -> CpuSample | None:
     if used is None and all(entry.use.cpu_m is not None for entry in pods):
         used = sum(entry.use.cpu_m or 0 for entry in pods)
     if config.satisfaction is not None and config.satisfaction.measured_against is SatisfactionOf.ALLOCATABLE:
-        # A pool of 0 is known: services use all. 1 stands for it, so that satisfaction can be told.
+        # A pool of 0 means that services use everything. It is replaced by 1 to keep satisfaction defined.
         pools = cpu_pools(config.pools_cpu_m, state)
         limit = None if pools is None else max(1, dict(pools).get(Currency.REQUESTED_BATCH, 0))
     else:

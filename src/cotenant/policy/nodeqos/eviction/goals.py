@@ -1,10 +1,10 @@
-"""When pods have to leave a node, and how much of what must become free.
+"""Eviction goals: the triggers, their thresholds, and the amounts to free.
 
-Problem: a node runs out of memory, its CPU is nearly all in use, or more was promised than it still has. Choice: Koordinator's triggers. Each has
-a threshold at which it fires and a lower mark down to which it frees; a `Goal` says the amounts and in which currency they count: what pods use, or
-what they requested. Limits: whole percents, cut and not rounded, as upstream has them. A trigger that is not configured does not fire.
+Problem: a node runs out of memory, its CPU is nearly all in use, or more was requested than it still has. Choice: Koordinator's triggers. Each has
+a threshold at which it fires and a lower mark down to which it frees; a `Goal` has amounts and the currency in which they count: actual use, or
+requests. Limits: whole percents, truncated like upstream. A trigger that is not configured does not fire.
 
-No configuration can name production pods: the priority up to which pods may leave is at most the middle band's end.
+No configuration can select production pods: the priority threshold is at most the upper end of the mid band.
 
 Source: Koordinator, pkg/koordlet/qosmanager/plugins/{cpuevict,memoryevict} (behaviour and defaults).
 """
@@ -27,7 +27,7 @@ RELEASE_BUFFER_PERCENT = 2  # the lower mark where none is given
 
 
 class Trigger(StrEnum):
-    """What makes pods leave. The values are what the annotation `koordinator.sh/eviction-policy` lists."""
+    """Eviction triggers. The values are those of the annotation `koordinator.sh/eviction-policy`."""
 
     CPU_SATISFACTION = "BECPUEvict"
     CPU_ALLOCATABLE = "CPUAllocatableEvict"
@@ -35,16 +35,16 @@ class Trigger(StrEnum):
     MEMORY_BEST_EFFORT = "BEMemoryEvict"
     MEMORY_ALLOCATABLE = "MemoryAllocatableEvict"
     MEMORY_USED = "MemoryEvict"
-    MEMORY_PRESSURE = "MemoryPressureEvict"  # ours: best effort stands still for want of memory
+    MEMORY_PRESSURE = "MemoryPressureEvict"  # ours: best effort is stalled on memory
 
     @property
     def best_effort_only(self) -> bool:
-        """Whether only best effort leaves, all of it eligible; otherwise pods leave by priority, if they opted in."""
+        """Whether only best effort is evicted, all of it eligible; otherwise pods are evicted by priority, if they opted in."""
         return self in (Trigger.CPU_SATISFACTION, Trigger.MEMORY_BEST_EFFORT, Trigger.MEMORY_PRESSURE)
 
 
 class Currency(StrEnum):
-    """In what an amount counts: what is in use, or requests against one of the node's pools."""
+    """What an amount counts: actual use, or requests against one of the node's pools."""
 
     USED = "used"
     REQUESTED_BATCH = "batch requests"
@@ -65,7 +65,7 @@ Pools = tuple[tuple[Currency, int], ...]
 
 
 def cpu_pools(settings: Pools | None, state: NodeState) -> Pools | None:
-    """The node's pools of CPU, milli-CPU: as the settings say, else as its cluster does; None = not known."""
+    """The node's CPU pools, milli-CPU: from the settings, else from its Node object; None = unknown."""
     has = state.allocatable
     if settings is not None or has is None:
         return settings
@@ -77,7 +77,7 @@ def cpu_pools(settings: Pools | None, state: NodeState) -> Pools | None:
 
 
 def memory_pools(settings: Pools | None, state: NodeState) -> Pools | None:
-    """The node's pools of memory, bytes, as `cpu_pools`."""
+    """The node's memory pools, bytes, as `cpu_pools`."""
     has = state.allocatable
     if settings is not None or has is None:
         return settings
@@ -90,17 +90,19 @@ def memory_pools(settings: Pools | None, state: NodeState) -> Pools | None:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What must become free by one trigger; amounts above 0, milli-CPU or bytes."""
+    """The amounts to free for one trigger; above 0, milli-CPU or bytes."""
 
     trigger: Trigger
     amounts: tuple[tuple[Currency, int], ...]
     reason: Reason
-    priority_threshold: int = PRIORITY_MAX  # pods up to this may leave; without meaning where best effort only leaves
+    priority_threshold: int = (
+        PRIORITY_MAX  # pods up to this priority are eligible; unused by triggers for best effort only
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class BestEffortMemoryTrigger:
-    """Node memory in use, percent of all: at `threshold_percent` best effort leaves until the lower mark is reached.
+    """Node memory in use, percent of the total: at `threshold_percent` best effort is evicted until the lower mark is reached.
 
     `InvalidInput` unless 0 <= lower < threshold <= 100.
     """
@@ -114,7 +116,7 @@ class BestEffortMemoryTrigger:
 
 @dataclass(frozen=True, slots=True)
 class UsedTrigger:
-    """The node's CPU or memory in use, percent of all: at `threshold_percent` pods up to `priority_threshold` leave until the lower mark.
+    """CPU or memory in use, percent of the total: at `threshold_percent` pods up to `priority_threshold` are evicted down to the lower mark.
 
     `InvalidInput` unless 0 <= lower < threshold <= 100 and the priority threshold is at most 7999.
     """
@@ -130,7 +132,7 @@ class UsedTrigger:
 
 @dataclass(frozen=True, slots=True)
 class AllocatableTrigger:
-    """Requests against a pool of the node (batch, mid), percent of what it still has: above the threshold pods leave down to the lower mark.
+    """Requests against a pool (batch, mid), percent of its current size: above the threshold pods are evicted down to the lower mark.
 
     `InvalidInput` unless 0 <= lower < threshold and the priority threshold is at most 7999.
     """
@@ -150,12 +152,12 @@ class AllocatableTrigger:
 
 
 def lower_mark(threshold_percent: int, lower_percent: int | None) -> int:
-    """The mark down to which is freed."""
+    """The mark down to which pods are evicted."""
     return threshold_percent - RELEASE_BUFFER_PERCENT if lower_percent is None else lower_percent
 
 
 def used_release(threshold_percent: int, lower_percent: int | None, capacity: int, used: int) -> int:
-    """How much of what is in use must become free; 0 below the threshold. Same unit as `capacity`, which is above 0."""
+    """The amount of use to free; 0 below the threshold. Same unit as `capacity`, which is above 0."""
     percent = used * 100 // capacity
     if percent < threshold_percent:
         return 0
@@ -163,7 +165,7 @@ def used_release(threshold_percent: int, lower_percent: int | None, capacity: in
 
 
 def allocatable_release(threshold_percent: int, lower_percent: int, allocatable: int | None, requested: int) -> int:
-    """How much of the requests must go; all of them where the node has nothing of it (any more). 0 up to the threshold."""
+    """The amount of requests to free; all of them where the pool is empty. 0 up to the threshold."""
     if not allocatable:
         return requested
     if requested * 100 <= threshold_percent * allocatable:
@@ -174,7 +176,7 @@ def allocatable_release(threshold_percent: int, lower_percent: int, allocatable:
 def used_goal(
     trigger: Trigger, marks: UsedTrigger | BestEffortMemoryTrigger, capacity: int, used: int, unit: str
 ) -> Goal | None:
-    """The goal that follows from what is in use, None below the threshold. `unit`: `mCPU` or `bytes`."""
+    """The goal for the current use, None below the threshold. `unit`: `mCPU` or `bytes`."""
     amount = used_release(marks.threshold_percent, marks.lower_percent, capacity, used)
     if amount <= 0:
         return None
@@ -194,9 +196,9 @@ def allocatable_goal(
     requested: Iterable[tuple[Currency, int]],
     unit: str,
 ) -> Goal | None:
-    """The goal that follows from requests against pools, None where every pool is within its threshold.
+    """The goal for requests against pools, None where every pool is within its threshold.
 
-    `requested`: per pool the sum over pods up to the priority threshold. A pool missing in `allocatable` has nothing.
+    `requested`: per pool the sum over pods up to the priority threshold. A pool missing in `allocatable` is empty.
     """
     pools = dict(allocatable)
     amounts: list[tuple[Currency, int]] = []
@@ -223,9 +225,9 @@ def judge_requests(
     requested: Iterable[tuple[Currency, int]],
     unit: str,
 ) -> Goal | Reason:
-    """`allocatable_goal`, or why there is none; where the pools are not known (None), nobody has to leave."""
+    """`allocatable_goal`, or the reason why there is none; with unknown pools (None) no pod is evicted."""
     if pools is None:
-        return Reason(f"evict:{trigger}", "what the node has left to lend is not known")
+        return Reason(f"evict:{trigger}", "the node's lendable resources are not known")
     goal = allocatable_goal(trigger, marks, pools, requested, unit)
     return goal or Reason(f"evict:{trigger}", "requests are within the threshold of every pool")
 
@@ -240,4 +242,6 @@ def _check_marks(field: str, threshold: int, lower: int | None) -> None:
 
 def _check_priority(priority: object) -> None:
     if isinstance(priority, bool) or not isinstance(priority, int) or priority > PRIORITY_MAX:
-        raise InvalidInput("priority threshold", priority, f"an integer, at most {PRIORITY_MAX}", "production stays")
+        raise InvalidInput(
+            "priority threshold", priority, f"an integer, at most {PRIORITY_MAX}", "production pods are never evicted"
+        )

@@ -1,9 +1,9 @@
-"""Which pods leave for want of memory: node memory in use, by best effort or by priority, and requests beyond what the node still has.
+"""Evictions for lack of memory: node memory in use, by best effort or by priority, and requests beyond what the node has left.
 
-Problem: memory that is in use cannot be taken back without harm, so a node that runs out must lose somebody before the kernel picks. Choice:
-Koordinator's three triggers, merged into one list of victims, with a short rest after each decision so that what was freed shows (eviction_goals.py,
-victims.py). Limits: levels as they are now, no averages: waiting is what the machine has no time for. A stall for want of memory below these
-marks is the matter of memory_pressure.py.
+Problem: memory in use cannot be taken back without harm, so a node that runs out must evict before the kernel's OOM killer chooses. Choice:
+Koordinator's three triggers, merged into one list of victims, with a short cool-down after each eviction until its effect shows (goals.py,
+victims.py). Limits: current levels, no averages, since there is no time to wait. Stalls on memory below these
+marks are handled by memory_pressure.py.
 
 Source: Koordinator, pkg/koordlet/qosmanager/plugins/memoryevict (behaviour and defaults; its unit error for used memory is not repeated).
 """
@@ -27,7 +27,7 @@ from cotenant.policy.nodeqos.eviction.goals import (
     memory_pools,
     used_goal,
 )
-from cotenant.policy.nodeqos.eviction.leaving import NOBODY, PATIENCE_US, Leaving
+from cotenant.policy.nodeqos.eviction.leaving import NONE_LEAVING, PATIENCE_US, Leaving
 from cotenant.policy.nodeqos.eviction.victims import Candidate, Choice, candidate, choose, requested_by_pool, shortfalls
 from cotenant.policy.nodeqos.wording import seconds, size
 
@@ -41,7 +41,7 @@ class MemoryEvictionConfig:
     best_effort: BestEffortMemoryTrigger | None = None
     allocatable: AllocatableTrigger | None = None
     used: UsedTrigger | None = None
-    pools_bytes: tuple[tuple[Currency, int], ...] | None = None  # the node's allocatable; None = as its cluster says
+    pools_bytes: tuple[tuple[Currency, int], ...] | None = None  # the node's allocatable; None = from its Node object
     cooldown_us: int = 4_000_000
     patience_us: int = PATIENCE_US
     strict_order: bool = False  # see victims.py
@@ -54,22 +54,22 @@ class MemoryEvictionConfig:
 
 @dataclass(frozen=True, slots=True)
 class MemoryEvictionMemory:
-    """The last decision to evict, and who is leaving."""
+    """The time of the last eviction, and terminating pods."""
 
     evicted_at_us: int | None = None
-    leaving: Leaving = NOBODY
+    leaving: Leaving = NONE_LEAVING
 
 
 def decide(
     state: NodeState, config: MemoryEvictionConfig, memory: MemoryEvictionMemory
 ) -> tuple[Verdict, MemoryEvictionMemory]:
-    """Who leaves for want of memory. Says why nobody does."""
+    """The pods to evict for lack of memory, or why there are none."""
     memory = MemoryEvictionMemory(memory.evicted_at_us, memory.leaving.seen(state))
     if config.best_effort is None and config.allocatable is None and config.used is None:
         return Verdict((Reason(RULE, "no trigger is configured"),)), memory
     if memory.evicted_at_us is not None and state.at_us - memory.evicted_at_us < config.cooldown_us:
-        rest = config.cooldown_us - (state.at_us - memory.evicted_at_us)
-        return Verdict((Reason(RULE, f"resting for {seconds(rest)} after the last eviction"),)), memory
+        remaining = config.cooldown_us - (state.at_us - memory.evicted_at_us)
+        return Verdict((Reason(RULE, f"cooling down for {seconds(remaining)} after the last eviction"),)), memory
     candidates = [
         one
         for entry in state.pods
@@ -84,7 +84,7 @@ def decide(
 
 
 def used_bytes(use: GroupUse) -> int | None:
-    """Memory that is free once the group is gone: its working set, or all that is charged to it where only that is known."""
+    """Memory that evicting the group frees: its working set, or its charged memory where only that is known."""
     return use.working_set_bytes if use.working_set_bytes is not None else use.memory_bytes
 
 

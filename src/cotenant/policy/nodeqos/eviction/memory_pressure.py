@@ -1,11 +1,11 @@
-"""Who leaves when memory is there by the books, yet everybody waits for it.
+"""Eviction on memory pressure: memory is available by level, but tasks stall on it.
 
-Problem: a node can thrash for minutes below any mark of memory in use, and the kernel kills only when nothing is left at all. Choice: oomd's rule.
-Detectors must hold for a time without a break: best effort stalls on memory most of the time and the kernel did reclaim lately, or a service
-stalls nearly all of the time. Then one best-effort pod leaves and the node gets a pause to recover. Who: the one that uses more than half
-of what best effort has beyond its guarantees; else the one that grew fastest among the largest; else the largest. A pod that feels no
-pressure is never taken: it would free nothing that others wait for. Limits: pressure in full (all tasks wait), as a share of the tick;
-swap is not looked at.
+Problem: a node can thrash for minutes below any mark of memory in use, and the kernel kills only when nothing is left. Choice: oomd's rule.
+A detector must hold for a time without interruption: best effort stalls on memory most of the time and the kernel reclaimed recently, or a service
+stalls nearly all of the time. Then one best-effort pod is evicted, followed by a pause for recovery. The victim: the pod that uses more than half
+of what best effort uses beyond its guarantees; else the one that grew fastest among the largest; else the largest. A pod that sees no
+pressure is never chosen: evicting it would free nothing that others wait for. Limits: full pressure (all tasks stalled), as a share of the tick;
+swap is not considered.
 
 Source: oomd (facebookincubator/oomd), docs of pressure_above, memory_reclaim, kill_by_memory_size_or_growth: their sample figures.
 """
@@ -27,7 +27,7 @@ from cotenant.policy.nodeqos.eviction.victims import candidate
 from cotenant.policy.nodeqos.wording import percent, seconds, size
 
 RULE = f"evict:{Trigger.MEMORY_PRESSURE}"
-_DECAY = 4  # of the average that growth is told against
+_DECAY = 4  # of the average that growth is measured against
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,13 @@ class MemoryPressureConfig:
 
     best_effort_ppm: int = 600_000
     best_effort_for_us: int = 30_000_000
-    reclaimed_within_us: int = 10_000_000  # pages came back after reclaim no longer ago than this
+    reclaimed_within_us: int = 10_000_000  # maximum age of the last refault after reclaim
     service_ppm: int = 800_000
     service_for_us: int = 60_000_000
     pause_us: int = 15_000_000
-    large_ppm: int = 500_000  # of what best effort has: who has more leaves first
-    growth_ppm: int = 1_250_000  # of a pod's own average: who grew more, among the largest, leaves next
-    largest_ppm: int = 200_000  # which part of the pods, by size, are the largest
+    large_ppm: int = 500_000  # share of best effort's memory: a pod above it is evicted first
+    growth_ppm: int = 1_250_000  # relative to a pod's own average: the largest pods above it are evicted next
+    largest_ppm: int = 200_000  # share of the pods, by size, that counts as the largest
 
     def __post_init__(self) -> None:
         for name in ("best_effort_ppm", "service_ppm", "large_ppm", "largest_ppm"):
@@ -55,7 +55,7 @@ class MemoryPressureConfig:
 
 @dataclass(frozen=True, slots=True)
 class MemoryPressureMemory:
-    """Since when the detectors hold (None = they do not), and what pods used on average."""
+    """Since when the detectors hold (None = they do not), and each pod's average use."""
 
     best_effort_since_us: int | None = None
     service_since_us: int | None = None
@@ -67,7 +67,7 @@ class MemoryPressureMemory:
 def decide(
     state: NodeState, config: MemoryPressureConfig, memory: MemoryPressureMemory
 ) -> tuple[Verdict, MemoryPressureMemory]:
-    """At most one pod leaves at a time. Says what the detectors see."""
+    """Evict at most one pod. The reason gives the detectors' readings."""
     best_effort = _pressure(state, best_effort=True)
     service = _pressure(state, best_effort=False)
     pods = [entry for entry in state.best_effort_pods() if entry.pod.phase is Phase.RUNNING]
@@ -88,13 +88,13 @@ def decide(
         return Verdict((Reason(RULE, f"{holds}; pause after the last eviction"),)), after
     found = _victim(state, pods, dict(memory.averages), config)
     if found is None:
-        return Verdict((Reason(RULE, f"{holds}; no best effort that feels pressure may leave"),)), after
+        return Verdict((Reason(RULE, f"{holds}; no best-effort pod that sees pressure is eligible"),)), after
     entry, why = found
     used = used_bytes(entry.use) or 0
     reason = Reason(RULE, f"{holds}; {entry.pod.key} {why}", (Term("in use", used, "bytes"),))
     eviction = EvictPod(entry.pod.uid, entry.pod.key, reason, frees_memory_bytes=used)
-    rested = MemoryPressureMemory(None, None, after.reclaimed_at_us, state.at_us, after.averages)
-    return Verdict((reason,), evictions=(eviction,)), rested
+    paused = MemoryPressureMemory(None, None, after.reclaimed_at_us, state.at_us, after.averages)
+    return Verdict((reason,), evictions=(eviction,)), paused
 
 
 def _pressure(state: NodeState, *, best_effort: bool) -> int | None:
@@ -107,14 +107,14 @@ def _pressure(state: NodeState, *, best_effort: bool) -> int | None:
 
 
 def _since(since_us: int | None, seen_ppm: int | None, threshold_ppm: int, began_us: int) -> int | None:
-    """When the stall first was over the threshold without a break; a tick that was not measured breaks it."""
+    """Since when the stall has been above the threshold; a tick without a measurement ends the period."""
     if seen_ppm is None or seen_ppm <= threshold_ppm:
         return None
     return began_us if since_us is None else since_us
 
 
 def _holds(at_us: int, memory: MemoryPressureMemory, config: MemoryPressureConfig) -> str | None:
-    """Which detector holds, as a clause."""
+    """The detector that holds, as a clause for the reason."""
     since = memory.best_effort_since_us
     recent = memory.reclaimed_at_us is not None and at_us - memory.reclaimed_at_us <= config.reclaimed_within_us
     if since is not None and recent and at_us - since >= config.best_effort_for_us:
@@ -128,7 +128,7 @@ def _holds(at_us: int, memory: MemoryPressureMemory, config: MemoryPressureConfi
 def _victim(
     state: NodeState, pods: Sequence[PodUse], averages: dict[str, int], config: MemoryPressureConfig
 ) -> tuple[PodUse, str] | None:
-    """Who leaves and in which words, by size beyond the guarantee, by growth, by size."""
+    """The victim and the reason: by size beyond its guarantee, by growth, or by size."""
     sized: list[tuple[int, PodUse]] = []
     total = 0
     for entry in pods:
@@ -160,7 +160,7 @@ def _victim(
 
 
 def _low(state: NodeState, entry: PodUse) -> int:
-    """What is guaranteed to a pod, bytes; 0 where it is not known."""
+    """A pod's guaranteed memory, bytes; 0 where unknown."""
     text = state.knobs.get(Target(entry.pod.group, Knob.MEMORY_LOW), "0") if entry.pod.group else "0"
     return int(text) if text.isdigit() else 0
 
@@ -177,4 +177,4 @@ def _averages(memory: MemoryPressureMemory, pods: Sequence[PodUse]) -> tuple[tup
 
 
 def _share(ppm: int | None) -> str:
-    return "an unknown part" if ppm is None else percent(ppm)
+    return "an unknown share" if ppm is None else percent(ppm)

@@ -1,13 +1,13 @@
-"""Who leaves: candidates in order, until every goal is reached, and what remains short.
+"""Choice of victims: candidates in order, until every goal is reached, and the remaining shortfall.
 
-Problem: several triggers fire at once, pods have opted in or out, some are leaving already; nobody should go for what is free soon anyway. Choice:
-goals are taken one after another (best effort, allocatable, used). Each takes from its own candidates in its own order until its amounts are
-there; what a victim frees counts towards every goal, and so does what pods that are leaving will free. Order where only best effort leaves:
+Problem: several triggers fire at once, pods have opted in or out, some are terminating already; no pod should be evicted for what is freed soon anyway.
+Choice: goals are processed one after another (best effort, allocatable, used). Each takes its own candidates in its own order until its amounts are
+reached; what a victim frees counts towards every goal, and so does what terminating pods will free. Order for triggers of best effort only:
 priority, then the largest; in general: eviction priority, priority, sub-priority, then the largest. A pod that frees nothing of what is short is
-passed over; `strict_order` takes it too, as Koordinator does, so that a pod never outlives one of higher priority.
+skipped; `strict_order` evicts it too, as Koordinator does, so that a pod never outlives one of higher priority.
 
-Limits: greedy in order, so fewer pods may have sufficed. Programs beside Kubernetes are never candidates. What cannot be reached is said
-(`Choice.short`), not forced.
+Limits: greedy in order, so fewer pods may have sufficed. Programs outside Kubernetes are never candidates. A shortfall that cannot be met is reported
+(`Choice.short`).
 
 Source: Koordinator, pkg/koordlet/qosmanager/plugins/util (order and accounting; its unit error in the memory path is not repeated).
 """
@@ -28,13 +28,13 @@ from cotenant.policy.nodeqos.eviction.goals import POOL, Currency, Goal, Trigger
 from cotenant.policy.nodeqos.wording import cpu, size
 
 EVICTION_ENABLED = "koordinator.sh/eviction-enabled"  # label: "true" opts in
-EVICTION_POLICY = "koordinator.sh/eviction-policy"  # annotation: JSON list of the triggers that may take the pod
-EVICTION_PRIORITY = "koordinator.sh/eviction-priority"  # annotation: integer, less leaves first
+EVICTION_POLICY = "koordinator.sh/eviction-policy"  # annotation: JSON list of the triggers that may evict the pod
+EVICTION_PRIORITY = "koordinator.sh/eviction-priority"  # annotation: integer, lower is evicted first
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A pod as far as eviction looks at it; amounts of one resource, milli-CPU or bytes."""
+    """A pod as eviction sees it; amounts of one resource, milli-CPU or bytes."""
 
     uid: str
     key: str
@@ -43,20 +43,20 @@ class Candidate:
     priority: int
     sub_priority: int
     eviction_priority: int
-    allowed: frozenset[str] | None  # triggers that may take it; None = all
+    allowed: frozenset[str] | None  # triggers that may evict it; None = all
     leaving: bool
     pool: Currency
     requested: int
     used: int | None
 
     def frees(self, currency: Currency) -> int:
-        """What its leaving frees in a currency."""
+        """What evicting it frees in a currency."""
         if currency is Currency.USED:
             return self.used or 0
         return self.requested if currency is self.pool else 0
 
     def eligible(self, goal: Goal) -> bool:
-        """Whether the goal's trigger may take it."""
+        """Whether the goal's trigger may evict it."""
         if self.allowed is not None and goal.trigger.value not in self.allowed:
             return False
         if goal.trigger.best_effort_only:
@@ -66,20 +66,20 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Who leaves for which goal, in order, and what is short all the same."""
+    """The victims with their goals, in order, and the remaining shortfall."""
 
     victims: tuple[tuple[Candidate, Goal], ...]
-    freed: tuple[tuple[Currency, int], ...]  # by the victims and by who is leaving anyway
+    freed: tuple[tuple[Currency, int], ...]  # by the victims and by terminating pods
     short: tuple[tuple[Trigger, Currency, int], ...]
 
 
 def shortfalls(choice: Choice, unit: str) -> tuple[Reason, ...]:
-    """What stays short although everybody leaves who may; `unit` as in `Goal`'s terms: "mCPU" or "bytes"."""
+    """Reasons for shortfalls that remain after evicting every eligible pod; `unit` as in `Goal`'s terms: "mCPU" or "bytes"."""
     write = cpu if unit == "mCPU" else size
     return tuple(
         Reason(
             f"evict:{trigger}",
-            f"{write(amount)} ({currency}) stays short: nobody else may leave",
+            f"{write(amount)} ({currency}) remains short: no other pod is eligible",
             (Term("short", amount, unit),),
         )
         for trigger, currency, amount in choice.short
@@ -87,7 +87,7 @@ def shortfalls(choice: Choice, unit: str) -> tuple[Reason, ...]:
 
 
 def candidate(pod: NodePod, requested: int, used: int | None) -> Candidate | None:
-    """A pod as a candidate; None where it has ended or is no pod."""
+    """A pod as a candidate; None where it has ended or is a host application."""
     if pod.phase is Phase.OVER or pod.host_application:
         return None
     band = effective_class(pod.priority_class, pod.qos)
@@ -115,7 +115,7 @@ def choose(
     strict_order: bool = False,
     overdue: frozenset[str] = frozenset(),
 ) -> Choice:
-    """The victims of all goals, each pod at most once. `overdue`: pods that should have left by now and count on for nothing."""
+    """The victims of all goals, each pod at most once. `overdue`: pods that should have terminated by now and no longer count as freeing anything."""
     freed: dict[Currency, int] = {}
     victims: list[tuple[Candidate, Goal]] = []
     chosen: set[str] = set()
@@ -145,7 +145,7 @@ def choose(
 
 
 def requested_by_pool(candidates: Iterable[Candidate], priority_threshold: int) -> tuple[tuple[Currency, int], ...]:
-    """Requests per pool of all pods up to a priority, opted in or not."""
+    """Requests per pool of all pods up to a priority, whether opted in or not."""
     sums: dict[Currency, int] = {}
     for one in candidates:
         if one.priority <= priority_threshold and one.requested > 0:
@@ -189,7 +189,7 @@ def _add(freed: dict[Currency, int], one: Candidate) -> None:
 
 @functools.lru_cache(maxsize=1024)
 def _allowed(text: str | None) -> frozenset[str] | None:
-    """The annotation's triggers. One that cannot be read allows none: its writer wanted to restrict."""
+    """The annotation's triggers. An invalid annotation allows none, since it was meant to restrict."""
     if text is None:
         return None
     try:
@@ -199,7 +199,7 @@ def _allowed(text: str | None) -> frozenset[str] | None:
 
 
 def _integer(text: str | None) -> int:
-    """The annotation's integer; 0 where there is none or it cannot be read, as upstream takes it."""
+    """The annotation's integer; 0 where it is absent or invalid, as upstream."""
     if text is None or len(text) > 12:
         return 0
     sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text)

@@ -1,11 +1,11 @@
 """The guard's settings.
 
-Problem: how much slack is enough and how fast to react must be readable and checkable in one place. Choice: one frozen value; where a paper has
-a figure it is the default. Limits: the lines for run delay and pressure are ours and come from no paper.
+Problem: the required slack and the reaction times must be readable and validated in one place. Choice: one frozen value; figures from papers are
+the defaults. Limits: the thresholds for run delay and pressure are our own.
 
-The compiled guard of the lab takes its figures from here.
+The lab's compiled guard takes its figures from here.
 
-Source: Lo et al., Heracles, ISCA'15 (slack 10 % and 5 %, growth every 2 s, 5 min of rest after a violation); SRE workbook (14.4 x, 6 x).
+Source: Lo et al., Heracles, ISCA'15 (slack 10 % and 5 %, growth every 2 s, 5 min of cool-down after a violation); SRE workbook (14.4 x, 6 x).
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ class GuardConfig:
     enabled: bool = True
     grow_from_ppm: int = 100_000  # slack from which best-effort work may grow
     cut_below_ppm: int = 50_000  # slack below which it is cut
-    budget_ppm: int = 10_000  # of requests may miss the objective: it is of the 99th percentile
+    budget_ppm: int = 10_000  # error budget: requests that may miss the objective, which is for the 99th percentile
     burn_cut_milli: int = 14_400  # burn rate, in thousandths, now and over a minute: cut
     burn_hold_milli: int = 6_000  # over 30 s and 6 min: no growth
     burn_calm_milli: int = 1_000  # over a minute: no growth before it is below
-    least_requests: int = 20  # in a window, else latency is not judged
+    least_requests: int = 20  # per window; with fewer, latency is not evaluated
     health_age_us: int = 15 * SECOND_US  # an older report is stale
     delay_hold_ppm: int = 50_000  # time waited for a CPU per CPU time used: no growth
     delay_cut_ppm: int = 200_000  # ... cut
-    least_use_m: int = 50  # a pod that uses less is judged as if it used this
+    least_use_m: int = 50  # lower bound of a pod's use in the run-delay ratio
     stall_hold_ppm: int = 100_000  # PSI cpu "some" of the pod: no growth
     stall_cut_ppm: int = 300_000  # ... cut
-    throttled_ppm: int = 100_000  # of its own CFS periods: its waiting is its own limit's doing
-    stolen_ppm: int = 10_000  # of the machine's CPU time, taken by the hypervisor: late requests may be its doing
-    stolen_for_us: int = 3 * SECOND_US  # ... and for so long after: reports lag behind
-    innocent_ppm: int = 10_000  # of the node: best-effort work that uses less causes nothing
-    cut_ppm: int = 500_000  # what a cut leaves of what best-effort work uses
+    throttled_ppm: int = 100_000  # of its own CFS periods: above it, waiting is attributed to its own limit
+    stolen_ppm: int = 10_000  # of the machine's CPU time, stolen by the hypervisor: late requests may be due to it
+    stolen_for_us: int = 3 * SECOND_US  # ... and for this long afterwards, since reports lag behind
+    innocent_ppm: int = 10_000  # of the node: best-effort work that uses less is not the cause
+    cut_ppm: int = 500_000  # share of best-effort use that a cut leaves
     growth_ppm: int = 100_000  # of the node, a step
     grow_every_us: int = 2 * SECOND_US
-    calm_us: int = 10 * SECOND_US  # without a sign of trouble before anything grows
-    miss_limit_us: int = 10 * SECOND_US  # an objective missed for so long disables best-effort work
+    calm_us: int = 10 * SECOND_US  # required time without any sign of trouble before growth
+    miss_limit_us: int = 10 * SECOND_US  # an objective missed for this long disables best-effort work
     cool_down_us: int = 300 * SECOND_US  # ... for at least this long
     least_ppm: int = 100_000  # of the node: no cut goes below the smaller of this ...
     least_cpu_m: int = 2000  # ... and this
-    disabled_cpu_m: int = 20  # what disabled work still gets, so that it can end what it holds
+    disabled_cpu_m: int = 20  # left to disabled work, so that it can release locks and finish
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -1,10 +1,10 @@
-"""How much best-effort work may run for the sake of the services' objectives, whatever is free.
+"""The guard: a ceiling on best-effort CPU that protects the services' objectives, regardless of free CPU.
 
-Problem: a node may have CPU left and its services still miss their objectives. Choice: the state machine of `guard_step.py` over the worst-off
-protected pod's signal: cut at once and by half, disabled when an objective stays missed, growing by a tenth of the node every two seconds only
-after ten seconds of calm. It knows no time but the state's. Limits: CPU only; who among best-effort work is guilty is asked elsewhere.
+Problem: a node may have free CPU while its services miss their objectives. Choice: the state machine of `step.py` over the signal of the worst-off
+protected pod: cut at once and by half, disabled when an objective stays missed, growing by a tenth of the node every two seconds only
+after ten seconds of calm. Its only clock is the state's. Limits: CPU only; which best-effort pod is the cause is determined by policy/interference.
 
-Source: Lo et al., Heracles, ISCA'15, top-level controller. Its switch at 85 % load is left out: the allowance of `suppress.py` does that.
+Source: Lo et al., Heracles, ISCA'15, top-level controller. Its switch at 85 % load is omitted: the allowance of `cpu/suppression.py` does that.
 """
 
 from __future__ import annotations
@@ -18,13 +18,20 @@ from cotenant.policy.nodeqos.amounts import cpu_text, percent_text
 from cotenant.policy.nodeqos.cpu.suppression import best_effort_use_m, is_below
 from cotenant.policy.nodeqos.guard import step as guard_step
 from cotenant.policy.nodeqos.guard.config import GuardConfig
-from cotenant.policy.nodeqos.guard.signals import Burn, Sign, burned, guilt, protected, sign
+from cotenant.policy.nodeqos.guard.signals import (
+    Burn,
+    PodSignal,
+    best_effort_blame,
+    pod_signal,
+    protected,
+    updated_burn,
+)
 
 
 class GuardMode(IntEnum):
-    """What the guard does."""
+    """Modes of the guard."""
 
-    OFF = guard_step.OFF  # nobody to protect, or switched off
+    OFF = guard_step.OFF  # no pod to protect, or switched off
     GROW = guard_step.GROW
     HOLD = guard_step.HOLD
     CUT = guard_step.CUT
@@ -33,56 +40,58 @@ class GuardMode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class GuardMemory:
-    """What the guard remembers; bounded by the number of protected pods."""
+    """State of the guard between calls; bounded by the number of protected pods."""
 
     mode: GuardMode = GuardMode.OFF
-    ceiling_m: int | None = None  # None: it has not judged yet
+    ceiling_m: int | None = None  # None: not evaluated yet
     restless_us: int | None = None  # when trouble was last seen
     grown_us: int | None = None  # when the ceiling last grew
     cut_us: int | None = None  # when it was last cut
     missed_us: int | None = None  # since when an objective has been missed
     cool_until_us: int = 0
     judged_us: int | None = None
-    stolen_us: int | None = None  # when the hypervisor was last seen to take CPU time
+    stolen_us: int | None = None  # when CPU time was last stolen by the hypervisor
     burns: tuple[Burn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """What the guard allows."""
+    """The guard's current ceiling."""
 
     cpu_m: int  # at most the node
     mode: GuardMode
-    protects: bool  # whether there is anybody to protect, so that the idle class is worth having
+    protects: bool  # whether there are pods to protect, so that the idle class is useful
     reason: Reason
 
 
 def judge(
     state: NodeState, config: GuardConfig, memory: GuardMemory, yielding: bool = False
 ) -> tuple[Ceiling, GuardMemory]:
-    """The ceiling from now on. An alarm in the state, of a protected group or of the machine, is pressure at once.
+    """The new ceiling. An alarm in the state, of a protected group or of the machine, counts as pressure at once.
 
-    `yielding`: best-effort work stands in the idle class already. Then a moment's wait (an alarm of less than `stall_cut_ppm`) only keeps the
-    ceiling from growing: what yields to every service and is waited for all the same would be so with half the quota too.
+    `yielding`: best-effort work is already in the idle class. Then a short wait (an alarm of less than `stall_cut_ppm`) only keeps the
+    ceiling from growing: work that already yields to every service would cause the same wait with half the quota.
     """
     pods = protected(state)
     capacity_m, now_us = state.host.capacity_cpu_m, state.at_us
     if not config.enabled or not pods:
-        text = "guard is off: " + ("it is switched off" if not config.enabled else "nobody to protect")
+        text = "guard is off: " + ("it is switched off" if not config.enabled else "no pod to protect")
         reason = Reason("cpu-guard", text, (Term("node", capacity_m, "mCPU"),))
         return Ceiling(capacity_m, GuardMode.OFF, bool(pods), reason), GuardMemory()
 
     burns = _burns(pods, state, config, memory)
     stolen_us = now_us if (state.host.steal_ppm or 0) >= config.stolen_ppm else memory.stolen_us
     stolen = stolen_us is not None and _since(stolen_us, now_us, 0) <= config.stolen_for_us
-    guilty = guilt(state, pods)
-    signs = [
-        sign(entry, burns.get(entry.pod.uid) or Burn(entry.pod.uid), config, guilty.get(entry.pod.group), stolen)
+    blame_shares = best_effort_blame(state, pods)
+    signals = [
+        pod_signal(
+            entry, burns.get(entry.pod.uid) or Burn(entry.pod.uid), config, blame_shares.get(entry.pod.group), stolen
+        )
         for entry in pods
     ]
-    worst = _with_alarms(max(signs, key=lambda each: each.severity), pods, state, config, yielding)
+    worst = _with_alarms(max(signals, key=lambda each: each.severity), pods, state, config, yielding)
     used_m = best_effort_use_m(state)
-    # What best-effort work used before an alarm says nothing of what it does now.
+    # The use measured before an alarm does not describe the present.
     innocent = not state.alarms and used_m * PPM < config.innocent_ppm * capacity_m
     if worst.severity > guard_step.CLOSE and innocent:
         text = f"{worst.text}; best-effort work uses {cpu_text(used_m)} CPU and is not the cause"
@@ -102,7 +111,7 @@ def judge(
         )
     )
     before_m = capacity_m if memory.ceiling_m is None else min(memory.ceiling_m, capacity_m)
-    # A signal that speaks of the time before the last cut says nothing of its effect.
+    # A signal measured before the last cut does not show its effect.
     awaits_effect = mode is GuardMode.CUT and memory.cut_us is not None and now_us - worst.age_us <= memory.cut_us
     grows = mode is GuardMode.GROW and _since(memory.grown_us, now_us, config.grow_every_us) >= config.grow_every_us
     ceiling_m = guard_step.next_ceiling_m(
@@ -135,23 +144,29 @@ def judge(
 
 
 def _burns(pods: tuple[PodUse, ...], state: NodeState, config: GuardConfig, memory: GuardMemory) -> dict[str, Burn]:
-    """The averages of the pods that are still there and have an objective."""
+    """The averages of the current pods with an objective."""
     before = {burn.uid: burn for burn in memory.burns}
     elapsed_us = _since(memory.judged_us, state.at_us, state.interval_us)
     return {
-        entry.pod.uid: burned(before.get(entry.pod.uid) or Burn(entry.pod.uid), entry.health, elapsed_us, config)
+        entry.pod.uid: updated_burn(before.get(entry.pod.uid) or Burn(entry.pod.uid), entry.health, elapsed_us, config)
         for entry in pods
         if entry.pod.objective_p99_us is not None
     }
 
 
-def _with_alarms(worst: Sign, pods: tuple[PodUse, ...], state: NodeState, config: GuardConfig, yielding: bool) -> Sign:
+def _with_alarms(
+    worst: PodSignal, pods: tuple[PodUse, ...], state: NodeState, config: GuardConfig, yielding: bool
+) -> PodSignal:
     for alarm in state.alarms:
         severity = guard_step.CLOSE if yielding and alarm.stall_ppm < config.stall_cut_ppm else guard_step.PRESSED
-        whom = next((entry.pod.key for entry in pods if entry.pod.group and is_below(alarm.group, entry.pod.group)), "")
-        if alarm.what == "cpu" and worst.severity < severity and (whom or not alarm.group):
-            text = f"{whom or 'the machine'} lost {percent_text(alarm.stall_ppm)} of a moment waiting for CPU: alarm"
-            worst = Sign(whom, severity, "alarm", text)
+        pod_key = next(
+            (entry.pod.key for entry in pods if entry.pod.group and is_below(alarm.group, entry.pod.group)), ""
+        )
+        if alarm.what == "cpu" and worst.severity < severity and (pod_key or not alarm.group):
+            text = (
+                f"{pod_key or 'the machine'} was stalled on CPU for {percent_text(alarm.stall_ppm)} of the alarm window"
+            )
+            worst = PodSignal(pod_key, severity, "alarm", text)
     return worst
 
 
@@ -160,12 +175,12 @@ def _first(since_us: int | None, now_us: int) -> int:
 
 
 def _since(then_us: int | None, now_us: int, unknown_us: int) -> int:
-    """Time passed; a clock that went back counts as no time."""
+    """Elapsed time; 0 where the clock went back."""
     return unknown_us if then_us is None else max(0, now_us - then_us)
 
 
 def _reason(
-    mode: GuardMode, before_m: int, ceiling_m: int, worst: Sign, awaits_effect: bool, cooling_us: int
+    mode: GuardMode, before_m: int, ceiling_m: int, worst: PodSignal, awaits_effect: bool, cooling_us: int
 ) -> Reason:
     cause = f"{worst.text} [{worst.signal}]"
     now = f"{cpu_text(ceiling_m)} CPU"
@@ -175,7 +190,7 @@ def _reason(
         case GuardMode.CUT:
             text = f"guard cuts best-effort work to {now}: {cause}"
         case GuardMode.DISABLED:
-            text = f"guard stops best-effort work at {now}, for {max(0, cooling_us) // 1_000_000} s at least: {cause}"
+            text = f"guard limits best-effort work to {now} for at least {max(0, cooling_us) // 1_000_000} s: {cause}"
         case GuardMode.GROW:
             text = f"guard allows {now}: {cause}"
         case _:

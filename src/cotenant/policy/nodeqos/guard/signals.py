@@ -1,17 +1,17 @@
-"""How each protected pod fares, by the best signal there is: its requests' latency, else its waiting for a CPU, else CPU pressure.
+"""The health of each protected pod by its best available signal: latency of its requests, else run delay, else CPU pressure.
 
-Problem: few services report latency, windows are small or old, and a machine may lack any counter. Choice: for each pod the first signal that
-can be had, in the order latency, run delay, PSI; the verdict names it. Where latency is known, waiting alone never cuts best-effort work: it
-only stops its growth. Where it was watched who ran meanwhile, only waiting behind best-effort work counts. Pods that their own quota throttles,
-and nodes where best-effort work hardly runs, are not blamed on it. Limits: without the probe, a service that saturates its own threads shows run
-delay that no neighbour causes; then best-effort work is cut without need. In a virtual machine whose hypervisor gave its CPUs to others a moment ago, latency
-alone is no proof either: it cuts only where the pod also waited for a CPU.
+Problem: few services report latency, windows are small or stale, and a machine may lack any counter. Choice: for each pod the first available signal
+in the order latency, run delay, PSI; the reason names it. Where latency is known, waiting alone never cuts best-effort work, it only stops its
+growth. Where the probe recorded which groups ran meanwhile, only waiting behind best-effort work counts. Pods throttled by their own quota, and
+nodes where best-effort work hardly runs, are not attributed to it. Limits: without the probe, a service that saturates its own threads shows run
+delay that no other pod causes; best-effort work is then cut needlessly. In a virtual machine whose CPU time was stolen by the hypervisor a moment
+ago, latency alone is not sufficient either: it cuts only if the pod also waited for a CPU.
 
-One window's percentile is noisy, so latency counts as short or missed only where the mean of the last 3 s says so too (as Chen et al., PARTIES,
-ASPLOS'19, do), and as calm only where both are.
+The percentile of one window is noisy, so latency counts as close or missed only if the mean of the last 3 s agrees (as in Chen et al., PARTIES,
+ASPLOS'19), and as calm only if both are.
 
-Source: the order of trust after Shenango (NSDI'19: queueing delay as the sign of congestion) and Heracles (latency decides); burn rates
-after the SRE workbook's alerts, 14.4 and 6 times the budget, with windows scaled to a node's control loop.
+Source: the order of signals follows Shenango (NSDI'19: queueing delay as the pod_signal of congestion) and Heracles (latency decides); burn rates
+follow the SRE workbook's alerts, 14.4 and 6 times the budget, with windows scaled to a node's control loop.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LATENCY_US = 3_000_000
 
 @dataclass(frozen=True, slots=True)
 class Burn:
-    """One pod's past: its latency of late, and how fast it used up its error budget, thousandths of the rate that just meets the objective."""
+    """Averages of one pod: recent latency, and error-budget burn rate in thousandths of the rate that just meets the objective."""
 
     uid: str
     short: int = 0  # over 30 s
@@ -45,19 +45,19 @@ class Burn:
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
-    """What one pod's signal says."""
+class PodSignal:
+    """The evaluated signal of one pod."""
 
     pod: str  # namespace/name
     severity: int
     signal: str  # "latency", "run delay", "pressure" or "usage only"
     text: str
-    age_us: int = 0  # how long before the state's instant lies what it speaks of
+    age_us: int = 0  # age of the measurement relative to the state
     terms: tuple[Term, ...] = ()
 
 
 def protected(state: NodeState) -> tuple[PodUse, ...]:
-    """The pods whose sake the guard exists for: latency-sensitive classes, and whoever has an objective; not those that are over."""
+    """The pods that the guard protects: latency-sensitive classes and pods with an objective, without those that are over."""
     return tuple(
         entry
         for entry in state.services()
@@ -65,63 +65,69 @@ def protected(state: NodeState) -> tuple[PodUse, ...]:
     )
 
 
-def guilt(state: NodeState, pods: Sequence[PodUse]) -> Mapping[str, int]:
-    """Of the time that these pods waited for CPUs, the share in millionths in which best-effort work ran on them, by the pods' groups.
+def best_effort_blame(state: NodeState, pods: Sequence[PodUse]) -> Mapping[str, int]:
+    """Share of these pods' waiting time during which best-effort work ran on the CPU, in millionths, by the pods' groups.
 
-    Those of whose waiting nothing is known are left out.
+    Pods without recorded waits are left out.
     """
-    guests = {guest.pod.group for guest in state.best_effort_pods()} | {state.best_effort_group} - {None, ""}
+    best_effort = {pod.pod.group for pod in state.best_effort_pods()} | {state.best_effort_group} - {None, ""}
     groups = {entry.pod.group for entry in pods} - {""}
     waited: dict[str, int] = {}
-    guilty: dict[str, int] = {}
+    blamed: dict[str, int] = {}
     for blame in state.blame or ():
         concerned = groups.intersection(_and_above(blame.victim))
         if not concerned:
             continue
-        is_guest = not isinstance(blame.culprit, NoCulprit) and not guests.isdisjoint(_and_above(blame.culprit))
+        is_best_effort = not isinstance(blame.culprit, NoCulprit) and not best_effort.isdisjoint(
+            _and_above(blame.culprit)
+        )
         for group in concerned:
             waited[group] = waited.get(group, 0) + blame.ran_us
-            guilty[group] = guilty.get(group, 0) + is_guest * blame.ran_us
-    return {group: guilty[group] * PPM // us for group, us in waited.items() if us}
+            blamed[group] = blamed.get(group, 0) + is_best_effort * blame.ran_us
+    return {group: blamed[group] * PPM // us for group, us in waited.items() if us}
 
 
 def _and_above(group: str) -> Iterator[str]:
-    """A group and those that hold it."""
+    """A group and its ancestors."""
     while group:
         yield group
         group = group.rpartition("/")[0]
 
 
-def sign(entry: PodUse, burn: Burn, config: GuardConfig, guilt: int | None = None, stolen: bool = False) -> Sign:
-    """The best signal of a pod, judged.
+def pod_signal(
+    entry: PodUse, burn: Burn, config: GuardConfig, blame_ppm: int | None = None, stolen: bool = False
+) -> PodSignal:
+    """The best signal of a pod, evaluated.
 
-    `guilt`: of its waiting, in millionths, what best-effort work is to blame for; None = not known. `stolen`: the hypervisor took CPU time of late.
+    `blame_ppm`: share of its waiting, in millionths, attributed to best-effort work; None = unknown. `stolen`: the hypervisor stole CPU time recently.
     """
-    judged = _latency(entry, burn, config, guilt)
+    judged = _latency(entry, burn, config, blame_ppm)
     if judged is not None and stolen and judged.severity > CLOSE:
-        waiting = _run_delay(entry, config, guilt)
+        waiting = _run_delay(entry, config, blame_ppm)
         if waiting is not None and waiting.severity < PRESSED:
-            text = f"{judged.text}; the hypervisor took CPU time, and {waiting.text}: best-effort work is not blamed"
+            text = (
+                f"{judged.text}; the hypervisor took CPU time, and {waiting.text}: not attributed to best-effort work"
+            )
             judged = replace(judged, severity=CLOSE, text=text)
     if judged is None:
-        judged = _run_delay(entry, config, guilt) or _pressure(entry, config)
+        judged = _run_delay(entry, config, blame_ppm) or _pressure(entry, config)
         if judged is None:
-            judged = Sign(entry.pod.key, CALM, "usage only", f"{entry.pod.key} has no signal but its use")
+            judged = PodSignal(entry.pod.key, CALM, "usage only", f"{entry.pod.key} has no signal but its use")
         if entry.pod.objective_p99_us is not None:
             judged = replace(judged, text=f"{judged.text} ({_latency_gap(entry.health, config)})")
     if judged.severity > CLOSE and (entry.use.throttled_ppm or 0) >= config.throttled_ppm:
-        text = f"{judged.text}; its own limit throttles it, so best-effort work is not blamed"
+        text = f"{judged.text}; its own limit throttles it: not attributed to best-effort work"
         judged = replace(judged, severity=CLOSE, text=text)
     return judged
 
 
 def burn_rate(health: ServiceHealth, budget_ppm: int) -> int:
-    """How many times faster than allowed requests miss the objective, in thousandths."""
+    """Rate at which requests miss the objective, in thousandths of the allowed rate."""
     return health.over_objective * 1000 * PPM // (health.requests * budget_ppm)
 
 
-def burned(burn: Burn, health: ServiceHealth | None, interval_us: int, config: GuardConfig) -> Burn:
-    """The averages after another interval; without a fresh report they stay."""
+def updated_burn(burn: Burn, health: ServiceHealth | None, interval_us: int, config: GuardConfig) -> Burn:
+    """The averages after another interval; unchanged without a fresh report."""
     if health is None or not fresh(health, config):
         return burn
     now = burn_rate(health, config.budget_ppm)
@@ -135,7 +141,7 @@ def burned(burn: Burn, health: ServiceHealth | None, interval_us: int, config: G
 
 
 def fresh(health: ServiceHealth, config: GuardConfig) -> bool:
-    """Whether a report is new enough and of enough requests to judge by."""
+    """Whether a report is recent enough and covers enough requests."""
     return health.age_us <= config.health_age_us and health.requests >= config.least_requests
 
 
@@ -148,17 +154,17 @@ def _latency_gap(health: ServiceHealth | None, config: GuardConfig) -> str:
         return "no latency is reported"
     if health.age_us > config.health_age_us:
         return f"its latency is {health.age_us // 1_000_000} s old"
-    return f"only {health.requests} requests to judge latency by"
+    return f"only {health.requests} requests in its latency window"
 
 
-def _latency(entry: PodUse, burn: Burn, config: GuardConfig, guilt: int | None) -> Sign | None:
+def _latency(entry: PodUse, burn: Burn, config: GuardConfig, blame_ppm: int | None) -> PodSignal | None:
     objective, health = entry.pod.objective_p99_us, entry.health
     if objective is None or health is None or not fresh(health, config):
         return None
     slack = slack_ppm(objective, health.p99_us)
     severity = severity_of_slack(slack, config.grow_from_ppm, config.cut_below_ppm)
     if burn.p99_us is not None:
-        # The 99th percentile of one short window is noise for a good part: a cut needs the mean of the last few to agree.
+        # The 99th percentile of one short window is mostly noise: a cut requires that the mean of the last few agrees.
         mean = severity_of_slack(slack_ppm(objective, burn.p99_us), config.grow_from_ppm, config.cut_below_ppm)
         severity = max(min(severity, mean), min(CLOSE, max(severity, mean)))
     rate = burn_rate(health, config.budget_ppm)
@@ -169,35 +175,35 @@ def _latency(entry: PodUse, burn: Burn, config: GuardConfig, guilt: int | None) 
     elif min(burn.short, burn.long) >= config.burn_hold_milli or burn.middle >= config.burn_calm_milli:
         severity = max(severity, CLOSE)
         text += f", budget burned {burn.middle / 1000:.1f} x over the last minute"
-    waiting = _run_delay(entry, config, guilt)
+    waiting = _run_delay(entry, config, blame_ppm)
     if severity == CALM and waiting is not None and waiting.severity >= PRESSED:
         severity, text = CLOSE, f"{text}, but {waiting.text}"
     terms = (Term("objective", objective, "us"), Term("p99", -health.p99_us, "us"), Term("slack", slack, "ppm"))
     age_us = health.age_us + health.window_us // 2
-    return Sign(entry.pod.key, severity, "latency", text, age_us, terms)
+    return PodSignal(entry.pod.key, severity, "latency", text, age_us, terms)
 
 
-def _run_delay(entry: PodUse, config: GuardConfig, guilt: int | None) -> Sign | None:
+def _run_delay(entry: PodUse, config: GuardConfig, blame_ppm: int | None) -> PodSignal | None:
     delay, used = entry.use.run_delay_ppm, entry.use.cpu_m
     if delay is None or used is None:
         return None
-    # An almost idle pod waits for next to nothing; against its tiny use the ratio would say anything.
+    # An almost idle pod hardly waits; relative to its tiny use the ratio would be meaningless.
     ratio = delay * 1000 // max(used, config.least_use_m)
     text = f"{entry.pod.key} waited {percent_text(ratio)} of its CPU time for a CPU"
-    if guilt is not None:
-        ratio = ratio * guilt // PPM
-        text += f", {percent_text(guilt)} of that behind best-effort work"
+    if blame_ppm is not None:
+        ratio = ratio * blame_ppm // PPM
+        text += f", {percent_text(blame_ppm)} of that behind best-effort work"
     severity = _level(ratio, config.delay_hold_ppm, config.delay_cut_ppm)
-    return Sign(entry.pod.key, severity, "run delay", text, 0, (Term("run delay per CPU time", ratio, "ppm"),))
+    return PodSignal(entry.pod.key, severity, "run delay", text, 0, (Term("run delay per CPU time", ratio, "ppm"),))
 
 
-def _pressure(entry: PodUse, config: GuardConfig) -> Sign | None:
+def _pressure(entry: PodUse, config: GuardConfig) -> PodSignal | None:
     stall = entry.use.cpu_stall_ppm
     if stall is None:
         return None
     severity = _level(stall, config.stall_hold_ppm, config.stall_cut_ppm)
     text = f"{entry.pod.key} stalled on CPU {percent_text(stall)} of the time"
-    return Sign(entry.pod.key, severity, "pressure", text, 0, (Term("CPU stall", stall, "ppm"),))
+    return PodSignal(entry.pod.key, severity, "pressure", text, 0, (Term("CPU stall", stall, "ppm"),))
 
 
 def _level(value: int, hold: int, cut: int) -> int:

@@ -1,9 +1,9 @@
-"""One step of the guard: from how services fare to how much best-effort work may run. Integers only, compiled by the lab.
+"""One step of the guard: from the severity of the services' signals to the best-effort ceiling. Integers only, compiled by the lab.
 
-Problem: as in `allowance.py`, agent and lab must step alike. Choice: leaf functions over integers; modes and severities are integers that
-`guard.py` names. Best-effort work is cut at once and by half of what it uses, and grows by steps after a time of calm.
+Problem: as in `cpu/allowance.py`, agent and lab must compute identical steps. Choice: leaf functions over integers; modes and severities are
+integers that `policy.py` names. Best-effort work is cut at once to half of its use, and grows in steps after a calm period.
 
-Source: Lo et al., Heracles, ISCA'15, section 4 (growth from 10 % slack on, cut below 5 %, disabled and cooled down on a violation); cutting by
+Source: Lo et al., Heracles, ISCA'15, section 4 (growth above 10 % slack, cut below 5 %, disabled with a cool-down on a violation); cutting by
 half is ours, since Heracles' two cores are too much on a small node.
 """
 
@@ -15,12 +15,12 @@ PPM = 1_000_000
 
 
 def slack_ppm(objective_us: int, p99_us: int) -> int:
-    """How far below its objective a service is, in millionths of the objective; negative where it misses it."""
+    """Distance below the objective, in millionths of the objective; negative where it is missed."""
     return (objective_us - p99_us) * PPM // objective_us
 
 
 def severity_of_slack(slack: int, grow_from_ppm: int, cut_below_ppm: int) -> int:
-    """MISSED below 0, PRESSED below the cutting line, CLOSE below the line from where growth is allowed."""
+    """MISSED below 0, PRESSED below the cut threshold, CLOSE below the growth threshold, else CALM."""
     if slack < 0:
         return MISSED
     if slack < cut_below_ppm:
@@ -31,10 +31,10 @@ def severity_of_slack(slack: int, grow_from_ppm: int, cut_below_ppm: int) -> int
 def next_mode(
     mode: int, severity: int, missed_us: int, miss_limit_us: int, calm_for_us: int, calm_us: int, cooling_us: int
 ) -> int:
-    """The mode from now on.
+    """The next mode.
 
-    `missed_us`: for how long services have missed their objectives without a pause; `calm_for_us`: since when nothing was close;
-    `cooling_us`: what is left of the cool-down.
+    `missed_us`: for how long objectives have been missed without a break; `calm_for_us`: time since the last severity above CALM;
+    `cooling_us`: the remaining cool-down.
     """
     if severity == MISSED and missed_us >= miss_limit_us:
         return DISABLED
@@ -50,7 +50,7 @@ def next_mode(
 def next_ceiling_m(
     mode: int, ceiling_m: int, used_m: int, capacity_m: int, least_m: int, disabled_m: int, cut_ppm: int, growth_m: int
 ) -> int:
-    """The most CPU that best-effort work may use from now on, milli-CPU.
+    """The next ceiling of best-effort CPU, milli-CPU.
 
     `growth_m` is the step that is due, 0 where none is. A cut goes to `cut_ppm` of the smaller of ceiling and use, not below `least_m`, and
     never raises the ceiling.

@@ -1,10 +1,10 @@
-"""How much disk best effort may use: weights that always stand, limits by configuration, and a limit that follows the services' waiting.
+"""Disk QoS of best effort: permanent weights, configured limits, and a limit that follows the services' I/O stalls.
 
 Problem: one best-effort group that streams to a disk makes a service wait for its log, and a fixed limit wastes the disk when no service needs
-it. Choice: where a service stalls on I/O over a threshold while best effort does I/O, best effort is limited to a part of what it moves right now;
-while it goes on, after a dwell, to a part of that; when services have been calm for a while the limit grows, and goes once it is far above what
-best effort last moved. Fixed limits of the class and of single pods (annotation `koordinator.sh/blkioQOS`) stand besides. Limits: reads and
-writes, and all devices, are limited alike, because which of them a service waits for is not known; bytes, not latency, are what is limited.
+it. Choice: while a service stalls on I/O above a threshold and best effort does I/O, best effort is limited to a part of its current throughput;
+if that persists after a dwell time, to a part of that; when services have been calm for a while the limit grows, and is removed once it is far above
+best effort's last throughput. Fixed limits of the class and of single pods (annotation `koordinator.sh/blkioQOS`) apply besides. Limits: reads,
+writes and all devices are limited alike, because it is unknown which of them a service waits for; bytes are limited, not latency.
 
 Source: the rule is Heracles' (cut at once, grow slowly), with both steps multiplicative.
 """
@@ -38,21 +38,21 @@ _FIXED = Reason(RULE, "best effort is limited by configuration")
 
 @dataclass(frozen=True, slots=True)
 class IoConfig:
-    """Nothing is weighed or limited by default, as Koordinator has it."""
+    """By default nothing is weighted or limited, as in Koordinator."""
 
     devices: tuple[BlockDevice, ...] = ()  # that may be limited
     best_effort_weight: int | None = None  # 1..10000, 100 is usual
-    service_weight: int | None = None  # of each service's pod
+    service_weight: int | None = None  # of each service pod
     best_effort: IoLimits = NO_LIMITS  # on each device
     follow_services: bool = False
-    stall_ppm: int = 100_000  # a service that waits for I/O longer than this is hurt
+    stall_ppm: int = 100_000  # a service with a larger I/O stall is impaired
     calm_ppm: int = 50_000
-    cut_percent: int = 50  # of what best effort moves
+    cut_percent: int = 50  # of best effort's throughput
     grow_percent: int = 20
-    dwell_us: int = 2_000_000  # between cuts, so that one shows before the next
-    calm_for_us: int = 10_000_000  # before each step up
-    least_bps: int = 1 << 20  # best effort keeps this
-    lift_percent: int = 400  # of what best effort last moved: a limit above it is no limit
+    dwell_us: int = 2_000_000  # between cuts, so that one takes effect before the next
+    calm_for_us: int = 10_000_000  # before each increase
+    least_bps: int = 1 << 20  # lower bound of the limit
+    lift_percent: int = 400  # of best effort's last throughput: a limit above it is removed
 
     def __post_init__(self) -> None:
         numbers = [device.number for device in self.devices]
@@ -75,16 +75,16 @@ class IoConfig:
 
 @dataclass(frozen=True, slots=True)
 class IoMemory:
-    """The limit that follows the services; None = none stands."""
+    """The limit that follows the services; None = none is set."""
 
     limit_bps: int | None = None
-    moved_bps: int = 0  # what best effort moved when it was first limited
+    moved_bps: int = 0  # best effort's throughput when it was first limited
     changed_at_us: int = 0
     calm_since_us: int | None = None
 
 
 def decide(state: NodeState, config: IoConfig, memory: IoMemory) -> tuple[Verdict, IoMemory]:
-    """Weights and limits of best effort, of services' pods, and of pods that say so."""
+    """Weights and limits of best effort, of service pods, and of pods with an annotation."""
     reasons: list[Reason] = []
     knobs: list[SetKnob] = []
     memory, following = _follow(state, config, memory)
@@ -100,12 +100,16 @@ def decide(state: NodeState, config: IoConfig, memory: IoMemory) -> tuple[Verdic
         pod = entry.pod
         if pod.phase is Phase.OVER or not pod.group:
             continue
-        said = read_annotation(pod.annotations.get(BLKIO_QOS), config.devices)
-        reasons += [Reason(RULE, f"{pod.key}: {wrong}") for wrong in said.wrong]
-        weight = said.weight if said.weight is not None else (None if pod.best_effort else config.service_weight)
+        own_settings = read_annotation(pod.annotations.get(BLKIO_QOS), config.devices)
+        reasons += [Reason(RULE, f"{pod.key}: {wrong}") for wrong in own_settings.wrong]
+        weight = (
+            own_settings.weight
+            if own_settings.weight is not None
+            else (None if pod.best_effort else config.service_weight)
+        )
         if weight is not None:
             knobs.append(_weight(pod.group, weight, pod.key))
-        limits = said.limits
+        limits = own_settings.limits
         if pod.best_effort and not _covered(pod.group, group):
             own = dict(limits)
             limits = tuple(
@@ -119,29 +123,29 @@ def decide(state: NodeState, config: IoConfig, memory: IoMemory) -> tuple[Verdic
 
 
 def _of_best_effort(config: IoConfig, memory: IoMemory) -> tuple[tuple[str, IoLimits], ...]:
-    """Best effort's limits by device: the fixed ones, and the one that follows the services."""
+    """Best effort's limits by device: the tighter of the fixed limit and the one that follows the services."""
     limits = tighter(config.best_effort, IoLimits(memory.limit_bps, memory.limit_bps))
     return tuple((device.number, limits) for device in config.devices)
 
 
 def _follow(state: NodeState, config: IoConfig, memory: IoMemory) -> tuple[IoMemory, Reason]:
-    """The limit after this tick."""
+    """The following limit after this tick."""
     if not config.follow_services:
-        return IoMemory(), Reason(RULE, "the limit of best effort does not follow services")
+        return IoMemory(), Reason(RULE, "best effort's limit does not follow services: switched off")
     stalls = [entry.use.io_stall_ppm for entry in state.services() if entry.use.io_stall_ppm is not None]
     if not stalls:
-        return memory, Reason(RULE, "no service's I/O stall is known: nothing changes")
+        return memory, Reason(RULE, "no service's I/O stall is known: unchanged")
     worst, now = max(stalls), state.at_us
     moved = _moved(state)
-    waits = f"a service waits for I/O {percent(worst)} of the time"
+    waits = f"a service stalls on I/O {percent(worst)} of the time"
     if worst > config.stall_ppm:
         if memory.limit_bps is None and moved is None:
-            return IoMemory(), Reason(RULE, f"{waits}; what best effort moves is not known")
+            return IoMemory(), Reason(RULE, f"{waits}; best effort's throughput is not known")
         if memory.limit_bps is None and moved is not None and moved <= config.least_bps:
-            return IoMemory(), Reason(RULE, f"{waits}, and best effort is not the cause: it moves {_rate(moved)}")
+            return IoMemory(), Reason(RULE, f"{waits}; best effort is not the cause: it moves {_rate(moved)}")
         if memory.limit_bps is not None and now - memory.changed_at_us < config.dwell_us:
             return IoMemory(memory.limit_bps, memory.moved_bps, memory.changed_at_us), Reason(
-                RULE, f"{waits}; the last cut has yet to show"
+                RULE, f"{waits}; waiting for the effect of the last cut"
             )
         base = moved or 0 if memory.limit_bps is None else memory.limit_bps
         limit = max(config.least_bps, base * config.cut_percent // 100)
@@ -157,17 +161,17 @@ def _follow(state: NodeState, config: IoConfig, memory: IoMemory) -> tuple[IoMem
     since = memory.calm_since_us if memory.calm_since_us is not None else now
     if now - since < config.calm_for_us:
         kept = IoMemory(memory.limit_bps, memory.moved_bps, memory.changed_at_us, since)
-        return kept, Reason(RULE, f"{waits}, not for long: the limit stays at {_rate(memory.limit_bps)}")
+        return kept, Reason(RULE, f"{waits}, not long enough: the limit stays at {_rate(memory.limit_bps)}")
     limit = memory.limit_bps + max(1, memory.limit_bps * config.grow_percent // 100)
     if limit > memory.moved_bps * config.lift_percent // 100:
-        return IoMemory(), Reason(RULE, f"{waits}: the limit is far above what best effort moved, and goes")
+        return IoMemory(), Reason(RULE, f"{waits}: the limit is far above best effort's throughput and is removed")
     text = f"{waits}: best effort from {_rate(memory.limit_bps)} to {_rate(limit)}"
     terms = (Term("before", memory.limit_bps, "B/s"), Term("grown", limit - memory.limit_bps, "B/s"))
     return IoMemory(limit, memory.moved_bps, now, now), Reason(RULE, text, terms)
 
 
 def _moved(state: NodeState) -> int | None:
-    """Bytes a second that best effort reads or writes, the larger of the two; None = not known."""
+    """Throughput of best effort, the larger of reads and writes, bytes per second; None = unknown."""
     alone = (entry for entry in state.best_effort_pods() if not _covered(entry.pod.group, state.best_effort_group))
     uses = [entry.use for entry in alone if entry.pod.phase is not Phase.OVER]
     if state.best_effort is not None:
@@ -178,12 +182,12 @@ def _moved(state: NodeState) -> int | None:
 
 
 def _covered(group: str, common: str | None) -> bool:
-    """Whether a limit of the common group holds for this one too."""
+    """Whether a limit of the common group applies to this one too."""
     return bool(common) and group.startswith(f"{common}/")
 
 
 def _weight(group: str, weight: int, who: str) -> SetKnob:
-    reason = Reason(RULE, f"{who} has weight {weight} where disks are wanted by several", (Term("weight", weight),))
+    reason = Reason(RULE, f"{who} has I/O weight {weight}", (Term("weight", weight),))
     return SetKnob(Target(group, Knob.IO_WEIGHT), f"default {weight}", reason)
 
 

@@ -1,7 +1,7 @@
-"""What may be said of a block device's use: limits, weights, and what a pod's annotation says of them.
+"""Limits and weights of block devices, and the pod annotation that sets them.
 
-Problem: a configuration and a pod's annotation say the same things of a device, one by its number and one by a name. Choice: one value of limits, and a
-reader of the annotation that knows the devices by number and by their names. Limits: only blocks of type `device`; volumes and volume groups are not
+Problem: a configuration and a pod's annotation set the same properties of a device, one by number and one by name. Choice: one value for limits, and a
+parser of the annotation that knows the devices by number and by name. Limits: only blocks of type `device`; volumes and volume groups are not
 resolved.
 
 Source: Koordinator, apis/slo (blkio settings: 0 = no limit, weight in percent of 100).
@@ -22,9 +22,9 @@ BLKIO_QOS = "koordinator.sh/blkioQOS"  # annotation on pods: JSON
 
 @dataclass(frozen=True, slots=True)
 class IoLimits:
-    """Of one device; None = no limit. `InvalidInput` below 1."""
+    """Limits of one device; None = no limit. `InvalidInput` below 1."""
 
-    read_bps: int | None = None  # bytes a second
+    read_bps: int | None = None  # bytes per second
     write_bps: int | None = None
     read_iops: int | None = None
     write_iops: int | None = None
@@ -44,7 +44,7 @@ class BlockDevice:
     """A disk whose use may be limited. `InvalidInput` unless `number` is MAJOR:MINOR."""
 
     number: str
-    names: tuple[str, ...] = ()  # under which annotations may name it, e.g. /dev/sda
+    names: tuple[str, ...] = ()  # names used by annotations, e.g. /dev/sda
 
     def __post_init__(self) -> None:
         major, colon, minor = self.number.partition(":")
@@ -53,7 +53,7 @@ class BlockDevice:
 
 
 def tighter(one: IoLimits, other: IoLimits) -> IoLimits:
-    """The less of both, each way."""
+    """The smaller limit of both, for each kind."""
 
     def less(a: int | None, b: int | None) -> int | None:
         return b if a is None else a if b is None else min(a, b)
@@ -67,7 +67,7 @@ def tighter(one: IoLimits, other: IoLimits) -> IoLimits:
 
 
 def io_max(limits: tuple[tuple[str, IoLimits], ...]) -> str:
-    """The value of `io.max`, one device a line; "" where nothing is limited."""
+    """The value of `io.max`, one device per line; "" where nothing is limited."""
     found = {number: one for number, one in limits if one != NO_LIMITS}
     return "\n".join(
         str(DeviceLimits(number, one.read_bps, one.write_bps, one.read_iops, one.write_iops))
@@ -76,11 +76,11 @@ def io_max(limits: tuple[tuple[str, IoLimits], ...]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What a pod's annotation says."""
+class PodIo:
+    """A pod's parsed annotation."""
 
     limits: tuple[tuple[str, IoLimits], ...] = ()  # by a device's number
-    weight: int | None = None  # of the pod on all devices: the last one that is said
+    weight: int | None = None  # of the pod on all devices: the last one given
     wrong: tuple[str, ...] = ()
 
 
@@ -103,14 +103,14 @@ class _Written(msgspec.Struct, frozen=True):
 
 
 @functools.lru_cache(maxsize=1024)
-def read_annotation(text: str | None, devices: tuple[BlockDevice, ...]) -> Said:
-    """The annotation `koordinator.sh/blkioQOS`; what cannot be read is told in `wrong` and counts for nothing."""
+def read_annotation(text: str | None, devices: tuple[BlockDevice, ...]) -> PodIo:
+    """Parse the annotation `koordinator.sh/blkioQOS`; invalid parts are reported in `wrong` and ignored."""
     if text is None or text == "":
-        return Said()
+        return PodIo()
     try:
         blocks = msgspec.json.decode(text, type=_Written).blocks
     except (msgspec.DecodeError, UnicodeError) as error:
-        return Said(wrong=(f"annotation {BLKIO_QOS} cannot be read ({error})",))
+        return PodIo(wrong=(f"annotation {BLKIO_QOS} is invalid ({error})",))
     numbers = {name: device.number for device in devices for name in (device.number, *device.names)}
     limits: dict[str, IoLimits] = {}
     weight: int | None = None
@@ -118,18 +118,18 @@ def read_annotation(text: str | None, devices: tuple[BlockDevice, ...]) -> Said:
     for block in blocks:
         number = numbers.get(block.name) if block.type == "device" else None
         if number is None:
-            wrong.append(f"annotation {BLKIO_QOS}: {block.type} {block.name!r} is no device that is limited here")
+            wrong.append(f"annotation {BLKIO_QOS}: {block.type} {block.name!r} is not among the configured devices")
             continue
-        said = block.ioCfg
+        settings = block.ioCfg
         try:
-            amounts = (said.readBPS, said.writeBPS, said.readIOPS, said.writeIOPS)
+            amounts = (settings.readBPS, settings.writeBPS, settings.readIOPS, settings.writeIOPS)
             limits[number] = IoLimits(*((amount or None) for amount in amounts))
         except InvalidInput as error:
             wrong.append(f"annotation {BLKIO_QOS}: {error}")
             continue
-        if said.ioWeightPercent is not None:
-            if 1 <= said.ioWeightPercent <= 10_000:
-                weight = said.ioWeightPercent
+        if settings.ioWeightPercent is not None:
+            if 1 <= settings.ioWeightPercent <= 10_000:
+                weight = settings.ioWeightPercent
             else:
-                wrong.append(f"annotation {BLKIO_QOS}: weight {said.ioWeightPercent} is not in 1..10000")
-    return Said(tuple(sorted(limits.items())), weight, tuple(wrong))
+                wrong.append(f"annotation {BLKIO_QOS}: weight {settings.ioWeightPercent} is not in 1..10000")
+    return PodIo(tuple(sorted(limits.items())), weight, tuple(wrong))

@@ -1,10 +1,10 @@
-"""How much of the host's uplink best effort may send, so that services never queue behind it.
+"""Network QoS: two traffic classes on the host's uplink, so that services do not queue behind best effort.
 
-Problem: a full uplink delays every packet of a service, and TCP shares by flows, not by importance. Choice: two classes on the uplink. Services may use
+Problem: a full uplink delays every packet of a service, and TCP shares by flow, not by importance. Choice: two classes on the uplink. Services may use
 all of it; best effort has a small guarantee and a ceiling. The ceiling is Heracles' rule, what services leave less a margin for their growth:
-link - services - max(5 % of link, 10 % of services). Where what services send is not known, the ceiling by configuration stands, written as Koordinator
-writes rates: a percentage, or bits a second as a quantity (`50M`). Limits: what is sent, not what is received; the link's speed has to be told;
-what services send is what the host sends less what best effort sends.
+link - services - max(5 % of link, 10 % of services). Where the services' traffic is unknown, the configured ceiling applies, in Koordinator's
+notation: a percentage, or bits per second as a quantity (`50M`). Limits: egress only; the link's speed must be configured;
+the services' traffic is the host's less best effort's.
 
 Source: Heracles (ISCA'15) section 4.3; Koordinator, apis/slo (network settings).
 """
@@ -24,16 +24,16 @@ from cotenant.policy.nodeqos.percentages import check_percent
 from cotenant.policy.nodeqos.wording import rate
 
 RULE = "network-qos"
-_STEPS = 100  # of the link: less is not worth a write
+_STEPS = 100  # per link speed: smaller changes are not written
 SERVICES, BEST_EFFORT = "ls", "be"  # the classes of a device; a target's group is `DEVICE/CLASS`
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkConfig:
-    """Off without a device and its speed. Shares are a percentage of the link (int) or bits a second (text, e.g. `50M`)."""
+    """Off without a device and its speed. Shares are a percentage of the link (int) or bits per second (text, e.g. `50M`)."""
 
     device: str = ""
-    link_bits: int = 0  # bits a second
+    link_bits: int = 0  # bits per second
     best_effort_least: int | str = 1
     best_effort_most: int | str = 100
     follow_services: bool = True
@@ -42,7 +42,7 @@ class NetworkConfig:
 
     def __post_init__(self) -> None:
         if self.link_bits < 0 or (self.device and self.link_bits == 0):
-            raise InvalidInput("network link_bits", self.link_bits, "bits a second above 0", "say the uplink's speed")
+            raise InvalidInput("network link_bits", self.link_bits, "bits per second above 0", "set the uplink's speed")
         if "/" in self.device or self.device in (".", ".."):
             raise InvalidInput("network device", self.device, "the name of a network device")
         check_percent("network margin of the link", self.margin_link_percent, 0, 100)
@@ -56,7 +56,7 @@ class NetworkConfig:
 
 @dataclass(frozen=True, slots=True)
 class NetworkMemory:
-    """Nothing needs to be remembered: what is free falls and rises with the services."""
+    """No state between calls: the ceiling follows the services' traffic directly."""
 
 
 def decide(state: NodeState, config: NetworkConfig, memory: NetworkMemory) -> tuple[Verdict, NetworkMemory]:
@@ -80,35 +80,35 @@ def decide(state: NodeState, config: NetworkConfig, memory: NetworkMemory) -> tu
         reason = Reason(RULE, text, tuple(terms))
     else:
         ceiling = most
-        why = "what services send is not known" if config.follow_services else "by configuration"
+        why = "the services' traffic is not known" if config.follow_services else "by configuration"
         reason = Reason(RULE, f"best effort may send {rate(most)}: {why}", (Term("most", most, "bit/s"),))
     services = Reason(
         RULE,
-        f"services are guaranteed {rate(link - least)} and may send all",
+        f"services are guaranteed {rate(link - least)} and may use the whole link",
         (Term("link", link, "bit/s"), Term("best effort's guarantee", -least, "bit/s")),
     )
-    wishes = (
+    desired = (
         SetKnob(Target(f"{config.device}/{SERVICES}", Knob.RATE), f"{max(1, link - least)} {link}", services),
         SetKnob(Target(f"{config.device}/{BEST_EFFORT}", Knob.RATE), f"{least} {ceiling}", reason),
     )
-    knobs, lacking = available(state, RULE, wishes)
+    knobs, lacking = available(state, RULE, desired)
     return Verdict((reason, services, *lacking), knobs), memory
 
 
 def share(field: str, written: int | str, link_bits: int) -> int:
-    """Bits a second of a share as Koordinator writes it, 1 to the link's. `InvalidInput` where it is neither percent nor rate."""
+    """Bits per second of a share in Koordinator's notation, 1 to the link's. `InvalidInput` where it is neither percent nor rate."""
     if isinstance(written, int):
         check_percent(f"network {field}", written, 0, 100)
         bits = link_bits * written // 100
     else:
         bits = whole(written, f"network {field}")
         if bits < 0:
-            raise InvalidInput(f"network {field}", written, "0 or more bits a second")
+            raise InvalidInput(f"network {field}", written, "0 or more bits per second")
     return min(max(1, bits), link_bits)
 
 
 def _services_bits(state: NodeState) -> int | None:
-    """Bits a second that services and the system send; None = not known."""
+    """Bits per second sent by services and the system; None = unknown."""
     host = state.host.network_sent_bps
     best_effort = state.best_effort.network_sent_bps if state.best_effort is not None else None
     return None if host is None or best_effort is None else max(0, host - best_effort) * 8

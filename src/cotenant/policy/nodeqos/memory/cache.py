@@ -1,10 +1,10 @@
-"""Which part of the last-level cache, and how much memory bandwidth, each class of QoS may use.
+"""Partitioning of the last-level cache and of memory bandwidth by QoS class.
 
-Problem: best effort that streams through memory evicts what services have in the cache; no CPU knob helps. Choice: Koordinator's classes as resctrl
-groups. A class has a range of the cache in percent, made into a mask of ways, and a share of memory bandwidth: percent on Intel, an absolute amount
-on AMD. Best effort has 0..30 % of the cache by default. A class that is not restricted gets no group: hardware has few, and its tasks stay where
-they are. Limits: fixed by configuration; moving tasks into groups is the agent's doing (`group_of`). Masks are contiguous and have as many ways as the
-hardware asks for at least.
+Problem: best effort that streams through memory evicts the services' cache lines, and no CPU knob helps. Choice: Koordinator's classes as resctrl
+groups. A class has a range of the cache in percent, converted to a mask of ways, and a share of memory bandwidth: percent on Intel, an absolute amount
+on AMD. Best effort has 0..30 % of the cache by default. A class without restrictions gets no group, since hardware has few; its tasks stay in the
+root group. Limits: fixed by configuration; the agent moves tasks into groups (`group_of`). Masks are contiguous and have at least the hardware's
+minimum number of ways.
 
 Source: Koordinator, pkg/koordlet/qosmanager/plugins/resctrl (formulas, defaults); Linux, Documentation/filesystems/resctrl.rst.
 """
@@ -24,7 +24,7 @@ from cotenant.policy.nodeqos.available import available
 from cotenant.policy.nodeqos.percentages import check_percent
 
 RULE = "cache-qos"
-AMD_FULL = 160  # what one die can move at most, in eighths of GB/s, as upstream measured it
+AMD_FULL = 160  # maximum of one die, in eighths of GB/s, as measured upstream
 AMD_UNLIMITED = 2048
 
 
@@ -59,29 +59,31 @@ class CacheConfig:
 
 @dataclass(frozen=True, slots=True)
 class CacheMemory:
-    """Nothing needs to be remembered."""
+    """No state between calls."""
 
 
 def decide(state: NodeState, config: CacheConfig, memory: CacheMemory) -> tuple[Verdict, CacheMemory]:
-    """The schemata of every restricted class. They are fixed: nothing that was measured changes them."""
+    """The schemata of every restricted class. They depend on the configuration only."""
     if config.hardware is None:
-        return Verdict((Reason(RULE, "this machine cannot partition its cache, or it is not known how"),)), memory
+        return Verdict(
+            (Reason(RULE, "this machine cannot partition its cache, or its cache hardware is unknown"),)
+        ), memory
     hardware = config.hardware
-    wishes = (_wish(name, settings, hardware) for name, settings in _classes(config) if settings != UNRESTRICTED)
-    knobs, lacking = available(state, RULE, wishes)
+    desired = (_schemata(name, settings, hardware) for name, settings in _classes(config) if settings != UNRESTRICTED)
+    knobs, lacking = available(state, RULE, desired)
     reasons = (*(knob.reason for knob in knobs), *lacking) or (Reason(RULE, "no class is restricted"),)
     return Verdict(reasons, knobs), memory
 
 
 def group_of(qos: QoSClass, config: CacheConfig) -> str:
-    """The resctrl group that a pod's tasks belong in; "" = the root, where nothing is restricted."""
+    """The resctrl group for a pod's tasks; "" = the root, without restrictions."""
     name = {QoSClass.LSE: "LSR", QoSClass.LSR: "LSR", QoSClass.LS: "LS", QoSClass.BE: "BE"}.get(qos, "")
     restricted = {group for group, settings in _classes(config) if settings != UNRESTRICTED}
     return name if config.hardware is not None and name in restricted else ""
 
 
 def mask(settings: ClassCache, hardware: CacheHardware) -> int:
-    """The ways of a class as bits: contiguous, at least as many as the hardware asks for."""
+    """The ways of a class as bits: contiguous, at least the hardware's minimum."""
     first = -(-hardware.ways * settings.start_percent // 100)
     end = -(-hardware.ways * settings.end_percent // 100)
     end = min(hardware.ways, max(end, first + hardware.least_ways))
@@ -90,7 +92,7 @@ def mask(settings: ClassCache, hardware: CacheHardware) -> int:
 
 
 def bandwidth(settings: ClassCache, hardware: CacheHardware) -> int:
-    """What goes into the line of memory bandwidth: percent in whole steps, or eighths of GB/s."""
+    """The value for the memory bandwidth line: percent in whole steps, or eighths of GB/s."""
     if hardware.bandwidth is Bandwidth.ABSOLUTE:
         if settings.bandwidth_percent >= 100:
             return AMD_UNLIMITED
@@ -103,7 +105,7 @@ def _classes(config: CacheConfig) -> tuple[tuple[str, ClassCache], ...]:
     return (("LSR", config.lsr), ("LS", config.ls), ("BE", config.best_effort))
 
 
-def _wish(name: str, settings: ClassCache, hardware: CacheHardware) -> SetKnob:
+def _schemata(name: str, settings: ClassCache, hardware: CacheHardware) -> SetKnob:
     bits = mask(settings, hardware)
     lines = ["L3:" + ";".join(f"{domain}={bits:x}" for domain in sorted(hardware.cache_domains))]
     terms = [Term("ways", bits.bit_count()), Term("of", hardware.ways)]

@@ -1,10 +1,10 @@
-"""Memory that pods are guaranteed (min), get back first (low), and are slowed beyond (high).
+"""Memory QoS: guaranteed memory (min), best-effort protection (low), and throttling (high).
 
-Problem: the kernel reclaims from whoever is nearest, also from a service that has not used up what it asked for. Choice: Koordinator's formulas per
-container and class of QoS, in percent of the request: min = request x min%, low = request x low%, high = request + throttling% x (limit - request),
-on whole pages and never below the request. A guarantee binds only as far as every group above has it too, so pods get the sum of their containers
-and the groups above pods the sum of theirs. A pod may say otherwise by annotation `koordinator.sh/memoryQOS`. Limits: 0 % means the knob is left
-alone; a container without a limit counts the node's memory as its limit. The watermark knobs of one vendor's kernel are not used.
+Problem: the kernel may reclaim from any group, also from a service that uses less than it requested. Choice: Koordinator's formulas per
+container and QoS class, in percent of the request: min = request x min%, low = request x low%, high = request + throttling% x (limit - request),
+in whole pages and never below the request. Protection is effective only if every ancestor group has it too, so pods get the sum of their containers
+and their ancestor groups the sum of theirs. A pod may override this by the annotation `koordinator.sh/memoryQOS`. Limits: 0 % means the knob is not
+set; a container without a limit counts the node's memory as its limit. Watermark knobs of vendor kernels are not used.
 
 Source: Koordinator, pkg/koordlet/qosmanager/plugins/cgreconcile (formulas and defaults); Linux, cgroup-v2.rst (hierarchical protection).
 """
@@ -34,7 +34,7 @@ PAGE_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class ClassMemory:
-    """Of one class of QoS, percent of the request (`throttling`: of the way from request to limit). 0 = leave the knob alone.
+    """Percentages of one QoS class, relative to the request (`throttling`: to the range from request to limit). 0 = do not set the knob.
 
     `InvalidInput` unless each is in 0..100.
     """
@@ -48,17 +48,17 @@ class ClassMemory:
             check_percent(f"memory {name}", getattr(self, f"{name}_percent"), 0, 100)
 
 
-LEFT_ALONE = ClassMemory()
+UNSET = ClassMemory()
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryQosConfig:
-    """Koordinator's defaults leave everything alone."""
+    """Koordinator's defaults set nothing."""
 
-    lsr: ClassMemory = LEFT_ALONE  # also LSE
-    ls: ClassMemory = LEFT_ALONE
-    best_effort: ClassMemory = LEFT_ALONE
-    allocatable_bytes: int | None = None  # the limit of who has none; None = all of the node's memory
+    lsr: ClassMemory = UNSET  # also LSE
+    ls: ClassMemory = UNSET
+    best_effort: ClassMemory = UNSET
+    allocatable_bytes: int | None = None  # the limit of containers without one; None = all of the node's memory
     page_bytes: int = PAGE_BYTES
 
     def __post_init__(self) -> None:
@@ -70,12 +70,12 @@ class MemoryQosConfig:
 
 @dataclass(frozen=True, slots=True)
 class MemoryQosMemory:
-    """Nothing needs to be remembered."""
+    """No state between calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """What one group should have, bytes; 0 (None for `high`) = leave alone."""
+    """Desired values of one group, bytes; 0 (None for `high`) = do not set."""
 
     min_bytes: int = 0
     low_bytes: int = 0
@@ -86,7 +86,7 @@ NOTHING = Amounts()
 
 
 def decide(state: NodeState, config: MemoryQosConfig, memory: MemoryQosMemory) -> tuple[Verdict, MemoryQosMemory]:
-    """The knobs of every container, pod and group above that the percentages speak of."""
+    """The knobs of every container, pod and ancestor group with percentages."""
     knobs: list[SetKnob] = []
     reasons: list[Reason] = []
     above: dict[str, Amounts] = {}
@@ -98,23 +98,23 @@ def decide(state: NodeState, config: MemoryQosConfig, memory: MemoryQosMemory) -
         chosen, wrong = class_memory(pod, config)
         if wrong:
             reasons.append(Reason(RULE, f"{pod.key}: {wrong}"))
-        if chosen == LEFT_ALONE:
+        if chosen == UNSET:
             continue
         total = NOTHING
         for container in pod.containers:
             amounts = container_amounts(container, chosen, limit, config.page_bytes)
             total = _sum(total, amounts)
             if container.group and container.group != pod.group:
-                knobs += _wishes(container.group, amounts, f"{pod.key}/{container.name}", container)
-        knobs += _wishes(pod.group, replace(total, high_bytes=None), pod.key, None)
+                knobs += _group_knobs(container.group, amounts, f"{pod.key}/{container.name}", container)
+        knobs += _group_knobs(pod.group, replace(total, high_bytes=None), pod.key, None)
         parent, _, _ = pod.group.rpartition("/")
         while parent:
             above[parent] = _sum(above.get(parent, NOTHING), total)
             parent, _, _ = parent.rpartition("/")
     for group, total in sorted(above.items()):
-        knobs += _wishes(group, replace(total, high_bytes=None), f"the pods below {group}", None)
+        knobs += _group_knobs(group, replace(total, high_bytes=None), f"the pods below {group}", None)
     if not reasons:
-        text = f"{len(knobs)} knobs by the percentages of the classes" if knobs else "no class has percentages"
+        text = f"{len(knobs)} knobs set from the percentages of the classes" if knobs else "no class has percentages"
         reasons.append(Reason(RULE, text))
     kept, lacking = available(state, RULE, knobs)
     return Verdict((*reasons, *lacking), kept), memory
@@ -123,42 +123,42 @@ def decide(state: NodeState, config: MemoryQosConfig, memory: MemoryQosMemory) -
 def container_amounts(
     container: NodeContainer, chosen: ClassMemory, without_limit_bytes: int, page_bytes: int = PAGE_BYTES
 ) -> Amounts:
-    """One container's amounts. `without_limit_bytes`: what counts as its limit where it has none."""
+    """One container's amounts. `without_limit_bytes`: the limit assumed where it has none."""
     request = container.memory_request_bytes
     limit = container.memory_limit_bytes or without_limit_bytes
     high = None
     if chosen.throttling_percent > 0:
         wanted = request + chosen.throttling_percent * max(0, limit - request) // 100
-        # A page below the request would already slow what was promised.
+        # A value below the request would throttle what was requested.
         high = max(wanted // page_bytes, -(-request // page_bytes)) * page_bytes
         if high <= 0:
-            high = None  # neither a request nor a limit: nothing to go by
+            high = None  # neither a request nor a limit
     return Amounts(request * chosen.min_percent // 100, request * chosen.low_percent // 100, high)
 
 
 def class_memory(pod: NodePod, config: MemoryQosConfig) -> tuple[ClassMemory, str]:
-    """A pod's percentages by its annotation and class, and what is wrong with the annotation ("" = nothing)."""
+    """A pod's percentages by its annotation and class, and the error in the annotation ("" = none)."""
     match pod.qos:
         case QoSClass.LSE | QoSClass.LSR:
             chosen = config.lsr
         case QoSClass.LS | QoSClass.SYSTEM:
-            chosen = config.ls if pod.qos is QoSClass.LS else LEFT_ALONE
+            chosen = config.ls if pod.qos is QoSClass.LS else UNSET
         case QoSClass.BE:
             chosen = config.best_effort
         case _:
-            chosen = LEFT_ALONE
+            chosen = UNSET
     written = pod.annotations.get(MEMORY_QOS)
     if written is None:
         return chosen, ""
-    said = _read(written)
-    if isinstance(said, str):
-        return chosen, said
-    if said.policy == "none":
-        return LEFT_ALONE, ""
+    own = _read(written)
+    if isinstance(own, str):
+        return chosen, own
+    if own.policy == "none":
+        return UNSET, ""
     fields = {
-        "min_percent": said.minLimitPercent,
-        "low_percent": said.lowLimitPercent,
-        "throttling_percent": said.throttlingPercent,
+        "min_percent": own.minLimitPercent,
+        "low_percent": own.lowLimitPercent,
+        "throttling_percent": own.throttlingPercent,
     }
     try:
         return replace(chosen, **{name: value for name, value in fields.items() if value is not None}), ""
@@ -167,9 +167,9 @@ def class_memory(pod: NodePod, config: MemoryQosConfig) -> tuple[ClassMemory, st
 
 
 class _Written(msgspec.Struct, frozen=True):
-    """The annotation, as far as kernels other than one vendor's have knobs for it."""
+    """The annotation's supported fields; those for vendor kernels are ignored."""
 
-    policy: str = ""  # "none" leaves the pod alone; "default" and "auto" start from the class
+    policy: str = ""  # "none" sets nothing for the pod; "default" and "auto" start from the class
     minLimitPercent: int | None = None  # noqa: N815
     lowLimitPercent: int | None = None  # noqa: N815
     throttlingPercent: int | None = None  # noqa: N815
@@ -180,18 +180,18 @@ def _read(text: str) -> _Written | str:
     try:
         return msgspec.json.decode(text, type=_Written)
     except (msgspec.DecodeError, UnicodeError) as error:
-        return f"annotation {MEMORY_QOS} cannot be read ({error}); the class counts"
+        return f"annotation {MEMORY_QOS} is invalid ({error}); the class applies"
 
 
 def _sum(one: Amounts, other: Amounts) -> Amounts:
     return Amounts(one.min_bytes + other.min_bytes, one.low_bytes + other.low_bytes)
 
 
-def _wishes(group: str, amounts: Amounts, who: str, container: NodeContainer | None) -> list[SetKnob]:
+def _group_knobs(group: str, amounts: Amounts, who: str, container: NodeContainer | None) -> list[SetKnob]:
     wanted = (
         (Knob.MEMORY_MIN, amounts.min_bytes or None, "is not reclaimed"),
         (Knob.MEMORY_LOW, amounts.low_bytes or None, "is reclaimed last"),
-        (Knob.MEMORY_HIGH, amounts.high_bytes, "and more slows it down"),
+        (Knob.MEMORY_HIGH, amounts.high_bytes, "is the threshold above which it is throttled"),
     )
     request = () if container is None else (Term("request", container.memory_request_bytes, "bytes"),)
     return [

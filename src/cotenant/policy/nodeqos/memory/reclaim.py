@@ -1,10 +1,10 @@
-"""How little memory best effort gets by with: a limit that follows its pressure.
+"""Proactive reclaim: the smallest memory limit of best effort that causes no pressure.
 
-Problem: best effort keeps memory that it hardly touches, and services find none. Choice: Meta's senpai. Stall of the group is summed up; more than a
-target in an interval means the limit is too tight, and it is raised at once, by the square of how far off it is; a quiet interval lowers it by at
-most one percent. Either a standing `memory.high`, or the same amounts asked back once with `memory.reclaim`, which leaves no limit behind. A
-limit that somebody else changed is taken as news: the controller starts again from what is in use. Limits: best effort only; a group whose
-stall is not known is left alone. The stall is the one of the last tick, so a tick longer than the interval acts on one sample.
+Problem: best effort keeps memory that it hardly uses, while services find none. Choice: Meta's senpai. The group's stall time is accumulated; more than a
+target per interval means the limit is too tight, and it is raised at once, by the square of the deviation; a quiet interval lowers it by at
+most one percent. The knob is either a persistent `memory.high`, or a one-time `memory.reclaim` of the same amount, which leaves no limit behind. When
+another writer changes the limit, the controller restarts from the current use. Limits: best effort only; a group of unknown
+stall is left alone. The stall is that of the last tick, so with a tick longer than the interval it acts on one sample.
 
 Source: senpai.py (facebookincubator/senpai): its constants and its two quadratic steps.
 """
@@ -24,11 +24,11 @@ from cotenant.policy.nodeqos.memory.protection import PAGE_BYTES
 from cotenant.policy.nodeqos.wording import size
 
 RULE = "memory-reclaim"
-_RECLAIM_TTL_US = 1_000_000  # done once; shorter than the interval, so that an equal amount is done again
+_RECLAIM_TTL_US = 1_000_000  # a one-time action; shorter than the interval, so that an equal amount is reclaimed again
 
 
 class Means(StrEnum):
-    """By which knob memory is taken back."""
+    """The knob by which memory is reclaimed."""
 
     HIGH = "memory.high"
     RECLAIM = "memory.reclaim"
@@ -40,9 +40,9 @@ class ReclaimConfig:
 
     means: Means = Means.HIGH
     interval_us: int = 6_000_000
-    target_us: int = 10_000  # stall ("some") that is borne in an interval
-    probe_max_ppm: int = 10_000  # a quiet interval takes at most so much of the limit
-    backoff_max_ppm: int = 1_000_000  # one step gives at most so much of it
+    target_us: int = 10_000  # tolerated stall ("some") per interval
+    probe_max_ppm: int = 10_000  # maximum decrease of the limit per quiet interval
+    backoff_max_ppm: int = 1_000_000  # maximum increase of the limit per step
     probe_divisor: int = 10
     backoff_divisor: int = 20
     least_bytes: int = 100 << 20
@@ -67,12 +67,12 @@ class GroupReclaim:
     group: str
     limit_bytes: int
     stall_us: int = 0  # since the last step
-    quiet_since_us: int = 0  # when the last step was
+    quiet_since_us: int = 0  # time of the last step
 
 
 @dataclass(frozen=True, slots=True)
 class ReclaimMemory:
-    """One controller a best-effort pod; forgotten with the pod."""
+    """One controller per best-effort pod; dropped with the pod."""
 
     groups: tuple[GroupReclaim, ...] = ()
 
@@ -92,10 +92,10 @@ def decide(state: NodeState, config: ReclaimConfig, memory: ReclaimMemory) -> tu
             continue
         known = use.memory_bytes is not None and use.memory_stall_ppm is not None and state.interval_us > 0
         unknown += not known
-        if not known or state.alarms:  # with alarms the sample is the last one, which has been counted
+        if not known or state.alarms:  # with alarms the sample is the last one, which is already counted
             if group in before:
                 after.append(before[group])
-                knobs += _standing(before[group], config, "nothing new is known of its use: the limit stays")
+                knobs += _unchanged(before[group], config, "no new reading of its use: the limit is kept")
             continue
         stands = state.knobs.get(Target(group, Knob.MEMORY_HIGH)) if config.means is Means.HIGH else None
         controller, reason, asked = step(before.get(group), use, state.at_us, state.interval_us, stands, config)
@@ -109,7 +109,7 @@ def decide(state: NodeState, config: ReclaimConfig, memory: ReclaimMemory) -> tu
     if unknown:
         reasons.append(Reason(RULE, f"memory or its stall is not known for {unknown} best-effort pods"))
     if not reasons:
-        reasons.append(Reason(RULE, "nothing new is known" if state.alarms else "no best effort runs"))
+        reasons.append(Reason(RULE, "no new reading" if state.alarms else "no best-effort work on this node"))
     return Verdict(tuple(reasons), tuple(knobs)), ReclaimMemory(tuple(after))
 
 
@@ -121,16 +121,16 @@ def step(
     stands: str | None,
     config: ReclaimConfig,
 ) -> tuple[GroupReclaim, Reason, int]:
-    """One tick of one group: its controller after it, why, and how many bytes to take back now (0 where the limit was not lowered).
+    """One tick of one group: its new controller, the reason, and the bytes to reclaim now (0 where the limit was not lowered).
 
-    `stands`: memory.high as it is, None = not known, and then ours is taken to stand.
+    `stands`: the current memory.high; None = unknown, assumed to be ours.
     """
     current = use.memory_bytes or 0
     foreign = before is not None and stands is not None and stands != str(before.limit_bytes)
     if before is None or foreign:
         limit = _bounded(current, config)
-        who = f"somebody else set {stands}: " if foreign and stands != UNLIMITED else ""
-        text = f"{who}start from what is in use, {size(current)}"
+        who = f"another writer set {stands}: " if foreign and stands != UNLIMITED else ""
+        text = f"{who}start from the current use, {size(current)}"
         terms = (Term("in use", current, "bytes"), Term("bounds and whole pages", limit - current, "bytes"))
         return GroupReclaim(use.group, limit, 0, at_us), Reason(RULE, text, terms), 0
     stall = before.stall_us + (use.memory_stall_ppm or 0) * interval_us // PPM
@@ -142,7 +142,7 @@ def step(
         return _moved(before, by_ppm, stall, at_us, config, "too tight")
     if at_us - before.quiet_since_us < config.interval_us:
         text = (
-            f"limit {size(before.limit_bytes)}: stalled {stall} of {config.target_us} us that are borne in an interval"
+            f"limit {size(before.limit_bytes)}: stalled {stall} us of the {config.target_us} us tolerated per interval"
         )
         waiting = GroupReclaim(use.group, before.limit_bytes, stall, before.quiet_since_us)
         return waiting, Reason(RULE, text, (Term("limit", before.limit_bytes, "bytes"),)), 0
@@ -158,18 +158,18 @@ def _moved(
 ) -> tuple[GroupReclaim, Reason, int]:
     limit = _bounded(before.limit_bytes + before.limit_bytes * by_ppm // PPM, config)
     change = limit - before.limit_bytes
-    text = f"{word}: stalled {stall_us} us, {config.target_us} are borne in an interval; limit {size(before.limit_bytes)} {'+' if change >= 0 else '-'} {size(abs(change))}"
+    text = f"{word}: stalled {stall_us} us, {config.target_us} us tolerated per interval; limit {size(before.limit_bytes)} {'+' if change >= 0 else '-'} {size(abs(change))}"
     terms = (Term("limit before", before.limit_bytes, "bytes"), Term("step", change, "bytes"))
     return GroupReclaim(before.group, limit, 0, at_us), Reason(RULE, text, terms), max(0, -change)
 
 
 def _bounded(count_bytes: int, config: ReclaimConfig) -> int:
-    """Within the bounds, on whole pages, and never 0."""
+    """Within the bounds, in whole pages, and never 0."""
     kept = min(max(count_bytes, config.least_bytes), config.most_bytes)
     return max(1, kept // config.page_bytes) * config.page_bytes
 
 
-def _standing(before: GroupReclaim, config: ReclaimConfig, why: str) -> list[SetKnob]:
+def _unchanged(before: GroupReclaim, config: ReclaimConfig, why: str) -> list[SetKnob]:
     if config.means is not Means.HIGH:
         return []
     reason = Reason(RULE, why, (Term("limit", before.limit_bytes, "bytes"),))

@@ -61,14 +61,14 @@ def test_a_busy_pool_lowers_it_again_and_at_the_limit_nothing_is_wished() -> Non
     state = at(0, limited(throttled_ppm=1), used_m=9000, p_c="600000 100000")
     verdict, _ = decide(state, BurstConfig(policy=BurstPolicy.QUOTA), BurstMemory())
     assert values(verdict) == {"/pods/p/c:cpu.max": "480000 100000"}
-    assert "shared CPUs are overload" in verdict.knobs[0].reason.text
+    assert "load of the shared CPUs: overload" in verdict.knobs[0].reason.text
     assert [term.value for term in verdict.knobs[0].reason.terms] == [200_000, 280_000]
 
 
 def test_the_burst_that_is_wished_is_one_that_the_kernel_takes() -> None:
     verdict, _ = decide(at(0, limited(), p="200000 100000"), BurstConfig(policy=BurstPolicy.STATIC), BurstMemory())
     assert values(verdict) == {"/pods/p/c:cpu.max.burst": "200000", "/pods/p:cpu.max.burst": "200000"}
-    assert "of 2000000 us asked for" in verdict.knobs[0].reason.text
+    assert "of the requested 2000000 us" in verdict.knobs[0].reason.text
     small = BurstConfig(policy=BurstPolicy.STATIC, burst_pct=50)
     assert values(decide(at(0, limited()), small, BurstMemory())[0]) == {"/pods/p/c:cpu.max.burst": "100000"}
 
@@ -122,7 +122,7 @@ def test_a_pod_says_otherwise_and_nonsense_leaves_the_node_s_settings() -> None:
     wrong = Labels.of({ANNOTATION: '{"policy": "always"}'})
     verdict, _ = decide(at(0, limited(throttled_ppm=1, annotations=wrong)), AUTO, BurstMemory())
     assert verdict.knobs
-    assert any("annotation not followed" in reason.text for reason in verdict.reasons)
+    assert any("annotation ignored" in reason.text for reason in verdict.reasons)
 
 
 @pytest.mark.parametrize(

@@ -53,11 +53,11 @@ def test_the_quota_is_the_issues_own_example_and_its_terms_add_up() -> None:
 @pytest.mark.parametrize(
     ("standing", "web_m", "quota_us", "why"),
     [
-        ("100000 100000", 6100, 260_000, "held back by the step"),
+        ("100000 100000", 6100, 260_000, "limited by the growth step"),
         ("800000 100000", 6100, 320_000, ""),
-        ("310000 100000", 6100, 310_000, "held back by the step"),
-        ("50000 50000", 6100, 260_000, "held back by the step"),
-        ("320000 100000", 20_000, 2000, "added, up to the least"),
+        ("310000 100000", 6100, 310_000, "limited by the growth step"),
+        ("50000 50000", 6100, 260_000, "limited by the growth step"),
+        ("320000 100000", 20_000, 2000, "raised to the minimum"),
     ],
 )
 def test_the_quota_shrinks_at_once_grows_by_steps_and_ignores_trifles(standing, web_m, quota_us, why) -> None:
@@ -115,7 +115,7 @@ def test_machines_without_a_knob_get_the_other_form_or_a_reason() -> None:
     assert values(first(state, QUOTA)) == {f"/{GROUP}:cpuset.cpus": "0-3"}
     verdict = first(shared(supported=frozenset()), QUOTA)
     assert not verdict.knobs
-    assert "no knob to limit CPU" in verdict.reasons[-1].text
+    assert "no knob that limits CPU" in verdict.reasons[-1].text
 
 
 def test_without_a_common_group_the_budget_is_divided_and_limits_hold() -> None:
@@ -166,7 +166,7 @@ def test_before_the_first_interval_what_was_set_stays() -> None:
 def test_no_best_effort_work_wants_nothing_and_says_so() -> None:
     verdict, memory = decide(node([in_use("web", 1000)]), CPUSET, BestEffortCpuMemory())
     assert not verdict.knobs
-    assert verdict.reasons[-1].text == "no best-effort work runs here"
+    assert verdict.reasons[-1].text == "no best-effort work on this node"
     assert memory.wanted == ()
 
 

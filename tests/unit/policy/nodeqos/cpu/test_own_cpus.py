@@ -44,7 +44,7 @@ def test_the_owner_runs_on_its_cpus_and_services_on_the_others() -> None:
     own = owner("own", 2, 3, containers=(container("main", group="pods/own/main"),))
     verdict = first(state(own, WEB, BATCH))
     assert values(verdict) == {"pods/own": "2-3", "pods/own/main": "2-3", "pods/web": "0-1,4-7"}
-    assert verdict.reasons[0].text == "ns/own has CPUs 2-3 of its own"
+    assert verdict.reasons[0].text == "ns/own has own CPUs 2-3"
 
 
 def test_nothing_is_wanted_and_read_while_nobody_has_any() -> None:
@@ -62,7 +62,7 @@ def test_never_more_than_the_groups_above_allow_nor_what_is_offline() -> None:
     seen = state(owner("own", 2, 3, 9), WEB, knobs=lists(pods="0-2"))
     verdict = first(seen)
     assert values(verdict) == {"pods/own": "2", "pods/web": "0-1"}
-    assert "2 more that it was given are not allowed here" in verdict.reasons[0].text
+    assert "2 more of its CPUs are not allowed on this node" in verdict.reasons[0].text
     nowhere = first(state(owner("own", 5), knobs=lists(pods="0-2")))
     assert nowhere.knobs == ()
     assert "of which it may use none here" in nowhere.reasons[0].text
@@ -71,7 +71,7 @@ def test_never_more_than_the_groups_above_allow_nor_what_is_offline() -> None:
 def test_of_two_that_claim_the_same_cpu_neither_is_bound() -> None:
     verdict = first(state(owner("x", 1, 2), owner("y", 2, 3), owner("z", 4)))
     assert values(verdict) == {"pods/z": "4"}
-    assert "another pod claims 2 too" in verdict.reasons[0].text
+    assert "another pod also claims 2" in verdict.reasons[0].text
 
 
 def test_without_a_cpu_left_everybody_runs_everywhere() -> None:

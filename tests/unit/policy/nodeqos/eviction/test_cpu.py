@@ -127,7 +127,7 @@ def test_the_smaller_of_average_and_latest_counts() -> None:
     assert release(trigger, average, latest).cpu_m == 1100
     assert release(trigger, latest, average).cpu_m == 1100
     assert release(trigger, average, Satisfaction(3100, 10_000, 3100)).cpu_m == 0
-    assert release(trigger, average, None).text == "best effort was not measured lately"
+    assert release(trigger, average, None).text == "there is no recent measurement of best effort"
 
 
 def test_trust_needs_a_third_of_the_window() -> None:

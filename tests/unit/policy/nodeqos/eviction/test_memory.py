@@ -23,7 +23,7 @@ def test_best_effort_leaves_until_the_lower_mark_and_the_terms_add_up() -> None:
     assert sum(term.value for term in verdict.reasons[0].terms) == 7 * GB
     again, memory = decide(node(pods, at_us=103_999_999, memory_used_bytes=75 * GB), BEST_EFFORT, memory)
     assert not again.evictions
-    assert "resting" in again.reasons[0].text
+    assert "cooling down" in again.reasons[0].text
     assert decide(node(pods, at_us=104 * SECOND, memory_used_bytes=75 * GB), BEST_EFFORT, memory)[0].evictions
 
 

@@ -96,4 +96,4 @@ def test_configurations(make: object) -> None:
 def test_a_machine_without_the_knob_is_told_once_a_knob() -> None:
     verdict, _ = decide(replace(sending(0, 0), supported=frozenset()), CONFIG, NetworkMemory())
     assert verdict.knobs == ()
-    assert "tc.rate is wanted for 2 groups" in verdict.reasons[-1].text
+    assert "tc.rate is desired for 2 groups" in verdict.reasons[-1].text
