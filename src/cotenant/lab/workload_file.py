@@ -17,13 +17,13 @@ world; a workload of another kind is a scenario module.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from cotenant.model.document import read_struct
 from cotenant.model.errors import InvalidInput
 
 SUFFIXES = (".yaml", ".yml")
@@ -76,12 +76,7 @@ def read_workload_file(path: Path) -> WorkloadFile:
         text = path.read_bytes()
     except OSError as error:
         raise InvalidInput("--workload", name, "a readable YAML file", error.strerror or "") from error
-    try:
-        read = msgspec.yaml.decode(text, type=WorkloadFile)
-    except msgspec.ValidationError as error:
-        raise InvalidInput(name, _one_line(error), "a workload file", _suggestion(str(error))) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidInput(name, _one_line(error), "YAML") from error
+    read = read_struct(WorkloadFile, text, name, "a workload file")
     for field, (low, high, words) in _RANGES.items():
         value = getattr(read, field)
         if value is not None and not (isfinite(value) and low <= value <= high):
@@ -97,17 +92,3 @@ def read_workload_file(path: Path) -> WorkloadFile:
         if getattr(read, field) == ():
             raise InvalidInput(f"{name}: {field}", "[]", "at least one")
     return read
-
-
-def _suggestion(message: str) -> str:
-    known = list(WorkloadFile.__struct_fields__)
-    if "unknown field" not in message:
-        return ""
-    wrong = message.split("`")[1]
-    close = get_close_matches(wrong, known, n=1)
-    return f"did you mean {close[0]}?" if close else f"fields are {', '.join(known)}"
-
-
-def _one_line(error: Exception) -> str:
-    words = " ".join(str(error).split())
-    return words if len(words) <= 80 else words[:77] + "..."

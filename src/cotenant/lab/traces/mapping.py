@@ -27,6 +27,7 @@ from cotenant.lab.traces.catalogue import GENERIC, find_format, find_table
 from cotenant.lab.traces.layout import Layout
 from cotenant.lab.traces.read import TableReader
 from cotenant.lab.traces.schema import Column, ImportReport, Table
+from cotenant.model.document import read_struct
 from cotenant.model.errors import InvalidInput
 
 
@@ -61,14 +62,10 @@ def load_mapping(path: Path) -> Mapping:
         text = path.read_bytes()
     except OSError as error:
         raise InvalidInput(str(path), error.strerror or "unreadable", "a mapping in YAML or TOML") from error
-    try:
-        if path.suffix.lower() == ".toml":
-            return msgspec.toml.decode(text, type=Mapping)
-        if path.suffix.lower() in (".yaml", ".yml"):
-            return msgspec.yaml.decode(text, type=Mapping)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidInput(str(path), " ".join(str(error).split()), "a mapping in YAML or TOML") from error
-    raise InvalidInput(str(path), path.suffix or "no ending", "a mapping named .yaml, .yml or .toml")
+    suffix = path.suffix.lower()
+    if suffix not in (".toml", ".yaml", ".yml"):
+        raise InvalidInput(str(path), path.suffix or "no ending", "a mapping named .yaml, .yml or .toml")
+    return read_struct(Mapping, text, str(path), "a mapping", is_toml=suffix == ".toml")
 
 
 def read_mapped(path: Path) -> tuple[pl.DataFrame, ImportReport]:

@@ -22,16 +22,17 @@ from cotenant.engine.node.policies import DEFAULT_POLICIES, PolicySettings
 from cotenant.engine.node.settings import AgentSettings, EvictionLimits, Mode
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.cluster.report import LONGEST_NAME
+from cotenant.model.document import build, parse
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Knob, Target
 from cotenant.model.machine.node_pod import NodeContainer, NodePod
 from cotenant.model.quantities import milli, whole
-from cotenant.services.agent.document import build, load
 
 _log = logging.getLogger(__name__)
 NODE_NAME = "NODE_NAME"  # environment: the node's name in its cluster, which need not be the host's
 _LOOPBACK = re.compile(r"127(\.[0-9]{1,3}){3}")  # a name may begin with 127. as well
 MOST_GROUPS = 2000
+MOST_BYTES = 4 << 20  # of a file
 MOST_URLS = 8
 SHORTEST_PERIOD_MS, LONGEST_PERIOD_MS = 100, 60_000
 LONGEST_TTL_MS = 3_600_000
@@ -275,18 +276,30 @@ class AgentConfig:
 
 def read_config(path: Path) -> AgentConfig:
     """An agent's configuration from a file. Raises `InvalidInput` naming the file and the field."""
-    given = load(path) or {}
+    given = _load(path) or {}
     config = build(AgentConfig, given, f"{path}:")
     if config.node_slo is None or not isinstance(given, Mapping):
         return config
     from cotenant.services.agent.koordinator import not_taken, policies_of, read_node_slo
 
     file = path.parent / config.node_slo  # relative to the file that names it
-    slo = read_node_slo(load(file), str(file))
+    slo = read_node_slo(_load(file), str(file))
     for each in not_taken(slo):
         _log.warning("%s: %s has no counterpart here", file, each)
     policies = build(PolicySettings, given.get("policies", {}), f"{path}: policies", policies_of(slo))
     return replace(config, policies=policies)
+
+
+def _load(path: Path) -> object:
+    """What a file has: TOML by its suffix, else YAML. Raises `InvalidInput`."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise InvalidInput(str(path), error.strerror or "unreadable", "a readable file") from error
+    if len(text) > MOST_BYTES:
+        raise InvalidInput(str(path), "too large", f"at most {MOST_BYTES} bytes")
+    return parse(text, str(path), path.suffix.lower() == ".toml")
 
 
 def check_listen(listen: str, insecure: bool) -> None:

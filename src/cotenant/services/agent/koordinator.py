@@ -21,6 +21,7 @@ from dataclasses import replace
 import msgspec
 
 from cotenant.engine.node.policies import DEFAULT_POLICIES, PolicySettings
+from cotenant.model.document import split_refusal
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.nodeqos.burst.config import BurstConfig, BurstPolicy
 from cotenant.policy.nodeqos.cpu.best_effort import BestEffortCpuConfig
@@ -174,8 +175,8 @@ def read_node_slo(document: object, where: str = "node_slo") -> NodeSlo:
     try:
         return msgspec.convert(spec, NodeSlo, strict=True)
     except msgspec.ValidationError as error:
-        said, _, path = str(error).partition(" - at `$.")
-        raise InvalidInput(f"{where}: {path.rstrip('`')}".rstrip(": "), "refused", said) from None
+        said, path = split_refusal(error)
+        raise InvalidInput(f"{where}: {path}".rstrip(": "), "refused", said) from None
 
 
 def policies_of(slo: NodeSlo, base: PolicySettings = DEFAULT_POLICIES) -> PolicySettings:

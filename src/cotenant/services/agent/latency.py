@@ -23,6 +23,7 @@ from typing import Annotated
 
 import msgspec
 
+from cotenant.model.document import split_refusal
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_pod import NodePod, Phase
 from cotenant.model.machine.node_state import ServiceHealth
@@ -125,9 +126,9 @@ def read(body: bytes) -> LatencyReport:
     try:
         return _decoder.decode(body)
     except msgspec.ValidationError as error:
-        said, _, path = str(error).partition(" - at `$.")
+        said, path = split_refusal(error)
         name = _NAMED.search(said)
-        field = path.rstrip("`") or (name[1] if name else WHOLE)
+        field = path or (name[1] if name else WHOLE)
         raise InvalidInput(field, *_refused(said)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(WHOLE, str(error), "a JSON object") from None

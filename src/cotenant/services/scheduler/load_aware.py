@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from cotenant.model.document import read_struct
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_metric import Use
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, parse_amount
@@ -59,10 +60,7 @@ def read_settings(path: Path) -> LoadAwareSettings:
 
 def parse_settings(text: bytes, where: str) -> LoadAwareSettings:
     """The settings in YAML or JSON; defaults where nothing is written. Raises `InvalidInput`."""
-    try:
-        told = msgspec.convert(msgspec.yaml.decode(text) or {}, _File)
-    except (msgspec.ValidationError, msgspec.DecodeError) as error:
-        raise InvalidInput(where, "its content", "load-aware settings", str(error)) from None
+    told = read_struct(_File, text, where, "load-aware settings", may_be_empty=True)
     forecast = told.forecast
     asked = told.default_requests or {}
     return LoadAwareSettings(

@@ -91,7 +91,7 @@ def test_integers_that_a_scale_makes_inexact_are_rounded_and_real_fractions_are_
         ("file: data.csv\ncolumns: {a: {from: JobID, type: text}}\nascending: a\n", "a numeric column"),
         ("file: data.csv\ncolumns: {a: {from: JobID, type: word}}\n", "$.columns"),
         ("file: data.csv\ncolums: {}\n", "unknown field `colums`"),
-        ("file: data.csv\ncolumns: {a: {from: JobID, type: text}\n", "a mapping in YAML"),
+        ("file: data.csv\ncolumns: {a: {from: JobID, type: text}\n", "YAML with a mapping"),
         ("file: absent.csv\ncolumns: {a: {from: JobID, type: text}}\n", "no such file"),
         ("file: data.csv\nas: azure-vm/vms\ncolumns: {cpus: {from: cores}}\n", "no arrival_hours"),
         ("file: data.csv\nas: azure-vm/vms\ncolumns: {cores: {from: cores}}\n", "a column of azure-vm/vms"),

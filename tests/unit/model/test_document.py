@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from cotenant.engine.node.policies import PolicySettings
+from cotenant.model.document import build, parse, read_struct
 from cotenant.model.errors import InvalidInput
 from cotenant.services.agent.config import AgentConfig
-from cotenant.services.agent.document import build, load
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,44 @@ def test_errors_name_the_place(given: object, said: str) -> None:
 @pytest.mark.parametrize(
     "text", ["x: 2026-13-45", "x: " + "9" * 5000, "x: !!int abc", "x: !!timestamp abc", "x: [", "x: \x00"]
 )
-def test_text_that_is_no_yaml_is_one_line(text: str, tmp_path: Path) -> None:
-    file = tmp_path / "a.yaml"
-    file.write_text(text)
-    with pytest.raises(InvalidInput, match="expected YAML") as caught:
-        load(file)
+def test_text_that_is_no_yaml_is_one_line(text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"f.yaml.*expected YAML") as caught:
+        parse(text.encode(), "f.yaml")
     assert "\n" not in str(caught.value)
+
+
+def test_toml() -> None:
+    assert parse(b"x = 1", "f.toml", is_toml=True) == {"x": 1}
+    with pytest.raises(InvalidInput, match="expected TOML"):
+        parse(b"x: 1", "f.toml", is_toml=True)
+
+
+class Settings(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    half_life: float = 1.0
+    shares: dict[str, int] | None = None
+
+
+def test_structs() -> None:
+    assert read_struct(Settings, b"# nothing", "f", "settings", may_be_empty=True) == Settings()
+    assert read_struct(Settings, b"halfLife: 2\nshares: {cpu: 3}", "f", "settings") == Settings(2.0, {"cpu": 3})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"halflife: 2", "did you mean halfLife?"),
+        (b"other: 2", "fields are halfLife, shares"),
+        (b"shares: {cpu: x}", "$.shares[...]"),
+        (b"[1]", "Expected `object`"),
+        (b"", "Expected `object`"),
+        (b"{", "expected YAML with settings"),
+    ],
+)
+def test_a_struct_that_is_refused(text: bytes, said: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        read_struct(Settings, text, "f.yaml", "settings")
+    assert str(caught.value).startswith("f.yaml: ")
+    assert said in str(caught.value)
 
 
 def test_a_path_of_a_user_whom_nobody_knows_is_refused() -> None:

@@ -1,15 +1,16 @@
-"""Frozen dataclasses from a document, field by field.
+"""Settings that people write, in YAML, TOML or JSON: read strictly, refused with the path to the field.
 
-Problem: a person's file names dozens of settings, those of each policy among them, and a misspelt one must not be ignored. Choice: the
-dataclasses themselves are the schema; a document is walked beside them, so a new field of a policy's settings can be set at once, and
+Problem: a person's file names dozens of settings, and a misspelt one must not be ignored. Choice: the types themselves are the schema. `build`
+makes frozen dataclasses: the document is walked beside them, so a new field of a policy's settings can be set at once, and
 every error has the path to the field, its value and what was expected. A part that may be absent is left out by `null` or `false`, and taken with
-its defaults by `true`. Limits: mappings with free keys and unions of dataclasses are not
-read; values are what YAML, TOML and JSON have in common, so a time or a quantity is text or a number.
+its defaults by `true`. `read_struct` makes msgspec structs, which also have mappings with free keys and other names than Python's. Limits: `build`
+does not read mappings with free keys or unions of dataclasses; values are what YAML, TOML and JSON have in common, so a time or a quantity is text or
+a number; reading files is the caller's part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -21,23 +22,39 @@ import msgspec
 from cotenant.model.errors import InvalidInput
 
 T = TypeVar("T")
-MOST_BYTES = 4 << 20
 
 
-def load(path: Path) -> object:
-    """What a file has: TOML by its suffix, else YAML, of which JSON is a part. Raises `InvalidInput`."""
-    try:
-        with path.open("rb") as file:
-            text = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise InvalidInput(str(path), error.strerror or "unreadable", "a readable file") from error
-    if len(text) > MOST_BYTES:
-        raise InvalidInput(str(path), "too large", f"at most {MOST_BYTES} bytes")
-    is_toml = path.suffix.lower() == ".toml"
+def parse(text: bytes, name: str, is_toml: bool = False) -> object:
+    """What a text holds; YAML, of which JSON is a part, unless `is_toml`. `name` is the field in errors. Raises `InvalidInput`."""
     try:
         return msgspec.toml.decode(text) if is_toml else msgspec.yaml.decode(text)
     except Exception as error:  # of YAML's dates, numbers and tags Python itself complains, in many ways
-        raise InvalidInput(str(path), _one_line(error), "TOML" if is_toml else "YAML") from error
+        raise InvalidInput(name, _one_line(error), "TOML" if is_toml else "YAML") from error
+
+
+def read_struct(
+    form: type[T], text: bytes, name: str, expected: str, *, is_toml: bool = False, may_be_empty: bool = False
+) -> T:
+    """A msgspec struct from a text; an empty one gives the defaults where it `may_be_empty`.
+
+    Raises `InvalidInput` about `name`, with a suggestion for a misspelt field; `expected` says what the text should be ("a workload file").
+    """
+    try:
+        given = parse(text, name, is_toml)
+    except InvalidInput as error:
+        raise InvalidInput(name, error.value, f"{error.expected} with {expected}") from None
+    if given is None and may_be_empty:
+        return form()
+    try:
+        return msgspec.convert(given, form)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(name, _one_line(error), expected, _suggestion(form, str(error))) from error
+
+
+def split_refusal(error: msgspec.ValidationError) -> tuple[str, str]:
+    """What msgspec refuses, and the path to the field without `$.`; the path is empty where the error has none."""
+    said, _, path = str(error).partition(" - at `$.")
+    return said, path.rstrip("`")
 
 
 def build(form: type[T], given: object, where: str = "", over: T | None = None) -> T:
@@ -52,12 +69,8 @@ def build(form: type[T], given: object, where: str = "", over: T | None = None) 
     values: dict[str, object] = {}
     for name, value in given.items():
         if name not in known:
-            close = get_close_matches(str(name), known, n=1)
             raise InvalidInput(
-                _path(where, str(name)),
-                "unknown",
-                "a field of this part",
-                f"did you mean {close[0]}?" if close else f"fields are {', '.join(known)}",
+                _path(where, str(name)), "unknown", "a field of this part", _did_you_mean(str(name), known)
             )
         values[name] = _value(types[name], value, _path(where, name), getattr(over, name, None))
     for name, each in known.items():
@@ -111,6 +124,19 @@ def _expected(form: Any, said: str) -> str:
         word = said.split("`")[1]
         return {"int": "a whole number", "float": "a number", "str": "text", "bool": "true or false"}.get(word, word)
     return _one_line(said)
+
+
+def _suggestion(form: type, said: str) -> str:
+    """For a misspelt field of the struct itself."""
+    if "unknown field" not in said or " - at " in said:
+        return ""
+    return _did_you_mean(said.split("`")[1], [each.encode_name for each in msgspec.structs.fields(form)])
+
+
+def _did_you_mean(wrong: str, known: Iterable[str]) -> str:
+    names = list(known)
+    close = get_close_matches(wrong, names, n=1)
+    return f"did you mean {close[0]}?" if close else f"fields are {', '.join(names)}"
 
 
 def _types(form: type) -> dict[str, Any]:
