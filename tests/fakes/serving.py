@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cotenant.drivers.http.pages import HealthPages
+from cotenant.drivers.http.tokens import BearerToken
 from cotenant.engine.cluster import Cluster
-from cotenant.services.reporting.tokens import ReportToken
 from cotenant.services.scheduler.http import Pages
 from cotenant.services.scheduler.metrics import Metrics
 from cotenant.services.scheduler.pages.debugging import Debugging
@@ -65,7 +66,7 @@ def server(c: Cluster, tmp_path: Path | None = None) -> Server:
     token = None
     if tmp_path is not None:
         (tmp_path / "token").write_text(SECRET)
-        token = ReportToken(tmp_path / "token")
+        token = BearerToken(tmp_path / "token")
     debugging = Debugging(c.profile, c.observe)
     state = State("one", True, True, 1, 1, 1, {}, {}, 0, 0, {})
     process = Process(c, debugging, "cotenant", lambda: 5.0, lambda: state, lambda: True)
@@ -74,4 +75,4 @@ def server(c: Cluster, tmp_path: Path | None = None) -> Server:
     async def report(scope: Any, receive: Any, send: Any) -> None:
         raise AssertionError("nobody reports here")
 
-    return Server(Pages(Metrics("p"), report, healthy=lambda: "", ready=lambda: "", debug=debug), c, debugging)
+    return Server(Pages(HealthPages(Metrics("p").page), report=report, debug=debug), c, debugging)

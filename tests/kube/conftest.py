@@ -248,13 +248,16 @@ class _Local:
             raise
 
     async def _serve(self) -> None:
+        from cotenant.drivers.http.certificates import ensure
+        from cotenant.drivers.http.private_files import write_private
+        from cotenant.drivers.http.tls import Tls
+        from cotenant.drivers.http.tokens import new_token
         from cotenant.local.apiserver.admission.webhooks import attach
         from cotenant.local.apiserver.assembly import assemble
         from cotenant.local.apiserver.custom.serving import CustomKinds
         from cotenant.local.apiserver.http.app import Application
-        from cotenant.local.apiserver.http.auth import Credentials, kubeconfig, new_token, write_private
-        from cotenant.local.apiserver.http.server import HttpServer
-        from cotenant.local.apiserver.http.tls import ensure
+        from cotenant.local.apiserver.http.auth import Credentials, kubeconfig
+        from cotenant.local.apiserver.http.server import ApiServer
         from cotenant.local.apiserver.storage.store import Store
 
         self._stop = asyncio.Event()
@@ -268,9 +271,9 @@ class _Local:
         now = datetime.datetime.now(datetime.UTC)
         certificates = ensure(self._folder / "tls", ("127.0.0.1",), now)
         app = Application(api, Credentials(token))
-        server = HttpServer(app, certificate=certificates.certificate, key=certificates.key)
+        server = ApiServer(app, tls=Tls(certificates.certificate, certificates.key))
         await server.start()
-        text = kubeconfig(server.listening.url, token, ca_pem=certificates.authority_pem)
+        text = kubeconfig(server.url, token, ca_pem=certificates.authority_pem)
         write_private(self.kubeconfig, text)
         self._started.set()
         await self._stop.wait()
@@ -398,7 +401,7 @@ class Hook:
     """A webhook server on loopback. `answer` is given the AdmissionReview and returns a document, bytes, or a status code."""
 
     def __init__(self, folder: Path) -> None:
-        from cotenant.local.apiserver.http.tls import ensure
+        from cotenant.drivers.http.certificates import ensure
 
         self.asked: list[dict[str, Any]] = []
         self.answer: Answering = lambda review: allow(review)

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from cotenant.cli.main import app
+from cotenant.drivers.http.address import Address
 from cotenant.services.extender.metrics import VERBS
-from cotenant.services.serving import Address
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "extender"
 

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from cotenant.drivers.http.address import Address
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
@@ -22,7 +23,7 @@ from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.local.apiserver import patching
 from cotenant.local.apiserver.http.app import Application
 from cotenant.local.apiserver.http.auth import Credentials
-from cotenant.local.apiserver.http.server import HttpServer
+from cotenant.local.apiserver.http.server import ApiServer
 from cotenant.local.apiserver.storage.store import Store
 from cotenant.local.apiserver.verbs.api import Api
 from cotenant.policy.placement.profiles import profile
@@ -101,11 +102,13 @@ class Cluster:
 async def running() -> AsyncIterator[Cluster]:
     api = Api(Store(), patching=patching, taints_new_nodes=False)
     await api.bootstrap()
-    server = HttpServer(Application(api, Credentials("secret-of-the-test")))
+    server = ApiServer(Application(api, Credentials("secret-of-the-test")))
     await server.start()
-    access = Access(server.listening.url, FixedCredential(Credential("Bearer secret-of-the-test")))
+    access = Access(server.url, FixedCredential(Credential("Bearer secret-of-the-test")))
     stop = asyncio.Event()
-    process = SchedulerProcess(access, profile("cotenant-requests"), Options(port=0), "test", lambda client: Alone())
+    process = SchedulerProcess(
+        access, profile("cotenant-requests"), Options(listen=Address("127.0.0.1", 0)), "test", lambda client: Alone()
+    )
     scheduling = asyncio.create_task(process.run(stop))
     try:
         async with Client(access, qps=float("inf"), burst=100, in_flight=16) as client:

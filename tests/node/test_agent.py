@@ -212,8 +212,8 @@ def test_a_reload_with_an_error_changes_nothing_and_one_without_takes_hold(
 AS_NOBODY = """
 import os, sys
 import concurrent.futures.thread, encodings.ascii, encodings.idna, encodings.latin_1
-import uvicorn.lifespan.off, uvicorn.loops.auto, uvicorn.loops.asyncio
-import cotenant.cli.main, cotenant.services.agent.main, cotenant.services.keeper.client, cotenant.services.serving
+import uvicorn.lifespan.off
+import cotenant.cli.main, cotenant.services.agent.main, cotenant.services.keeper.client, cotenant.drivers.http.server
 import cotenant.drivers.ebpf.delays, cotenant.drivers.ebpf.runqueue
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 sys.exit(cotenant.cli.main.main(sys.argv[1:]))

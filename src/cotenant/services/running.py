@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import resource
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterable
@@ -94,6 +95,12 @@ class TaskSet:
         ending = [task for task in self._tasks if not tasks or task in tasks]
         self._tasks = [task for task in self._tasks if task not in ending]
         await cancelled(ending)
+
+
+def raise_descriptors() -> None:
+    """Raise this process's limit of open files to what its hard limit allows."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 async def cancelled(tasks: Iterable[asyncio.Task[object]]) -> None:

@@ -53,7 +53,10 @@ def test_a_busy_port(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         done = run("up", "--dir", tmp_path / "up", "--bare", "--port", port)
     assert done.returncode == BAD_INPUT
-    assert line(done) == f"cotenant: --port: {port}: expected a port that nobody uses; Address already in use\n"
+    assert (
+        line(done)
+        == f"cotenant: --port: {port}: expected a free port; Address already in use: stop the process that uses it, or choose another\n"
+    )
 
 
 @pytest.mark.slow

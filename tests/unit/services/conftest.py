@@ -5,6 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.fakes.http_connection import FakeConnection
+
+from cotenant.drivers.http.limits import ServerLimits
+from cotenant.drivers.http.messages import CONNECTION
 
 
 class Answered:
@@ -22,21 +26,24 @@ def ask(
     method: str = "POST",
     headers: dict[str, str] | None = None,
     hangs_up: bool = False,
+    limits: ServerLimits | None = None,
 ) -> Answered:
-    """Send one request; a body in parts arrives part by part, and `hangs_up` ends it before its end."""
+    """Send one request; a body in parts arrives part by part, and `hangs_up` ends it before its end; `limits` are the server's."""
     parts = [body] if isinstance(body, bytes) else list(body)
     incoming = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
     if hangs_up:
         incoming.append({"type": "http.disconnect"})
     else:
         incoming[-1]["more_body"] = False
-    scope = {
+    scope: dict[str, Any] = {
         "type": "http",
         "method": method,
         "path": path,
         "query_string": b"",
         "headers": [(key.lower().encode(), value.encode()) for key, value in (headers or {}).items()],
     }
+    if limits is not None:
+        scope["extensions"] = {CONNECTION: FakeConnection(limits)}
     sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:

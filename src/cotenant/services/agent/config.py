@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from cotenant.drivers.http.address import Address
 from cotenant.drivers.resctrl.tree import ROOT as RESCTRL_ROOT
 from cotenant.engine.node.policies import DEFAULT_POLICIES, PolicySettings
 from cotenant.engine.node.settings import AgentSettings, EvictionLimits, Mode
@@ -30,7 +30,6 @@ from cotenant.model.quantities import milli, whole
 
 _log = logging.getLogger(__name__)
 NODE_NAME = "NODE_NAME"  # environment: the node's name in its cluster, which need not be the host's
-_LOOPBACK = re.compile(r"127(\.[0-9]{1,3}){3}")  # a name may begin with 127. as well
 MOST_GROUPS = 2000
 MOST_BYTES = 4 << 20  # of a file
 MOST_URLS = 8
@@ -303,17 +302,11 @@ def _load(path: Path) -> object:
 
 
 def check_listen(listen: str, insecure: bool) -> None:
-    """Raise `InvalidInput` where nobody can listen, or too many could ask."""
+    """Raise `InvalidInput` for what is no address, and for one beyond loopback unless `insecure`."""
     if not listen:
         return
-    if listen.startswith("unix:"):
-        if not listen.removeprefix("unix:").startswith("/"):
-            raise InvalidInput("listen", listen, "unix: and an absolute path")
-        return
-    host, colon, port = listen.rpartition(":")
-    if not colon or not port.isdecimal() or not int(port) < 65536:
-        raise InvalidInput("listen", listen, "HOST:PORT, or unix:/PATH", "127.0.0.1:0 for any free port")
-    if not insecure and not (_LOOPBACK.fullmatch(host) or host in ("localhost", "[::1]")):
+    address = Address.parse("listen", listen)
+    if not insecure and not address.is_loopback:
         raise InvalidInput(
             "listen", listen, "a loopback address or a unix socket", "insecure: true says that the network is trusted"
         )

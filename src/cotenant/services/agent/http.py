@@ -14,23 +14,13 @@ listens on loopback or on a unix socket of its own user, unless the configuratio
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, Protocol
 from urllib.parse import parse_qs
 
 import msgspec
 
-from cotenant.drivers.resctrl.monitoring import CacheUse
-from cotenant.engine.node.agent import Agent
-from cotenant.engine.node.decision_log import Decision, Explanation, HeldKnob
-from cotenant.model.errors import CotenantError, InvalidInput
-from cotenant.model.machine.counters import Gap, GpuCounters
-from cotenant.model.machine.knob import Lease
-from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, ServiceHealth
-from cotenant.services.agent import latency
-from cotenant.services.agent.latency import Outcome
-from cotenant.services.reporting.asgi import (
-    TEXT,
+from cotenant.drivers.http.messages import (
     Answer,
     Gone,
     Receive,
@@ -40,9 +30,17 @@ from cotenant.services.reporting.asgi import (
     read_body,
     send_answer,
 )
+from cotenant.drivers.http.pages import HealthPages
+from cotenant.drivers.resctrl.monitoring import CacheUse
+from cotenant.engine.node.agent import Agent
+from cotenant.engine.node.decision_log import Decision, Explanation, HeldKnob
+from cotenant.model.errors import CotenantError, InvalidInput
+from cotenant.model.machine.counters import Gap, GpuCounters
+from cotenant.model.machine.knob import Lease
+from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, ServiceHealth
+from cotenant.services.agent import latency
+from cotenant.services.agent.latency import Outcome
 
-EXPOSITION = b"text/plain; version=0.0.4; charset=utf-8"
-BODY_WITHIN_S = 5.0
 MOST_DECISIONS = 500  # an answer
 
 
@@ -138,15 +136,15 @@ class Pages:
 
     def __init__(self, asked: Asked, metrics: Callable[[], bytes]) -> None:
         self._asked = asked
-        self._metrics = metrics
+        self._health = HealthPages(metrics, asked.unhealthy, lambda: asked.unhealthy() or asked.unready())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] != "http":
-            raise ValueError(f"an HTTP endpoint was asked for {scope['type']}")
         path, method = scope["path"], scope["method"]
         if path == "/v1/latency":
             await self._take_latency(scope, receive, send)
+        elif (health := self._health.answer(method, path)) is not None:
+            await send_answer(send, health)
         elif method not in ("GET", "HEAD"):
             await send_answer(send, _trouble(405, "only GET", more=((b"allow", b"GET, HEAD"),)))
         else:
@@ -158,12 +156,6 @@ class Pages:
 
     async def _answer(self, path: str, query: bytes) -> Answer:
         agent = self._asked.agent
-        if path == "/metrics":
-            return Answer(200, self._metrics(), EXPOSITION)
-        if path in ("/healthz", "/livez"):
-            return _verdict(self._asked.unhealthy())
-        if path == "/readyz":
-            return _verdict(self._asked.unhealthy() or self._asked.unready())
         if path == "/v1/state":
             state = agent.state()
             return (
@@ -199,7 +191,7 @@ class Pages:
     async def _latency(self, scope: Scope, receive: Receive) -> tuple[Outcome, Answer]:
         if scope["method"] != "POST":
             return Outcome.REFUSED, _trouble(405, "only POST", more=((b"allow", b"POST"),))
-        body = await read_body(scope, receive, latency.MOST_BYTES, BODY_WITHIN_S)
+        body = await read_body(scope, receive, latency.MOST_BYTES)
         try:
             report = latency.read(body)
             known = self._asked.latency_reported(report)
@@ -209,9 +201,6 @@ class Pages:
         if not known:
             return Outcome.UNKNOWN, _trouble(404, f"nobody here knows {report.workload[:200]}", "workload")
         return Outcome.TAKEN, Answer(204)
-
-
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def _decisions(agent: Agent, since: str) -> DecisionsPage:
@@ -247,10 +236,6 @@ def _one(query: bytes, name: str, default: str) -> str:
 
 def _page(value: Any) -> Answer:
     return Answer(200, msgspec.json.encode(value))
-
-
-def _verdict(wrong: str) -> Answer:
-    return Answer(503, f"{wrong}\n".encode(), TEXT) if wrong else Answer(200, b"ok\n", TEXT)
 
 
 def _trouble(status: int, error: str, field: str = "", more: tuple[tuple[bytes, bytes], ...] = ()) -> Answer:

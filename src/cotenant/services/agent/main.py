@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import resource
 import signal
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from cotenant.services.agent.config import AgentConfig, read_config
 from cotenant.services.agent.http import HoldsPage, StatePage
 from cotenant.services.agent.process import AgentProcess
 from cotenant.services.agent.wiring import open_ports
-from cotenant.services.running import log_to_stderr, stop_on_signals
+from cotenant.services.running import log_to_stderr, raise_descriptors, stop_on_signals
 
 GARBAGE = (
     20_000,
@@ -77,12 +76,6 @@ def run(request: Request) -> int:
     return 0
 
 
-def raise_descriptors() -> None:
-    """Allow this process as many open files as it may have: each group that is read holds a dozen."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
 async def _once(request: Request, config: AgentConfig) -> None:
     async with open_ports(config, single=request.single) as ports:
         process = AgentProcess(config, ports)
@@ -97,13 +90,15 @@ async def _once(request: Request, config: AgentConfig) -> None:
 
 
 async def _live(request: Request, config: AgentConfig) -> None:
-    from cotenant.services.serving import Address, Listener
+    from cotenant.drivers.http.address import Address, bind
+    from cotenant.drivers.http.server import HttpServer
 
+    listening = bind(Address.parse("listen", config.listen)) if config.listen else None
     stop = asyncio.Event()
     stop_on_signals(stop)
     async with open_ports(config, single=request.single) as ports:
         process = AgentProcess(config, ports)
-        listener = Listener(process.pages, Address.parse("listen", config.listen)) if config.listen else None
+        server = None if listening is None else HttpServer(process.pages, listening, traffic=process.traffic)
         loop = asyncio.get_running_loop()
         reloading: set[asyncio.Task[bool]] = set()
 
@@ -113,9 +108,9 @@ async def _live(request: Request, config: AgentConfig) -> None:
             task.add_done_callback(reloading.discard)
 
         loop.add_signal_handler(signal.SIGHUP, reload)
-        serving = None if listener is None else asyncio.create_task(listener.run(stop), name="http")
-        if listener is not None:
-            print(f"listening on {listener.address}", flush=True)
+        if server is not None:
+            await server.start()
+            print(f"listening on {server.address}", flush=True)
         _log.info("node %s, mode %s, every %d ms", config.node, config.mode, config.period_ms)
         gc.collect()
         gc.freeze()
@@ -123,9 +118,8 @@ async def _live(request: Request, config: AgentConfig) -> None:
         try:
             await process.run(stop)
         finally:
-            stop.set()
-            if serving is not None:
-                await serving
+            if server is not None:
+                await server.stop()
 
 
 def summary(process: AgentProcess, page: StatePage | None, holds: tuple[HeldKnob, ...]) -> list[str]:

@@ -27,6 +27,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cotenant import __version__
+from cotenant.drivers.http.traffic import Traffic
 from cotenant.drivers.resctrl.monitoring import CacheUse
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.decision_log import HeldKnob
@@ -112,6 +113,8 @@ class AgentProcess:
         self.node_metric = self._node_metric_writer()
         self.node_topology = self._node_topology_writer()
         self.devices = self._device_writer()
+        self.traffic = Traffic("agent")
+        self.metrics.registry.register(self.traffic)
         self.pages = Pages(self, self.metrics.page)
         self._look = ports.news
         self._looked_s = float("-inf")  # when a bell last made the agent look

@@ -14,16 +14,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from time import perf_counter
 from typing import Protocol
 
 import msgspec
 
-from cotenant.model.errors import CotenantError, InvalidInput
-from cotenant.services.extender.metrics import EXPOSITION, Metrics
-from cotenant.services.extender.protocol import Extender
-from cotenant.services.extender.wire import BindingAnswer, BindingArgs
-from cotenant.services.reporting.asgi import (
+from cotenant.drivers.http.limits import DEFAULTS
+from cotenant.drivers.http.messages import (
     TEXT,
     Answer,
     Gone,
@@ -35,11 +33,15 @@ from cotenant.services.reporting.asgi import (
     read_body,
     send_answer,
 )
+from cotenant.drivers.http.pages import HEALTH_PATHS, HealthPages
+from cotenant.model.errors import CotenantError, InvalidInput
+from cotenant.services.extender.metrics import Metrics
+from cotenant.services.extender.protocol import Extender
+from cotenant.services.extender.wire import BindingAnswer, BindingArgs
 from cotenant.services.reporting.endpoint import PATH as REPORT_PATH
 from cotenant.services.reporting.endpoint import ReportEndpoint
 
-MOST_BYTES = 64 << 20  # 5,000 full nodes of 12 KiB
-BODY_WITHIN_S = 30.0
+LIMITS = replace(DEFAULTS, body_bytes=64 << 20, body_within_s=30.0)  # 5,000 full nodes of 12 KiB
 
 _log = logging.getLogger(__name__)
 _binding = msgspec.json.Decoder(BindingArgs)
@@ -73,12 +75,10 @@ class Application:
         self._metrics = metrics
         self._clock = clock
         self._bind = bind
-        self._unready = unready
+        self._health = HealthPages(metrics.page, unready=unready)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] != "http":
-            raise ValueError(f"an HTTP server was asked for {scope['type']}")
         path = scope["path"]
         if path == REPORT_PATH:
             await self._reports(scope, receive, send)
@@ -93,14 +93,14 @@ class Application:
                 return
             self._metrics.answered(verb, answer.status)
         else:
-            answer = self._page(scope["method"], path)
+            answer = self._health.answer(scope["method"], path) or Answer(404, b"not found\n", TEXT)
         await send_answer(send, answer)
 
     async def _verb(self, verb: str, scope: Scope, receive: Receive) -> Answer:
         if scope["method"] != "POST":
             return Answer(405, b"only POST\n", TEXT, ((b"allow", b"POST"),))
         try:
-            body = await read_body(scope, receive, MOST_BYTES, BODY_WITHIN_S)
+            body = await read_body(scope, receive)
         except Refused as refused:
             if verb != "filter":
                 raise
@@ -147,16 +147,6 @@ class Application:
             return self._failed("bind", str(error))
         return Answer(200, _encode(BindingAnswer()))
 
-    def _page(self, method: str, path: str) -> Answer:
-        if path not in ("/healthz", "/readyz", "/metrics"):
-            return Answer(404, b"not found\n", TEXT)
-        if method not in ("GET", "HEAD"):
-            return Answer(405, b"only GET\n", TEXT, ((b"allow", b"GET, HEAD"),))
-        if path == "/metrics":
-            return Answer(200, self._metrics.page(), EXPOSITION)
-        wrong = self._unready() if path == "/readyz" else ""
-        return Answer(503, f"{wrong}\n".encode(), TEXT) if wrong else Answer(200, b"ok\n", TEXT)
-
 
 class Pages:
     """Only the pages of an application, for a second listener that probes and scrapers reach without a certificate."""
@@ -166,7 +156,7 @@ class Pages:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["path"] in ("/healthz", "/readyz", "/metrics"):
+        if scope["path"] in HEALTH_PATHS:
             await self._application(scope, receive, send)
         else:
             await send_answer(send, Answer(404, b"not found\n", TEXT))

@@ -17,7 +17,6 @@ from cotenant.services.extender.mirror import Mirror
 from cotenant.services.extender.protocol import Tally
 from cotenant.services.reporting.endpoint import Outcome
 
-EXPOSITION = b"text/plain; version=0.0.4; charset=utf-8"
 VERBS = ("filter", "prioritize", "preempt", "bind")
 _BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 
@@ -32,18 +31,18 @@ class Metrics(Collector):
         self._mirror = mirror
         self._reports = reports
         self._fresh_nodes = fresh_nodes
-        self._registry = MetricsRegistry()
+        self.registry = MetricsRegistry()
         seconds = Histogram(
             "cotenant_extender_request_seconds",
             "From the last byte of a request to its answer.",
             ["verb"],
             buckets=_BUCKETS,
-            registry=self._registry,
+            registry=self.registry,
         )
         self.took = {verb: seconds.labels(verb).observe for verb in VERBS}
         self.answers: dict[tuple[str, int], int] = {}
         self.faults = 0
-        self._registry.register(self)
+        self.registry.register(self)
 
     def answered(self, verb: str, status: int) -> None:
         """Count an answer."""
@@ -51,7 +50,7 @@ class Metrics(Collector):
 
     def page(self) -> bytes:
         """The text exposition."""
-        return self._registry.page()
+        return self.registry.page()
 
     def collect(self) -> Iterator[Metric]:
         """What the parts counted."""

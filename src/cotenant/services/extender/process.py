@@ -17,12 +17,18 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from cotenant.drivers.http.address import Address
+from cotenant.drivers.http.limits import ServerLimits
+from cotenant.drivers.http.server import HttpServer
+from cotenant.drivers.http.tls import Tls
+from cotenant.drivers.http.tokens import BearerToken
+from cotenant.drivers.http.traffic import Traffic
 from cotenant.drivers.kube.client.access import Access, load_access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.engine.state.reports import Reports
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.profiles import PROFILES, PlacementProfile
-from cotenant.services.extender.app import Application, Pages
+from cotenant.services.extender.app import LIMITS, Application, Pages
 from cotenant.services.extender.founding_judge import FoundingJudge
 from cotenant.services.extender.judge import Judge
 from cotenant.services.extender.metrics import Metrics
@@ -31,9 +37,7 @@ from cotenant.services.extender.profile_judge import ProfileJudge, warm
 from cotenant.services.extender.protocol import Extender
 from cotenant.services.extender.watches import MirrorWatches
 from cotenant.services.reporting.endpoint import ReportEndpoint
-from cotenant.services.reporting.tokens import ReportToken
-from cotenant.services.running import TaskSet, cancelled, log_to_stderr, run_until_signal
-from cotenant.services.serving import Address, Listener, Tls
+from cotenant.services.running import TaskSet, cancelled, log_to_stderr, raise_descriptors, run_until_signal
 
 FOUNDING, FOUNDING_LEDGER = "founding", "founding-ledger"
 MOST_NODES = 20_000
@@ -68,14 +72,20 @@ class Parts:
         self, settings: Settings, clock: Callable[[], float] = time.time, client: Client | None = None
     ) -> None:
         profile = _profile(settings.profile)
-        token = None if settings.report_token_file is None else ReportToken(settings.report_token_file)
+        token = (
+            None
+            if settings.report_token_file is None
+            else BearerToken(settings.report_token_file, "--report-token-file")
+        )
         self.client = client
         self.mirror = Mirror(MOST_NODES, pressure_factor=profile.knobs.pressure_factor)
         self.judge = _judge(profile, self.mirror)
         self.reports = Reports(MOST_NODES)
         endpoint = ReportEndpoint(self.reports, clock, token, self.mirror.hear)
         extender = Extender(self.mirror, self.judge, settings.score_max)
+        self.traffic = Traffic("extender")
         metrics = Metrics(extender.tally, self.mirror, endpoint.counts, lambda: self._fresh(clock()))
+        metrics.registry.register(self.traffic)
         self.watches = None if client is None else MirrorWatches(client, self.mirror)
         self.app = Application(
             extender,
@@ -120,8 +130,10 @@ def check(settings: Settings) -> tuple[Address, Address | None, Tls | None]:
     return address, health, tls
 
 
-async def serve(settings: Settings, stop: asyncio.Event, listening: Callable[[Address], None]) -> None:
-    """Serve until told to stop. `listening` hears where."""
+async def serve(
+    settings: Settings, stop: asyncio.Event, listening: Callable[[Address], None], limits: ServerLimits = LIMITS
+) -> None:
+    """Serve until `stop` is set. `listening` is called with the address. Raises `InvalidInput`."""
     address, health, tls = check(settings)
     async with AsyncExitStack() as stack:
         client = None
@@ -132,10 +144,10 @@ async def serve(settings: Settings, stop: asyncio.Event, listening: Callable[[Ad
         parts = Parts(settings, client=client)
         if isinstance(parts.judge, ProfileJudge):
             warm(parts.judge)
-        listener = Listener(parts.app, address, tls)
-        others = [Listener(Pages(parts.app), health)] if health is not None else []
+        server = HttpServer(parts.app, address, limits=limits, tls=tls, traffic=parts.traffic)
+        others = [HttpServer(Pages(parts.app), health, limits=limits)] if health is not None else []
         if not address.is_loopback and settings.client_ca is None:
-            _log.warning("%s can be reached from elsewhere, and asks nobody for a certificate", listener.address)
+            _log.warning("%s can be reached from elsewhere, and asks nobody for a certificate", server.address)
         if settings.report_token_file is None and settings.client_ca is None:
             _log.warning("reports are taken from anybody who can connect: no --report-token-file, no --client-ca")
         gc.collect()
@@ -145,9 +157,9 @@ async def serve(settings: Settings, stop: asyncio.Event, listening: Callable[[Ad
             tasks.start("watches", parts.watches.run())
             syncing = asyncio.create_task(parts.watches.wait_synced(), name="first lists")
             stack.push_async_callback(cancelled, [syncing])
-        listening(listener.address)
-        _log.info("profile %s on %s", settings.profile, listener.address)
-        serving = [tasks.start("http", each.run(end)) for each in (listener, *others)]
+        listening(server.address)
+        _log.info("profile %s on %s", settings.profile, server.address)
+        serving = [tasks.start("http", each.run(end)) for each in (server, *others)]
         try:
             await tasks.wait(stop)
         finally:
@@ -160,6 +172,7 @@ def run(settings: Settings) -> int:
     """Run until SIGTERM or SIGINT. Raises `InvalidInput`."""
     check(settings)
     log_to_stderr(settings.log_level)
+    raise_descriptors()
 
     async def main(stop: asyncio.Event) -> None:
         await serve(settings, stop, lambda address: print(f"listening on {address}", flush=True))

@@ -19,11 +19,7 @@ from enum import StrEnum
 
 import msgspec
 
-from cotenant.engine.state.reports import Reports
-from cotenant.model.cluster.report import NodeReport
-from cotenant.model.errors import InvalidInput, Transient
-from cotenant.services.reporting import payload
-from cotenant.services.reporting.asgi import (
+from cotenant.drivers.http.messages import (
     Answer,
     Gone,
     Receive,
@@ -34,10 +30,13 @@ from cotenant.services.reporting.asgi import (
     read_body,
     send_answer,
 )
-from cotenant.services.reporting.tokens import ReportToken
+from cotenant.drivers.http.tokens import BearerToken
+from cotenant.engine.state.reports import Reports
+from cotenant.model.cluster.report import NodeReport
+from cotenant.model.errors import InvalidInput, Transient
+from cotenant.services.reporting import payload
 
 PATH = "/metrics/report"
-BODY_WITHIN_S = 10.0
 
 
 class Outcome(StrEnum):
@@ -64,7 +63,7 @@ class ReportEndpoint:
         self,
         reports: Reports,
         clock: Callable[[], float],
-        token: ReportToken | None = None,
+        token: BearerToken | None = None,
         taken: Callable[[NodeReport], None] | None = None,
     ) -> None:
         """`clock` gives Unix seconds; `taken` is told of every report that entered the store, as it stands there."""
@@ -98,7 +97,7 @@ class ReportEndpoint:
         kind = header(scope, b"content-type").partition(b";")[0].strip().lower()
         if kind not in (b"", b"application/json"):
             return Outcome.REFUSED, _trouble(415, "Content-Type must be application/json")
-        return self.take(await read_body(scope, receive, payload.MOST_BYTES, BODY_WITHIN_S), now_s)
+        return self.take(await read_body(scope, receive, payload.MOST_BYTES), now_s)
 
     def take(self, body: bytes, now_s: float) -> tuple[Outcome, Answer]:
         """A report's JSON into the store, and what to answer. Never raises for what was sent."""

@@ -12,8 +12,8 @@ from types import TracebackType
 
 import aiohttp
 
+from cotenant.drivers.http.tokens import read_token
 from cotenant.model.errors import Permanent, Transient
-from cotenant.services.reporting.tokens import read_token
 
 WITHIN_S = 5.0
 _JSON = {"Content-Type": "application/json"}
@@ -41,7 +41,8 @@ class ReportSender:
         """Deliver one report. Raises `Transient`, `Permanent`, or `InvalidInput` for the token's file."""
         headers = _JSON
         if self._token_file is not None:
-            headers = {**_JSON, "Authorization": f"Bearer {read_token(self._token_file).decode()}"}
+            token = read_token(self._token_file, "report token file").decode()
+            headers = {**_JSON, "Authorization": f"Bearer {token}"}
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 timeout=aiohttp.ClientTimeout(total=self._within_s), cookie_jar=aiohttp.DummyCookieJar()

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
+from cotenant.drivers.http.address import Address, bind
+from cotenant.drivers.http.tokens import read_token
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.engine.plugins.quotas.settings import DEFAULTS as QUOTAS_AS_USUAL
@@ -23,7 +25,7 @@ from cotenant.policy.placement.compiled import Fit
 from cotenant.policy.placement.profiles import PROFILES, PlacementProfile
 from cotenant.services.kube_process.identity import lease_name, new_identity
 from cotenant.services.kube_process.leadership import Leadership, leadership
-from cotenant.services.running import log_to_stderr, run_until_signal
+from cotenant.services.running import log_to_stderr, raise_descriptors, run_until_signal
 from cotenant.services.scheduler.device_settings import device_settings
 from cotenant.services.scheduler.load_aware import read_settings
 from cotenant.services.scheduler.options import Options
@@ -59,7 +61,9 @@ class Request:
 def run(request: Request) -> int:
     """Run until a signal. Raises `InvalidInput`."""
     profile = _profile(request.profile)
-    host, port = _address(request.listen)
+    address = Address.parse("--listen", request.listen)
+    if address.path:
+        raise InvalidInput("--listen", request.listen, "HOST:PORT")
     if not request.scheduler_name:
         raise InvalidInput("--scheduler-name", "", "a name")
     if request.binds_in_flight < 1:
@@ -79,14 +83,18 @@ def run(request: Request) -> int:
         qps=request.qps,
         burst=int(request.burst),
         notices_per_s=request.notices_per_s,
-        host=host,
-        port=port,
+        listen=address,
         report_token=request.report_token_file,
         debug_token=request.debug_token_file,
         load_aware=read_settings(request.load_aware) if request.load_aware is not None else None,
         quotas=request.quotas,
         devices=devices,
     )
+    for field, path in (("--report-token-file", options.report_token), ("--debug-token-file", options.debug_token)):
+        if path is not None:
+            read_token(path, field)  # a broken file is reported before anything that takes seconds
+    raise_descriptors()
+    listening = bind(address)  # so is an address in use
     identity = new_identity()
     namespace = request.lease_namespace or access.namespace
 
@@ -99,7 +107,7 @@ def run(request: Request) -> int:
         return leadership(client, namespace, lease, identity, elect=request.leader_elect)
 
     async def main(stop: asyncio.Event) -> None:
-        await SchedulerProcess(access, profile, options, identity, elected).run(stop)
+        await SchedulerProcess(access, profile, options, identity, elected, listening=listening).run(stop)
 
     run_until_signal(main)
     return 0
@@ -112,10 +120,3 @@ def _profile(name: str) -> PlacementProfile:
             return candidate
     known = ", ".join(profile.name for profile in fitting)
     raise InvalidInput("--profile", name, "a placement profile by which requests fit", f"one of {known}")
-
-
-def _address(listen: str) -> tuple[str, int]:
-    host, colon, port = listen.rpartition(":")
-    if not colon or not port.isdecimal() or not 0 <= int(port) < 65536:
-        raise InvalidInput("--listen", listen, "HOST:PORT", "127.0.0.1:0 for any free port")
-    return host.strip("[]") or "0.0.0.0", int(port)

@@ -6,11 +6,16 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
+from cotenant.drivers.http.address import Address
+from cotenant.drivers.http.limits import DEFAULTS as HTTP_DEFAULTS
+from cotenant.drivers.http.limits import ServerLimits
 from cotenant.engine.plugins.quotas.settings import DEFAULTS as DEFAULT_QUOTAS
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.rules.devices.requests import DeviceSettings
 from cotenant.engine.rules.devices.rules import SETTINGS as DEFAULT_DEVICES
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
+
+LISTEN = Address("127.0.0.1", 10261)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +27,8 @@ class Options:
     qps: float = inf  # requests a second to the API server
     burst: int = 100
     notices_per_s: float = 50.0  # pod conditions, and as many events, and as many statuses of custom objects
-    host: str = "127.0.0.1"
-    port: int = 10261
+    listen: Address = LISTEN
+    http: ServerLimits = HTTP_DEFAULTS
     report_token: Path | None = None
     debug_token: Path | None = None  # admits callers from other machines to the debug API
     streaming_lists: bool = False

@@ -18,6 +18,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from cotenant.drivers.http.address import Listening
+from cotenant.drivers.http.pages import HealthPages
+from cotenant.drivers.http.server import HttpServer
+from cotenant.drivers.http.tokens import BearerToken
+from cotenant.drivers.http.traffic import Traffic
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
@@ -36,13 +41,12 @@ from cotenant.services.kube_process.clock import SteadyClock
 from cotenant.services.kube_process.leadership import Leadership
 from cotenant.services.kube_process.process import KubeProcess
 from cotenant.services.reporting.endpoint import ReportEndpoint
-from cotenant.services.reporting.tokens import ReportToken
 from cotenant.services.scheduler.actions import object_status, pod_status
 from cotenant.services.scheduler.actions.binding import VOLUMES_WITHIN_S, Binder
 from cotenant.services.scheduler.actions.claims import Claiming
 from cotenant.services.scheduler.actions.eviction import Evictor
 from cotenant.services.scheduler.actions.reservations import Reserver
-from cotenant.services.scheduler.http import Pages, Server, serve
+from cotenant.services.scheduler.http import Pages
 from cotenant.services.scheduler.metrics import Metrics
 from cotenant.services.scheduler.options import Options
 from cotenant.services.scheduler.pages.debugging import Debugging
@@ -69,7 +73,9 @@ class SchedulerProcess:
         identity: str,
         leadership: Callable[[Client], Leadership],
         clock: SteadyClock | None = None,
+        listening: Listening | None = None,
     ) -> None:
+        """`listening`: a socket that is bound already. Raises `InvalidInput` for an address or a token file that cannot be used."""
         self.options = options
         # Room for the binds, the statuses and Events beside them, and what reads or evicts.
         self.client = Client(
@@ -88,23 +94,25 @@ class SchedulerProcess:
         self.metrics = Metrics(profile.name, kube.metrics)
         self.reports = Reports()
         self._report = ReportEndpoint(
-            self.reports, time.time, ReportToken(options.report_token) if options.report_token else None, self._reported
+            self.reports,
+            time.time,
+            BearerToken(options.report_token, "--report-token-file") if options.report_token else None,
+            self._reported,
         )
         self._deciding = False
         self._carry_out_with(kube, options)
         self.debugging = Debugging(profile, self.cluster.observe)
-        self.server: Server = serve(
-            Pages(
-                self.metrics,
-                self._report,
-                healthy=kube.health.unhealthy,
-                ready=kube.health.unready,
-                debug=self._debug_pages(),
-            ),
-            options.host,
-            options.port,
+        health = HealthPages(self.metrics.page, kube.health.unhealthy, kube.health.unready)
+        traffic = Traffic("scheduler")
+        self.metrics.registry.register(traffic)
+        self.server = HttpServer(
+            Pages(health, report=self._report, debug=self._debug_pages()),
+            listening or options.listen,
+            limits=options.http,
+            traffic=traffic,
+            has_dates=True,
         )
-        kube.serve("http", _Serving(self.server))
+        kube.serve("http", self.server)
         self.metrics.read_engine(self.cluster)
         self.metrics.read_process(
             malformed=lambda: kube.watches.malformed,
@@ -151,7 +159,7 @@ class SchedulerProcess:
     def _synced(self) -> None:
         nodes, pods = self.cluster.size()
         _log.info("listed %d nodes and %d pods; %s", nodes, pods, self.cluster.pending_pods())
-        _log.info("metrics, health and reports on http://%s:%d", self.options.host, self.server.port)
+        _log.info("metrics, health and reports on %s", self.server.url)
 
     async def _work(self) -> None:
         """Decide while leading; then settle the binds."""
@@ -252,7 +260,7 @@ class SchedulerProcess:
 
     def _debug_pages(self) -> Routes:
         options = self.options
-        token = ReportToken(options.debug_token, "debug token file") if options.debug_token else None
+        token = BearerToken(options.debug_token, "--debug-token-file") if options.debug_token else None
         process = Process(
             self.cluster, self.debugging, options.scheduler, self.kube.now, self._state, lambda: self._leads
         )
@@ -267,21 +275,3 @@ def _engine(profile: PlacementProfile, options: Options) -> Cluster:
         load_aware=LoadAware(options.load_aware),
     )
     return Cluster(profile, np.random.default_rng(options.seed), settings, plugins)
-
-
-class _Serving:
-    """Runs the HTTP server until it is told to stop."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-
-    async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set."""
-        serving = asyncio.create_task(self._server.serve())
-        stopping = asyncio.create_task(stop.wait())
-        try:
-            await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            stopping.cancel()
-            self._server.should_exit = True
-            await serving

@@ -9,7 +9,6 @@ side. Limits: one machine; a child that fails to start is tried again for as lon
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -17,19 +16,23 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from socket import gaierror, gethostname
+from socket import gethostname
 
 import msgspec
 
+from cotenant.drivers.http.address import Address, AddressUnusable, Listening, bind
+from cotenant.drivers.http.certificates import ensure
+from cotenant.drivers.http.private_files import write_private
+from cotenant.drivers.http.tls import Tls
+from cotenant.drivers.http.tokens import new_token, read_token
 from cotenant.drivers.kube.kinds.custom.definitions import manifests
 from cotenant.local.apiserver.admission.webhooks import attach
 from cotenant.local.apiserver.assembly import assemble
 from cotenant.local.apiserver.contract import ApiError, Target
 from cotenant.local.apiserver.custom.serving import CustomKinds
 from cotenant.local.apiserver.http.app import Application
-from cotenant.local.apiserver.http.auth import Credentials, kubeconfig, new_token, write_private
-from cotenant.local.apiserver.http.server import HttpServer, Listening
-from cotenant.local.apiserver.http.tls import Certificates, ensure
+from cotenant.local.apiserver.http.auth import Credentials, kubeconfig
+from cotenant.local.apiserver.http.server import ApiServer
 from cotenant.local.apiserver.storage.sqlite import Database, Hold
 from cotenant.local.apiserver.storage.store import Store
 from cotenant.local.apiserver.verbs.api import Api
@@ -103,14 +106,13 @@ class LocalCluster:
             await self._define()
         webhooks = attach(self.api)
         self._stack.push_async_callback(webhooks.close)
-        token = _kept(directory / "token", new_token)
+        token = _kept_token(directory / "token")
         server, ca_pem = self._server(token)
         await server.start()
         self._stack.push_async_callback(server.stop)
-        listening = server.listening
-        write_private(directory / "port", f"{listening.port}\n")
+        write_private(directory / "port", f"{server.address.port}\n")
         path = directory / "kubeconfig"
-        url = _reachable(listening)
+        url = _reachable(server.address)
         write_private(path, kubeconfig(url, token, ca_pem=ca_pem))
         self.endpoints = Endpoints(url, path)
         if not self.config.is_bare:
@@ -144,28 +146,27 @@ class LocalCluster:
             why = error.strerror or str(error)
             raise InvalidInput("--dir", str(directory), "a directory that can be written to", why) from None
 
-    def _server(self, token: str) -> tuple[HttpServer, bytes]:
+    def _server(self, token: str) -> tuple[ApiServer, bytes]:
         app = Application(self.api, Credentials(token))
         host, directory = self.config.host, self.config.directory
         # Also on loopback: clients of the Go library send a token over TLS only.
         hosts = tuple(dict.fromkeys((host, "127.0.0.1", "localhost", gethostname())))
         certificates = ensure(directory / "tls", hosts, datetime.now(UTC))
-        last = _last_port(directory / "port")
-        try:
-            return self._listen(app, self.config.port or last, certificates), certificates.authority_pem
-        except OSError as error:
-            why = error.strerror or str(error)
-            if isinstance(error, gaierror) or error.errno == errno.EADDRNOTAVAIL:
-                raise InvalidInput("--host", host, "an address of this machine", why) from None
-            if self.config.port:
-                wanted = "a port that nobody uses" if error.errno == errno.EADDRINUSE else "a port that may be used"
-                raise InvalidInput("--port", self.config.port, wanted, why) from None
-            return self._listen(app, 0, certificates), certificates.authority_pem
+        listening = self._bind(_last_port(directory / "port"))
+        tls = Tls(certificates.certificate, certificates.key)
+        return ApiServer(app, listening, tls=tls), certificates.authority_pem
 
-    def _listen(self, app: Application, port: int, certificates: Certificates) -> HttpServer:
-        return HttpServer(
-            app, host=self.config.host, port=port, certificate=certificates.certificate, key=certificates.key
-        )
+    def _bind(self, last: int) -> Listening:
+        """The port that was asked for; else the last one, or any where that is in use."""
+        host, port = self.config.host, self.config.port
+        try:
+            return bind(Address(host, port or last))
+        except AddressUnusable as error:
+            if error.is_foreign:
+                raise InvalidInput("--host", host, error.expected, error.hint) from None
+            if port:
+                raise InvalidInput("--port", port, "a free port", error.hint) from None
+            return bind(Address(host, 0))
 
     async def _start_controllers(self) -> None:
         self._informers = informers = Informers(self.api)
@@ -218,19 +219,21 @@ class LocalCluster:
         return Child(ChildSpec(name, arguments, self.config.directory / "logs" / f"{name}.log", port, before))
 
 
-def _reachable(listening: Listening) -> str:
-    """The URL for clients on this machine: "every address" is none that one can connect to."""
-    host = "127.0.0.1" if listening.host in ("0.0.0.0", "::") else listening.host
-    return replace(listening, host=host).url
+def _reachable(address: Address) -> str:
+    """The URL for clients on this machine: they cannot connect to the wildcard address."""
+    host = "127.0.0.1" if address.host in ("0.0.0.0", "::") else address.host
+    return f"https://{replace(address, host=host)}"
 
 
-def _kept(path: Path, make: Callable[[], str]) -> str:
-    """What the file holds, made the first time."""
-    if path.exists():
-        return path.read_text().strip()
-    value = make()
-    write_private(path, value + "\n")
-    return value
+def _kept_token(path: Path) -> str:
+    """The token in the file, made the first time. Raises `InvalidInput`."""
+    if not path.exists():
+        write_private(path, new_token() + "\n")
+    try:
+        return read_token(path).decode()
+    except InvalidInput as error:
+        hint = "delete the file to have a new token made; clients then need the new kubeconfig"
+        raise InvalidInput(error.field, error.value, error.expected, hint) from None
 
 
 def _last_port(path: Path) -> int:

@@ -16,7 +16,8 @@ from cotenant.engine.node.policies import PolicySettings
 from cotenant.engine.node.settings import Mode
 from cotenant.model.errors import InvalidInput
 from cotenant.services.agent.config import AgentConfig
-from cotenant.services.agent.main import Request, configure, raise_descriptors, run, summary
+from cotenant.services.agent.main import Request, configure, run, summary
+from cotenant.services.running import raise_descriptors
 
 HEAVY = ("numpy", "numba", "polars", "plotly", "rich", "aiohttp", "grpc", "prometheus_client.aiohttp", "scipy")
 
@@ -49,7 +50,7 @@ def test_nothing_heavy_is_loaded() -> None:
     """A node's agent has 80 MiB; each of these would take 10 or more of them."""
     code = f"""
 import sys
-import cotenant.cli.main, cotenant.services.agent.main, cotenant.services.serving
+import cotenant.cli.main, cotenant.services.agent.main, cotenant.drivers.http.server
 import cotenant.services.keeper.client, cotenant.drivers.ebpf.delays, cotenant.drivers.kubelet.tree
 print([name for name in {HEAVY!r} if name in sys.modules])
 """

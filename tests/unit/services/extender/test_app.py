@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 from tests.fakes.extender_forms import NOW, Known, by_name, report, written
+from tests.fakes.http_connection import FakeConnection
 
+from cotenant.drivers.http.limits import ServerLimits
+from cotenant.drivers.http.messages import CONNECTION
 from cotenant.drivers.kube.client.errors import Conflict
 from cotenant.engine.state.reports import Reports
 from cotenant.model.errors import Transient
-from cotenant.services.extender import app as app_module
 from cotenant.services.extender.app import Application, Binder, Pages
 from cotenant.services.extender.metrics import Metrics
 from cotenant.services.reporting.endpoint import ReportEndpoint
@@ -91,20 +93,19 @@ def test_wrong_content_type(ask: Ask) -> None:
     assert json.loads(ask(app, "/filter", by_name(["a"]), headers=charset).body)["NodeNames"] == ["a"]
 
 
-def test_bodies_are_bounded(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app_module, "MOST_BYTES", 2000)
+def test_bodies_are_bounded(ask: Ask) -> None:
+    limits = ServerLimits(body_bytes=2000)
     app, _ = application()
     large = by_name([f"node-{i}" for i in range(500)])
-    answered = ask(app, "/filter", [large[:1500], large[1500:]], headers=JSON)
+    answered = ask(app, "/filter", [large[:1500], large[1500:]], headers=JSON, limits=limits)
     assert answered.status == 200
     assert "2000 bytes" in json.loads(answered.body)["Error"]
     assert answered.headers[b"connection"] == b"close"
-    announced = ask(app, "/prioritize", b"", headers={**JSON, "Content-Length": "3000"})
+    announced = ask(app, "/prioritize", b"", headers={**JSON, "Content-Length": "3000"}, limits=limits)
     assert announced.status == 413
 
 
-def test_a_body_that_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app_module, "BODY_WITHIN_S", 0.0)
+def test_a_body_that_does_not_arrive() -> None:
     app, _ = application()
     sent: list[Any] = []
 
@@ -115,7 +116,13 @@ def test_a_body_that_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    scope = {"type": "http", "method": "POST", "path": "/filter", "headers": []}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/filter",
+        "headers": [],
+        "extensions": {CONNECTION: FakeConnection(ServerLimits(body_within_s=0.001))},
+    }
     asyncio.run(app(scope, receive, send))
     assert sent[0]["status"] == 200
     assert "did not arrive" in json.loads(sent[1]["body"])["Error"]

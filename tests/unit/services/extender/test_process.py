@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from cotenant.cli.main import main
+from cotenant.drivers.http.address import Address
 from cotenant.model.errors import InvalidInput
 from cotenant.services.extender.process import Parts, Settings, check
 from cotenant.services.extender.profile_judge import ProfileJudge
-from cotenant.services.serving import Address
 
 HERE = Path("x.pem")
 

@@ -17,6 +17,9 @@ import pytest
 from prometheus_client import Counter
 from tests.fakes.fake_api import FakeApi, Faults
 
+from cotenant.drivers.http.address import Address
+from cotenant.drivers.http.messages import Answer, Receive, Scope, Send, send_answer
+from cotenant.drivers.http.server import HttpServer
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
@@ -26,8 +29,6 @@ from cotenant.services.kube_process.events import NORMAL
 from cotenant.services.kube_process.leadership import leadership
 from cotenant.services.kube_process.process import KubeProcess
 from cotenant.services.kube_process.watches import ObjectHandler
-from cotenant.services.reporting.asgi import Answer, Receive, Scope, Send, send_answer
-from cotenant.services.serving import Address, Listener
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class PodCounter:
         self.written = Counter("pod_counter_counts", "Counts written", registry=process.metrics)
         self.statuses = process.status_writer("statuses", {PodCount: write_count}, per_s=1000.0)
         process.watches.handle(PODS, ObjectHandler(lambda pod: pod, self.seen, self.gone))
-        self.listener = Listener(Pages(process), Address("127.0.0.1", 0))
+        self.listener = HttpServer(Pages(process), Address("127.0.0.1", 0))
         process.serve("http", self.listener)
         self.nodes: dict[str, str] = {}  # by pod
         self.log: list[str] = []

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from cotenant.drivers.http.tokens import BearerToken
 from cotenant.engine.state.reports import Reports
 from cotenant.services.reporting.endpoint import Outcome, ReportEndpoint
-from cotenant.services.reporting.tokens import ReportToken
 
 NOW = 1_760_000_000.0
 SECRET = "0123456789abcdef-agents"
@@ -29,7 +29,7 @@ GOOD: dict[str, Any] = {
 }
 
 
-def endpoint(most_nodes: int = 10, token: ReportToken | None = None) -> tuple[ReportEndpoint, Reports]:
+def endpoint(most_nodes: int = 10, token: BearerToken | None = None) -> tuple[ReportEndpoint, Reports]:
     reports = Reports(most_nodes)
     return ReportEndpoint(reports, lambda: NOW, token), reports
 
@@ -179,7 +179,7 @@ def test_method_and_type(ask: Callable[..., Any]) -> None:
 def test_only_who_knows_the_token(header: str | None, status: int, tmp_path: Path, ask: Callable[..., Any]) -> None:
     file = tmp_path / "token"
     file.write_text(SECRET + "\n")
-    app, reports = endpoint(token=ReportToken(file))
+    app, reports = endpoint(token=BearerToken(file))
     headers = JSON if header is None else {**JSON, "Authorization": header}
     assert ask(app, "/", changed(), headers=headers).status == status
     assert len(reports) == (status == 204)

@@ -12,6 +12,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from cotenant.drivers.http.address import Address
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
@@ -36,7 +37,7 @@ async def scheduling(
     process = SchedulerProcess(
         access,
         profile("least-allocated"),
-        Options(port=0, binds_in_flight=4),
+        Options(listen=Address("127.0.0.1", 0), binds_in_flight=4),
         identity,
         leadership or (lambda client: Alone()),
     )
@@ -225,8 +226,8 @@ def test_metrics_health_reports_and_stories() -> None:
             api.node("a")
             api.pod("x")
             async with scheduling(api) as process, aiohttp.ClientSession() as http:
-                await api.until(lambda: "x" in api.bound() and bool(process.server.port))
-                base = f"http://127.0.0.1:{process.server.port}"
+                await api.until(lambda: "x" in api.bound())
+                base = f"http://127.0.0.1:{process.server.address.port}"
 
                 async def get(path: str) -> tuple[int, str]:
                     async with http.get(base + path) as answer:

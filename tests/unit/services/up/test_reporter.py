@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
+from cotenant.drivers.http.address import Address
+from cotenant.drivers.http.server import HttpServer
 from cotenant.engine.state.reports import Reports
 from cotenant.model.cluster.report import NodeReport
 from cotenant.services.reporting.endpoint import ReportEndpoint
-from cotenant.services.scheduler.http import Server, serve
 from cotenant.services.up.reporter import HttpReporter
 
 NOW_S = 1_000_000.0
+LOOPBACK = Address("127.0.0.1", 0)
 
 
 def a_report(node: str) -> NodeReport:
@@ -28,23 +30,15 @@ def a_report(node: str) -> NodeReport:
     )
 
 
-async def _started(server: Server) -> asyncio.Task[None]:
-    serving = asyncio.create_task(server.serve())
-    while not server.started:
-        await asyncio.sleep(0)
-    return serving
-
-
 def test_reports_are_taken_by_the_endpoint_of_scheduler_and_extender() -> None:
     async def scenario() -> tuple[Reports, int]:
         store = Reports()
-        server = serve(ReportEndpoint(store, lambda: NOW_S), "127.0.0.1", 0)
-        serving = await _started(server)
-        reporter = HttpReporter([server.port])
+        server = HttpServer(ReportEndpoint(store, lambda: NOW_S), LOOPBACK)
+        await server.start()
+        reporter = HttpReporter([server.address.port])
         await reporter.report([a_report("n1"), a_report("n2")])
         await reporter.close()
-        server.should_exit = True
-        await serving
+        await server.stop()
         return store, reporter.lost
 
     store, lost = asyncio.run(scenario())
@@ -55,11 +49,10 @@ def test_reports_are_taken_by_the_endpoint_of_scheduler_and_extender() -> None:
 
 def test_what_cannot_be_delivered_is_counted() -> None:
     async def scenario() -> int:
-        server = serve(ReportEndpoint(Reports(), lambda: NOW_S), "127.0.0.1", 0)
-        serving = await _started(server)
-        port = server.port
-        server.should_exit = True
-        await serving
+        server = HttpServer(ReportEndpoint(Reports(), lambda: NOW_S), LOOPBACK)
+        await server.start()
+        port = server.address.port
+        await server.stop()
         reporter = HttpReporter([port])
         await reporter.report([a_report("n1")])
         await reporter.close()

@@ -12,6 +12,8 @@ import logging
 import time
 from collections.abc import Callable
 
+from cotenant.drivers.http.messages import Receive, Scope, Send
+from cotenant.drivers.http.pages import EXPOSITION
 from cotenant.local.apiserver.contract import ApiError, Manifest
 from cotenant.local.apiserver.http import reviews
 from cotenant.local.apiserver.http.auth import Credentials, is_public, unauthorized
@@ -19,7 +21,7 @@ from cotenant.local.apiserver.http.bodies import decode_object
 from cotenant.local.apiserver.http.discovery import Discovery
 from cotenant.local.apiserver.http.encoding import rendering
 from cotenant.local.apiserver.http.encoding.accept import Wanted
-from cotenant.local.apiserver.http.exchange import ClientGone, Exchange, Header, Receive, Scope, Send
+from cotenant.local.apiserver.http.exchange import ClientGone, Exchange, Header
 from cotenant.local.apiserver.http.faces import ApiFace
 from cotenant.local.apiserver.http.health import Health, Metrics, version
 from cotenant.local.apiserver.http.openapi.documents import OpenApi
@@ -143,7 +145,7 @@ class Application:
         elif path == "/version" or path == "/version/":
             await self._json(exchange, version())
         elif path == "/metrics":
-            await exchange.answer(200, b"text/plain; version=0.0.4; charset=utf-8", self.metrics.text())
+            await exchange.answer(200, EXPOSITION, self.metrics.text())
         elif path.startswith("/openapi/"):
             await self._openapi.serve(exchange)
         elif path == "/":

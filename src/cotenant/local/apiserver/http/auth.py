@@ -1,17 +1,12 @@
-"""Who may talk to the server: one random bearer token, and its kubeconfig.
+"""Authentication: one random bearer token, and its kubeconfig.
 
-Problem: everybody on a machine can reach a loopback port. Choice: every path but health and version needs the token, compared in constant
-time; it is written only into a kubeconfig that its owner alone can read, created so from the first byte and renamed into place. Limits:
-one user, who may do everything; no RBAC.
+Problem: every user of a machine can reach a loopback port. Choice: every path but health and version needs the token; it is written only into
+files that their owner alone can read. Limits: one user, who may do everything; no RBAC.
 """
 
 from __future__ import annotations
 
-import hmac
-import os
-import secrets
-from pathlib import Path
-
+from cotenant.drivers.http.tokens import is_bearer
 from cotenant.local.apiserver.contract import ApiError
 
 USER = "system:admin"
@@ -19,24 +14,17 @@ GROUPS = ("system:masters", "system:authenticated")
 _ANONYMOUS = ("/healthz", "/readyz", "/livez", "/version")
 
 
-def new_token() -> str:
-    """256 random bits as text."""
-    return secrets.token_urlsafe(32)
-
-
 class Credentials:
-    """Knows the token."""
+    """Holds the token that clients must send."""
 
     def __init__(self, token: str) -> None:
         if not token:
-            raise ValueError("an empty token would let everybody in")
-        self._expected = b"Bearer " + token.encode()
+            raise ValueError("an empty token would admit every client")
+        self._token = token.encode()
 
     def admits(self, authorization: bytes) -> bool:
         """Whether an Authorization header has the token."""
-        if authorization[:7].lower() != b"bearer ":
-            return False
-        return hmac.compare_digest(b"Bearer " + authorization[7:].strip(), self._expected)
+        return is_bearer(authorization, self._token)
 
 
 def is_public(path: str) -> bool:
@@ -68,16 +56,3 @@ def kubeconfig(server: str, token: str, *, ca_pem: bytes = b"", name: str = "cot
     }
     text: str = yaml.safe_dump(document, sort_keys=False)
     return text
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read (mode 0600), whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

@@ -1,29 +1,20 @@
 """One HTTP request and its answer, on plain ASGI.
 
 Problem: a framework's request and response objects cost more than the verb they carry, and a client that stops sending or reading must
-not hold the server. Choice: a slotted object that picks the few headers that matter in one pass; bodies are read with a size and a time
-limit; sends are timed, and a client that does not read for that long is cut off (through the transport, where the server lends it).
-Limits: headers are Latin-1; of a repeated one the last counts.
+not hold the server. Choice: a slotted object that picks the few headers that matter in one pass; bodies are read within the server's limits
+(`drivers/http`), which also disconnects a client that reads nothing. Limits: headers are Latin-1; of a repeated one the last counts.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import Any
+from collections.abc import Iterable
 
+from cotenant.drivers.http.messages import Gone, Receive, Refused, Scope, Send, connection_of, read_body
 from cotenant.local.apiserver.contract import ApiError
 from cotenant.local.apiserver.http.bodies import MAX_BODY_BYTES, too_large
 
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
-BODY_TIMEOUT_S = 30.0
-SEND_TIMEOUT_S = 30.0
-SLICE_BYTES = 256 << 10
 
 _NO_CACHE = (b"cache-control", b"no-cache, private")
 _WANTED_HEADERS = frozenset(
@@ -40,7 +31,7 @@ _WANTED_HEADERS = frozenset(
 
 
 class ClientGone(Exception):
-    """The client closed, or reads nothing any more."""
+    """The client disconnected."""
 
 
 class Exchange:
@@ -66,33 +57,14 @@ class Exchange:
 
     async def body(self) -> bytes:
         """The whole body. Raises ApiError 408 or 413, ClientGone."""
-        declared = self.headers.get(b"content-length")
-        if declared and declared.isdigit() and int(declared) > MAX_BODY_BYTES:
-            raise too_large()
-        message = await self._next_part()
-        body: bytes = message.get("body", b"")
-        if not message.get("more_body"):
-            return body
-        parts = [body]
-        size = len(body)
         try:
-            async with asyncio.timeout(BODY_TIMEOUT_S):
-                while message.get("more_body"):
-                    message = await self._next_part()
-                    part: bytes = message.get("body", b"")
-                    size += len(part)
-                    if size > MAX_BODY_BYTES:
-                        raise too_large()
-                    parts.append(part)
-        except TimeoutError:
+            return await read_body(self.scope, self._receive, MAX_BODY_BYTES)
+        except Refused as refused:
+            if refused.answer.status == 413:
+                raise too_large() from None
             raise ApiError(408, "Timeout", "the request's body did not arrive in time") from None
-        return b"".join(parts)
-
-    async def _next_part(self) -> Message:
-        message = await self._receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        return message
+        except Gone:
+            raise ClientGone from None
 
     async def wait_until_gone(self) -> None:
         """Return when the client has closed its side (used by streams; the body must have been read)."""
@@ -109,19 +81,14 @@ class Exchange:
         await self._send({"type": "http.response.start", "status": code, "headers": headers})
 
     async def send(self, body: bytes, *, is_more: bool = False) -> None:
-        """Send a piece of the body. Raises ClientGone when the client reads nothing for `SEND_TIMEOUT_S`."""
-        try:
-            async with asyncio.timeout(SEND_TIMEOUT_S):
-                await self._send({"type": "http.response.body", "body": body, "more_body": is_more})
-        except TimeoutError:
-            self.abort()
-            raise ClientGone from None
+        """Send a piece of the body."""
+        await self._send({"type": "http.response.body", "body": body, "more_body": is_more})
 
     def abort(self) -> None:
         """Drop the connection with whatever has not been sent."""
-        transport = (self.scope.get("extensions") or {}).get("cotenant.transport")
-        if transport is not None:
-            transport.abort()
+        connection = connection_of(self.scope)
+        if connection is not None:
+            connection.abort()
 
     async def answer(self, code: int, content_type: bytes, body: bytes, extra: Iterable[Header] = ()) -> None:
         """Send a whole answer."""
@@ -130,7 +97,4 @@ class Exchange:
         self.code = code
         headers.append(_NO_CACHE)
         await self._send({"type": "http.response.start", "status": code, "headers": headers})
-        if len(body) <= SLICE_BYTES:
-            await self._send({"type": "http.response.body", "body": body})
-        else:
-            await self.send(body)
+        await self._send({"type": "http.response.body", "body": body})

@@ -1,181 +1,84 @@
-"""Listening: uvicorn with httptools, bound so that a slow or silent client costs a descriptor for seconds, no more.
+"""The API server's HTTP server: the one of `drivers/http`, with refusals as a Kubernetes Status and watches that end at the stop.
 
-Problem: uvicorn bounds idle keep-alive connections but neither the time nor the size of a request's head, and gives an application no way
-to drop a client that reads nothing. Choice: its HTTP protocol with three additions: the head must be complete within 10 s and 64 KiB, and
-the transport is lent to the application. The socket is ours, so port 0 works and the address is known before the first request. Limits:
-signals are the owner's business.
+Limits: beyond loopback a certificate is required, because the token must not travel in clear text. Watches last as long as their client reads.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import socket
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
 
-import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
+from cotenant.drivers.http.address import Address, Listening
+from cotenant.drivers.http.limits import DEFAULTS, ServerLimits
+from cotenant.drivers.http.messages import JSON, Answer, Scope
+from cotenant.drivers.http.server import HttpServer
+from cotenant.drivers.http.tls import Tls
+from cotenant.drivers.http.traffic import Traffic
+from cotenant.local.apiserver.contract import ApiError
 from cotenant.local.apiserver.http.app import Application
+from cotenant.local.apiserver.http.bodies import MAX_BODY_BYTES
+from cotenant.local.apiserver.http.encoding import rendering
+from cotenant.model.errors import InvalidInput
 
-HEAD_TIMEOUT_S = 10.0
-MAX_HEAD_BYTES = 64 << 10
-KEEP_ALIVE_S = 75
-MAX_CONNECTIONS = 4_000
-BACKLOG = 1_024
-
-_HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-
-
-class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol, with bounded heads and the transport in the scope."""
-
-    _head_timer: asyncio.TimerHandle | None = None
-    _head_bytes = 0
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A client has connected: it has seconds to say what it wants."""
-        super().connection_made(transport)
-        self._head_timer = self.loop.call_later(HEAD_TIMEOUT_S, transport.abort)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """It has gone."""
-        self._head_done()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        """Bytes of a head or a body."""
-        super().data_received(data)
-        if self._head_timer is None:
-            self._head_bytes = 0
-            return
-        self._head_bytes += len(data)
-        if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
-            self._head_done()
-            self.transport.write(_HEAD_TOO_LARGE)
-            self.transport.close()
-
-    def on_message_begin(self) -> None:
-        """A request begins."""
-        super().on_message_begin()
-        if self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_TIMEOUT_S, self.transport.abort)
-
-    def on_headers_complete(self) -> None:
-        """Its head is complete."""
-        self._head_done()
-        self.scope["extensions"] = {"cotenant.transport": self.transport}  # type: ignore[dict-item]
-        super().on_headers_complete()
-
-    def _head_done(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+LIMITS = replace(DEFAULTS, body_bytes=MAX_BODY_BYTES, body_within_s=30.0, connections=4_000, stop_within_s=2.0)
+LOOPBACK = Address("127.0.0.1", 0)
+_REASONS = {400: "BadRequest", 408: "Timeout", 431: "RequestHeaderFieldsTooLarge", 503: "ServiceUnavailable"}
 
 
-class _Uvicorn(uvicorn.Server):
-    """Leaves signals alone."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-@dataclass(frozen=True, slots=True)
-class Listening:
-    """Where a server can be reached."""
-
-    host: str
-    port: int
-    is_tls: bool
-
-    @property
-    def url(self) -> str:
-        """For clients."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'https' if self.is_tls else 'http'}://{host}:{self.port}"
-
-
-class HttpServer:
+class ApiServer:
     """Runs an Application on a socket.
 
-        server = HttpServer(app, host="127.0.0.1", port=0)
-        await server.start()      # server.listening.url
+        server = ApiServer(app)
+        await server.start()      # server.url
         await server.stop()
 
-    Beyond loopback a certificate is required: the token must not travel in clear.
+    Raises `InvalidInput` where the address or the certificate cannot be used, and for an address beyond loopback without a certificate.
     """
 
     def __init__(
         self,
         app: Application,
+        where: Address | Listening = LOOPBACK,
         *,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        certificate: Path | None = None,
-        key: Path | None = None,
+        tls: Tls | None = None,
+        limits: ServerLimits = LIMITS,
     ) -> None:
-        if certificate is None and not is_loopback(host):
-            raise ValueError(f"host: {host} is not a loopback address; listening there needs a certificate")
+        address = where.address if isinstance(where, Listening) else where
+        if tls is None and not address.is_loopback:
+            raise InvalidInput(address.field, str(address), "a loopback address", "elsewhere it needs a certificate")
+        traffic = Traffic("apiserver", is_watch)
         self._app = app
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        # With its protocol named, asyncio turns Nagle's algorithm off; otherwise small answers wait for 40 ms.
-        self._socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            self._socket.bind((host, port))
-        except OSError:
-            self._socket.close()
-            raise
-        self.listening = Listening(host, self._socket.getsockname()[1], certificate is not None)
-        app.address = f"{host}:{self.listening.port}"
-        options: dict[str, Any] = {}
-        if certificate is not None:
-            options = {"ssl_certfile": str(certificate), "ssl_keyfile": str(key)}
-        config = uvicorn.Config(
-            app,
-            http=BoundedProtocol,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=KEEP_ALIVE_S,
-            timeout_graceful_shutdown=2,
-            limit_concurrency=MAX_CONNECTIONS,
-            backlog=BACKLOG,
-            **options,
+        self._server = HttpServer(
+            app, where, limits=limits, tls=tls, traffic=traffic, refusal=status_refusal, has_dates=True
         )
-        self._server = _Uvicorn(config)
-        self._task: asyncio.Task[None] | None = None
+        app.metrics.registry.register(traffic)
+        app.address = str(self.address)
+
+    @property
+    def address(self) -> Address:
+        """Where the server listens."""
+        return self._server.address
+
+    @property
+    def url(self) -> str:
+        """For clients."""
+        return self._server.url
 
     async def start(self) -> None:
-        """Begin to serve; returns when connections are accepted."""
-        self._task = asyncio.create_task(self._server.serve([self._socket]))
-        while not self._server.started:
-            if self._task.done():
-                self._task.result()
-                raise RuntimeError("the server ended before it began")
-            await asyncio.sleep(0.002)
+        """Accept connections."""
+        await self._server.start()
 
     async def stop(self) -> None:
-        """End watches, finish what is under way for 2 s at most, close."""
+        """End watches, complete what is in progress for 2 s at most, close."""
         self._app.close()
-        self._server.should_exit = True
-        if self._task is not None:
-            await self._task
-        self._socket.close()
+        await self._server.stop()
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    import ipaddress
+def is_watch(scope: Scope) -> bool:
+    """Whether a request is a watch, which lasts as long as its client wants."""
+    return b"watch=" in scope["query_string"]
 
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+
+def status_refusal(status: int, message: str) -> Answer:
+    """A refusal by the server's limits, in the form of the API."""
+    error = ApiError(status, _REASONS.get(status, "BadRequest"), message)
+    return Answer(status, rendering.encode(error.status()), JSON)

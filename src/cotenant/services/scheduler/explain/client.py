@@ -17,10 +17,10 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
+from cotenant.drivers.http.tokens import read_token
 from cotenant.drivers.kube.client.errors import UNREADABLE
 from cotenant.model.decisions.answers import Concern, PodAnswer
 from cotenant.model.errors import InvalidInput, Permanent, Transient
-from cotenant.services.reporting.tokens import read_token
 
 T = TypeVar("T")
 

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from cotenant.drivers.http.messages import Answer
 from cotenant.model.resources import Amounts, format_amount
-from cotenant.services.reporting.asgi import Answer
 
 
 def page(value: object) -> Answer:

@@ -13,12 +13,12 @@ from typing import Any
 
 import msgspec
 
+from cotenant.drivers.http.messages import Answer
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.explain.pages import NODE, MemberPage, pages
 from cotenant.engine.rules.cpus.views import CpusOfNode
 from cotenant.model.cpus.cpulist import format_cpus
 from cotenant.model.decisions.answers import Concern
-from cotenant.services.reporting.asgi import Answer
 from cotenant.services.scheduler.pages.encoding import page
 from cotenant.services.scheduler.pages.routes import Asked, Route, Unknown
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from cotenant.drivers.http.messages import TEXT, Answer
 from cotenant.engine.cluster import Cluster
 from cotenant.model.decisions.answers import PodAnswer, WhatIf
-from cotenant.services.reporting.asgi import TEXT, Answer
 from cotenant.services.scheduler.pages.debugging import Debugging
 from cotenant.services.scheduler.pages.encoding import page
 from cotenant.services.scheduler.pages.routes import Asked, Route, Unknown

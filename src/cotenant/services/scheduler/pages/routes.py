@@ -24,8 +24,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from cotenant.model.errors import InvalidInput
-from cotenant.services.reporting.asgi import (
+from cotenant.drivers.http.messages import (
     JSON,
     TEXT,
     Answer,
@@ -38,12 +37,12 @@ from cotenant.services.reporting.asgi import (
     read_body,
     send_answer,
 )
-from cotenant.services.reporting.tokens import ReportToken
+from cotenant.drivers.http.tokens import BearerToken
+from cotenant.model.errors import InvalidInput
 
 SERVICES = "/apis/v1/__services__"
 PROTECTED = ("/apis/", "/debug/")
 _MOST_BODY_BYTES = 64
-_BODY_WITHIN_S = 5.0
 _MOST_QUERY_BYTES = 4096
 _FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via")
 _NO = "only callers on this machine, or with a bearer token that this scheduler knows (--debug-token-file), may ask"
@@ -115,7 +114,7 @@ class Routes:
             return said(405, f"only {allowed}", ((b"allow", allowed.encode()),))
         route, names = fitting
         try:
-            body = b"" if method == "GET" else await read_body(scope, receive, _MOST_BODY_BYTES, _BODY_WITHIN_S)
+            body = b"" if method == "GET" else await read_body(scope, receive, _MOST_BODY_BYTES)
             return route.page(Asked(names, _query(scope["query_string"]), body.decode()))
         except UnicodeDecodeError:
             return said(400, "the body is no text")
@@ -136,7 +135,7 @@ class Routes:
 class Guard:
     """Who may ask."""
 
-    def __init__(self, token: ReportToken | None, clock: Callable[[], float]) -> None:
+    def __init__(self, token: BearerToken | None, clock: Callable[[], float]) -> None:
         self._token = token
         self._clock = clock
 

@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 
+from cotenant.drivers.http.address import Address
+from cotenant.drivers.http.limits import ServerLimits
 from cotenant.local.apiserver.assembly import assemble
-from cotenant.local.apiserver.http import server as serving
 from cotenant.local.apiserver.http.app import Application
 from cotenant.local.apiserver.http.auth import Credentials
-from cotenant.local.apiserver.http.server import HttpServer
+from cotenant.local.apiserver.http.server import LIMITS, ApiServer
 from cotenant.local.apiserver.storage.store import Store
+from cotenant.model.errors import InvalidInput
 
 Client = Callable[[bytes], Awaitable[bytes]]
 
 
-def run(case: Callable[[HttpServer, Client], Awaitable[None]]) -> None:
+def run(case: Callable[[ApiServer, Client], Awaitable[None]], limits: ServerLimits = LIMITS) -> None:
     async def main() -> None:
         api = assemble(Store())
         await api.bootstrap()
-        server = HttpServer(Application(api, Credentials("t")))
+        server = ApiServer(Application(api, Credentials("t")), limits=limits)
         await server.start()
 
         async def send(raw: bytes) -> bytes:
             """All that the server says until it closes."""
-            reader, writer = await asyncio.open_connection("127.0.0.1", server.listening.port)
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.address.port)
             writer.write(raw)
             try:
                 return await asyncio.wait_for(reader.read(), 20)
@@ -49,37 +51,37 @@ def request(line: str, *headers: str, body: bytes = b"") -> bytes:
 
 
 def test_without_a_certificate_it_listens_on_loopback_only() -> None:
-    with pytest.raises(ValueError, match="needs a certificate"):
-        HttpServer(Application.__new__(Application), host="0.0.0.0")
+    with pytest.raises(InvalidInput, match="needs a certificate"):
+        ApiServer(Application.__new__(Application), Address("0.0.0.0", 0))
 
 
 def test_what_is_no_http_is_refused() -> None:
-    async def case(server: HttpServer, send: Client) -> None:
+    async def case(server: ApiServer, send: Client) -> None:
         assert (await send(b"nonsense\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
 
     run(case)
 
 
 def test_a_head_without_end_is_refused() -> None:
-    async def case(server: HttpServer, send: Client) -> None:
-        told = await send(b"GET / HTTP/1.1\r\nx: " + b"y" * (serving.MAX_HEAD_BYTES + 10))
+    async def case(server: ApiServer, send: Client) -> None:
+        told = await send(b"GET / HTTP/1.1\r\nx: " + b"y" * (LIMITS.head_bytes + 10))
         assert told.startswith(b"HTTP/1.1 431 ")
+        assert b'"kind":"Status"' in told
 
     run(case)
 
 
-def test_a_client_that_says_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "HEAD_TIMEOUT_S", 0.05)
+def test_a_head_that_does_not_arrive_is_a_status() -> None:
+    async def case(server: ApiServer, send: Client) -> None:
+        told = await send(b"GET / HT")
+        assert told.startswith(b"HTTP/1.1 408 ")
+        assert b'"reason":"Timeout"' in told
 
-    async def case(server: HttpServer, send: Client) -> None:
-        with contextlib.suppress(ConnectionResetError):
-            assert await send(b"GET / HT") == b""
-
-    run(case)
+    run(case, replace(LIMITS, head_within_s=0.05))
 
 
 def test_a_declared_body_over_the_limit_is_refused_before_it_is_sent() -> None:
-    async def case(server: HttpServer, send: Client) -> None:
+    async def case(server: ApiServer, send: Client) -> None:
         told = await send(
             request("POST /api/v1/namespaces", "content-type: application/json", "content-length: 99999999")
         )
@@ -90,7 +92,7 @@ def test_a_declared_body_over_the_limit_is_refused_before_it_is_sent() -> None:
 
 
 def test_errors_are_statuses() -> None:
-    async def case(server: HttpServer, send: Client) -> None:
+    async def case(server: ApiServer, send: Client) -> None:
         for line, code in (
             ("GET /nope", b"404"),
             ("POST /version", b"405"),
@@ -105,7 +107,7 @@ def test_errors_are_statuses() -> None:
 
 
 def test_metrics_count_requests() -> None:
-    async def case(server: HttpServer, send: Client) -> None:
+    async def case(server: ApiServer, send: Client) -> None:
         await send(request("GET /api/v1/pods"))
         told = await send(request("GET /metrics"))
         assert b'apiserver_request_total{code="200",resource="pods",verb="list"} 1.0' in told
@@ -117,9 +119,9 @@ def test_stopping_ends_watches() -> None:
     async def main() -> None:
         api = assemble(Store())
         await api.bootstrap()
-        server = HttpServer(Application(api, Credentials("t")))
+        server = ApiServer(Application(api, Credentials("t")))
         await server.start()
-        reader, writer = await asyncio.open_connection("127.0.0.1", server.listening.port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.address.port)
         writer.write(request("GET /api/v1/pods?watch=true"))
         assert b"200" in await reader.readline()
         await server.stop()

@@ -1,8 +1,8 @@
-"""Certificates for listening beyond loopback: a certificate authority of our own and a server certificate from it.
+"""Generated certificates: a certificate authority of our own, and a server certificate that it signs.
 
-Problem: a token must not cross a network in clear, and nobody here has a certificate. Choice: an ECDSA P-256 authority made on first use
-and kept in the directory (keys 0600), a server certificate for the names and addresses that are served, made anew at each start; the
-kubeconfig carries the authority, so clients verify. Limits: no rotation while running; valid for a year.
+Problem: a token must not cross a network in clear text, and a machine without a certificate still has to listen. Choice: an ECDSA P-256
+authority, made on first use and kept in a directory (keys 0600); a server certificate for the names and addresses that are served, made anew at
+each start. Clients verify by the authority, which the kubeconfig carries. Limits: no rotation while running; valid for a year.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
 
-from cotenant.local.apiserver.http.auth import write_private
+from cotenant.drivers.http.private_files import write_private
+from cotenant.model.errors import InvalidInput
 
 _AUTHORITY_DAYS = 3650
 _SERVER_DAYS = 365
@@ -28,7 +29,10 @@ class Certificates:
 
 
 def ensure(directory: Path, hosts: tuple[str, ...], now: datetime.datetime) -> Certificates:
-    """The authority of a directory (made if absent) and a fresh server certificate for `hosts` (names or addresses)."""
+    """The authority of a directory (made if absent) and a fresh server certificate for `hosts` (names or addresses).
+
+    Raises `InvalidInput` for an authority that cannot be read, `OSError` where the directory cannot be written.
+    """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -47,10 +51,16 @@ def ensure(directory: Path, hosts: tuple[str, ...], now: datetime.datetime) -> C
         return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
     if ca_file.exists() and ca_key_file.exists():
-        authority = x509.load_pem_x509_certificate(ca_file.read_bytes())
-        loaded = serialization.load_pem_private_key(ca_key_file.read_bytes(), None)
-        if not isinstance(loaded, ec.EllipticCurvePrivateKey):
-            raise ValueError(f"{ca_key_file} is not an elliptic-curve key")
+        try:
+            authority = x509.load_pem_x509_certificate(ca_file.read_bytes())
+        except (OSError, ValueError) as error:
+            raise _broken(ca_file, "a certificate as PEM") from error
+        try:
+            loaded = serialization.load_pem_private_key(ca_key_file.read_bytes(), None)
+        except (OSError, ValueError, TypeError) as error:  # TypeError: the key has a passphrase
+            raise _broken(ca_key_file, "a private key as PEM, without passphrase") from error
+        if not isinstance(loaded, ec.EllipticCurvePrivateKey) or loaded.public_key() != authority.public_key():
+            raise _broken(ca_key_file, "the elliptic-curve key of ca.crt beside it")
         authority_key = loaded
     else:
         authority_key = ec.generate_private_key(ec.SECP256R1())
@@ -100,3 +110,8 @@ def ensure(directory: Path, hosts: tuple[str, ...], now: datetime.datetime) -> C
     return Certificates(
         directory / "server.crt", directory / "server.key", authority.public_bytes(serialization.Encoding.PEM)
     )
+
+
+def _broken(path: Path, expected: str) -> InvalidInput:
+    hint = f"delete {path.parent} to have new certificates made; clients then need the new kubeconfig"
+    return InvalidInput("certificate authority", str(path), expected, hint)

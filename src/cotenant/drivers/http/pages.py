@@ -1,0 +1,43 @@
+"""Health, readiness and metrics pages that the processes have in common.
+
+    GET /healthz, /livez    200 "ok", or 503 and what is wrong
+    GET /readyz             the same for readiness
+    GET /metrics            Prometheus text
+
+Limits: the API server has health pages of its own, in the form of kube-apiserver's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cotenant.drivers.http.messages import TEXT, Answer
+
+EXPOSITION = b"text/plain; version=0.0.4; charset=utf-8"
+HEALTH_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/metrics"})
+
+
+def no_fault() -> str:
+    """The check of a process that is healthy as long as it answers."""
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class HealthPages:
+    """`unhealthy` and `unready` return what is wrong, empty if nothing is; `metrics` returns the text exposition."""
+
+    metrics: Callable[[], bytes]
+    unhealthy: Callable[[], str] = no_fault
+    unready: Callable[[], str] = no_fault
+
+    def answer(self, method: str, path: str) -> Answer | None:
+        """The answer to a request for one of `HEALTH_PATHS`; None for any other path."""
+        if path not in HEALTH_PATHS:
+            return None
+        if method not in ("GET", "HEAD"):
+            return Answer(405, b"only GET\n", TEXT, ((b"allow", b"GET, HEAD"),))
+        if path == "/metrics":
+            return Answer(200, self.metrics(), EXPOSITION)
+        wrong = self.unready() if path == "/readyz" else self.unhealthy()
+        return Answer(503, f"{wrong}\n".encode(), TEXT) if wrong else Answer(200, b"ok\n", TEXT)
