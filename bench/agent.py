@@ -1,9 +1,9 @@
-"""What the node's agent costs at a period of one second: CPU, memory, calls and bytes a tick, over 50 and 200 groups, and a service's tail beside it.
+"""The cost of the node agent at a period of one second: CPU, memory, calls and bytes per tick, over 50 and 200 groups, and a service's tail latency beside it.
 
     sudo python -m bench.agent [--rounds N] [--json]
 
-The same as `cotenant node experiment overhead`, as rows: real groups, the agent as a process, arms in turns. CPU and latency depend on who
-else runs; calls and bytes do not. It needs root, and says so.
+The same as `cotenant node experiment overhead`, as rows: real groups, the agent as a process, arms alternating. CPU and latency depend on other
+load on the machine; calls and bytes do not. Needs root.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cotenant.services.experiments.overhead import Overhead
 
 
 def rows(outcome: Outcome) -> list[dict[str, Any]]:
-    """A row for each number of groups, one for the probe."""
+    """One row per number of groups, and one for the probe."""
     figures = outcome.figures
     found = [{"arm": name, **values} for name, values in figures.items() if name.startswith("groups_")]
     if "probe" in figures:
@@ -40,7 +40,7 @@ def main() -> None:
             outcome = harness.run(Overhead(), settings, Path(folder), lambda _: None)
         except CotenantError as error:
             raise SystemExit(f"bench.agent: {error}") from error
-    notes = [*outcome.notes, f"others used at most {outcome.worst_foreign:.1%} of the plant's core in a block"]
+    notes = [*outcome.notes, f"other processes used at most {outcome.worst_foreign:.1%} of the plant's core in a block"]
     show(rows(outcome), given.json, notes)
 
 

@@ -1,7 +1,7 @@
-"""The API server's core without HTTP: writes a second, CPU a write, memory when full, and watch fan-out, in one process.
+"""The API server's core without HTTP: writes per second, CPU per write, memory when full, and watch fan-out, in one process.
 
-Pods of about 3 KB pass through the whole write path (schemas, defaults, admission, managed fields, history, SQLite) from their decoded
-JSON; each figure is one phase of one run: create the nodes, create the pods, bind them, then the same creates again in front of watchers.
+Pods of about 3 KB take the whole write path (schemas, defaults, admission, managed fields, history, SQLite) from their decoded
+JSON; each figure is one phase of one run: create the nodes, create the pods, bind them, then more creates with watchers attached.
 CPU is that of the process (commits included), memory the growth of its resident set and its peak.
 """
 
@@ -31,7 +31,7 @@ MANAGER = WriteOptions(manager="bench")
 
 
 def a_pod(name: str) -> bytes:
-    """A pod as a Deployment makes it, 2 to 3 KB once it has its defaults and managed fields."""
+    """A pod as created by a Deployment, 2 to 3 KB with defaults and managed fields."""
     containers = [
         {
             "name": f"c{at}",
@@ -53,7 +53,7 @@ def a_pod(name: str) -> bytes:
 
 
 def a_node(name: str) -> bytes:
-    """A lean node."""
+    """A minimal node."""
     amounts = {"cpu": "32", "memory": "256Gi", "pods": "110"}
     return msgspec.json.encode(
         {
@@ -66,7 +66,7 @@ def a_node(name: str) -> bytes:
 
 
 async def in_flight(calls: Iterator[Callable[[], Awaitable[Any]]]) -> None:
-    """Run calls, so many at a time."""
+    """Run calls, `IN_FLIGHT` at a time."""
 
     async def worker() -> None:
         for call in calls:
@@ -76,7 +76,7 @@ async def in_flight(calls: Iterator[Callable[[], Awaitable[Any]]]) -> None:
 
 
 async def phase(count: int, calls: Iterator[Callable[[], Awaitable[Any]]]) -> dict[str, float]:
-    """Writes a second and CPU a write."""
+    """Writes per second and CPU per write."""
     wall, cpu = time.perf_counter(), time.process_time()
     await in_flight(calls)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
@@ -84,13 +84,13 @@ async def phase(count: int, calls: Iterator[Callable[[], Awaitable[Any]]]) -> di
 
 
 def resident_mib() -> float:
-    """The resident set now."""
+    """The current resident set."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * 4096 / 2**20
 
 
 async def read_all(watch: Watch, wanted: int) -> int:
-    """Read until so many events came; returns their bytes."""
+    """Read until `wanted` events have come; returns their bytes."""
     events = size = 0
     while events < wanted:
         chunk = await watch.chunk()
@@ -165,7 +165,7 @@ async def measure(directory: Path | None, nodes: int, pods: int, watchers: int, 
 
 
 def reopen(directory: Path) -> dict[str, float]:
-    """How long a full directory takes to open."""
+    """Time to open a full directory."""
     wall = time.perf_counter()
 
     async def main() -> float:

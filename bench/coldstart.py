@@ -1,8 +1,8 @@
-"""Cold start: how long a command takes to answer. Goal: `cotenant --help` within 0.5 s.
+"""Cold start: the time until a command answers. Goal: `cotenant --help` within 0.5 s.
 
     python -m bench.coldstart [COMMAND ...]       default: cotenant --help, by this Python
 
-Wall and CPU time of the whole process, medians over the runs, the first run (cold file cache) apart; peak memory of the child.
+Wall and CPU time of the whole process, medians over the runs, the first run (cold file cache) separately; peak memory of the child.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""CPUs of one's own over many nodes: the first judgement of a kind of pod, the next, and the choice.
+"""Exclusive CPUs over many nodes: the first judgement of a kind of pod, the next, and the choice.
 
     python -m bench.cpus
     python -m bench.cpus --nodes 10000 --json
 
-Every node has 128 CPUs (2 sockets, 4 NUMA nodes, cores of two threads). `alike` = nobody has any CPU; `used` = up to six pods on each node, other ones on each,
-so that no two nodes stand alike. `first` judges all nodes for a kind of pod that nobody asked about before, `next` after one placement, `choice` is
-choosing and keeping CPUs on a row, `place` is a pod by `Cluster.decide`, beside a plain pod in the same cluster.
+Every node has 128 CPUs (2 sockets, 4 NUMA nodes, cores of two threads). `alike` = no CPU is held; `used` = up to six pods on each node, different ones on each,
+so that no two nodes are in the same state. `first` judges all nodes for a kind of pod that was not judged before, `next` after one placement, `choice` is
+selecting and holding CPUs on a row, `place` is a pod by `Cluster.decide`, compared with a plain pod in the same cluster.
 """
 
 from __future__ import annotations
@@ -52,29 +52,29 @@ def pod(name: str, qos: QoSClass = QoSClass.LSR) -> Pod:
 
 
 class World:
-    """A keeper over so many nodes."""
+    """The CPU rule over `nodes` nodes."""
 
     def __init__(self, nodes: int, used: bool) -> None:
-        self.encoder, self.keeper = Encoder(64.0), Cpus()
-        self.keeper.attach(self.encoder)
+        self.encoder, self.rules = Encoder(64.0), Cpus()
+        self.rules.attach(self.encoder)
         self.names = count()
         rng = np.random.default_rng(1)
         for number in range(nodes):
             self.encoder.add_node(node(number))
-            self.keeper.topology_seen(NodeTopology(f"node-{number}", TOPOLOGY), 0.0)
+            self.rules.topology_seen(NodeTopology(f"node-{number}", TOPOLOGY), 0.0)
             for _ in range(int(rng.integers(1, 7)) if used else 0):
                 first = int(rng.integers(0, 120))
                 held = Holdings(ResourceStatus(tuple(range(first, first + int(rng.integers(1, 8))))))
-                self.keeper.assign(self.watch(NO_DEMANDS, held), self.encoder.node_rows[f"node-{number}"])
+                self.rules.assign(self.watch(NO_DEMANDS, held), self.encoder.node_rows[f"node-{number}"])
 
     def watch(self, demands: Demands, holds: Holdings = NO_HOLDINGS) -> int:
         made = pod(f"pod-{next(self.names)}")
         number, _ = self.encoder.add_pod(made)
-        self.keeper.watch(number, made, demands, holds)
+        self.rules.watch(number, made, demands, holds)
         return number
 
     def judge(self, number: int) -> None:
-        for rule in self.keeper.rules(number):
+        for rule in self.rules.rules(number):
             rule.left.any()
 
 
@@ -87,14 +87,14 @@ def measure(nodes: int) -> list[dict[str, Any]]:
             first_s = cpu_seconds(partial(world.judge, number))
             choices: list[float] = []
             nexts: list[float] = []
-            for turn in range(50):
+            for repeat in range(50):
                 number = world.watch(demands)
                 nexts.append(cpu_seconds(partial(world.judge, number)))
                 open_rows = np.ones(nodes, dtype=np.bool_)
-                for rule in world.keeper.rules(number):
+                for rule in world.rules.rules(number):
                     open_rows &= rule.left
-                row = int(np.flatnonzero(open_rows)[turn])
-                choices.append(cpu_seconds(partial(world.keeper.choose, number, row)))
+                row = int(np.flatnonzero(open_rows)[repeat])
+                choices.append(cpu_seconds(partial(world.rules.choose, number, row)))
             found.append(
                 {
                     "nodes": f"{nodes} {state}",
@@ -108,7 +108,7 @@ def measure(nodes: int) -> list[dict[str, Any]]:
 
 
 def placed(nodes: int) -> list[str]:
-    """A pod at a time through the whole engine."""
+    """Decisions on single pods through the whole engine."""
     cluster = Cluster(profile("least-allocated"), np.random.default_rng(1), Settings())
     for number in range(nodes):
         cluster.node_seen(node(number))
@@ -120,20 +120,20 @@ def placed(nodes: int) -> list[str]:
         cluster.pod_seen(ObservedPod(made, f"uid-{made.name}", "cotenant", 0.0), 0.0)
         cluster.decide(0.0)
 
-    told = []
+    lines = []
     for qos in (QoSClass.LS, QoSClass.LSR):
         one(qos)
         taken_s = median_seconds(partial(QoSClass, qos), one, 100)
-        told.append(f"a pod of class {qos.value}, decided alone: {taken_s * 1e6:.0f} us")
-    return told
+        lines.append(f"a pod of class {qos.value}, decided alone: {taken_s * 1e6:.0f} us")
+    return lines
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=10_000)
     parser.add_argument("--json", action="store_true")
-    asked = parser.parse_args()
-    show(measure(asked.nodes), asked.json, [*placed(asked.nodes), f"{peak_memory_mib():.0f} MiB"])
+    given = parser.parse_args()
+    show(measure(given.nodes), given.json, [*placed(given.nodes), f"{peak_memory_mib():.0f} MiB"])
 
 
 if __name__ == "__main__":

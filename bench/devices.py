@@ -1,13 +1,13 @@
-"""Devices and CPUs of one node: what one decision costs, alone and with its booking and return; and of a cluster of such nodes, by its engine.
+"""Devices and CPUs of one node: the cost of one decision, alone and with its booking and return; and of a cluster of such nodes, by its engine.
 
     python -m bench.devices
     python -m bench.devices --json
 
-The node has 8 GPUs in pairs under PCIe switches, four a NUMA node, each switch with a card of 8 virtual functions; and 128 CPUs: 2 sockets, 4 NUMA
-nodes, 64 cores of two threads. `idle` is asked with nothing given, `half` with half of the node given. The goal is 20 us for a decision.
+The node has 8 GPUs in pairs under PCIe switches, four per NUMA node, each switch with a card of 8 virtual functions; and 128 CPUs: 2 sockets, 4 NUMA
+nodes, 64 cores of two threads. `idle` is decided with nothing allocated, `half` with half of the node allocated. The goal is 20 us for a decision.
 
-Of a cluster: so many nodes with 8 GPUs, half of the pods' worth of GPUs given already; `decide_us` is the engine's whole decision for a pod (filters, devices,
-wishes, record), `devices_us` what of it is more than a plain pod's, `first_ms` the first pod of its kind, for which every state of a node is judged.
+For a cluster: nodes with 8 GPUs, half of the pods' worth of GPUs allocated already; `decide_us` is the engine's whole decision for a pod (filters, devices,
+preferences, record), `devices_us` its difference to a plain pod's, `first_ms` the first pod of its kind, for which every node state is judged.
 """
 
 from __future__ import annotations
@@ -71,21 +71,21 @@ def node() -> tuple[Device, ...]:
 
 
 def asks() -> dict[str, DeviceAsk]:
-    """Decisions by name."""
+    """Requests by name."""
 
-    def asked(resources: dict[str, int], **fields: Any) -> DeviceAsk:
+    def request(resources: dict[str, int], **fields: Any) -> DeviceAsk:
         return DeviceAsk(device_requests(Amounts.of(resources)), **fields)
 
     beside = JointAllocation((DeviceType.GPU, DeviceType.RDMA), same_pcie=True)
     function = (DeviceHint(DeviceType.RDMA, function_selector=LabelSelector()),)
     return {
-        "half a GPU, binpack": asked({GPU: 50}, strategy=Strategy.BINPACK),
-        "half a GPU, fragmentation": asked({GPU: 50}, strategy=Strategy.FRAGMENTATION, usual=USUAL),
-        "1 GPU": asked({NVIDIA_GPU: 1}),
-        "2 GPUs": asked({NVIDIA_GPU: 2}),
-        "4 GPUs": asked({NVIDIA_GPU: 4}),
-        "2 GPUs and cards, same PCIe": asked({NVIDIA_GPU: 2, RDMA: 1}, joint=beside, hints=function),
-        "8 GPUs": asked({NVIDIA_GPU: 8}),
+        "half a GPU, binpack": request({GPU: 50}, strategy=Strategy.BINPACK),
+        "half a GPU, fragmentation": request({GPU: 50}, strategy=Strategy.FRAGMENTATION, usual=USUAL),
+        "1 GPU": request({NVIDIA_GPU: 1}),
+        "2 GPUs": request({NVIDIA_GPU: 2}),
+        "4 GPUs": request({NVIDIA_GPU: 4}),
+        "2 GPUs and cards, same PCIe": request({NVIDIA_GPU: 2, RDMA: 1}, joint=beside, hints=function),
+        "8 GPUs": request({NVIDIA_GPU: 8}),
     }
 
 
@@ -100,7 +100,7 @@ def microseconds(work: Callable[[], object], repeats: int, times: int) -> float:
 
 
 def device_rows(repeats: int, times: int) -> list[dict[str, Any]]:
-    """Each ask on an idle node, on one half given, and on one with a partition table to be honoured."""
+    """Each request on an idle node, on one half allocated, and on one with a partition table to be honoured."""
     idle = DeviceLedger.of(node())
     table = DeviceLedger.of(node(), halves(8), honor=True)
     half = idle
@@ -126,7 +126,7 @@ def _booked(ledger: DeviceLedger | CpuLedger, holding: Any) -> object:
 
 
 def cpu_rows(repeats: int, times: int) -> list[dict[str, Any]]:
-    """CPUs of a 128-CPU node, numbered as Linux does: all first threads, then all second ones."""
+    """CPUs of a 128-CPU node, numbered as by Linux: all first threads, then all second threads."""
     cpus = (LogicalCpu(64 * thread + core, core, core // 32, core // 16) for thread in (0, 1) for core in range(64))
     idle = CpuLedger.empty(CpuTopology.of(cpus), reserved=mask_of((0, 64)))
     half = idle
@@ -155,7 +155,7 @@ def cpu_rows(repeats: int, times: int) -> list[dict[str, Any]]:
 
 
 def cluster_rows(nodes: int, pods: int, repeats: int) -> list[dict[str, Any]]:
-    """The engine of a cluster: plain pods, and pods of each way of asking, judged in batches as they come."""
+    """The engine of a cluster: plain pods, and pods of each kind of request, judged in batches as they arrive."""
     cluster = Cluster(profile("cotenant-requests"), np.random.default_rng(1))
     size = Amounts.of({"cpu": 128_000, "memory": 1 << 41, NVIDIA_GPU: 8, "pods": 1000})
     devices, pods = node(), min(pods, nodes)
@@ -166,7 +166,7 @@ def cluster_rows(nodes: int, pods: int, repeats: int) -> list[dict[str, Any]]:
         )
     serial = itertools.count()
 
-    def come(asked: dict[str, int], demands: Demands, many: int) -> list[str]:
+    def submit(asked: dict[str, int], demands: Demands, many: int) -> list[str]:
         names = [f"p{next(serial)}" for _ in range(many)]
         requests = Amounts.of({"cpu": 100, "memory": 1 << 20, **asked})
         for name in names:
@@ -179,11 +179,11 @@ def cluster_rows(nodes: int, pods: int, repeats: int) -> list[dict[str, Any]]:
         assert all(cluster.state_of(name).name == "ASSUMED" for name in names)
 
     def one(asked: dict[str, int], demands: Demands) -> float:
-        """Seconds a pod; they go again."""
+        """Seconds per pod; the pods leave again."""
         names: list[str] = []
 
         def prepare() -> None:
-            names[:] = come(asked, demands, pods)
+            names[:] = submit(asked, demands, pods)
 
         def work(_: None) -> None:
             decide(names)
@@ -199,9 +199,9 @@ def cluster_rows(nodes: int, pods: int, repeats: int) -> list[dict[str, Any]]:
             cluster.decide(0.0)
         return statistics.median(taken)
 
-    decide(come({}, NO_DEMANDS, 1))  # compiles
-    decide(come({NVIDIA_GPU: 3}, NO_DEMANDS, max(1, nodes // 4)))  # some of the nodes have seen work
-    decide(come({GPU: 50}, NO_DEMANDS, max(1, nodes // 4)))
+    decide(submit({}, NO_DEMANDS, 1))  # compiles
+    decide(submit({NVIDIA_GPU: 3}, NO_DEMANDS, max(1, nodes // 4)))  # some of the nodes are in use
+    decide(submit({GPU: 50}, NO_DEMANDS, max(1, nodes // 4)))
     rows: list[dict[str, Any]] = []
     plain_us = 0.0
     beside = Demands(joint_devices=JointAllocation((DeviceType.GPU, DeviceType.RDMA), same_pcie=True))
@@ -212,7 +212,7 @@ def cluster_rows(nodes: int, pods: int, repeats: int) -> list[dict[str, Any]]:
         ("4 GPUs", {NVIDIA_GPU: 4}, NO_DEMANDS),
         ("2 GPUs and cards, same PCIe", {NVIDIA_GPU: 2, RDMA: 1}, beside),
     ):
-        first = come(asked, demands, 1)
+        first = submit(asked, demands, 1)
         start = process_time()
         decide(first)
         first_ms = 1e3 * (process_time() - start)

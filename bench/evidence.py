@@ -1,10 +1,10 @@
-"""The experiments behind docs/results.md, as data, and the page made from them.
+"""The experiments behind docs/results.md, as data, and the page generated from them.
 
     python -m bench.evidence --out runs/evidence            run what is missing, then print the page
     python -m bench.evidence --out runs/evidence --only founding,ablation
 
-Problem: a figure in a document that no command reproduces is hearsay. Choice: each experiment is the arguments of `cotenant lab compare`; a
-finished one is not run again; the page is made from their JSON. Limits: minutes to half an hour on two cores; real traces where named.
+Problem: a figure without a command that reproduces it cannot be verified. Choice: each experiment is the arguments of `cotenant lab compare`; a
+finished one is not repeated; the page is generated from their JSON. Limits: minutes to half an hour on two cores; real traces where named.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """A named comparison: arguments, and which columns its table shows."""
+    """A named comparison: arguments, and the columns of its table."""
 
     name: str
     title: str
@@ -132,13 +132,13 @@ EXPERIMENTS: tuple[Experiment, ...] = (
 
 
 def run(experiment: Experiment, folder: Path, seeds: int) -> dict[str, Any]:
-    """The experiment's JSON object; run only if it is not there yet."""
+    """The experiment's JSON object; it is run only if it is not stored yet."""
     out = folder / experiment.name
-    told = out / "results.json"
-    if not told.exists():
+    results = out / "results.json"
+    if not results.exists():
         command = [sys.executable, "-m", "cotenant", "lab", "compare", *experiment.arguments]
         subprocess.run([*command, "--seeds", str(seeds), "--out", str(out)], check=True, stdout=sys.stderr)
-    found: dict[str, Any] = json.loads(told.read_text())
+    found: dict[str, Any] = json.loads(results.read_text())
     return found
 
 
@@ -150,7 +150,7 @@ def _cell(row: dict[str, Any], field: str, scale: float, decimals: int) -> str:
 
 
 def table(found: dict[str, Any], columns: Sequence[tuple[str, str, float, int]]) -> list[str]:
-    """Markdown rows, a policy and load each."""
+    """Markdown rows, one per policy and load."""
     sweep = len(found["loads"]) > 1
     head = ["policy", *(["load"] if sweep else []), *(heading for _, heading, _, _ in columns)]
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
@@ -163,11 +163,11 @@ def table(found: dict[str, Any], columns: Sequence[tuple[str, str, float, int]])
 
 
 def _paired(found: dict[str, Any]) -> list[str]:
-    told = [p for p in found["paired"] if p["metric"] == "violation" and p["load"] is not None]
-    if not told:
+    pairs = [p for p in found["paired"] if p["metric"] == "violation" and p["load"] is not None]
+    if not pairs:
         return []
     lines = ["", "Points of violation, the other minus ours, paired by seed with 95 % intervals:", ""]
-    for each in told:
+    for each in pairs:
         other = each["policy"] if each["against"] == found["ours"] else each["against"]
         sign = 1.0 if each["against"] == found["ours"] else -1.0
         half = each["difference_ci"]
@@ -177,7 +177,7 @@ def _paired(found: dict[str, Any]) -> list[str]:
     return lines
 
 
-_BEYOND = {None: "", "exact": "", "below": "at most ", "above": "at least "}  # the loads that were tried
+_BEYOND = {None: "", "exact": "", "below": "at most ", "above": "at least "}  # bounds at the ends of the sweep
 
 
 def _sustained(found: dict[str, Any]) -> list[str]:
@@ -218,8 +218,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/evidence"))
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--only", default="", help="names with commas between")
-    asked = parser.parse_args()
-    print(page(asked.out, asked.seeds, tuple(filter(None, asked.only.split(",")))))
+    given = parser.parse_args()
+    print(page(given.out, given.seeds, tuple(filter(None, given.only.split(",")))))
 
 
 if __name__ == "__main__":

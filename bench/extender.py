@@ -1,12 +1,12 @@
-"""What kube-scheduler waits for an extender, and what the extender costs: one caller over loopback, keep-alive, filter then prioritize.
+"""Latency of an extender as kube-scheduler sees it, and its cost: one caller over loopback, keep-alive, filter then prioritize.
 
-The extender is a process of its own, as installed; the caller sends requests in the protocol's wire form (compact JSON, a pod of about
-1.5 KB, names rotated and a new pod for each cycle, as kube-scheduler's sampling does). Every node has reported, and one
+The extender is a separate process, as installed; the caller sends requests in the protocol's wire form (compact JSON, a pod of about
+1.5 KB, names rotated and a new pod for each cycle, as with kube-scheduler's sampling). Every node has reported, and one
 reports again before each cycle, as 5,000 nodes every 30 s do at 170 pods a second. `busy` of the nodes lack room.
-CPU is the server process's own on-CPU time a call (user and system, all of HTTP included), the median over the calls of each verb;
+CPU is the server process's on-CPU time per call (user and system, including HTTP), the median over the calls of each verb;
 `cpu_ms_call` is the mean of the two. Times are the caller's, in milliseconds. Rows: names mode with few and with many names, all passing and half
 refused; full-node mode with few nodes of about 2 KB.
-Goals: 0.3 ms CPU a call at 500 names, p99 of 5 ms at 5,000.
+Goals: 0.3 ms CPU per call at 500 names, p99 of 5 ms at 5,000.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ GIB = 2**30
 
 
 class Caller:
-    """One keep-alive connection, Nagle off, as Go's client has it."""
+    """One keep-alive connection with Nagle's algorithm off, as Go's client has it."""
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port))
@@ -59,7 +59,7 @@ class Caller:
 
 @contextmanager
 def running(*arguments: str) -> Iterator[tuple[int, int]]:
-    """An extender of our own: its port and process."""
+    """Start an extender; yields its port and process."""
     command = [
         sys.executable,
         "-m",
@@ -121,7 +121,7 @@ def a_node(name: str) -> dict[str, Any]:
 
 
 def report(caller: Caller, name: str, cpu_used: float) -> None:
-    told = {
+    body = {
         "node_name": name,
         "cpu_allocatable": 8.0,
         "cpu_used": cpu_used,
@@ -130,13 +130,13 @@ def report(caller: Caller, name: str, cpu_used: float) -> None:
         "tail_latency_p99": 40.0,
         "timestamp": time.time(),
     }
-    status, body = caller.post("/metrics/report", json.dumps(told).encode())
+    status, answer = caller.post("/metrics/report", json.dumps(body).encode())
     if status != 204:
-        raise RuntimeError(f"{status} {body.decode()}")
+        raise RuntimeError(f"{status} {answer.decode()}")
 
 
 def cycle(number: int, names: list[str], full: bool) -> bytes:
-    """One cycle's filter request: the names from another start, as kube-scheduler's round robin has them."""
+    """The filter request of one cycle: the names from another start, as in kube-scheduler's round robin."""
     start = (number * 37) % len(names)
     rotated = names[start:] + names[:start]
     args = {

@@ -1,7 +1,7 @@
 """Gangs: place all members or none. Goal: 512 members accepted or rolled back within 1 ms.
 
-`accepted` places the gang (and removes it again, untimed); `rolled back` asks for more members than fit, so that the undo log runs:
-the time is that of a gang of the same number of placements, all undone.
+`accepted` places the gang (and removes it again, untimed); `rolled back` requests more members than fit, so that the undo log runs:
+its time is that of a gang with the same number of placements, all undone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEFAULT_MEMBERS = (8, 64, 512)
 
 
 def accepted_s(tree: ScoreTree, given: Workload, members: int, gangs: int) -> float:
-    """Median CPU seconds of a gang that fits."""
+    """Median CPU seconds for a gang that fits."""
     taken = []
     for k in given.stream(gangs):
         begin = process_time()
@@ -37,7 +37,7 @@ def accepted_s(tree: ScoreTree, given: Workload, members: int, gangs: int) -> fl
 
 
 def rolled_back_s(given: Workload, members: int, gangs: int, precision: str) -> float:
-    """Median CPU seconds of a gang that finds room for all members but the last, on a cluster left with just so much room."""
+    """Median CPU seconds for a gang that finds room for all members but the last, on a cluster with exactly that much room left."""
     tree = a_tree(given, precision)
     k = 0
     room = tree.gang(k, members)
@@ -60,7 +60,7 @@ def rolled_back_s(given: Workload, members: int, gangs: int, precision: str) -> 
         if len(room) != members or len(rows) != members:
             raise AssertionError("the room made for the gang does not hold it")
         if len(refused) or (given.nodes.requested != before).any():
-            raise AssertionError("a gang that does not fit left a trace")
+            raise AssertionError("a gang that does not fit changed the cluster")
     return median(taken)
 
 

@@ -1,8 +1,8 @@
-"""Gangs in a cluster's engine, beside plain pods: what a whole judgement costs, and what of it is the transaction.
+"""Gangs in a cluster's engine, compared with plain pods: the cost of a whole decision, and the part of the transaction.
 
-For each number of members: `plain_us` a pod judged by itself, in one decision over as many pods; `accepted_ms` and `refused_ms` a decision over one gang that
-fits, and over one that lacks room for its last member (told to every member, and why); of those, `place_ms` the one run that places all members, and `undo_ms`
-taking them back. Medians of CPU time of one core; nodes are large enough, demand is synthetic.
+For each number of members: `plain_us` a pod decided alone, in one decision over as many pods; `accepted_ms` and `refused_ms` a decision over one gang that
+fits, and over one that lacks room for its last member (with a reason reported for every member); of those, `place_ms` the one run that places all members, and `undo_ms`
+its rollback. Medians of CPU time of one core; nodes are large enough, demand is synthetic.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def pods(name: str, count: int, notes: GangNotes | None) -> list[ObservedPod]:
 
 
 def decision_s(c: Cluster, given: list[ObservedPod], now_s: float, bound: int) -> float:
-    """CPU seconds of the decision over pods that have just come; they are gone afterwards."""
+    """CPU seconds of the decision over newly arrived pods, which are removed afterwards."""
     for each in given:
         c.pod_seen(each, now_s)
     begin = process_time()
@@ -63,7 +63,7 @@ def decision_s(c: Cluster, given: list[ObservedPod], now_s: float, bound: int) -
 
 
 def transaction_s(c: Cluster, given: list[ObservedPod]) -> tuple[float, float]:
-    """CPU seconds of placing all of them in one run, and of taking them back."""
+    """CPU seconds of placing all of them in one run, and of the rollback."""
     for each in given:
         c.pod_seen(each, 0.0)
     c._components.assignments.write()

@@ -1,9 +1,9 @@
-"""Gangs, quotas and GPUs in the cluster's engine beside plain pods, all in one run: microseconds a pod, and decisions a second.
+"""Gangs, quotas and GPUs in the cluster's engine compared with plain pods, all in one run: microseconds per pod, and decisions per second.
 
-One cluster of nodes with eight GPUs each, a quota tree of so many leaves below 32 parents, and batches of pods that come, are decided together and go again:
-`plain` pods; the same pods each in a quota; the same with a whole GPU or part of one; gangs, with each member's cost beside the plain pod's, accepted and
-rolled back. What quotas alone cost is measured by `bench.quota` (compiled: goal 0.3 us a pod), a gang's transaction in the score tree by
-`bench.gang` (goal 1 ms for 512), one allocation of devices by `bench.devices` (goal 20 us); here is what the engine as a whole adds to each.
+One cluster of nodes with eight GPUs each, a quota tree of `leaves` leaves below 32 parents, and batches of pods that arrive, are decided together and leave:
+`plain` pods; the same pods each in a quota; the same with a whole GPU or part of one; gangs, with each member's cost compared with the plain pod's, accepted and
+rolled back. The cost of quotas alone is measured by `bench.quota` (compiled: goal 0.3 us per pod), a gang's transaction in the score tree by
+`bench.gang` (goal 1 ms for 512), one allocation of devices by `bench.devices` (goal 20 us); this bench measures what the engine as a whole adds.
 Medians of CPU time of one core; demand is synthetic.
 """
 
@@ -43,37 +43,39 @@ Make = Callable[[int], ObservedPod]
 
 
 def cluster(nodes: int, leaves: int) -> Cluster:
-    """Idle nodes with GPUs, and a tree in which every leaf may have all there is."""
+    """Idle nodes with GPUs, and a quota tree in which every leaf may use the whole cluster."""
     made = Cluster(profile("cotenant-requests"), np.random.default_rng(1), Settings(most_pods=8192))
-    there = {"cpu": CORES * 1000, "memory": 512 * GIB, GPU_CORE: GPUS * 100, GPU_MEMORY_RATIO: GPUS * 100}
+    size = {"cpu": CORES * 1000, "memory": 512 * GIB, GPU_CORE: GPUS * 100, GPU_MEMORY_RATIO: GPUS * 100}
     for i in range(nodes):
-        made.node_seen(Node(f"n{i}", Amounts.of(there), Labels.of({HOSTNAME: f"n{i}"})))
+        made.node_seen(Node(f"n{i}", Amounts.of(size), Labels.of({HOSTNAME: f"n{i}"})))
         made.roster.devices.seen(NodeDevices(f"n{i}", gpus(GPUS)))
     every, owed = nodes * CORES * 1000, nodes * CORES * 1000 // max(1, leaves)
     parents = min(PARENTS, leaves)
     for i in range(parents):
         below = len(range(i, leaves, parents))
-        _tell(made, Quota(f"p{i}", Amounts.of({"cpu": every}), Amounts.of({"cpu": owed * below}), ROOT_QUOTA, True))
+        _add_quota(
+            made, Quota(f"p{i}", Amounts.of({"cpu": every}), Amounts.of({"cpu": owed * below}), ROOT_QUOTA, True)
+        )
     for i in range(leaves):
-        _tell(made, Quota(f"q{i}", Amounts.of({"cpu": every}), Amounts.of({"cpu": owed}), f"p{i % parents}"))
+        _add_quota(made, Quota(f"q{i}", Amounts.of({"cpu": every}), Amounts.of({"cpu": owed}), f"p{i % parents}"))
     return made
 
 
-def _tell(made: Cluster, quota: Quota) -> None:
+def _add_quota(made: Cluster, quota: Quota) -> None:
     made.roster.quotas.quota_seen(QuotaObject(f"quotas/{quota.name}", f"uid-{quota.name}", quota), 0.0)
 
 
 def a_pod(name: str, cores: int = 1, gpu: int = 0, quota: str = "", gang: GangNotes | None = None) -> ObservedPod:
-    asked = {"cpu": cores * 1000, "memory": GIB} | ({GPU_CORE: gpu, GPU_MEMORY_RATIO: gpu} if gpu else {})
+    requests = {"cpu": cores * 1000, "memory": GIB} | ({GPU_CORE: gpu, GPU_MEMORY_RATIO: gpu} if gpu else {})
     labels = Labels.of({QUOTA: quota}) if quota else NO_LABELS
     demands = Demands(gang=gang) if gang is not None else NO_DEMANDS
     return ObservedPod(
-        Pod(name, requests=Amounts.of(asked), labels=labels), f"uid-{name}", "cotenant", 0.0, demands=demands
+        Pod(name, requests=Amounts.of(requests), labels=labels), f"uid-{name}", "cotenant", 0.0, demands=demands
     )
 
 
 class Stopwatch:
-    """Decisions over batches that come and go, on one cluster."""
+    """Decisions over batches of pods that arrive and leave, on one cluster."""
 
     def __init__(self, made: Cluster) -> None:
         self._cluster = made
@@ -81,7 +83,7 @@ class Stopwatch:
         self._batch = 0
 
     def seconds(self, name: str, count: int, make: Make, bound: int) -> float:
-        """CPU seconds from the first pod that is seen to the last instruction; the pods are gone afterwards."""
+        """CPU seconds from the first arrival to the last instruction; the pods are removed afterwards."""
         made = self._cluster
         self._batch += 1
         self._now_s += 1000.0
@@ -89,9 +91,9 @@ class Stopwatch:
         begin = process_time()
         for pod in pods:
             made.pod_seen(pod, self._now_s)
-        told = made.decide(self._now_s)
+        instructions = made.decide(self._now_s)
         taken = process_time() - begin
-        binds = sum(isinstance(each, Bind) for each in told)
+        binds = sum(isinstance(each, Bind) for each in instructions)
         if binds != bound:
             raise AssertionError(f"{name}: {binds} binds where {bound} were expected")
         for pod in pods:
@@ -106,7 +108,7 @@ class Stopwatch:
 
 
 def rows_for(nodes: int, leaves: int, pods: int, members: list[int], repeats: int) -> list[dict[str, Any]]:
-    """Every sort of pod on one cluster, then what each adds to a plain pod."""
+    """Every kind of pod on one cluster, then the difference of each to a plain pod."""
     plain_cluster, full = Stopwatch(cluster(nodes, 0)), Stopwatch(cluster(nodes, leaves))
     plain = plain_cluster.row("plain, no objects", pods, lambda i: a_pod(f"p{i}"), pods, repeats)
     rows = [
@@ -149,8 +151,8 @@ def main() -> None:
         for row in rows_for(nodes, given.leaves, given.pods, given.members or [8, 64, 512], given.repeats)
     ]
     notes = (
-        "CPU time of one core, medians, from the first pod seen to the last instruction.",
-        "adds_us: to a plain pod without any objects.",
+        "CPU time of one core, medians, from the first arrival to the last instruction.",
+        "adds_us: difference to a plain pod without any objects.",
     )
     show(rows, given.json, (*notes, f"Peak memory {peak_memory_mib():.0f} MiB."))
 

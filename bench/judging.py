@@ -1,7 +1,7 @@
-"""What rules about other pods cost: narrowing, wishes, reasons and preemption, beside the compiled scan, in milliseconds of one core's time.
+"""The cost of rules about other pods: narrowing, preferences, reasons and preemption, compared with the compiled scan, in milliseconds of one core's time.
 
-A cluster of full nodes in three zones, so many residents on each, 200 applications, 50 disruption budgets. For each sort of pod: `allowed` narrows its
-rows, `wishes` values all rows by its soft terms, `reasons` names every filter that refuses it with the nearest miss, `preempt` chooses
+A cluster of full nodes in three zones, with residents on each, 200 applications, 50 disruption budgets. For each kind of pod: `allowed` narrows its
+rows, `wishes` scores all rows by its soft terms, `reasons` names every filter that refuses it with the nearest miss, `preempt` chooses
 the node and the victims. Medians of the repeats in CPU time. Demand is synthetic.
 """
 
@@ -47,7 +47,7 @@ SORTS = {
 
 
 def rows_for(nodes: int, residents: int, repeats: int) -> list[dict[str, Any]]:
-    """One row a sort of pod."""
+    """One row per kind of pod."""
     encoder = Encoder(half_node_cores=8.0)
     for i in range(nodes):
         labels = Labels.of({ZONE: "abc"[i % 3], HOSTNAME: f"n{i}"})

@@ -1,7 +1,7 @@
-"""What holding leases costs: a batch taken, renewed, changed and put back, in one process and over the keeper's socket.
+"""The cost of holding leases: a batch taken, renewed, changed and restored, in one process and over the keeper's socket.
 
-The knobs are cpu.max of groups that are plain folders, which cost about what cgroup files cost and need no rights; the state file is on the disk of
-the temporary folder. `syncs` is how often that disk was waited for in a batch. Over the socket, the CPU time is the keeper process's own.
+The knobs are cpu.max of groups that are plain folders, which cost about as much as cgroup files and need no rights; the state file is on the disk of
+the temporary folder. `syncs` is the number of disk syncs per batch. Over the socket, the CPU time is that of the keeper process.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def folders(leases: int) -> Path:
     return root
 
 
-def wishes(leases: int, quota_us: int) -> list[SetKnob]:
+def settings(leases: int, quota_us: int) -> list[SetKnob]:
     value = f"{quota_us} 100000"
     return [SetKnob(Target(f"be/pod{number}", Knob.CPU_MAX), value, REASON) for number in range(leases)]
 
@@ -66,9 +66,9 @@ def here(root: Path, leases: int, repeats: int) -> Iterator[dict[str, Any]]:
                     raise AssertionError(f"{what}: {answers[0]}")
             return _row("one process", what, leases, median(taken), (file.syncs - syncs) / times)
 
-        yield act("take", 1, lambda number: executor.hold(wishes(leases, 20_000)))
-        yield act("renew", repeats, lambda number: executor.hold(wishes(leases, 20_000)))
-        yield act("change", repeats, lambda number: executor.hold(wishes(leases, 30_000 + number)))
+        yield act("take", 1, lambda number: executor.hold(settings(leases, 20_000)))
+        yield act("renew", repeats, lambda number: executor.hold(settings(leases, 20_000)))
+        yield act("change", repeats, lambda number: executor.hold(settings(leases, 30_000 + number)))
         yield act("put back", 1, lambda number: executor.give_all_back(REASON))
     file.close()
 
@@ -81,10 +81,10 @@ def over_the_socket(root: Path, leases: int, repeats: int) -> Iterator[dict[str,
         for what, times, quota_us in (("take", 1, 20_000), ("renew", repeats, 20_000)):
             before = _cpu_s(keeper.pid)
             for _ in range(times):
-                await client.hold(wishes(leases, quota_us))
+                await client.hold(settings(leases, quota_us))
             rows.append(_row("two processes", what, leases, (_cpu_s(keeper.pid) - before) / times, None))
         before = _cpu_s(keeper.pid)
-        await client.give_back([GiveBack(wish.target, REASON) for wish in wishes(leases, 20_000)])
+        await client.give_back([GiveBack(each.target, REASON) for each in settings(leases, 20_000)])
         rows.append(_row("two processes", "put back", leases, _cpu_s(keeper.pid) - before, None))
         await client.close()
         return rows
@@ -117,7 +117,7 @@ async def _awake(client: KeeperClient) -> None:
 
 
 def _cpu_s(pid: int) -> float:
-    """CPU time of a process so far, from its scheduler's count: the clock ticks of its stat are too coarse."""
+    """CPU time of a process so far, from its schedstat: the clock ticks of its stat are too coarse."""
     return sum(int(path.read_text().split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
 
 

@@ -1,8 +1,8 @@
-"""What load-aware placement costs: microseconds a pod beside plain pods in one process, and microseconds a metric.
+"""The cost of load-aware placement: microseconds per pod compared with plain pods in one process, and microseconds per metric.
 
-A cluster of idle nodes, each with so many residents, of which its metric knows all. `plain` judges the same pods without load-aware placement. `filter` narrows by load;
-equal pods come in runs. `filter, mixed` has pods of eight sizes in turn, so that runs are short. `filter and score` also prefers nodes that use
-least, so every pod is judged by itself. `one by one` is `filter` without runs. Medians of the repeats in CPU time, binds included. `metric`: taking in one
+A cluster of idle nodes with residents, all of which are in the node's metric. `plain` judges the same pods without load-aware placement. `filter` narrows by load;
+equal pods are placed in runs. `filter, mixed` has pods of eight sizes alternating, so that runs are short. `filter and score` also prefers nodes with the lowest
+use, so every pod is judged alone. `one by one` is `filter` without runs. Medians of the repeats in CPU time, binds included. `metric`: processing one
 metric, of a node with its residents.
 """
 
@@ -77,7 +77,7 @@ def judge(cluster: Cluster, pods: int) -> None:
 
 
 def rows_for(nodes: int, residents: int, pods: int, repeats: int) -> list[dict[str, Any]]:
-    """One row a variant."""
+    """One row per variant."""
     rows = []
     for name, (settings, sizes, runs) in VARIANTS.items():
         cluster = a_cluster(nodes, residents, settings)
@@ -85,7 +85,7 @@ def rows_for(nodes: int, residents: int, pods: int, repeats: int) -> list[dict[s
             cluster._components.assignments.narrowing._repeating.clear()
         born = 0
         submit(cluster, 256, sizes, born)
-        judge(cluster, 256)  # compile, and remember
+        judge(cluster, 256)  # compile and fill caches
         born += 256
 
         def prepare() -> None:
@@ -105,18 +105,18 @@ def rows_for(nodes: int, residents: int, pods: int, repeats: int) -> list[dict[s
         if name == "filter":
             rng = np.random.default_rng(2)
             load = cluster.roster.load_aware
-            told = [metric(f"n{i % nodes}", residents, rng) for i in range(1000)]
+            metrics = [metric(f"n{i % nodes}", residents, rng) for i in range(1000)]
 
-            def tell(_: object) -> None:
-                for each in told:  # noqa: B023
+            def take_in(_: object) -> None:
+                for each in metrics:  # noqa: B023
                     load.metric_seen(replace(each, age_s=0.0), 2.0)  # noqa: B023
 
-            seconds = median_seconds(lambda: None, tell, repeats)
+            seconds = median_seconds(lambda: None, take_in, repeats)
             rows.append(
                 {
                     "nodes": nodes,
                     "residents": residents * nodes,
-                    "variant": "a metric taken in",
+                    "variant": "one metric",
                     "us_a_pod": round(1e3 * seconds, 1),
                 }
             )

@@ -1,9 +1,9 @@
-"""Whether a forecast overloads fewer nodes than the last mean does: a small simulation, seeded, of one number a node.
+"""Whether a forecast overloads fewer nodes than the last mean: a small seeded simulation with one number per node.
 
-Pods come at a steady rate, stay for two hours or so, and use CPU in long calm and short busy phases (four times as much); each minute every node tells its mean use. A pod goes to the node that is
-said to use least among those that the filter leaves; one that finds none is turned away. What differs is what the filter takes for a node's use: the last minute's mean, the 95th percentile of the
-last five minutes' means, or a forecast. Every filter is tried with several thresholds, because a stricter filter overloads less by placing less: compare rows with equal `placed_pct`.
-`overload_pct`: share of node-minutes in which more than 90 % of the CPU was wanted. Means over the seeds.
+Pods arrive at a steady rate, stay for about two hours, and use CPU in long calm and short busy phases (four times as much); each minute every node reports its mean use. A pod goes to the node with
+the lowest reported use among those that pass the filter; a pod without one is rejected. The variants differ in the use that the filter assumes: the last minute's mean, the 95th percentile of the
+last five minutes' means, or a forecast. Every filter is run with several thresholds, because a stricter filter overloads less by placing less: compare rows with equal `placed_pct`.
+`overload_pct`: share of node-minutes in which more than 90 % of the CPU was demanded. Means over the seeds.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ def simulate(seed: int, name: str, threshold_pct: int, arrivals_per_min: float, 
     forecast = FILTERS[name]
     node = np.empty(0, dtype=np.int64)
     busy = np.empty(0, dtype=np.bool_)
-    restless = np.empty(0, dtype=np.bool_)
+    varies = np.empty(0, dtype=np.bool_)
     ends = np.empty(0)
     histories = [NO_HISTORY] * NODES
     means: list[Float] = []
-    placed = asked = overloaded = counted = 0
+    placed = arrived = overloaded = counted = 0
     for minute in range(MINUTES):
         stays = ends > minute
-        node, busy, ends, restless = node[stays], busy[stays], ends[stays], restless[stays]
-        turn = rng.random(len(busy))
-        busy = np.where(busy, turn >= TO_CALM, turn < TO_BUSY) & restless
+        node, busy, ends, varies = node[stays], busy[stays], ends[stays], varies[stays]
+        draw = rng.random(len(busy))
+        busy = np.where(busy, draw >= TO_CALM, draw < TO_BUSY) & varies
         high_m = CALM_M * (4.0 * BUSY if uneven else BUSY)
         wanted = np.bincount(node, weights=np.where(busy, high_m, CALM_M), minlength=NODES)
         used = np.minimum(wanted, CPU_M)
@@ -66,7 +66,7 @@ def simulate(seed: int, name: str, threshold_pct: int, arrivals_per_min: float, 
             seen = np.percentile(np.stack(means[-5:]), 95, axis=0)
         expected = np.zeros(NODES)
         for _ in range(rng.poisson(arrivals_per_min)):
-            asked += minute >= STAY_MIN
+            arrived += minute >= STAY_MIN
             passing = np.flatnonzero((seen + expected + ESTIMATE_M) * 100.0 <= (threshold_pct + 0.5) * CPU_M)
             if not len(passing):
                 continue
@@ -75,13 +75,13 @@ def simulate(seed: int, name: str, threshold_pct: int, arrivals_per_min: float, 
             placed += minute >= STAY_MIN
             node = np.append(node, row)
             busy = np.append(busy, False)
-            restless = np.append(restless, not uneven or rng.random() < 0.2)
+            varies = np.append(varies, not uneven or rng.random() < 0.2)
             ends = np.append(ends, minute + rng.exponential(STAY_MIN))
-    return 100.0 * placed / max(1, asked), 100.0 * overloaded / max(1, counted)
+    return 100.0 * placed / max(1, arrived), 100.0 * overloaded / max(1, counted)
 
 
 def rows_for(seeds: int, arrivals_per_min: float, thresholds: list[int], uneven: bool) -> list[dict[str, Any]]:
-    """One row a filter and threshold."""
+    """One row per filter and threshold."""
     rows = []
     for name in FILTERS:
         for threshold_pct in thresholds:
@@ -100,10 +100,10 @@ def rows_for(seeds: int, arrivals_per_min: float, thresholds: list[int], uneven:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.load_forecast", description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--arrivals", type=float, default=11.0, help="pods a minute")
+    parser.add_argument("--arrivals", type=float, default=11.0, help="pods per minute")
     parser.add_argument("--threshold", type=int, action="append", help="per cent; may be given several times")
     parser.add_argument(
-        "--uneven", action="store_true", help="a fifth of the pods has all the busy phases, of sixteen times as much"
+        "--uneven", action="store_true", help="only a fifth of the pods have busy phases, of sixteen times the calm use"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     given = parser.parse_args()

@@ -1,4 +1,4 @@
-"""What every benchmark says about itself: the machine, CPU-time medians, and a table or JSON."""
+"""Shared by the benchmarks: description of the machine, CPU-time medians, and output as a table or JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import numpy as np
 
 
 def machine() -> dict[str, Any]:
-    """The processor, its count, the load when asked, and the versions that matter."""
+    """The processor, its count, the current load, and the relevant versions."""
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -37,14 +37,14 @@ def machine() -> dict[str, Any]:
 
 
 def cpu_seconds(measured: Callable[[], object]) -> float:
-    """Process CPU time of one call: fair on a shared machine."""
+    """Process CPU time of one call, which is robust on a shared machine."""
     start = process_time()
     measured()
     return process_time() - start
 
 
 def median_seconds(prepare: Callable[[], Any], measured: Callable[[Any], object], repeats: int) -> float:
-    """Median CPU time of `measured(prepare())`, preparation apart."""
+    """Median CPU time of `measured(prepare())`, excluding the preparation."""
     taken = []
     for _ in range(repeats):
         state = prepare()
@@ -60,7 +60,7 @@ def peak_memory_mib() -> float:
 
 
 def show(rows: Sequence[dict[str, Any]], as_json: bool, notes: Sequence[str] = ()) -> None:
-    """Print the rows as one JSON object on one line, with the name of the benchmark that runs, or as a table a person can read."""
+    """Print the rows as one JSON object on one line, with the name of the running benchmark, or as a table."""
     if as_json:
         program = Path(sys.argv[0])
         name = program.parent.name if program.stem == "__main__" else program.stem

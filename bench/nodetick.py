@@ -1,8 +1,8 @@
-"""One tick of a node's engine: from counters to instructions. Goal: 5 ms of CPU at 50 groups, so that reading has the other half of 1 % of a core.
+"""One tick of a node's engine: from counters to instructions. Goal: 5 ms of CPU at 50 groups, which leaves half of 1 % of a core for reading.
 
-Half of the pods are best effort; each pod has one container, so there are two groups a pod and one that holds all best effort. Every service
+Half of the pods are best effort; each pod has one container, so there are two groups per pod and one for all best effort. Every service
 waits a little and reports latency; knobs are granted. `first` is the tick at which all groups are new; the others are medians after a
-minute. `default` runs the policies that are on by default, `all` every one that needs no device.
+minute. `default` runs the policies that are on by default, `all` every policy that needs no device.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ POLICIES = {"default": DEFAULT_POLICIES, "all": EVERY_POLICY}
 
 
 class Machine:
-    """A node whose groups work evenly, and whose keeper grants everything."""
+    """A node with constant load on all groups, and a keeper that grants everything."""
 
     def __init__(self, pods: int, policies: PolicySettings) -> None:
         self.agent = Agent(AgentSettings(roots=("pods",), policies=policies), "bench")
         self.services: list[str] = []
-        self.taken: list[float] = []  # CPU seconds, a tick
+        self.taken: list[float] = []  # CPU seconds per tick
         self._now_us = 0
         self._knobs: dict[Target, str] = {}
         self._cpus = tuple(LogicalCpu(cpu, cpu // 2, 0, 0) for cpu in range(CPUS))
@@ -64,7 +64,7 @@ class Machine:
         self.services = [pod.key for pod in made if not pod.best_effort]
 
     def tick(self) -> None:
-        """A second passes."""
+        """Advance one second."""
         self._now_us += SECOND_US
         for key in self.services:
             self.agent.health_reported(key, ServiceHealth(SECOND_US, 200, 4000, 0, 0), self._now_us)
@@ -74,11 +74,11 @@ class Machine:
         between = process_time()
         knobs = {target: self._knobs.get(target, _usual(target)) for target in watched}
         again = process_time()
-        said = self.agent.sampled(sample, knobs, self._cpus)
+        instructions = self.agent.sampled(sample, knobs, self._cpus)
         self.taken.append(process_time() - again + between - begin)
-        self._knobs.update({wish.target: wish.value for wish in said.hold})
-        answers = [LeaseAnswer(back.target, LeaseState.RESTORED) for back in said.give_back]
-        answers += [LeaseAnswer(wish.target, LeaseState.HELD) for wish in said.hold]
+        self._knobs.update({each.target: each.value for each in instructions.hold})
+        answers = [LeaseAnswer(each.target, LeaseState.RESTORED) for each in instructions.give_back]
+        answers += [LeaseAnswer(each.target, LeaseState.HELD) for each in instructions.hold]
         self.agent.answered(answers, self._now_us)
 
     def _sample(self) -> NodeSample:
@@ -158,7 +158,7 @@ def main() -> None:
     parser.add_argument("--ticks", type=int, default=300)
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     given = parser.parse_args()
-    gc.freeze()  # what the benchmark imports is no part of an agent's heap
+    gc.freeze()  # the benchmark's imports are not part of an agent's heap
     rows = [a_row(groups, variant, given.ticks) for groups in given.groups or DEFAULT_GROUPS for variant in POLICIES]
     show(rows, given.json, ("CPU time of one core. Reading the files is not part of it.",))
 

@@ -1,9 +1,9 @@
-"""Placements a second: one placement and one departure each, exact over every node.
+"""Placements per second: one placement and one departure each, exact over every node.
 
-Four ways to the same choice on workload A (`bench.workload`), in one process: plain NumPy, the compiled scan, and the score tree in float64 and float32.
-Measured in CPU time, median of the repeats, after a warm-up that fills the cluster until every arrival has a departure. `identical` says
-whether another way chose the same row for each of the first `checked` pods, departures included, from the same start: the scans are held against
-each other, each tree against the compiled scan of its precision, and the float64 tree also against NumPy for as many pods as NumPy's row says.
+Four implementations of the same choice on workload A (`bench.workload`), in one process: plain NumPy, the compiled scan, and the score tree in float64 and float32.
+Measured in CPU time, median of the repeats, after a warm-up that fills the cluster until every arrival has a departure. `identical` tells
+whether another implementation chose the same row for each of the first `checked` pods, departures included, from the same start: the scans are compared with
+each other, each tree with the compiled scan of its precision, and the float64 tree also with NumPy for as many pods as NumPy's row has.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cotenant.policy.placement import weighted
 from cotenant.policy.placement.lanes.layout import Kernel
 
 DEFAULT_NODES = (1_000, 5_000, 10_000, 100_000)
-LIVE = 2_000  # pods that stay at a time in the timed part
+LIVE = 2_000  # pods present at a time in the timed part
 WEIGHTED = int(Kernel.WEIGHTED)
 
 
@@ -40,7 +40,7 @@ def a_tree(given: Workload, precision: str, lanes: int | None = None) -> ScoreTr
 
 
 def run_plain(given: Workload, stream: Int, live: int) -> Int:
-    """The plain NumPy way."""
+    """The plain NumPy implementation."""
     placed = np.full(len(stream), -1, dtype=np.int64)
     for i, k in enumerate(stream):
         placed[i] = weighted.choice(given.nodes, given.shapes, int(k), given.held, given.weights)
@@ -52,7 +52,7 @@ def run_plain(given: Workload, stream: Int, live: int) -> Int:
 
 
 def move(given: Workload, row: int, k: int, sign: int) -> None:
-    """A pod comes (1) or leaves (-1)."""
+    """Add (1) or remove (-1) a pod."""
     given.nodes.requested[row] += sign * given.shapes.request[k]
     given.nodes.sums[row] += sign * given.shapes.sums[k]
     given.held[row, given.shapes.tenant[k]] += sign * given.shapes.request[k]
@@ -61,7 +61,7 @@ def move(given: Workload, row: int, k: int, sign: int) -> None:
 def stream_rate(
     loop: Callable[..., None], tree: Callable[[], ScoreTree], stream: Int, live: int, repeats: int
 ) -> float:
-    """Pods a second of `loop`, after `live` pods of warm-up."""
+    """Pods per second of `loop`, after `live` pods of warm-up."""
 
     def prepare() -> tuple[Any, Int]:
         arrays, placed = tree().arrays, np.full(len(stream), -1, dtype=np.int64)

@@ -1,9 +1,9 @@
-"""What a quota tree costs: a pod that comes, a pod that is checked, a pod that is placed. Goal: 0.3 us a pod on top of placement, with 1,000 leaves.
+"""The cost of a quota tree: a pod that arrives, is checked, or is placed. Goal: 0.3 us per pod in addition to placement, with 1,000 leaves.
 
-`ask` is a pod that comes and its leaf's runtime read again, in plain Python: `idle` where the cluster has enough for all, `short` at a leaf that is short
-already, `lent` at one that lends less by it, so that every division on its path is made anew. `resize` is another total and every runtime
-anew. `flat` has all leaves below the root, `tree` 32 parents between. `check` and `book` are the plain headroom check with its parents and the
-booking of a placed pod; `compiled` is both together inside a compiled loop, as placement would run them.
+`ask` is an arriving pod and the new runtime of its leaf, in plain Python: `idle` where the cluster has enough for all, `short` at a leaf that is short
+already, `lent` at one that lends less because of it, so that every division on its path is recomputed. `resize` is a new total with every runtime
+recomputed. `flat` has all leaves below the root, `tree` 32 parents between. `check` and `book` are the plain headroom check with its parents and the
+accounting of a placed pod; `compiled` is both together inside a compiled loop, as in placement.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def amounts(cores: int) -> Amounts:
 
 
 def a_tree(leaves: int, flat: bool, cores_each: int) -> QuotaTree:
-    """Every leaf is owed 4 cores, may have 64 and has a weight of its own; each tenth asks for 1 core, the others for 20."""
+    """Every leaf has a guarantee of 4 cores, a maximum of 64 and its own weight; each tenth requests 1 core, the others 20."""
     parents = 0 if flat else PARENTS
     below = -(-leaves // max(1, parents))
     quotas = [Quota(f"p{i}", amounts(64 * below), amounts(4 * below), is_parent=True) for i in range(parents)]
@@ -89,7 +89,9 @@ def a_row(leaves: int, flat: bool, calls: int, pods: int) -> dict[str, Any]:
         tree.runtime(name)
 
     def is_short(i: int) -> bool:
-        return all(amount < asked for (_, amount), (_, asked) in zip(short.runtime(f"q{i}"), amounts(20), strict=True))
+        return all(
+            amount < requested for (_, amount), (_, requested) in zip(short.runtime(f"q{i}"), amounts(20), strict=True)
+        )
 
     idle, short = a_tree(leaves, flat, 64), a_tree(leaves, flat, 12)
     hungry = [i for i in range(leaves) if i % 10 and is_short(i)]

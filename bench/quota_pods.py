@@ -1,9 +1,9 @@
-"""What elastic quotas cost a pod in a cluster's engine, beside plain pods in the same run, in microseconds of one core's time.
+"""The cost of elastic quotas per pod in a cluster's engine, compared with plain pods in the same run, in microseconds of one core's time.
 
-The same pods are told to the engine, placed, bound and deleted three times: `none` where nobody wrote a quota, `outside` where there is a tree and the pods
-belong to none of it, `leaves` where they belong to its leaves in turn. `seen` is a pod told of, `decide` its judgement and placement (`engine/cluster.py`),
-`bound` the answer to its bind, `gone` its deletion. `admit` is the quotas' own part of `decide`: Python around the compiled loop; `kernel` is that loop alone,
-which checks a leaf and books it at every level. Medians of the repeats.
+The same pods are added to the engine, placed, bound and deleted three times: `none` without quotas, `outside` where there is a tree and the pods
+belong to no quota of it, `leaves` where they belong to its leaves in turn. `seen` is adding a pod, `decide` its judgement and placement (`engine/cluster.py`),
+`bound` the result of its bind, `gone` its deletion. `admit` is the quotas' own part of `decide`: Python around the compiled loop; `kernel` is that loop alone,
+which checks a leaf and accounts for it at every level. Medians of the repeats.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def amounts(cores: int) -> Amounts:
 
 
 class Watched(Quotas):
-    """Quotas that keep the time of their part in judgements."""
+    """Quotas that measure the time of their part in decisions."""
 
     admit_s = 0.0
 
@@ -95,7 +95,7 @@ def once(nodes: int, leaves: int, pods: int, sort: str) -> dict[str, float]:
             cluster.sending(each.uid, 1.0)
             cluster.bound(each.uid, 1.0)
 
-    def tell() -> None:
+    def add() -> None:
         for each in seen:
             cluster.pod_seen(each, 0.0)
 
@@ -104,7 +104,7 @@ def once(nodes: int, leaves: int, pods: int, sort: str) -> dict[str, float]:
             cluster.pod_gone(each.uid, 2.0)
 
     row = {
-        "seen": timed(pods, tell),
+        "seen": timed(pods, add),
         "decide": timed(pods, decide),
         "bound": timed(pods, bound),
     }
@@ -116,7 +116,7 @@ def once(nodes: int, leaves: int, pods: int, sort: str) -> dict[str, float]:
 
 
 def kernel_us(leaves: int, pods: int) -> float:
-    """The compiled loop alone, on the books that the engine has."""
+    """The compiled loop alone, on the engine's accounts."""
     cluster, quotas = a_cluster(pods // 32 + 1, leaves, "leaves")
     labels = [Labels.of({NAME: f"q{i}"}) for i in range(leaves)]
     for i in range(leaves):

@@ -1,6 +1,6 @@
-"""Other weights on every node: the whole tree computed anew. Goal: 100,000 nodes within 50 ms.
+"""New weights on every node: the whole tree recomputed. Goal: 100,000 nodes within 50 ms.
 
-`reweigh_ms` is what a change of weights takes; `rebuild_ms` also packs every node's row anew, as after a change of all metrics.
+`reweigh_ms` is a change of weights; `rebuild_ms` also packs every node's row again, as after a change of all metrics.
 `report_us` is one node's new report, through Python.
 """
 
@@ -26,7 +26,7 @@ def a_row(nodes: int, shapes: int, precision: str, repeats: int) -> dict[str, An
     tree = a_tree(start, precision)
     tree.reweigh(DEFAULT_WEIGHTS)
     tree.report(0, start.nodes.report[0])
-    turned = [np.array(DEFAULT_WEIGHTS) * (1 + 0.1 * i) for i in range(repeats)]
+    weights = [np.array(DEFAULT_WEIGHTS) * (1 + 0.1 * i) for i in range(repeats)]
     values = start.nodes.report[:1000].copy()
 
     def report_all() -> None:
@@ -37,7 +37,7 @@ def a_row(nodes: int, shapes: int, precision: str, repeats: int) -> dict[str, An
         "nodes": nodes,
         "shapes": shapes,
         "variant": f"tree {precision}",
-        "reweigh_ms": round(median(cpu_seconds(partial(tree.reweigh, w)) for w in turned) * 1e3, 2),
+        "reweigh_ms": round(median(cpu_seconds(partial(tree.reweigh, w)) for w in weights) * 1e3, 2),
         "rebuild_ms": round(median(cpu_seconds(tree.rebuild) for _ in range(repeats)) * 1e3, 2),
         "report_us": round(cpu_seconds(report_all) / len(values) * 1e6, 2),
         "tree_mib": round(tree.nbytes / 2**20, 1),

@@ -1,6 +1,6 @@
-"""Lab events a second, and ten million tasks on four thousand nodes (goal: 15 s of one core, making the trace apart).
+"""Lab events per second, and ten million tasks on four thousand nodes (goal: 15 s of one core, excluding the generation of the trace).
 
-Workload A's nodes and 64 shapes; Poisson arrivals, exponential durations, five running tasks a node on average.
+Workload A's nodes and 64 shapes; Poisson arrivals, exponential durations, five running tasks per node on average.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The same tuning budget for every policy that has knobs, on seeds that are never reported.
+"""The same tuning budget for every policy that has knobs, on seeds that are never used for results.
 
     python -m bench.tuning --policy cotenant --policy edf-paragon --trials 24 --json
 
-Problem: a tuned policy that beats an untuned one has shown nothing. Choice: each gets as many trials of the same sampler (Optuna's TPE, seeded,
+Problem: a tuned policy that beats an untuned one proves nothing. Choice: each gets the same number of trials of the same sampler (Optuna's TPE, seeded,
 starting from the policy's defaults) on the same load and seeds, and the same objective: violation of services plus violation of batch, each a
-mean over seeds. Reported seeds are 0, 1, 2, ...; these are 100 and up. Limits: few seeds a trial, so the best of many trials is partly luck.
+mean over seeds. Reported seeds are 0, 1, 2, ...; these start at 100. Limits: few seeds per trial, so the best of many trials is partly luck.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SPACES["cotenant"] = {
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Knobs tried, and the mean violations they gave."""
+    """The knobs of a trial, and the resulting mean violations."""
 
     knobs: tuple[tuple[str, float], ...]
     service: float
@@ -48,7 +48,7 @@ class Trial:
 
     @property
     def objective(self) -> float:
-        """What is minimised."""
+        """The minimised value."""
         return self.service + self.batch
 
 
@@ -60,7 +60,7 @@ def _run(spec: RunSpec) -> tuple[float, float]:
 def evaluate(
     pool: Executor, policy: str, knobs: tuple[tuple[str, float], ...], load: float, seeds: tuple[int, ...]
 ) -> Trial:
-    """One trial: a run a seed."""
+    """One trial: one run per seed."""
     specs = [RunSpec("colocation", policy, seed, load, overrides=knobs) for seed in seeds]
     found = list(pool.map(_run, specs))
     return Trial(knobs, sum(f[0] for f in found) / len(found), sum(f[1] for f in found) / len(found))
@@ -77,10 +77,10 @@ def tune(pool: Executor, policy: str, trials: int, load: float, seeds: tuple[int
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=0, n_startup_trials=max(4, trials // 3)))
     done = [evaluate(pool, policy, (), load, seeds)]
     for _ in range(trials - 1):
-        asked = study.ask()
-        knobs = tuple((name, asked.suggest_float(name, *span)) for name, span in SPACES[policy].items())
+        suggestion = study.ask()
+        knobs = tuple((name, suggestion.suggest_float(name, *span)) for name, span in SPACES[policy].items())
         done.append(evaluate(pool, policy, knobs, load, seeds))
-        study.tell(asked, done[-1].objective)
+        study.tell(suggestion, done[-1].objective)
     return done
 
 
@@ -90,15 +90,15 @@ def main() -> None:
     parser.add_argument("--policy", action="append", choices=sorted(SPACES), help="repeat; default: every one")
     parser.add_argument("--trials", type=int, default=24)
     parser.add_argument("--load", type=float, default=0.9)
-    parser.add_argument("--seeds", type=int, default=4, help="how many, from 100")
+    parser.add_argument("--seeds", type=int, default=4, help="number of seeds, from 100")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", action="store_true")
-    asked = parser.parse_args()
-    seeds = tuple(range(100, 100 + asked.seeds))
+    given = parser.parse_args()
+    seeds = tuple(range(100, 100 + given.seeds))
     rows = []
-    with ProcessPoolExecutor(asked.jobs, mp_context=get_context("spawn")) as pool:
-        for policy in asked.policy or sorted(SPACES):
-            trials = tune(pool, policy, asked.trials, asked.load, seeds)
+    with ProcessPoolExecutor(given.jobs, mp_context=get_context("spawn")) as pool:
+        for policy in given.policy or sorted(SPACES):
+            trials = tune(pool, policy, given.trials, given.load, seeds)
             best = min(trials, key=lambda trial: trial.objective)
             rows.append(
                 {
@@ -109,10 +109,10 @@ def main() -> None:
                     "knobs": {name: round(value, 4) for name, value in best.knobs},
                 }
             )
-            if not asked.json:
+            if not given.json:
                 print(json.dumps(rows[-1], indent=2), flush=True)
-    if asked.json:
-        print(json.dumps({"load": asked.load, "seeds": seeds, "rows": rows}))
+    if given.json:
+        print(json.dumps({"load": given.load, "seeds": seeds, "rows": rows}))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""What a question costs the scheduler's loop, and what being asked nothing costs: milliseconds of one core's time on a whole cluster's engine.
+"""The cost of a question to the scheduler's loop, and of none: milliseconds of one core's time on a whole cluster's engine.
 
-A cluster of nodes with so many residents on each. `waits`: a pod that fits nowhere, with everything that would help, more priority included;
-`what if`: the same with other requests; `placed`: a pod on its node, its scores and all others' made anew; `node`: what is believed of a node. Then the time of
-a decision, of pods that all fit: as it is, and with the top ten scores or the failing filters of every pod told. Medians of the repeats in CPU time. Demand is synthetic.
+A cluster of nodes with residents on each. `waits`: a pod that fits nowhere, with everything that would help, including a higher priority;
+`what if`: the same with other requests; `placed`: a pod on its node, with all scores recomputed; `node`: the scheduler's view of a node. Then the time of
+a decision, of pods that all fit: without recording, and with the top ten scores or the failing filters of every pod recorded. Medians of the repeats in CPU time. Demand is synthetic.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DECIDED = 512
 
 
 def a_cluster(nodes: int, residents: int) -> Cluster:
-    """Nodes that are full but for a tenth, residents of seven priorities."""
+    """Nodes that are 90 % full, residents of seven priorities."""
     cluster = Cluster(profile("cotenant-requests"), np.random.default_rng(1))
     for i in range(nodes):
         size = Amounts.of({"cpu": 1100 * residents, "memory": residents << 31, "pods": 500})
@@ -44,7 +44,7 @@ def a_cluster(nodes: int, residents: int) -> Cluster:
 
 
 def questions(cluster: Cluster, repeats: int) -> dict[str, float]:
-    """Milliseconds of each."""
+    """Milliseconds per question."""
 
     def milliseconds(key: str, supposed: WhatIf = NO_WHAT_IF) -> float:
         cluster.why.pod(key, 1.0, supposed)
@@ -60,7 +60,7 @@ def questions(cluster: Cluster, repeats: int) -> dict[str, float]:
 
 
 def a_decision(cluster: Cluster, name: str) -> float:
-    """Microseconds of one, of pods that all fit; they are gone again afterwards."""
+    """Microseconds per pod of one decision, with pods that all fit; they are removed afterwards."""
     for i in range(DECIDED):
         pod = Pod(f"{name}{i}", requests=Amounts.of({"cpu": 10, "memory": 1 << 20}))
         cluster.pod_seen(ObservedPod(pod, f"{name}{i}", "cotenant", 2.0), 2.0)
@@ -75,17 +75,17 @@ def a_decision(cluster: Cluster, name: str) -> float:
 
 
 def row(nodes: int, residents: int, repeats: int) -> dict[str, Any]:
-    """One cluster."""
+    """The figures of one cluster."""
     cluster = a_cluster(nodes, residents)
     debugging = Debugging(cluster.profile, cluster.observe)
-    told: dict[str, float] = {}
+    decisions: dict[str, float] = {}
     for name, scores, filters in (("plain", "0", "false"), ("top_10", "10", "false"), ("filters", "0", "true")):
         debugging.set_scores(scores)
         debugging.set_filters(filters)
         times = [a_decision(cluster, f"{name}-{i}-") for i in range(max(3, repeats // 3))]
-        told[f"{name}_us"] = float(np.median(times))
+        decisions[f"{name}_us"] = float(np.median(times))
     debugging.set_filters("false")
-    return {"nodes": nodes, "residents": nodes * residents, **questions(cluster, repeats), **told}
+    return {"nodes": nodes, "residents": nodes * residents, **questions(cluster, repeats), **decisions}
 
 
 def main() -> None:

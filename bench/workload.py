@@ -1,8 +1,8 @@
-"""Workload A: what every placement benchmark places.
+"""Workload A: the workload of every placement benchmark.
 
-Three machine kinds, seven resources (CPU, memory, pods, batch CPU, batch memory, GPU core, GPU memory), 20-60 % in use beforehand, 10 % of the
+Three machine kinds, seven resources (CPU, memory, pods, batch CPU, batch memory, GPU core, GPU memory), 20-60 % in use at the start, 10 % of the
 nodes tainted, 32 label bits; shapes 60 % CPU and memory, 33 % batch, 7 % GPU; 8 tenants; popularity of shapes is Zipf(0.9).
-Demand is synthetic. Everything a placement changes (requests, estimated use, the tenants' holdings) is an integer sum.
+Demand is synthetic. Everything that a placement changes (requests, estimated use, the tenants' holdings) is an integer sum.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A cluster, its shapes and what the tree needs besides."""
+    """A cluster, its shapes and the tree's further inputs."""
 
     nodes: NodeArrays
     shapes: ShapeArrays
@@ -36,7 +36,7 @@ class Workload:
 
 
 def cluster(nodes: int, seed: int = 1) -> tuple[NodeArrays, Int]:
-    """The machines, and what tenants already hold on them."""
+    """The machines, and the tenants' initial holdings."""
     rng = np.random.default_rng(seed)
     kind = rng.choice(3, nodes, p=[0.70, 0.25, 0.05])
     capacity = np.zeros((nodes, RESOURCES), dtype=np.int64)
@@ -104,7 +104,7 @@ def shapes(count: int, seed: int = 2) -> tuple[ShapeArrays, Float, Float]:
 
 
 def workload(nodes: int, shape_count: int = 64) -> Workload:
-    """Workload A on so many nodes with so many shapes; the same every time."""
+    """Workload A on this many nodes with this many shapes; always the same."""
     node_arrays, held = cluster(nodes)
     shape_arrays, weights, popularity = shapes(shape_count)
     return Workload(node_arrays, shape_arrays, held, weights, popularity)

@@ -1,1 +1,1 @@
-"""Speed of everything that talks to, or is, a Kubernetes API server."""
+"""Speed of everything that is, or uses, a Kubernetes API server."""

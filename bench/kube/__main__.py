@@ -1,13 +1,13 @@
-"""A scheduler and an API server under load: pods bound a second, CPU a pod of each process, and the time from created to bound.
+"""A scheduler and an API server under load: pods bound per second, CPU per pod of each process, and the time from created to bound.
 
     python -m bench.kube prefilled|live|creates|binds|fanout|memory [options]
 
-Without `--kubeconfig` it runs on a local server of its own (in memory), with it on the server that it names; then `--processes` says whose
-CPU to count. `prefilled`: nodes and pods are there before the scheduler starts. `live`: pods are offered at `--rate` a second to a scheduler
-that runs. `creates`, `binds`, `fanout` and `memory` load the server alone. The creator, the watcher and the server share this machine's
-cores, so ratios within one run mean more than any figure.
+Without `--kubeconfig` it starts a local server (in memory), with it it uses the given server; then `--processes` names the processes whose
+CPU is counted. `prefilled`: nodes and pods exist before the scheduler starts. `live`: pods are created at `--rate` per second with the scheduler
+running. `creates`, `binds`, `fanout` and `memory` load the server only. The creator, the watcher and the server share this machine's
+cores, so ratios within one run are more meaningful than absolute figures.
 
-Reference, the same machine kind, kube-scheduler v1.36 on a real server, qps 5000: 417-435 pods/s and 2.3-3.1 ms of scheduler CPU a pod at
+Reference, the same machine kind, kube-scheduler v1.36 on a real server, qps 5000: 417-435 pods/s and 2.3-3.1 ms of scheduler CPU per pod at
 5,000 nodes and 5,000 pods. Goals: 1,000 pods/s and 0.6 ms; p99 of created to bound 200 ms at 300/s; 2,000 creates/s and 1,000 binds/s.
 """
 
@@ -37,7 +37,7 @@ from bench.machine import show
 
 PODS = "/api/v1/namespaces/default/pods"
 CASES = ("prefilled", "live", "creates", "binds", "fanout", "memory")
-STALLED_S = 30.0  # no pod bound for so long ends a run
+STALLED_S = 30.0  # a run ends if no pod is bound for this time
 
 
 def main() -> None:
@@ -47,14 +47,14 @@ def main() -> None:
     parser.add_argument("case", nargs="?", choices=CASES, default="prefilled")
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--pods", type=int, default=5000)
-    parser.add_argument("--rate", type=float, default=300.0, help="pods offered a second (live)")
+    parser.add_argument("--rate", type=float, default=300.0, help="pods created per second (live)")
     parser.add_argument("--watchers", type=int, default=50, help="watches of all pods (fanout)")
     parser.add_argument("--profile", default="cotenant-requests")
     parser.add_argument("--qps", type=float, default=5000.0)
     parser.add_argument("--binds-in-flight", type=int, default=16)
-    parser.add_argument("--kubeconfig", type=Path, help="an API server that runs already; it should be empty")
-    parser.add_argument("--processes", default="", help="comma-separated names of processes whose CPU counts too")
-    parser.add_argument("--scheduler-name", default="cotenant", help="what the pods ask for")
+    parser.add_argument("--kubeconfig", type=Path, help="a running API server, which should be empty")
+    parser.add_argument("--processes", default="", help="comma-separated names of processes whose CPU is counted too")
+    parser.add_argument("--scheduler-name", default="cotenant", help="schedulerName of the pods")
     parser.add_argument(
         "--scheduler-command", default="", help="another scheduler to run: its command, which must not fork"
     )
@@ -69,7 +69,7 @@ def main() -> None:
 
 @contextmanager
 def _server(given: argparse.Namespace, folder: Path) -> Iterator[tuple[Path, dict[str, int]]]:
-    """A kubeconfig, and the processes (name -> pid) that belong to the server."""
+    """A kubeconfig, and the server's processes (name -> pid)."""
     named = {name: find(name) for name in given.processes.split(",") if name}
     if given.kubeconfig is not None:
         yield given.kubeconfig, named
@@ -121,12 +121,12 @@ class _Meter:
         self._before: dict[str, Usage] = {name: usage(pid) for name, pid in pids.items()}
 
     def read(self, pods: int) -> dict[str, float]:
-        told: dict[str, float] = {}
+        figures: dict[str, float] = {}
         for name, pid in self._pids.items():
             now = usage(pid)
-            told[f"{name}_cpu_ms_per_pod"] = round((now.cpu_s - self._before[name].cpu_s) * 1000 / max(1, pods), 3)
-            told[f"{name}_rss_mib"] = round(now.rss_mib)
-        return told
+            figures[f"{name}_cpu_ms_per_pod"] = round((now.cpu_s - self._before[name].cpu_s) * 1000 / max(1, pods), 3)
+            figures[f"{name}_rss_mib"] = round(now.rss_mib)
+        return figures
 
 
 @contextmanager
@@ -154,11 +154,11 @@ async def _prefilled(
             await _all_bound(bindings, 1, folder / "scheduler.log")
             bound, binding = len(bindings.at), _Meter(scheduler)
             await _all_bound(bindings, given.pods, folder / "scheduler.log")
-            # Its whole life (imports, the lists), and from the first binding on.
+            # The whole run (imports, the lists), and from the first binding on.
             cost = {f"{name}_cpu_s_in_all": round(usage(pid).cpu_s, 2) for name, pid in scheduler.items()}
-            told = binding.read(given.pods - bound) | meter.read(given.pods)
+            figures = binding.read(given.pods - bound) | meter.read(given.pods)
         watcher.cancel()
-    return _rates(bindings) | cost | told | {"qps": given.qps, "in_flight": given.binds_in_flight}
+    return _rates(bindings) | cost | figures | {"qps": given.qps, "in_flight": given.binds_in_flight}
 
 
 async def _live(given: argparse.Namespace, kubeconfig: Path, watched: dict[str, int], folder: Path) -> dict[str, Any]:
@@ -167,14 +167,14 @@ async def _live(given: argparse.Namespace, kubeconfig: Path, watched: dict[str, 
         bindings = Bindings()
         watcher = asyncio.create_task(watch(http, bindings, PODS))
         with _scheduler(given, kubeconfig, folder) as scheduler:
-            warm = 200  # the first pods find a scheduler that still starts; they are not counted
+            warm = 200  # the first pods arrive while the scheduler still starts; they are not counted
             await create(http, PODS, lambda n: pod(n, given.scheduler_name), range(warm))
             await _all_bound(bindings, warm, folder / "scheduler.log")
             meter, created = _Meter(watched | scheduler), dict[int, float]()
             numbers = range(warm, warm + given.pods)
             await create(http, PODS, lambda n: pod(n, given.scheduler_name), numbers, per_s=given.rate, created=created)
             await _all_bound(bindings, warm + given.pods, folder / "scheduler.log")
-            told = meter.read(given.pods)
+            figures = meter.read(given.pods)
         watcher.cancel()
     waits = np.array([bindings.at[n] - created[n] for n in numbers]) * 1000
     return {
@@ -182,7 +182,7 @@ async def _live(given: argparse.Namespace, kubeconfig: Path, watched: dict[str, 
         "created_to_bound_p50_ms": round(float(np.median(waits)), 1),
         "created_to_bound_p99_ms": round(float(np.quantile(waits, 0.99)), 1),
         "bound_per_s": _rates(bindings)["bound_per_s"],
-    } | told
+    } | figures
 
 
 async def _all_bound(bindings: Bindings, pods: int, log: Path) -> None:
@@ -214,7 +214,7 @@ async def _creates(given: argparse.Namespace, kubeconfig: Path, watched: dict[st
 
 
 async def _binds(given: argparse.Namespace, kubeconfig: Path, watched: dict[str, int], _: Path) -> dict[str, Any]:
-    """Binds sent by this client, `--binds-in-flight` at a time: what the server can do for a scheduler that costs nothing."""
+    """Binds sent by this client, `--binds-in-flight` at a time: the server's limit without the cost of a scheduler."""
     async with session(Server.of(kubeconfig)) as http:
         await create(http, "/api/v1/nodes", node, range(given.nodes))
         await create(http, PODS, pod, range(given.pods))
@@ -241,7 +241,7 @@ async def _binds(given: argparse.Namespace, kubeconfig: Path, watched: dict[str,
 
 
 async def _fanout(given: argparse.Namespace, kubeconfig: Path, watched: dict[str, int], _: Path) -> dict[str, Any]:
-    """Every watcher must see every pod; delivery ends when the last has."""
+    """Every watcher must see every pod; delivery ends with the last."""
     async with session(Server.of(kubeconfig), connections=given.watchers + 64) as http:
         seen = [Bindings() for _ in range(given.watchers)]
         watchers = [asyncio.create_task(watch(http, each, PODS)) for each in seen]

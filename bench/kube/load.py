@@ -1,7 +1,7 @@
 """A client that loads an API server: nodes and pods created with many requests in flight, and a watch that times when pods are bound.
 
-It knows nothing of the project's own client on purpose: what is measured must not be measured with itself. Bodies are built once and
-filled in by name. The watch looks for the bytes it needs and decodes nothing, so that it takes little of the machine from those it times.
+It is independent of the project's own client: the measured code must not measure itself. Bodies are built once and
+filled in by name. The watch searches for the bytes it needs and decodes nothing, so that it uses little of the shared machine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NODE = re.compile(rb'"nodeName":"([^"]+)"')
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Where and as whom."""
+    """Address and credentials."""
 
     url: str
     token: str
@@ -34,8 +34,8 @@ class Server:
     @classmethod
     def of(cls, kubeconfig: Path) -> Server:
         """From a kubeconfig whose user has a token; the server's certificate is not checked (loopback)."""
-        told = msgspec.yaml.decode(kubeconfig.read_bytes())
-        return cls(told["clusters"][0]["cluster"]["server"], told["users"][0]["user"]["token"])
+        config = msgspec.yaml.decode(kubeconfig.read_bytes())
+        return cls(config["clusters"][0]["cluster"]["server"], config["users"][0]["user"]["token"])
 
 
 @asynccontextmanager
@@ -50,7 +50,7 @@ async def session(server: Server, connections: int = 64) -> AsyncIterator[aiohtt
 
 
 def node(number: int) -> bytes:
-    """A lean node of 32 cores and 256 GiB."""
+    """A minimal node of 32 cores and 256 GiB."""
     name = f"node-{number:05d}"
     labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": f"zone-{number % 3}"}
     amounts = {"cpu": "32", "memory": "256Gi", "pods": "110"}
@@ -65,7 +65,7 @@ def node(number: int) -> bytes:
 
 
 def pod(number: int, scheduler: str = SCHEDULER) -> bytes:
-    """A pod that asks for 100m CPU and 500 MiB, as in scheduler_perf."""
+    """A pod that requests 100m CPU and 500 MiB, as in scheduler_perf."""
     container = {
         "name": "main",
         "image": "registry.k8s.io/pause:3.10",
@@ -85,7 +85,7 @@ async def create(
     per_s: float = 0.0,
     created: dict[int, float] | None = None,
 ) -> float:
-    """Create objects; gives the seconds it took. `per_s` offers them at a steady rate; `created` receives each one's time of acceptance."""
+    """Create objects; returns the seconds taken. `per_s` creates them at a steady rate; `created` receives the time of acceptance of each."""
     gate = asyncio.Semaphore(in_flight)
     begin = perf_counter()
 
@@ -108,14 +108,14 @@ async def create(
 
 @dataclass(slots=True)
 class Bindings:
-    """When each pod was seen bound."""
+    """The time at which each pod was seen bound."""
 
     at: dict[int, float] = field(default_factory=dict)
     events: int = 0
     _rest: bytes = b""
 
     def feed(self, chunk: bytes, now_s: float) -> None:
-        """Bytes of a watch."""
+        """Process bytes of a watch."""
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         for line in lines:
             self.events += 1
@@ -125,7 +125,7 @@ class Bindings:
 
 
 async def watch(http: aiohttp.ClientSession, bindings: Bindings, path: str = "/api/v1/pods") -> None:
-    """Follow a collection from now on until cancelled; begins again where the server ends it."""
+    """Follow a collection from now on until cancelled; restarts when the server ends the watch."""
     async with http.get(path, params={"limit": "1"}) as answer:
         version = (await answer.json())["metadata"]["resourceVersion"]
     while True:

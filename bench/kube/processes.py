@@ -1,4 +1,4 @@
-"""CPU time and memory of processes from /proc: what a pod costs each of them."""
+"""CPU time and memory of processes from /proc."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Usage:
 
 
 def usage(pid: int) -> Usage:
-    """Raises FileNotFoundError when the process is gone."""
+    """Usage of a process. Raises FileNotFoundError when it has exited."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return Usage((int(fields[11]) + int(fields[12])) * _TICK_S, pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
 
 
 def find(name: str) -> int:
-    """The newest process with this command name (as in `kube-apiserver`). Raises SystemExit where there is none."""
+    """The newest process with this command name (e.g. `kube-apiserver`). Raises SystemExit if there is none."""
     found = []
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
@@ -37,5 +37,5 @@ def find(name: str) -> int:
         if Path(command[0].decode(errors="replace")).name == name:
             found.append(int(folder.name))
     if not found:
-        raise SystemExit(f"bench.kube: no process called {name!r} runs")
+        raise SystemExit(f"bench.kube: no running process is called {name!r}")
     return max(found)
