@@ -104,6 +104,10 @@ def sine(
     seed: Seed = 1,
     json: Json = False,
     quick: Annotated[bool, Parameter(negative=(), help="A period of 10 s instead of 20 s.")] = False,
+    period: Annotated[float | None, Parameter(help="Seconds of a period; default 20.")] = None,
+    once: Annotated[
+        bool, Parameter(negative=(), help="Run each block once, also where other work of the machine disturbed it.")
+    ] = False,
 ) -> int:
     """A sine-wave service and batch work on one core: alone, together, together under the agent. About 75 s a round.
 
@@ -111,7 +115,8 @@ def sine(
     """
     from cotenant.cli import node_experiments
 
-    return node_experiments.run("sine", rounds, out, seed, json, quick)
+    period_s = node_experiments.QUICK_PERIOD_S if quick and period is None else period
+    return node_experiments.run("sine", rounds, out, seed, json, period_s=period_s, once=once)
 
 
 @experiment.command

@@ -15,18 +15,33 @@ from cotenant.services.experiments.harness import RAW, Settings, Step
 from cotenant.services.experiments.outcome import Outcome
 
 NOT_PASSED = 1
+QUICK_PERIOD_S = 10.0  # of the sine's demand, for a first look
 
 
-def run(name: str, rounds: int | None, out: Path | None, seed: int, json: bool, quick: bool = False) -> int:
-    """Run one experiment; 0 where every check passes, 1 where one does not."""
-    settings = Settings(rounds if rounds is not None else registry.DEFAULT_ROUNDS[name], seed)
+def run(
+    name: str,
+    rounds: int | None,
+    out: Path | None,
+    seed: int,
+    json: bool,
+    *,
+    period_s: float | None = None,
+    once: bool = False,
+) -> int:
+    """Run one experiment; 0 where every check passes, 1 where one does not. `period_s`: of the sine's demand; `once`: `Settings.once`."""
+    make = Settings.once if once else Settings
+    settings = make(rounds if rounds is not None else registry.DEFAULT_ROUNDS[name], seed)
     folder = out or Path("runs") / f"node-{name}"
     if folder.exists() and not folder.is_dir():
         raise InvalidInput("--out", str(folder), "a folder", "a file of that name is in the way")
     words = ["cotenant", "node", "experiment", name, "--rounds", str(settings.rounds), "--seed", str(seed)]
+    if period_s is not None:
+        words += ["--period", f"{period_s:g}"]
+    if once:
+        words.append("--once")
     try:
         with _progress(quiet=json) as tell:
-            outcome = registry.run(registry.make(name, quick), settings, folder, " ".join(words), tell)
+            outcome = registry.run(registry.make(name, period_s), settings, folder, " ".join(words), tell)
     except KeyboardInterrupt as error:
         done = f"; what was measured is in {folder / RAW}" if (folder / RAW).exists() else ""
         raise Interrupted(f"interrupted; the experiment's groups are removed{done}") from error
@@ -39,10 +54,9 @@ def run(name: str, rounds: int | None, out: Path | None, seed: int, json: bool, 
 
 def demonstrate(folder: Path, quiet: bool) -> Outcome:
     """The sine in its short form, once, whatever others do meanwhile: about three quarters of a minute. Raises as an experiment does."""
-    settings = Settings(1, more_rounds=0, tries=1, quiet_s=2.0)
     command = "cotenant node experiment sine --quick --rounds 1"
     with _progress(quiet) as tell:
-        return registry.run(registry.make("sine", quick=True), settings, folder, command, tell)
+        return registry.run(registry.make("sine", QUICK_PERIOD_S), Settings.once(1), folder, command, tell)
 
 
 def show(outcome: Outcome, folder: Path) -> None:

@@ -149,6 +149,11 @@ class Settings:
             return f"the hypervisor took {conditions.steal_share:.0%} of the plant's core"
         return ""
 
+    @classmethod
+    def once(cls, rounds: int, seed: int = 1) -> Settings:
+        """Each block once, whatever other work runs on the machine: no further try, no further round, little waiting for a quiet core."""
+        return cls(rounds, seed, more_rounds=0, quiet_s=2.0, tries=1)
+
     @property
     def most_rounds(self) -> int:
         """With those that replace discarded ones."""

@@ -21,13 +21,13 @@ REPORT = "report.html"
 DEFAULT_ROUNDS = {"sine": 3, "guard": 12, "antagonist": 10, "burst": 6, "overhead": 3, "step": 8}
 
 
-def make(name: str, quick: bool = False) -> harness.Experiment:
-    """The experiment of that name; `quick`: a shorter form for a first look. Raises `InvalidInput`."""
+def make(name: str, period_s: float | None = None) -> harness.Experiment:
+    """The experiment of that name; `period_s`: of the sine's demand, where not its own. Raises `InvalidInput`."""
     if name == "sine":
         from cotenant.services.experiments.sine import Sine
         from cotenant.services.experiments.sine_demand import SineDemand
 
-        return Sine(SineDemand(period_s=10.0)) if quick else Sine()
+        return Sine() if period_s is None else Sine(SineDemand(period_s=period_s))
     if name == "guard":
         from cotenant.services.experiments.guard import Guard
 
