@@ -27,6 +27,15 @@ def scheduler(
     lease_namespace: Annotated[
         str, Parameter(help="Namespace of the Lease; default: the kubeconfig's namespace.")
     ] = "",
+    leader_elect_lease_s: Annotated[
+        float, Parameter(help="Seconds after which a Lease that was not renewed may be acquired.")
+    ] = 15.0,
+    leader_elect_renew_deadline_s: Annotated[
+        float, Parameter(help="Seconds after which a leader that cannot renew stops leading.")
+    ] = 10.0,
+    leader_elect_retry_s: Annotated[
+        float, Parameter(help="Seconds between two attempts to acquire or renew the Lease.")
+    ] = 2.0,
     qps: Annotated[float, Parameter(help="Maximum requests per second to the API server; inf: no limit.")] = float(
         "inf"
     ),
@@ -68,6 +77,7 @@ def scheduler(
 
     Serves /metrics, /healthz, /readyz, the debug API (listed by GET /apis/v1/__services__), and accepts node reports at POST /metrics/report. Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input.
     """
+    from cotenant.drivers.kube.leaderelection.election import Timing
     from cotenant.engine.plugins.quotas.settings import QuotaSettings
     from cotenant.services.scheduler import main
 
@@ -90,6 +100,7 @@ def scheduler(
             device_strategy=device_strategy,
             usual_gpu_pods=usual_gpu_pods,
             log_level=log_level,
+            election=Timing(leader_elect_lease_s, leader_elect_renew_deadline_s, leader_elect_retry_s),
             quotas=QuotaSettings(
                 check_parents=quota_check_parents, revoke=quota_revoke, revoke_after_s=quota_revoke_after_s
             ),

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.leaderelection.election import Timing
 from cotenant.drivers.kube.leaderelection.lease import LeaderElector
 
 
@@ -41,6 +42,8 @@ class Alone:
         return True
 
 
-def leadership(client: Client, namespace: str, lease: str, identity: str, *, elect: bool) -> Leadership:
-    """`LeaderElector` for the Lease `namespace/lease`, or `Alone` where `elect` is False."""
-    return LeaderElector(client, namespace, lease, identity) if elect else Alone()
+def leadership(
+    client: Client, namespace: str, lease: str, identity: str, timing: Timing | None = None, *, elect: bool
+) -> Leadership:
+    """`LeaderElector` for the Lease `namespace/lease`, or `Alone` where `elect` is False. `timing`: None = the defaults."""
+    return LeaderElector(client, namespace, lease, identity, timing) if elect else Alone()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from cotenant.drivers.http.address import Address, bind
 from cotenant.drivers.http.tokens import read_token
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.leaderelection.election import Timing
 from cotenant.engine.plugins.quotas.settings import DEFAULTS as QUOTAS_AS_USUAL
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.rehearsal import rehearse
@@ -56,6 +57,7 @@ class Request:
     quotas: QuotaSettings = QUOTAS_AS_USUAL
     device_strategy: str = "binpack"
     usual_gpu_pods: str = ""
+    election: Timing = field(default_factory=Timing)
 
 
 def run(request: Request) -> int:
@@ -104,7 +106,7 @@ def run(request: Request) -> int:
 
     def elected(client: Client) -> Leadership:
         lease = lease_name(request.scheduler_name)
-        return leadership(client, namespace, lease, identity, elect=request.leader_elect)
+        return leadership(client, namespace, lease, identity, request.election, elect=request.leader_elect)
 
     async def main(stop: asyncio.Event) -> None:
         await SchedulerProcess(access, profile, options, identity, elected, listening=listening).run(stop)
