@@ -1,4 +1,4 @@
-"""One cluster for the cases of this folder, one of whose nodes has just died."""
+"""One cluster for the cases of this folder; one of its nodes has just failed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from tests.e2e.manifests import deployment, is_running
 from tests.e2e.running import Client, Up, eventually
 
 NODES = 20
+GRACE_S = 12.0
 
 
 @dataclass(frozen=True)
 class Dead:
-    """A node that lost its power, and the pod that was on it."""
+    """A node that has failed, and the pod that was on it."""
 
     node: str
     pod: Any
@@ -26,7 +27,7 @@ class Dead:
 
 @pytest.fixture(scope="session")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    with Up(tmp_path_factory.mktemp("cluster") / "up", "--nodes", NODES) as running:
+    with Up(tmp_path_factory.mktemp("cluster") / "up", "--nodes", NODES, "--node-grace-s", GRACE_S) as running:
         running.ready()
         yield running
 
@@ -38,7 +39,7 @@ def api(up: Up) -> Client:
 
 @pytest.fixture(scope="session")
 def dead(api: Client) -> Dead:
-    """A node fails at the start, so that its silence is long enough by the time somebody asks. Cordoned: others' pods stay away."""
+    """A node fails at the start, so that its grace has passed by the time a case needs it. It is cordoned against the pods of other cases."""
     pods = api.namespace("dead")
     now = [{"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}
            for key in ("unreachable", "not-ready")]  # fmt: skip
@@ -52,7 +53,7 @@ def dead(api: Client) -> Dead:
 
 @pytest.fixture
 def namespace(api: Client, dead: Dead, request: pytest.FixtureRequest) -> str:
-    """A namespace of the case's own, once the dead node is out of the way."""
+    """A namespace for the case, once the dead node is cordoned."""
     name = request.node.name.replace("_", "-").partition("[")[0][:50].rstrip("-")
     api.namespace(name)
     return name

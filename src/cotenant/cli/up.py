@@ -32,6 +32,7 @@ def up(
     load_aware: Path | None = None,
     device_strategy: str = "binpack",
     usual_gpu_pods: str = "",
+    node_grace_s: float = 40.0,
 ) -> int:
     """A Kubernetes-compatible cluster on this machine: API server, controllers, simulated nodes, scheduler and extender. Ends with Ctrl-C.
 
@@ -67,6 +68,8 @@ def up(
         The scheduler's choice of devices: binpack, spread, default or fragmentation (`cotenant scheduler --help`).
     usual_gpu_pods
         For fragmentation: typical pods (`cotenant scheduler --help`).
+    node_grace_s
+        Seconds without a heartbeat after which a node counts as dead. Simulated nodes renew their Leases four times in it.
     """
     from cotenant.services.up.config import UpConfig
     from cotenant.services.up.run import run
@@ -87,5 +90,6 @@ def up(
         load_aware=load_aware.expanduser().absolute() if load_aware is not None else None,
         device_strategy=device_strategy,
         usual_gpu_pods=usual_gpu_pods,
+        node_grace_s=node_grace_s,
     )
     return run(config, lambda line: print(line, flush=True))

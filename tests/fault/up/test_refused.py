@@ -85,6 +85,8 @@ def test_the_last_port_is_used_again_unless_another_has_it(tmp_path: Path) -> No
         ("--speed", "0", ()),
         ("--speed", "nan", ()),
         ("--seed", "-1", ()),
+        ("--node-grace-s", "0", ()),
+        ("--node-grace-s", "nan", ()),
         ("--profile", "nobody", ()),
         ("--workload", "nobody", ("--nodes", "3")),
         ("--workload", "colocation", ()),

@@ -5,7 +5,7 @@ The judgement is in `node_lifecycle.py`, `disruption.py`, `pod_gc.py`, `namespac
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from cotenant.local.apiserver.contract import ListOptions, Resource, Scope, Target
 from cotenant.local.controllers.cleanup import namespaces, pod_gc
@@ -26,6 +26,7 @@ from cotenant.local.controllers.runtime.actions import (
 )
 from cotenant.local.controllers.runtime.cache import Key, Named, Store
 from cotenant.local.controllers.runtime.controller import GONE, ResourceController
+from cotenant.local.controllers.runtime.informer import Informers
 from cotenant.local.controllers.runtime.runner import Enqueue
 from cotenant.local.controllers.views.cluster import (
     Budget,
@@ -44,6 +45,12 @@ class NodeLifecycle(ResourceController):
 
     resource, name = NODES, "node-controller"
 
+    def __init__(
+        self, informers: Informers, clock: Callable[[], float], grace_s: float = node_lifecycle.GRACE_S
+    ) -> None:
+        super().__init__(informers, clock)
+        self._grace_s = grace_s
+
     def attach(self, enqueue: Enqueue) -> None:
         """Subscribe to nodes; a Lease is only looked up when its node's grace period would end."""
         self._since_s = self._clock()
@@ -56,7 +63,7 @@ class NodeLifecycle(ResourceController):
         if node is None:
             return GONE
         lease = self._leases.get(LEASE_NAMESPACE, key[1])
-        return node_lifecycle.reconcile_node(node, lease, now_s, self._since_s)
+        return node_lifecycle.reconcile_node(node, lease, now_s, self._since_s, self._grace_s)
 
 
 class TaintEviction(ResourceController):

@@ -9,19 +9,22 @@ from cotenant.local.controllers import cluster_controllers as cluster
 from cotenant.local.controllers import workload_controllers as workload
 from cotenant.local.controllers.cleanup.event_expiry import EventExpiry
 from cotenant.local.controllers.cleanup.garbage_controller import GarbageCollector
+from cotenant.local.controllers.cluster.node_lifecycle import GRACE_S
 from cotenant.local.controllers.runtime.informer import Informers
 from cotenant.local.controllers.runtime.runner import Controller, Runner
 
 
-def all_controllers(informers: Informers, clock: Callable[[], float] = time.time) -> tuple[Controller, ...]:
-    """One of each."""
+def all_controllers(
+    informers: Informers, clock: Callable[[], float] = time.time, node_grace_s: float = GRACE_S
+) -> tuple[Controller, ...]:
+    """One of each. `node_grace_s`: seconds without a heartbeat until a node counts as dead."""
     return (
         workload.Deployments(informers, clock),
         workload.ReplicaSets(informers, clock),
         workload.StatefulSets(informers, clock),
         workload.DaemonSets(informers, clock),
         workload.Jobs(informers, clock),
-        cluster.NodeLifecycle(informers, clock),
+        cluster.NodeLifecycle(informers, clock, node_grace_s),
         cluster.TaintEviction(informers, clock),
         cluster.Budgets(informers, clock),
         cluster.PodCollector(informers, clock),
@@ -34,6 +37,8 @@ def all_controllers(informers: Informers, clock: Callable[[], float] = time.time
     )
 
 
-def controller_manager(informers: Informers, clock: Callable[[], float] = time.time) -> Runner:
+def controller_manager(
+    informers: Informers, clock: Callable[[], float] = time.time, node_grace_s: float = GRACE_S
+) -> Runner:
     """All of them, ready to start."""
-    return Runner(informers, all_controllers(informers, clock), clock)
+    return Runner(informers, all_controllers(informers, clock, node_grace_s), clock)

@@ -7,6 +7,7 @@ provider set. Allocatable equals capacity: a simulated node reserves nothing for
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 from cotenant.local.apiserver.contract import Manifest
 from cotenant.local.controllers.views.core import micro_stamp, stamp
@@ -47,6 +48,7 @@ class Fleet:
     zones: int = 3
     rack_size: int = 20
     prefix: str = "node"
+    grace_s: float = 40.0  # without a heartbeat until a node counts as dead
 
     def __post_init__(self) -> None:
         if not 0 <= self.count <= 100_000:
@@ -61,13 +63,13 @@ class Fleet:
 
     @property
     def renew_every_s(self) -> float:
-        """A node's Lease renewal period: 10 s as a kubelet's, longer where that would exceed 250 writes per second in total."""
-        return max(10.0, self.count / LEASE_WRITES_PER_SECOND)
+        """A node's Lease renewal period: a quarter of the grace (10 s, as a kubelet's), longer where that would exceed 250 writes per second in total."""
+        return max(self.grace_s / 4, self.count / LEASE_WRITES_PER_SECOND)
 
     @property
     def lease_duration_s(self) -> int:
-        """The Lease duration: four renewal periods, at least 40 s."""
-        return int(max(40.0, 4.0 * self.renew_every_s))
+        """The Lease duration: four renewal periods, at least the grace."""
+        return ceil(max(self.grace_s, 4.0 * self.renew_every_s))
 
 
 def address(index: int) -> str:

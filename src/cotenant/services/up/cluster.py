@@ -171,13 +171,13 @@ class LocalCluster:
     async def _start_controllers(self) -> None:
         self._informers = informers = Informers(self.api)
         self._stack.push_async_callback(informers.stop)
-        runner = controller_manager(informers)
+        runner = controller_manager(informers, node_grace_s=self.config.node_grace_s)
         await runner.start()
         self._stack.push_async_callback(runner.stop)
 
     async def _start_nodes(self) -> None:
         config = self.config
-        fleet = Fleet(config.nodes, Shape(gpus=config.gpus_per_node))
+        fleet = Fleet(config.nodes, Shape(gpus=config.gpus_per_node), grace_s=config.node_grace_s)
         ports = (self.endpoints.scheduler_port, self.endpoints.extender_port)
         reporter = HttpReporter([port for port in ports if port])
         self._stack.push_async_callback(reporter.close)

@@ -17,6 +17,7 @@ from cotenant.services.scheduler.load_aware import read_settings
 
 MOST_NODES = 20_000
 FASTEST = 3600.0
+LONGEST_GRACE_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class UpConfig:
     seed: int = 0
     cpu_topology: str = ""  # of the simulated nodes: SOCKETSxCORESxTHREADS; "" = they do not tell
     load_aware: Path | None = None  # the scheduler's file of load thresholds
+    node_grace_s: float = 40.0  # without a heartbeat until a node counts as dead
     device_strategy: str = "binpack"  # the scheduler's
     usual_gpu_pods: str = ""  # the scheduler's, for fragmentation
 
@@ -53,6 +55,8 @@ class UpConfig:
             raise InvalidInput("--speed", self.speed, f"more than 0, at most {FASTEST:g} simulated seconds a second")
         if self.cpu_topology:
             self.cpus()
+        if not 1 <= self.node_grace_s <= LONGEST_GRACE_S:
+            raise InvalidInput("--node-grace-s", self.node_grace_s, f"1 to {LONGEST_GRACE_S:g} seconds")
         if self.seed < 0:
             raise InvalidInput("--seed", self.seed, "0 or more")
         if self.load_aware is not None:

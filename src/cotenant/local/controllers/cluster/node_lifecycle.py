@@ -2,7 +2,7 @@
 
 Problem: a dead node sends no message. Choice: the heartbeat is the node's Lease; when neither the Lease was renewed nor the node's Ready
 condition was updated for the grace period, the conditions become Unknown, taints follow from the Ready condition, and pods are evicted as
-their tolerations say. The grace period is the larger of 40 s and the Lease's own `leaseDurationSeconds`, so that a large simulated cluster
+their tolerations say. The grace period is the larger of the configured one (40 s) and the Lease's own `leaseDurationSeconds`, so that a large simulated cluster
 may renew less often. When more than half of the nodes are unreachable at once no pod is evicted: the fault is then more likely on the
 control plane's side (upstream's full-disruption rule, here with the cluster as one zone).
 Source: Kubernetes documentation "Nodes" (heartbeats, node controller), "Taints and Tolerations" (taint-based evictions, tolerationSeconds).
@@ -48,23 +48,25 @@ class Health:
         return self.heartbeat_s + self.grace_s
 
 
-def health(node: NodeView, lease: Lease | None, since_s: float = 0.0) -> Health:
+def health(node: NodeView, lease: Lease | None, since_s: float = 0.0, grace_s: float = GRACE_S) -> Health:
     """The last heartbeat from Lease, Ready condition and creation time. `since_s`: start of the controller; a heartbeat missed before that is ignored."""
     ready = node.condition("Ready")
     heartbeat_s = max(node.metadata.created_s, since_s)
     if ready is not None and ready.status != "Unknown":
         heartbeat_s = max(heartbeat_s, seconds(ready.last_heartbeat_time) or 0.0)
-    grace = GRACE_S
+    grace = grace_s
     if lease is not None:
         heartbeat_s = max(heartbeat_s, seconds(lease.spec.renew_time) or 0.0)
         grace = max(grace, float(lease.spec.lease_duration_seconds or 0))
     return Health(heartbeat_s, grace)
 
 
-def reconcile_node(node: NodeView, lease: Lease | None, now_s: float, since_s: float = 0.0) -> Plan:
+def reconcile_node(
+    node: NodeView, lease: Lease | None, now_s: float, since_s: float = 0.0, grace_s: float = GRACE_S
+) -> Plan:
     """Set an unreachable node's conditions to Unknown, and keep the taints that its conditions require."""
     draft = Draft()
-    health_now = health(node, lease, since_s)
+    health_now = health(node, lease, since_s, grace_s)
     conditions = node.status.conditions
     if now_s >= health_now.expires_at_s:
         conditions = _set_unknown(draft, node, conditions, now_s)

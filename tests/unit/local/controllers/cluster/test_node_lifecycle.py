@@ -12,6 +12,7 @@ from cotenant.local.controllers.cluster.node_lifecycle import (
 )
 from cotenant.local.controllers.runtime.actions import Delete, Patch, Plan
 from cotenant.local.controllers.views.core import Lease, NodeView, Pod, TaintView, micro_stamp, stamp
+from cotenant.local.nodes.fleet import Fleet
 
 NOW = 1_800_000_000.0
 UNREACHABLE = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "timeAdded": stamp(NOW)}
@@ -48,6 +49,18 @@ def test_a_renewed_lease_keeps_a_node_ready() -> None:
     plan = reconcile_node(node(), lease(NOW + 100), NOW + 120)
     assert plan.actions == ()
     assert plan.requeue_at_s == NOW + 140
+
+
+def test_the_grace_is_a_setting_and_never_shorter_than_the_lease() -> None:
+    assert reconcile_node(node(), lease(NOW, duration=5), NOW + 11.9, grace_s=12.0).actions == ()
+    assert taints(reconcile_node(node(), lease(NOW, duration=5), NOW + 12, grace_s=12.0)) is not None
+    assert reconcile_node(node(), lease(NOW, duration=30), NOW + 29, grace_s=12.0).actions == ()
+
+
+def test_a_fleet_renews_four_times_in_its_grace() -> None:
+    assert (Fleet(20).renew_every_s, Fleet(20).lease_duration_s) == (10.0, 40)
+    assert (Fleet(20, grace_s=12.0).renew_every_s, Fleet(20, grace_s=12.0).lease_duration_s) == (3.0, 12)
+    assert (Fleet(5000).renew_every_s, Fleet(5000).lease_duration_s) == (20.0, 80)
 
 
 def test_silence_makes_conditions_unknown_and_taints() -> None:
