@@ -16,7 +16,7 @@ from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod, Phase
 from cotenant.model.resources import GPU_CORE
 
-Told = Callable[[Cluster, float], None]
+TriggerEvent = Callable[[Cluster, float], None]
 NODE, POD = "Node", "Pod"
 
 
@@ -35,7 +35,7 @@ class Api:
     def __init__(self, kinds: tuple[Kind, ...]) -> None:
         self.kinds = {kind.name: kind for kind in kinds}
         self.objects: dict[str, dict[Hashable, object]] = {kind.name: {} for kind in kinds}
-        self.owed: dict[str, deque[Told]] = {kind.name: deque() for kind in kinds}
+        self.owed: dict[str, deque[TriggerEvent]] = {kind.name: deque() for kind in kinds}
         self.binds: dict[str, int] = {}  # uid -> binds that were accepted
 
     @property

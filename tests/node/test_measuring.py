@@ -18,7 +18,7 @@ from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.proc.host import HostReader
 from cotenant.drivers.proc.schedstat import RunDelayReader
 from cotenant.drivers.proc.topology import read_topology
-from cotenant.drivers.psi.triggers import HOST, PressureFiles, Resource, Told
+from cotenant.drivers.psi.triggers import HOST, PressureFiles, Resource, TriggerEvent
 from cotenant.model.errors import Unsupported
 from cotenant.model.machine.counters import GroupCounters, NodeSample
 from cotenant.model.machine.knob import Knob, Target
@@ -142,12 +142,12 @@ def test_a_trigger_fires_when_tasks_wait(layout: Layout, groups: Groups, group: 
         loop.register(trigger.fileno(), select.EPOLLIN)
         with burning(groups, group, 2):
             assert loop.poll(LONGEST_S) == [(trigger.fileno(), select.EPOLLIN)]
-            assert trigger.take() is Told.STALLED
+            assert trigger.take() is TriggerEvent.STALLED
         if not of_host:
             groups.remove(group)
-            told = Told.STALLED
-            while told is Told.STALLED:
+            told = TriggerEvent.STALLED
+            while told is TriggerEvent.STALLED:
                 assert loop.poll(LONGEST_S)
                 told = trigger.take()
-            assert told is Told.GONE
+            assert told is TriggerEvent.GONE
     files.close()

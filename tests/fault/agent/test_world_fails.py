@@ -112,7 +112,7 @@ def test_a_keeper_that_gave_back_at_its_restart_holds_again_within_a_renewal() -
 
     async def scenario(process: AgentProcess) -> None:
         await w.tick(process, 3)
-        w.keeper.carrier.give_all_back(w.keeper.carrier.leases()[0].reason)
+        w.keeper.executor.give_all_back(w.keeper.executor.leases()[0].reason)
         assert w.knobs.snapshot() == {}
         await w.tick(process, CONFIG.lease_ttl_ms // CONFIG.period_ms // 3 + 1)
         assert w.knobs.snapshot()[IDLE] == "1"
@@ -169,7 +169,7 @@ def test_groups_that_vanish_in_the_middle_leave_nothing_behind() -> None:
         await process.end()
 
     live(w, scenario)
-    assert w.keeper.carrier.leases() == ()
+    assert w.keeper.executor.leases() == ()
 
 
 def test_a_clock_that_people_set_changes_only_the_dates_of_reports() -> None:

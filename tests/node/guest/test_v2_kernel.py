@@ -18,7 +18,7 @@ from cotenant.drivers.cgroup.counters import CgroupReader
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import Layout, LayoutKind
 from cotenant.drivers.cgroup.tree import Groups
-from cotenant.drivers.psi.triggers import PressureFiles, Resource, Told
+from cotenant.drivers.psi.triggers import PressureFiles, Resource, TriggerEvent
 from cotenant.model.errors import InvalidInput, Unsupported
 from cotenant.model.machine.counters import GroupCounters
 from cotenant.model.machine.knob import Knob, Target
@@ -300,7 +300,7 @@ def test_a_trigger_of_one_second_fires_within_half_a_second(layout: Layout, grou
             begin = time.monotonic()
             assert loop.poll(20)
             waited_s = time.monotonic() - begin
-            assert trigger.take() is Told.STALLED
+            assert trigger.take() is TriggerEvent.STALLED
     files.close()
     assert waited_s < 0.5
 
@@ -315,7 +315,7 @@ def test_a_memory_trigger_fires_when_a_group_is_squeezed(
         process = hold(groups, group, 40 * MIB)
         try:
             assert loop.poll(60)
-            assert trigger.take() is Told.STALLED
+            assert trigger.take() is TriggerEvent.STALLED
         finally:
             over(process)
     files.close()

@@ -1,1 +1,4 @@
-"""Cgroups of one machine, v1, v2 and both: layout, knobs, counters, and the groups themselves."""
+"""The cgroups of one machine, v1, v2 and hybrid: layout, knobs, counters, and the groups themselves.
+
+Belongs here: reading and writing cgroup files. Not here: decisions (policy, engine), or the names that kubelet gives to groups (drivers/kubelet).
+"""

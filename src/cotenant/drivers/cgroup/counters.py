@@ -1,15 +1,15 @@
-"""Counters of many groups, every second, at little cost.
+"""Counters of many groups, every second, at low cost.
 
-Problem: a dozen small files a group, each an open, a read and a close: ten thousand system calls a second for a node that is only watched. Choice:
-descriptors stay open and are read again in place; those of groups that are not asked for any more are closed, and where there are more groups than
-descriptors, the rest are opened each time. What is not likely to have changed is read every `SELDOM` readings only: limits, numbers of tasks and
-out-of-memory kills, by which nobody decides from one second to the next; throttling and I/O of a group that used no CPU since; throttling without a
-limit; memory's statistics where its sum stands still; I/O and pressure of which the whole machine had none. A descriptor of a removed group says ENODEV:
-then the files are opened anew, since the group may have come back under its name. Limits: what cannot be read is None with one `Gap` a file, never an
-error; a file that is missing is looked for again every `RETRY` readings; what the kernel writes back for a group that sleeps, and pages that only grow
-old, are seen some readings late. I/O says over how many readings it grew.
+Problem: a dozen small files per group, each an open, a read and a close: ten thousand system calls per second for a node that is only watched. Choice:
+descriptors stay open and are read again in place; those of groups no longer requested are closed, and where there are more groups than descriptors, the
+rest are opened each time. What rarely changes is read only every `SELDOM` readings: limits, numbers of tasks and out-of-memory kills, which no decision
+needs each second; throttling and I/O of a group that used no CPU since; throttling without a limit; memory's statistics while its sum does not change;
+I/O and pressure while the whole machine had none. A descriptor of a removed group returns ENODEV: then the files are opened again, since the group may
+have been recreated under its name. Limits: what cannot be read is None with one `Gap` per file, never an error; a missing file is looked for again every
+`RETRY` readings; what the kernel writes back for a sleeping group, and pages that only age, are seen some readings late. I/O reports over how many
+readings it grew.
 
-What the texts say: figures.py.
+Parsing of the texts: figures.py.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ from cotenant.model.errors import Unsupported
 from cotenant.model.machine.counters import Gap, GroupCounters
 
 RETRY = 30  # readings after which missing files are looked for again
-SELDOM = 8  # readings between two of what changes seldom
-IDLE = 16  # readings without being asked for, after which a group's descriptors are closed
+SELDOM = 8  # readings between two reads of what rarely changes
+IDLE = 16  # readings without a request, after which a group's descriptors are closed
 _READ_BYTES = 16_384
 _MOST_GAPS = 64
 _SELDOM = frozenset({"quota", "period", "oom", "pids"})
 _NO_LIMIT = b"-1\n"  # of v1's quota
-# Stands still while the other does. Not the memory that is charged: what is reclaimed from a group that sleeps must be seen.
+# Unchanged while the other file is. Not the charged memory: reclaim from a sleeping group must be seen.
 _FOLLOWS = {"throttling": "usage", "io": "usage", "memory.stat": "memory"}
 
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """One file to read: where it stands, and who misses it."""
+    """One file to read: its place, and the gap to report where it is missing."""
 
     path: str  # of the hierarchy
     name: str
     field: str
     needs: str
     seldom: bool = False  # read every `SELDOM` readings only
-    follows: int = -1  # as `seldom` while the file at this slot says what it said
-    waits_for: str = ""  # as `seldom` while the machine is calm in this: a name for `read`
-    limit: int = -1  # as `seldom` while the file at this slot says that there is no limit
+    follows: int = -1  # as `seldom` while the file at this slot is unchanged
+    waits_for: str = ""  # as `seldom` while the machine has no stalls of this resource, a name in `calm`
+    limit: int = -1  # as `seldom` while the file at this slot has no limit
 
 
-class _Held:
+class _Descriptors:
     """The descriptors of one group, in the order of the reader's files; -1 where there is none."""
 
     __slots__ = (
@@ -75,19 +75,19 @@ class _Held:
         self.fds = fds
         self.missing = -1 in fds
         self.age = 0
-        self.phase = phase  # groups take turns with what is read seldom
+        self.phase = phase  # staggers the seldom reads of different groups
         self.used = 0
         self.io_age = 0  # when I/O was last read ...
         self.io_grew = False  # ... and whether it had grown
         self.io_span = 1
         self.io_text: bytes | None = None
-        self.is_recent = False  # the texts are of this reading or the last
-        self.texts: list[bytes | None] = []  # as last read, and what they say
+        self.is_recent = False  # the texts are of this reading or the previous one
+        self.texts: list[bytes | None] = []  # as last read, and the counters parsed from them
         self.counters: GroupCounters | None = None
 
 
 class CgroupReader:
-    """`read(groups)` as often as wanted; `gaps()` says what could not be read. `reads` and `bytes_read` count system calls and bytes."""
+    """Reads counters of groups; `gaps()` lists what could not be read. `reads` and `bytes_read` count system calls and bytes."""
 
     def __init__(self, layout: Layout, most_open: int | None = None) -> None:
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -95,14 +95,14 @@ class CgroupReader:
         self.reads = 0
         self.opens = 0
         self.bytes_read = 0
-        self._held: OrderedDict[str, _Held] = OrderedDict()
+        self._held: OrderedDict[str, _Descriptors] = OrderedDict()
         self._open_count = 0
         self._turn = 0
         self._gaps: dict[str, Gap] = {}
         self._trees: dict[str, Tree] = {}
         self._files: list[_File] = []
         self._slots: dict[str, int] = {}
-        # Slots and files to look at this time, also where all were read lately.
+        # Slots and files to read this time, where all were read recently.
         self._moving: list[tuple[int, _File]] = []
         self._plan(layout)
         try:
@@ -129,14 +129,14 @@ class CgroupReader:
         self.close()
 
     def gaps(self) -> tuple[Gap, ...]:
-        """What could not be read so far, one a file's name."""
+        """What could not be read so far, one per file name."""
         return tuple(self._gaps.values())
 
     def read(self, groups: Sequence[str], calm: Collection[str] = ()) -> tuple[GroupCounters, ...]:
-        """These groups now, in their order; those that do not exist are left out.
+        """The counters of these groups now, in their order; those that do not exist are left out.
 
-        `calm`: of "cpu", "memory" and "io" those for which nobody on this machine waited since the last reading, so no group did; "disk" where
-        its disks moved nothing.
+        `calm`: those of "cpu", "memory" and "io" for which no task on this machine waited since the last reading, so none in any group did; "disk"
+        where its disks moved nothing.
         """
         self._turn += 1
         self._moving = [(slot, file) for slot, file in self._all if not (file.seldom or file.waits_for in calm)]
@@ -150,15 +150,15 @@ class CgroupReader:
                 self._drop(group)
         return tuple(found)
 
-    # which files
+    # Files
 
     def _plan(self, layout: Layout) -> None:
         unified = layout.unified
 
-        def want(slot: str, controller: str, v1: str, v2: str, field: str) -> None:
+        def add(slot: str, controller: str, v1: str, v2: str, field: str) -> None:
             hierarchy = layout.by_controller.get(controller)
             if hierarchy is None:
-                self._miss(field, f"the {controller} controller")
+                self._add_gap(field, f"the {controller} controller")
                 return
             name = v1 if hierarchy.version == 1 else v2
             if name:
@@ -171,9 +171,9 @@ class CgroupReader:
                     _File(hierarchy.path, name, field, needs, slot in _SELDOM, follows, waits_for, limit)
                 )
 
-        def want_unified(slot: str, name: str, field: str) -> None:
+        def add_unified(slot: str, name: str, field: str) -> None:
             if unified is None:
-                self._miss(field, "a cgroup v2 tree, which may be mounted beside v1")
+                self._add_gap(field, "a cgroup v2 tree, which may be mounted beside v1")
                 return
             self._slots[slot] = len(self._files)
             resource, _, kind = slot.partition(".")
@@ -181,33 +181,33 @@ class CgroupReader:
             self._files.append(_File(unified.path, name, field, f"the file {name} of cgroup v2", waits_for=waits_for))
 
         if layout.version("cpuacct") == 1:
-            want("usage", "cpuacct", "cpuacct.usage", "", "CPU use")
+            add("usage", "cpuacct", "cpuacct.usage", "", "CPU use")
         else:
-            want_unified("usage", "cpu.stat", "CPU use")
-        want("quota", "cpu", "cpu.cfs_quota_us", "cpu.max", "CPU limit")
-        # on v2 usage and throttling stand in one file
+            add_unified("usage", "cpu.stat", "CPU use")
+        add("quota", "cpu", "cpu.cfs_quota_us", "cpu.max", "CPU limit")
+        # on v2 usage and throttling are in one file
         if layout.version("cpu") == 1:
-            want("throttling", "cpu", "cpu.stat", "", "throttling")
-        want("period", "cpu", "cpu.cfs_period_us", "", "CPU limit")
-        want("memory", "memory", "memory.usage_in_bytes", "memory.current", "memory")
-        want("memory.stat", "memory", "memory.stat", "memory.stat", "working set")
-        want("oom", "memory", "memory.oom_control", "memory.events", "out-of-memory kills")
-        want("io", "io", "blkio.throttle.io_service_bytes_recursive", "io.stat", "I/O")
-        want("pids", "pids", "pids.current", "pids.current", "tasks")
+            add("throttling", "cpu", "cpu.stat", "", "throttling")
+        add("period", "cpu", "cpu.cfs_period_us", "", "CPU limit")
+        add("memory", "memory", "memory.usage_in_bytes", "memory.current", "memory")
+        add("memory.stat", "memory", "memory.stat", "memory.stat", "working set")
+        add("oom", "memory", "memory.oom_control", "memory.events", "out-of-memory kills")
+        add("io", "io", "blkio.throttle.io_service_bytes_recursive", "io.stat", "I/O")
+        add("pids", "pids", "pids.current", "pids.current", "tasks")
         for name in ("cpu", "memory", "io"):
-            want_unified(f"{name}.pressure", f"{name}.pressure", f"{name} pressure")
+            add_unified(f"{name}.pressure", f"{name}.pressure", f"{name} pressure")
         self._all = list(enumerate(self._files))
         self._io = self._slots.get("io", -1)
         self._figures = Figures(layout, self._slots, self._garbage)
 
-    def _miss(self, what: str, needs: str) -> None:
+    def _add_gap(self, what: str, needs: str) -> None:
         if len(self._gaps) < _MOST_GAPS:
             self._gaps.setdefault(what, Gap(what, needs))
 
-    # descriptors
+    # Descriptors
 
-    def _open(self, group: str) -> _Held | None:
-        """All files of a group; None where it does not exist in any tree."""
+    def _open(self, group: str) -> _Descriptors | None:
+        """All files of a group; None where it exists in no tree."""
         try:
             parts = parts_of(group)
         except OSError:
@@ -223,30 +223,30 @@ class CgroupReader:
                         if file.path == path:
                             fds[slot] = self._open_file(at, file)
             except OSError as error:
-                self._told(error, "some groups", "")
+                self._record_error(error, "some groups", "")
         # the root has fewer files than its children, and a group that is just being removed has none
         if there and group and -1 in fds:
             for fd, file in zip(fds, self._files):
                 if fd < 0 and self._trees[file.path].exists(group):
-                    self._miss(file.field, file.needs)
-        return _Held(fds, self.opens) if there else None
+                    self._add_gap(file.field, file.needs)
+        return _Descriptors(fds, self.opens) if there else None
 
     def _open_file(self, at: int, file: _File) -> int:
         self.opens += 1
         try:
             return os.open(file.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
         except OSError as error:
-            self._told(error, file.field, file.name)
+            self._record_error(error, file.field, file.name)
             return -1
 
-    def _told(self, error: OSError, what: str, name: str) -> None:
-        """Keep what an error means, if it is not just absence."""
+    def _record_error(self, error: OSError, what: str, name: str) -> None:
+        """Record a gap for an error other than absence."""
         if error.errno in (errno.EMFILE, errno.ENFILE):
-            self._miss(what, "more file descriptors (ulimit -n)")
+            self._add_gap(what, "more file descriptors (ulimit -n)")
         elif name and error.errno not in (errno.ENOENT, errno.ENODEV):
-            self._miss(what, f"{name} to be readable ({error.strerror})")
+            self._add_gap(what, f"{name} to be readable ({error.strerror})")
 
-    def _hold(self, group: str) -> tuple[_Held | None, bool]:
+    def _hold(self, group: str) -> tuple[_Descriptors | None, bool]:
         """The group's descriptors, and whether they are to be closed after use."""
         held = self._held.get(group)
         earlier = None
@@ -278,7 +278,7 @@ class CgroupReader:
         self._open_count -= sum(fd >= 0 for fd in held.fds)
         _close_all(held)
 
-    # reading
+    # Reading
 
     def _read_group(self, group: str) -> GroupCounters | None:
         for _ in range(2):
@@ -302,15 +302,15 @@ class CgroupReader:
             return held.counters
         return None
 
-    def _texts(self, held: _Held) -> list[bytes | None]:
-        """What the files say. Raises `_Removed` where the group has been removed since they were opened."""
+    def _texts(self, held: _Descriptors) -> list[bytes | None]:
+        """The texts of the files. Raises `_Removed` where the group has been removed since they were opened."""
         before = held.texts
-        rests = bool(before) and held.is_recent and (held.age + held.phase) % SELDOM != 0
-        texts: list[bytes | None] = before.copy() if rests else [None] * len(self._files)
-        for slot, file in self._moving if rests else self._all:
+        is_partial = bool(before) and held.is_recent and (held.age + held.phase) % SELDOM != 0
+        texts: list[bytes | None] = before.copy() if is_partial else [None] * len(self._files)
+        for slot, file in self._moving if is_partial else self._all:
             fd = held.fds[slot]
             if fd < 0 or (
-                rests
+                is_partial
                 and (
                     (file.follows >= 0 and texts[file.follows] == before[file.follows] is not None)
                     or (file.limit >= 0 and texts[file.limit] == _NO_LIMIT)
@@ -325,7 +325,7 @@ class CgroupReader:
             except OSError as error:
                 if error.errno == errno.ENODEV:
                     raise _Removed from None
-                self._told(error, file.field, file.name)
+                self._record_error(error, file.field, file.name)
                 texts[slot] = None
                 continue
             self.bytes_read += len(text)
@@ -338,14 +338,14 @@ class CgroupReader:
 
     def _garbage(self, slot: int) -> None:
         file = self._files[slot]
-        self._miss(file.field, f"{file.name} in the kernel's own form")
+        self._add_gap(file.field, f"{file.name} in the kernel's own form")
 
 
 class _Removed(Exception):
-    """The group of these descriptors is no more."""
+    """The group of these descriptors was removed."""
 
 
-def _close_all(held: _Held) -> None:
+def _close_all(held: _Descriptors) -> None:
     for fd in held.fds:
         if fd >= 0:
             os.close(fd)

@@ -1,8 +1,8 @@
-"""The numbers that a group's files say.
+"""The counters in a group's files.
 
-Problem: of a dozen texts a group, one or two say something new each second, and to read all of them into numbers again costs more than to read the
-files. Choice: what belongs together (CPU, memory, I/O, pressure, limit) is reckoned anew only where one of its texts changed, and else taken from
-the group's last counters. Limits: bytes that pass through device-mapper count once a layer, as kubelet counts them.
+Problem: of a dozen texts per group, one or two change each second, and parsing all of them again costs more than reading the files. Choice: each group of
+fields (CPU, memory, I/O, pressure, limit) is parsed again only where one of its texts changed, and otherwise taken from the group's last counters. Limits:
+bytes that pass through device-mapper count once per layer, as kubelet counts them.
 
 Source of the working set: kubelet (usage less inactive file pages); of fields: see parsing.py.
 """
@@ -22,17 +22,17 @@ _NOTHING = GroupCounters("")
 
 
 class Figures:
-    """Reads the texts of one layout's groups. `slots`: where each file stands among them."""
+    """Parses the texts of one layout's groups. `slots`: the index of each file among them."""
 
     def __init__(self, layout: Layout, slots: Mapping[str, int], garbage: Callable[[int], None]) -> None:
-        """`garbage(slot)`: a text was there and did not say its number."""
+        """`garbage(slot)`: a text existed without a valid number."""
         self._slots = slots
         self._garbage = garbage
         self._nanoseconds = layout.version("cpuacct") == 1
         self._v1_memory = layout.version("memory") == 1
         self._v1_io = layout.version("io") == 1
         self._usage = self._of("usage")
-        # on v2 usage and throttling stand in one file
+        # on v2 usage and throttling are in one file
         self._throttling = self._of("throttling") or self._usage
         self._memory = self._of("memory", "memory.stat")
         self._stalls = self._of("cpu.pressure"), self._of("memory.pressure"), self._of("io.pressure")
@@ -43,37 +43,37 @@ class Figures:
         return tuple(self._slots[name] for name in names if name in self._slots)
 
     def read(self, group: str, texts: Texts, before: Texts, last: GroupCounters | None) -> GroupCounters:
-        """What these texts say. `last` is what `before` said; None where there is nothing before."""
+        """Parse these texts. `last` is the result of `before`; None at the first reading."""
         known = last or _NOTHING
         same = [False] * len(texts) if last is None else list(map(eq, texts, before))
 
-        def stand(slots: tuple[int, ...]) -> bool:
+        def is_unchanged(slots: tuple[int, ...]) -> bool:
             return all(map(same.__getitem__, slots))
 
         throttled = (
             (known.periods, known.throttled_periods, known.throttled_us)
-            if stand(self._throttling)
+            if is_unchanged(self._throttling)
             else self._read_throttling(texts)
         )
         memory = (
             (known.memory_bytes, known.working_set_bytes, known.refaults)
-            if stand(self._memory)
+            if is_unchanged(self._memory)
             else self._read_memory(texts)
         )
         rest = (
             (known.oom_kills, known.io_read_bytes, known.io_written_bytes, known.tasks)
-            if stand(self._rest)
+            if is_unchanged(self._rest)
             else self._read_rest(texts)
         )
         stalls = [
-            stall if stand(slots) else self._read_stall(texts, slots)
+            stall if is_unchanged(slots) else self._read_stall(texts, slots)
             for slots, stall in zip(
                 self._stalls, (known.pressure.cpu, known.pressure.memory, known.pressure.io), strict=True
             )
         ]
         return GroupCounters(
             group,
-            cpu_us=known.cpu_us if stand(self._usage) else self._read_usage(texts),
+            cpu_us=known.cpu_us if is_unchanged(self._usage) else self._read_usage(texts),
             periods=throttled[0],
             throttled_periods=throttled[1],
             throttled_us=throttled[2],
@@ -85,7 +85,7 @@ class Figures:
             io_written_bytes=rest[2],
             tasks=rest[3],
             pressure=Pressure(*stalls),
-            cpu_m_limit=known.cpu_m_limit if stand(self._quota) else self._read_limit(texts),
+            cpu_m_limit=known.cpu_m_limit if is_unchanged(self._quota) else self._read_limit(texts),
         )
 
     def _text(self, texts: Texts, name: str) -> bytes | None:
@@ -93,7 +93,7 @@ class Figures:
         return texts[slot] if slot >= 0 else None
 
     def _checked(self, texts: Texts, name: str, value: int | None) -> int | None:
-        """A text was there and did not say it: that is told."""
+        """Report a text that exists without a valid value."""
         if value is None and self._text(texts, name) is not None:
             self._garbage(self._slots[name])
         return value
@@ -108,7 +108,7 @@ class Figures:
         return used // 1000 if used is not None and self._nanoseconds else used
 
     def _read_throttling(self, texts: Texts) -> tuple[int | None, int | None, int | None]:
-        """Periods, those that were throttled, and for how many microseconds."""
+        """Periods, throttled periods, and throttled microseconds."""
         text = texts[self._throttling[0]] if self._throttling else None
         periods = None if text is None else parsing.field(text, b"nr_periods ")
         if periods is None or text is None:
@@ -120,7 +120,7 @@ class Figures:
         return periods, parsing.field(text, b"nr_throttled "), throttled_us
 
     def _read_memory(self, texts: Texts) -> tuple[int | None, int | None, int | None]:
-        """Bytes charged, the working set, and how many pages came back."""
+        """Charged bytes, the working set, and refaults."""
         memory, stat = self._text(texts, "memory"), self._text(texts, "memory.stat")
         charged = None if memory is None else self._checked(texts, "memory", parsing.number(memory))
         if stat is None:

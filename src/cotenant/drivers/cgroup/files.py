@@ -1,8 +1,8 @@
-"""Files of one cgroup tree, reached without ever leaving it.
+"""Files of one cgroup tree, accessed without ever leaving the tree.
 
-Problem: a group's name comes from whoever could make a folder, and the one who writes is root: a name such as `..`, or a link put where a group
-was, must not lead elsewhere. Choice: the tree's root is held open and every part of a path is opened by itself, without following links. Limits:
-errors are the kernel's `OSError`s; callers give them their meaning. A name that no file can have counts as absent (ENOENT).
+Problem: a group's name is chosen by any process that may create a folder, and the writer is root: a name such as `..`, or a link put in place of a
+group, must not lead out of the tree. Choice: the tree's root is held open and every part of a path is opened separately, without following links.
+Limits: errors are the kernel's `OSError`s, interpreted by callers. A name that no file can have counts as absent (ENOENT).
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
-READ_BYTES = 64 * 1024  # enough for memory.numa_stat of large machines; a file that is longer is cut off
+READ_BYTES = 64 * 1024  # enough for memory.numa_stat of large machines; longer files are truncated
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def parts_of(group: str) -> tuple[bytes, ...]:
-    """The parts of a group's path as the kernel has them; () is the root. Raises ENOENT for what can be no path."""
+    """The parts of a group's path as bytes; () is the root. Raises ENOENT for an impossible path."""
     if not group:
         return ()
     try:
@@ -38,7 +38,7 @@ class Tree:
         self._root = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def close(self) -> None:
-        """Let go of the root; the tree is of no use afterwards."""
+        """Close the root; the tree cannot be used afterwards."""
         if self._root >= 0:
             os.close(self._root)
             self._root = -1
@@ -86,7 +86,7 @@ class Tree:
         return True
 
     def read(self, group: str, name: str) -> str:
-        """What a file says, without white space around it. Bytes that are no text are replaced."""
+        """The contents of a file, stripped. Bytes that are not text are replaced."""
         at = self.open(group, name)
         try:
             return os.read(at, READ_BYTES).decode("utf-8", "replace").strip()
@@ -94,13 +94,13 @@ class Tree:
             os.close(at)
 
     def read_all(self, group: str, name: str) -> str:
-        """All of a file that may be long, e.g. a list of processes."""
+        """The whole contents of a file that may be long, e.g. a list of processes."""
         at = self.open(group, name)
         with open(at, "rb") as file:
             return file.read().decode("utf-8", "replace")
 
     def write(self, group: str, name: str, text: str) -> None:
-        """Write a file in one go, as the kernel wants it. An empty text goes as a line feed: nothing at all would not reach the kernel."""
+        """Write a file in one call, as the kernel requires. An empty text is written as a line feed: an empty write would not reach the kernel."""
         at = self.open(group, name, os.O_WRONLY | os.O_TRUNC)
         try:
             os.write(at, (text or "\n").encode())
@@ -118,13 +118,13 @@ class Tree:
             os.close(listing)
 
     def make(self, group: str) -> None:
-        """Make one group; its parent has to be there."""
+        """Create one group; its parent must exist."""
         *above, last = parts_of(group)
         with self.folder(tuple(above)) as at:
             os.mkdir(last, dir_fd=at)
 
     def remove(self, group: str) -> None:
-        """Remove one group without processes and groups in it."""
+        """Remove one group that has no processes and no child groups."""
         *above, last = parts_of(group)
         with self.folder(tuple(above)) as at:
             os.rmdir(last, dir_fd=at)

@@ -1,14 +1,14 @@
-"""Knobs of cgroups, v1 and v2 alike: read, turn, and put back exactly what stood.
+"""Knobs of cgroups on v1 and v2: read, write, and restore exactly.
 
 Problem: a knob is one file on v2 and up to four on v1, whose kernels refuse for reasons of their own (a burst above its quota, a quota above the
-parent's, an idle group's weight), and a restore must give back even what the canonical form cannot say. Choice: the canonical text is translated
-for reads and writes (translation.py); `raw` is a JSON object of the files' own texts, and `restore` writes those and no other files. What the
-kernel refuses is told with its likely cause (refusals.py). Limits: `memory.reclaim` blocks while the kernel reclaims, and reclaims what it can;
-a new period passes through "no limit" for some microseconds, because no order of v1's two files suits both parent and children.
+parent's, an idle group's weight), and a restore must reproduce even what the canonical form cannot express. Choice: the canonical text is translated
+for reads and writes (translation.py); `raw` is a JSON object of the files' own texts, and `restore` writes those and no other files. A refusal by the
+kernel is reported with its likely cause (refusals.py). Limits: `memory.reclaim` blocks while the kernel reclaims, and reclaims what it can; a new period
+passes through "no limit" for some microseconds, because no order of v1's two files suits both parent and children.
 
-Traps that are handled here: setting cpu.idle makes the kernel forget the weight, so `raw` of cpu.idle keeps it and `restore` clears idle first. A
-cpuset that was empty cannot be emptied again while tasks are in it: on v2 it gets every CPU there may be, which is cut to the parent's and so means
-the same; on v1, where an empty one could hold no tasks, a copy of the parent's.
+Special cases: setting cpu.idle makes the kernel forget the weight, so `raw` of cpu.idle includes it and `restore` clears idle first. A cpuset that was
+empty cannot be emptied again while tasks are in it: on v2 it is set to every possible CPU, which is limited to the parent's and so is equivalent; on v1,
+where an empty one could hold no tasks, to a copy of the parent's.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from types import TracebackType
 
 from cotenant.drivers.cgroup.files import Tree, parts_of
 from cotenant.drivers.cgroup.layout import Hierarchy, Layout
-from cotenant.drivers.cgroup.refusals import asked_why
+from cotenant.drivers.cgroup.refusals import likely_cause
 from cotenant.drivers.cgroup.translation import (
     FILES,
     KnobFiles,
@@ -32,8 +32,8 @@ from cotenant.drivers.cgroup.translation import (
     io_weight_of,
     io_weight_text,
     memory_max_of,
+    parse_shares,
     shares_of,
-    shares_told,
     throttle_lines,
     weight_of_shares,
 )
@@ -42,8 +42,8 @@ from cotenant.model.machine.counters import Gap
 from cotenant.model.machine.knob import Knob, Scope, Target, Vanished
 from cotenant.model.machine.knob_values import DeviceLimits, canonical, parse_cpu_max, parse_io_max, parse_io_weight
 
-_OF_SEVERAL_FILES = (Knob.IO_WEIGHT, Knob.IO_MAX)  # cpu.max on v1 minds itself
-_LOOK_AT = 64  # groups that `supported` looks at before it gives up
+_OF_SEVERAL_FILES = (Knob.IO_WEIGHT, Knob.IO_MAX)  # cpu.max on v1 is handled by `_set_bandwidth`
+_MOST_PROBED = 64  # groups that `supported` examines at most
 _MOST_RAW = 64 * 1024
 _AGAIN = frozenset((errno.EBUSY, errno.EINTR, errno.ENOMEM, errno.EAGAIN))
 _FORBIDDEN = frozenset((errno.EPERM, errno.EROFS, errno.ELOOP))
@@ -51,7 +51,7 @@ _REFUSED = frozenset((errno.EINVAL, errno.ERANGE, errno.ENOSPC, errno.EDOM, errn
 
 
 class CgroupKnobs:
-    """Meets engine/node/interfaces.KnobPort for `Scope.CGROUP`. Holds a descriptor a tree until `close`. `enter` opens a tree by its path."""
+    """Implements engine/node/interfaces.KnobPort for `Scope.CGROUP`. Holds one descriptor per tree until `close`. `enter` opens a tree by its path."""
 
     def __init__(
         self, layout: Layout, enter: Callable[[str], Tree] = Tree, possible: str = "/sys/devices/system/cpu/possible"
@@ -63,7 +63,7 @@ class CgroupKnobs:
         self._known: dict[Knob, Gap | None] = {}
 
     def close(self) -> None:
-        """Let go of the trees; they are opened again when needed."""
+        """Close the trees; they are opened again when needed."""
         for tree in self._trees.values():
             tree.close()
         self._trees.clear()
@@ -76,19 +76,19 @@ class CgroupKnobs:
     ) -> None:
         self.close()
 
-    # the port
+    # The port
 
     def supported(self, knob: Knob) -> Gap | None:
-        """None where this machine has the knob, or where no group exists yet by which to tell."""
+        """None where this machine has the knob, or where no group exists yet to find out."""
         if knob in self._known:
             return self._known[knob]
-        known, gap = self._look_for(knob)
+        known, gap = self._probe(knob)
         if known:
             self._known[knob] = gap
         return gap
 
     def read(self, target: Target) -> str:
-        """The value that stands, in canonical form. io.max has a line a device that is limited."""
+        """The current value, in canonical form. io.max has one line per limited device."""
         if not target.knob.undoable:
             raise Unsupported(f"reading {target.knob}", "a knob that keeps a value")
         hierarchy, names = self._files(target)
@@ -112,16 +112,18 @@ class CgroupKnobs:
         return json.dumps(texts)
 
     def write(self, target: Target, value: str) -> None:
-        """Turn the knob to a canonical value. What is refused leaves the knob as it stood."""
-        value = _checked(target, value)
+        """Set the knob to a canonical value. A refused write leaves the knob unchanged."""
+        value = _canonical_or_raise(target, value)
         hierarchy, names = self._files(target)
         tree, group, version = self._tree(hierarchy), target.group, hierarchy.version
-        stood = self.raw(target) if target.knob in _OF_SEVERAL_FILES else ""
+        before = self.raw(target) if target.knob in _OF_SEVERAL_FILES else ""
         try:
             match target.knob:
                 case Knob.CPU_MAX if version == 1:
-                    asked = parse_cpu_max(value)
-                    self._set_bandwidth(tree, group, -1 if asked.quota_us is None else asked.quota_us, asked.period_us)
+                    cpu_max = parse_cpu_max(value)
+                    self._set_bandwidth(
+                        tree, group, -1 if cpu_max.quota_us is None else cpu_max.quota_us, cpu_max.period_us
+                    )
                 case Knob.CPU_WEIGHT:
                     self._refuse_while_idle(tree, target, value)
                     tree.write(group, names[0], str(shares_of(int(value))) if version == 1 else value)
@@ -140,15 +142,15 @@ class CgroupKnobs:
                 case _:
                     tree.write(group, names[0], value)
         except OSError as error:
-            if stood:
+            if before:
                 with suppress(CotenantError):
-                    self.restore(target, stood)
-            raise self._meaning(target, hierarchy, error, value) from error
+                    self.restore(target, before)
+            raise self._error(target, hierarchy, error, value) from error
 
     def restore(self, target: Target, raw: str) -> None:
-        """Put back what `raw` gave. `Transient` where another knob of the group has to be restored first."""
+        """Write back what `raw` returned. `Transient` where another knob of the group has to be restored first."""
         hierarchy, names = self._files(target)
-        texts = _opened(target, raw, names, hierarchy.version)
+        texts = _parse_raw(target, raw, names, hierarchy.version)
         tree, group = self._tree(hierarchy), target.group
         try:
             match target.knob:
@@ -166,7 +168,7 @@ class CgroupKnobs:
                     self._refuse_while_idle(tree, target, texts[names[0]])
                     tree.write(group, names[0], texts[names[0]])
                 case Knob.CPUSET_CPUS:
-                    self._set_cpus(tree, target, hierarchy.version, names[0], texts[names[0]], as_it_was=True)
+                    self._set_cpus(tree, target, hierarchy.version, names[0], texts[names[0]], is_restore=True)
                 case Knob.IO_WEIGHT:
                     for name, text in texts.items():
                         tree.write(group, name, text.splitlines()[0])
@@ -175,22 +177,22 @@ class CgroupKnobs:
                 case _:
                     tree.write(group, names[0], texts[names[0]])
         except OSError as error:
-            told = self._meaning(target, hierarchy, error, raw)
-            # what stood before is no wrong value; something that stands now is in its way
-            raise (Transient(str(told)) if isinstance(told, InvalidInput) else told) from error
+            failure = self._error(target, hierarchy, error, raw)
+            # the original value is valid; a current value of another knob is in its way
+            raise (Transient(str(failure)) if isinstance(failure, InvalidInput) else failure) from error
         except InvalidInput as error:
             raise Transient(str(error)) from error
 
     def identity(self, target: Target) -> str:
-        """The inode of the group's folder, which no later group of the name has (engine/node/interfaces.KnobIdentity)."""
+        """The inode of the group's folder, which no later group of the same name has (engine/node/interfaces.KnobIdentity)."""
         _, hierarchy, _ = self._place(target.knob)
         try:
             with self._tree(hierarchy).folder(parts_of(target.group)) as at:
                 return str(os.fstat(at).st_ino)
         except OSError as error:
-            raise self._meaning(target, hierarchy, error, "") from error
+            raise self._error(target, hierarchy, error, "") from error
 
-    # where things stand
+    # Files of a knob
 
     def _tree(self, hierarchy: Hierarchy) -> Tree:
         tree = self._trees.get(hierarchy.path)
@@ -205,7 +207,7 @@ class CgroupKnobs:
         return tree
 
     def _place(self, knob: Knob) -> tuple[KnobFiles, Hierarchy, tuple[str, ...]]:
-        """Where the knob would stand. Raises `Unsupported` where this layout cannot have it."""
+        """The knob's hierarchy and possible files. Raises `Unsupported` where this layout cannot have it."""
         if knob.scope is not Scope.CGROUP:
             raise InvalidInput("knob", str(knob), "one of a cgroup")
         spec = FILES[knob]
@@ -218,7 +220,7 @@ class CgroupKnobs:
         return spec, hierarchy, names
 
     def _files(self, target: Target) -> tuple[Hierarchy, tuple[str, ...]]:
-        """The files that the knob is in this group."""
+        """The files of the knob that exist in this group."""
         spec, hierarchy, names = self._place(target.knob)
         if not spec.any_of:
             return hierarchy, names
@@ -228,8 +230,8 @@ class CgroupKnobs:
             raise self._absent(target, hierarchy)
         return hierarchy, there
 
-    def _look_for(self, knob: Knob) -> tuple[bool, Gap | None]:
-        """Whether that is known, and what is missing."""
+    def _probe(self, knob: Knob) -> tuple[bool, Gap | None]:
+        """Whether support is known, and what is missing."""
         try:
             spec, hierarchy, names = self._place(knob)
             tree = self._tree(hierarchy)
@@ -237,7 +239,7 @@ class CgroupKnobs:
             return True, Gap(str(knob), error.needs)
         witness = spec.witness[hierarchy.version - 1]
         waiting = [""]
-        for _ in range(_LOOK_AT):
+        for _ in range(_MOST_PROBED):
             if not waiting:
                 break
             group = waiting.pop(0)
@@ -245,7 +247,7 @@ class CgroupKnobs:
                 below = tree.children(group)
             except OSError:
                 continue
-            waiting.extend(f"{group}/{name}" if group else name for name in below[:_LOOK_AT])
+            waiting.extend(f"{group}/{name}" if group else name for name in below[:_MOST_PROBED])
             # the root has fewer files than its children
             if group and tree.has(group, witness):
                 there = [tree.has(group, name) for name in names]
@@ -253,23 +255,23 @@ class CgroupKnobs:
                 return True, None if enough else Gap(str(knob), spec.needs)
         return False, None
 
-    # reading
+    # Reading
 
     def _texts(self, target: Target, hierarchy: Hierarchy, names: tuple[str, ...]) -> tuple[str, ...]:
         tree = self._tree(hierarchy)
         try:
             return tuple(tree.read(target.group, name) for name in names)
         except OSError as error:
-            raise self._meaning(target, hierarchy, error, "") from error
+            raise self._error(target, hierarchy, error, "") from error
 
     def _canonical(self, knob: Knob, version: int, names: tuple[str, ...], texts: tuple[str, ...]) -> str:
         match knob:
             case Knob.CPU_MAX if version == 1:
                 return str(cpu_max_of(*texts))
             case Knob.CPU_WEIGHT if version == 1:
-                return str(weight_of_shares(shares_told(texts[0])))
+                return str(weight_of_shares(parse_shares(texts[0])))
             case Knob.CPU_WEIGHT:
-                # an idle group's weight is told as 0 and counts as the least
+                # an idle group's weight reads 0 and counts as the minimum
                 return canonical(knob, "1" if texts[0] == "0" else texts[0])
             case Knob.MEMORY_MAX if version == 1:
                 return memory_max_of(texts[0])
@@ -280,14 +282,14 @@ class CgroupKnobs:
             case _:
                 return canonical(knob, texts[0])
 
-    # turning
+    # Writing
 
     @staticmethod
     def _set_bandwidth(tree: Tree, group: str, quota_us: int, period_us: int) -> None:
-        """v1's quota and period. On a refusal both stand as before."""
+        """Set v1's quota and period. On a refusal both keep their values."""
         quota_file, period_file = FILES[Knob.CPU_MAX].v1
-        stood = tree.read(group, quota_file), tree.read(group, period_file)
-        if int(stood[1]) == period_us:
+        before = tree.read(group, quota_file), tree.read(group, period_file)
+        if int(before[1]) == period_us:
             tree.write(group, quota_file, str(quota_us))
             return
         try:
@@ -296,8 +298,8 @@ class CgroupKnobs:
             tree.write(group, quota_file, str(quota_us))
         except OSError:
             tree.write(group, quota_file, "-1")
-            tree.write(group, period_file, stood[1])
-            tree.write(group, quota_file, stood[0])
+            tree.write(group, period_file, before[1])
+            tree.write(group, quota_file, before[0])
             raise
 
     @staticmethod
@@ -307,14 +309,14 @@ class CgroupKnobs:
             raise InvalidInput(str(target), value, "cpu.idle to be 0 first", "an idle group has no weight of its own")
 
     def _set_cpus(
-        self, tree: Tree, target: Target, version: int, name: str, text: str, as_it_was: bool = False
+        self, tree: Tree, target: Target, version: int, name: str, text: str, is_restore: bool = False
     ) -> None:
-        if text or version == 2 or as_it_was:
+        if text or version == 2 or is_restore:
             try:
                 tree.write(target.group, name, text)
                 return
             except OSError as error:
-                # no kernel takes a set's last CPU away while tasks are in it, also where empty is what it was made with
+                # no kernel removes a set's last CPU while tasks are in it, even where it was created empty
                 if text or error.errno != errno.ENOSPC:
                     raise
         if version == 2:
@@ -323,7 +325,7 @@ class CgroupKnobs:
             tree.write(target.group, name, tree.read(target.group.rpartition("/")[0], name))
 
     def _every_cpu(self, tree: Tree) -> str:
-        """All that this machine may ever have: v2 cuts them to the parent's, as it does with none."""
+        """All possible CPUs of this machine: v2 limits them to the parent's, as it does for an empty set."""
         try:
             return Path(self._possible).read_text(encoding="ascii").strip()
         except OSError:
@@ -334,7 +336,7 @@ class CgroupKnobs:
         try:
             tree.write(group, name, value)
         except OSError as error:
-            # EAGAIN: less was reclaimed than asked for, which is all there is
+            # EAGAIN: less could be reclaimed than requested
             if error.errno != errno.EAGAIN:
                 raise
 
@@ -355,10 +357,10 @@ class CgroupKnobs:
             if stands.get(limits.device) != limits:
                 self._limit_device(tree, group, names, limits)
 
-    # meanings of errors
+    # Errors
 
     def _absent(self, target: Target, hierarchy: Hierarchy) -> Exception:
-        """Of a file that is not there: has the group gone, or was the knob never there?"""
+        """For a missing file: is the group gone, or does it not have the knob?"""
         if not self._tree(hierarchy).exists(target.group):
             return Vanished(f"{target}: no such group")
         spec = FILES[target.knob]
@@ -369,31 +371,31 @@ class CgroupKnobs:
             return Unsupported(str(target), f"{spec.controller} in cgroup.subtree_control of the group's parent")
         return Unsupported(str(target), spec.needs)
 
-    def _meaning(self, target: Target, hierarchy: Hierarchy, error: OSError, value: str) -> Exception:
+    def _error(self, target: Target, hierarchy: Hierarchy, error: OSError, value: str) -> Exception:
         tree, code = self._tree(hierarchy), error.errno
         there = tree.exists(target.group)
         if code in (errno.ENOENT, errno.ENOTDIR):
             return self._absent(target, hierarchy)
         if not there:
             return Vanished(f"{target}: no such group")
-        # EACCES from an open is about rights; the kernel's own, from a write, about the value (a v1 cpuset beyond its parent's)
+        # EACCES from an open is about permissions; from a write, about the value (a v1 cpuset beyond its parent's)
         if code in _FORBIDDEN or (code == errno.EACCES and error.filename is not None):
             return Permanent(f"{target} may not be written: {error.strerror}")
         if code in _AGAIN:
             return Transient(f"{target}: {error.strerror}")
         if code in _REFUSED or code in (errno.EACCES, errno.ENODEV):
-            expected, hint = asked_why(tree, target, hierarchy.version, error)
+            expected, hint = likely_cause(tree, target, hierarchy.version, error)
             return InvalidInput(str(target), value, expected, hint)
         return Permanent(f"{target}: {error.strerror}")
 
 
 def canonical_limits(version: int, texts: tuple[str, ...]) -> dict[str, DeviceLimits]:
-    """The limits that the files of io.max say, by device."""
+    """The limits in the files of io.max, by device."""
     limits = device_limits_of(texts) if version == 1 else parse_io_max(texts[0])
     return {entry.device: entry for entry in limits}
 
 
-def _checked(target: Target, value: str) -> str:
+def _canonical_or_raise(target: Target, value: str) -> str:
     try:
         return canonical(target.knob, value)
     except InvalidInput as error:
@@ -404,9 +406,9 @@ def _weight_file(version: int) -> str:
     return FILES[Knob.CPU_WEIGHT].files(version)[0]
 
 
-def _opened(target: Target, raw: str, names: tuple[str, ...], version: int) -> dict[str, str]:
-    """The texts that `raw` kept. Raises `InvalidInput` where they are not this knob's."""
-    expected = "what raw() gave for this knob on this machine"
+def _parse_raw(target: Target, raw: str, names: tuple[str, ...], version: int) -> dict[str, str]:
+    """Decode the texts of `raw`. Raises `InvalidInput` where they are not this knob's."""
+    expected = "what raw() returned for this knob on this machine"
     try:
         texts = json.loads(raw) if len(raw) <= _MOST_RAW else None
     except ValueError:

@@ -1,10 +1,9 @@
-"""Which cgroup trees this machine has, and which controller stands in which.
+"""The cgroup trees of this machine, and the tree of each controller.
 
-Problem: distributions mount controllers each by itself (v1), joined (`cpu,cpuacct`), all in one tree (v2), or v1 with a v2 tree beside it that has
-only pressure and usage (hybrid); and an agent in a container sees the host's trees mounted elsewhere. Choice: `detect` reads mountinfo once and
-answers with a `Layout`; everything else asks that where a controller is. Where a root is named that mountinfo does not know (a copy, a test's
-tree), its folders are looked at instead. Limits: mounts made later are not seen; of a tree mounted several times, a whole one and then the shortest path
-wins.
+Problem: distributions mount controllers separately (v1), joined (`cpu,cpuacct`), all in one tree (v2), or v1 with a v2 tree beside it that has only
+pressure and usage (hybrid); and an agent in a container sees the host's trees mounted elsewhere. Choice: `detect` reads mountinfo once and returns a
+`Layout`; everything else asks it for a controller's tree. For a root that mountinfo does not list (a copy, a test's tree), its folders are examined
+instead. Limits: later mounts are not seen; of a tree mounted several times, a complete mount wins, then the shortest path.
 
 Source: proc_pid_mountinfo(5); cgroups(7); systemd, docs/CGROUP_DELEGATION.md, for the names of hybrid set-ups.
 """
@@ -20,7 +19,7 @@ from pathlib import Path
 
 from cotenant.model.errors import Unsupported
 
-# what v1 mounts may carry, so that options such as "rw" are not taken for one
+# controllers of v1 mounts, so that options such as "rw" are not taken for one
 _V1_CONTROLLERS = frozenset(
     [
         "cpu",
@@ -43,7 +42,7 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 class LayoutKind(StrEnum):
-    """How a machine has its cgroups."""
+    """The cgroup version of a machine."""
 
     V1 = "v1"
     V2 = "v2"
@@ -66,7 +65,7 @@ class Layout:
     kind: LayoutKind
     hierarchies: tuple[Hierarchy, ...]
     by_controller: Mapping[str, Hierarchy]
-    unified: Hierarchy | None  # the v2 tree: pressure, usage and cgroup.kill also where it has no controllers
+    unified: Hierarchy | None  # the v2 tree: has pressure, usage and cgroup.kill even without controllers
 
     def version(self, controller: str) -> int | None:
         """1 or 2, or None where this machine has no such controller."""
@@ -80,19 +79,19 @@ def detect(cgroup_root: str | None = None, mountinfo: str = "/proc/self/mountinf
     `mountinfo`: path of a file in that format.
     """
     try:
-        # names of mounts may be any bytes
+        # mount points may be any bytes
         mounted = Path(mountinfo).read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         mounted = ""
     root = None if cgroup_root is None else os.path.realpath(cgroup_root)
     found = parse_mountinfo(mounted, root)
     if not found and root is not None:
-        found = _look_around(root)
+        found = _scan_folders(root)
     return arrange(found, cgroup_root)
 
 
 def arrange(found: tuple[Hierarchy, ...], cgroup_root: str | None = None) -> Layout:
-    """A layout of these trees. v1 wins where both versions claim a controller: then v2's file is not there."""
+    """The layout of these trees. v1 wins where both versions list a controller, since v2 then lacks its files."""
     if not found:
         where = "" if cgroup_root is None else f" at or below {cgroup_root}"
         raise Unsupported("reading cgroups", f"a cgroup file system mounted{where}")
@@ -142,8 +141,8 @@ def _unified_controllers(path: str) -> frozenset[str]:
         return frozenset()
 
 
-def _look_around(root: str) -> tuple[Hierarchy, ...]:
-    """Trees by their folders' names: `cpu,cpuacct`, `memory`, `unified`; links count as what they lead to."""
+def _scan_folders(root: str) -> tuple[Hierarchy, ...]:
+    """Trees by their folders' names: `cpu,cpuacct`, `memory`, `unified`; links are resolved."""
     if os.path.exists(os.path.join(root, "cgroup.controllers")):
         return (Hierarchy(root, 2, _unified_controllers(root)),)
     found: dict[str, Hierarchy] = {}

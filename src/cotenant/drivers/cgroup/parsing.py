@@ -1,8 +1,8 @@
-"""Reading of a cgroup's statistics files.
+"""Parsing of a cgroup's statistics files.
 
-Problem: hundreds of small texts a second, on a machine whose time is not ours, and any of them may be cut off or garbage. Choice: a field is searched
-for in the bytes instead of splitting all of them, and counts only where white space follows the number. Limits: None = not there or not a
-number; the caller decides what that means.
+Problem: hundreds of small texts per second, on a machine whose CPU time belongs to its workloads, and any text may be truncated or garbage. Choice: a
+field is searched for in the bytes instead of splitting all of them, and counts only where white space follows the number. Limits: None = missing or not
+a number; the caller decides what that means.
 
 Source: Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/{memory,cpuacct,blkio-controller}.rst; sched-bwc.rst.
 """
@@ -32,7 +32,7 @@ def field(text: bytes, key: bytes) -> int | None:
 
 
 def total(text: bytes, *keys: bytes) -> int | None:
-    """Sum over those of the lines that are there; None if none is."""
+    """Sum over the lines that exist; None if there are none."""
     found = [value for key in keys if (value := field(text, key)) is not None]
     return sum(found) if found else None
 
@@ -45,13 +45,13 @@ class Moved(NamedTuple):
 
 
 def io_stat(text: bytes) -> Moved | None:
-    """v2's io.stat: `MAJ:MIN rbytes=N wbytes=N ...` a device. A group that moved nothing has an empty file."""
+    """v2's io.stat: `MAJ:MIN rbytes=N wbytes=N ...` per device. A group without I/O has an empty file."""
     read = written = 0
     if text and not text.endswith(b"\n"):
         return None
     for line in text.splitlines():
         words = line.split()
-        # the kernel writes a device's number alone where it has no counts of it
+        # the kernel writes only a device's number where it has no counts for it
         for word in words[1:]:
             name, _, digits = word.partition(b"=")
             if name in (b"rbytes", b"wbytes"):

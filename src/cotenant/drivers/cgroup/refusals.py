@@ -1,8 +1,8 @@
-"""Why a kernel most likely refused a knob's value.
+"""The likely cause of a kernel's refusal of a knob's value.
 
-Problem: the kernel says "Invalid argument" for a quota below the burst, above the parent's, below a child's. Choice: after a refusal, and only then,
-the neighbours are read and the first rule that is broken is named. Limits: a guess made a moment later; where no rule is broken, the kernel's own
-words stand.
+Problem: the kernel returns "Invalid argument" for a quota below the burst, above the parent's, or below a child's. Choice: after a refusal, and only
+then, related values are read and the first violated rule is named. Limits: a guess made a moment later; where no rule is violated, the kernel's own
+message is used.
 
 Source: Linux kernel/sched/core.c (`tg_set_cfs_bandwidth`, `tg_cfs_schedulable_down`), kernel/cgroup/cpuset.c (`validate_change`).
 """
@@ -18,19 +18,19 @@ from cotenant.model.machine.knob import Knob, Target
 from cotenant.model.machine.knob_values import CpuMax, parse_cpu_max
 
 
-def asked_why(tree: Tree, target: Target, version: int, error: OSError) -> tuple[str, str]:
-    """What the kernel would have taken, and a hint."""
-    told = f"a value that the kernel takes ({error.strerror})"
+def likely_cause(tree: Tree, target: Target, version: int, error: OSError) -> tuple[str, str]:
+    """What the kernel would have accepted, and a hint."""
+    default = f"a value that the kernel accepts ({error.strerror})"
     match target.knob:
         case Knob.CPU_MAX | Knob.CPU_BURST:
-            return _bandwidth(tree, target, version) or (told, "")
+            return _bandwidth(tree, target, version) or (default, "")
         case Knob.CPUSET_CPUS:
-            return _cpus(error) or (told, "")
+            return _cpus(error) or (default, "")
         case Knob.IO_MAX if error.errno == errno.ENODEV:
             return "MAJOR:MINOR of a whole disk of this machine", ""
         case Knob.MEMORY_MAX if version == 1 and error.errno == errno.EINVAL:
             return "a limit not above memory.memsw.limit_in_bytes", ""
-    return told, ""
+    return default, ""
 
 
 def _bandwidth(tree: Tree, target: Target, version: int) -> tuple[str, str] | None:

@@ -1,8 +1,8 @@
-"""One reading of the node: machine, groups, and what further sources know of them.
+"""One sample of the node: machine, groups, and optional further sources.
 
-Problem: the engine wants one value a tick, whatever this machine can tell. Choice: `NodeSensor` joins the readers; run delay, cycles and
-accelerators come from sources that may be left out or exchanged (schedstat or eBPF). Limits: readings of one tick are made one after another, some
-milliseconds apart; `at_us` is when the first began. A source that fails is a `Gap` for this tick and does not cost the others.
+Problem: the engine needs one value per tick, whatever this machine can report. Choice: `NodeSensor` joins the readers; run delay, cycles and
+accelerators come from sources that may be left out or exchanged (schedstat or eBPF). Limits: the readings of one tick are taken one after another, some
+milliseconds apart; `at_us` is when the first began. A source that fails is a `Gap` for this tick and does not affect the others.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from cotenant.model.machine.run_queue import RunQueueReading
 
 
 class RunDelays(Protocol):
-    """Time that groups waited for a CPU, microseconds that only grow. Groups that are gone are left out."""
+    """Time that groups waited for a CPU; monotonic microseconds. Groups that are gone are left out."""
 
     def read(self, groups: Sequence[str], now_us: int) -> Mapping[str, int]:
-        """Now."""
+        """The current values."""
         ...
 
     def gaps(self) -> tuple[Gap, ...]:
-        """What it could not tell so far."""
+        """What could not be read so far."""
         ...
 
 
 @runtime_checkable
-class KnowsWho(Protocol):
-    """A source of run delays that also tells who ran meanwhile."""
+class AttributesDelays(Protocol):
+    """A source of run delays that also attributes them to the groups that ran meanwhile."""
 
     @property
     def reading(self) -> RunQueueReading | None:
@@ -44,11 +44,11 @@ class Cycles(Protocol):
     """Cycles and instructions of groups since each was first asked for. Groups that are gone are left out."""
 
     def read(self, groups: Sequence[str]) -> Mapping[str, tuple[int, int]]:
-        """Now."""
+        """The current values."""
         ...
 
     def gaps(self) -> tuple[Gap, ...]:
-        """What it could not tell so far."""
+        """What could not be read so far."""
         ...
 
 
@@ -56,24 +56,24 @@ class Accelerators(Protocol):
     """The accelerators of this machine."""
 
     def read(self) -> tuple[GpuCounters, ...]:
-        """Now."""
+        """The current values."""
         ...
 
     def gaps(self) -> tuple[Gap, ...]:
-        """What it could not tell so far."""
+        """What could not be read so far."""
         ...
 
 
 class Traffic(Protocol):
-    """The uplink, where best effort's traffic has a class of its own."""
+    """The uplink, where best-effort traffic has a class of its own."""
 
     def best_effort_sent_bytes(self) -> int | None:
-        """A counter; None where no class stands."""
+        """A counter; None where there is no such class."""
         ...
 
 
 class NodeSensor:
-    """Meets engine/node/interfaces.Sensor. `monotonic_us` and `wall_s` are clocks. Whoever made the readers closes them."""
+    """Implements engine/node/interfaces.Sensor. `monotonic_us` and `wall_s` are clocks. The readers' owner closes them."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class NodeSensor:
         if self._run_delays is not None:
             try:
                 delays = self._run_delays.read(groups, at_us)
-                if isinstance(self._run_delays, KnowsWho):
+                if isinstance(self._run_delays, AttributesDelays):
                     run_queue = self._run_delays.reading
             except CotenantError as error:
                 failed.append(Gap("run delay", str(error)))
@@ -129,7 +129,7 @@ class NodeSensor:
             try:
                 sent = self._traffic.best_effort_sent_bytes()
             except CotenantError as error:
-                failed.append(Gap("what best effort sends", str(error)))
+                failed.append(Gap("best-effort traffic", str(error)))
         if delays or counted:
             nothing = (None, None)
             found = tuple(
@@ -146,7 +146,7 @@ class NodeSensor:
         return NodeSample(at_us, wall_s, host, found, gpus, (*self._gaps(), *failed), run_queue, sent)
 
     def _calm(self, now: HostCounters) -> list[str]:
-        """In what the machine was calm since the last sample: who waits in a group waits on the machine, and so with what disks move."""
+        """The resources without stalls or I/O on the whole machine since the last sample, hence without any in a group."""
         before = self._before
         if before is None:
             return []
@@ -158,7 +158,7 @@ class NodeSensor:
         )
         calm = [name for name, earlier, stall in stalls if stall is not None and stall == earlier]
         moved, earlier_moved = (each.disk_read_bytes + each.disk_written_bytes for each in (now, before))
-        if moved and moved == earlier_moved:  # 0 = this machine does not tell
+        if moved and moved == earlier_moved:  # 0 = not reported by this machine
             calm.append("disk")
         return calm
 

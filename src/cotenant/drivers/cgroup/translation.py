@@ -1,11 +1,11 @@
-"""Which files a knob is on each cgroup version, and what its numbers are there.
+"""The files of each knob per cgroup version, and the conversion of its values.
 
-Problem: the same wish is another file, another unit and another range on v1. Choice: one table, and pure functions both ways. A translation need not
-be exact, since undoing puts the raw text back. Limits: memory.min, low, high and reclaim have no v1 form: v1's soft limit says where reclaim
-begins when the whole machine is short, and protects nobody.
+Problem: the same setting is another file, another unit and another range on v1. Choice: one table, and pure functions in both directions. A translation
+need not be exact, since a restore writes the raw text. Limits: memory.min, low, high and reclaim have no v1 form: v1's soft limit says where reclaim
+begins when the whole machine is short, and protects no group.
 
 Source: kernel/sched/core.c `sched_weight_from_cgroup` and its inverse for cpu.weight, so that 100 and v1's 1024 are the same share (runc's
-conversion, which kubelet's groups on v2 were made with, maps the range instead and makes 1024 a weight of 39); systemd's `BFQ_WEIGHT` and
+conversion, which kubelet's groups on v2 were created with, maps the range instead and makes 1024 a weight of 39); systemd's `BFQ_WEIGHT` and
 `CGROUP_WEIGHT_IO_TO_BLKIO` (src/basic/cgroup-util.h) for I/O weights; Documentation/admin-guide/cgroup-v1/blkio-controller.rst.
 """
 
@@ -23,23 +23,23 @@ LEAST_SHARES, MOST_SHARES = 2, 262_144
 MOST_BFQ_WEIGHT, USUAL_BFQ_WEIGHT = 1000, 100
 LEAST_CFQ_WEIGHT, MOST_CFQ_WEIGHT, USUAL_CFQ_WEIGHT = 10, 1000, 500
 MOST_WEIGHT = 10_000
-V1_UNLIMITED_BYTES = (2**63 - 1) // 65_536 * 65_536  # what limit_in_bytes says for none, with the largest pages
+V1_UNLIMITED_BYTES = (2**63 - 1) // 65_536 * 65_536  # what limit_in_bytes reads without a limit, with the largest pages
 _V2_MEMORY = "the memory controller on cgroup v2; v1 has no such protection or throttling"
 
 
 @dataclass(frozen=True, slots=True)
 class KnobFiles:
-    """Where a knob stands. `v1` is empty where v1 has none; `any_of`: the files are alternatives, of which a machine has some."""
+    """The files of a knob. `v1` is empty where v1 has none; `any_of`: the files are alternatives, of which a machine has some."""
 
     controller: str  # its v2 name
-    witness: tuple[str, str]  # a file that each group has if the controller is there, on v1 and v2
+    witness: tuple[str, str]  # a file that every group has if the controller is enabled, on v1 and v2
     v1: tuple[str, ...]
     v2: tuple[str, ...]
-    needs: str  # what it takes where the files are missing
+    needs: str  # what is required where the files are missing
     any_of: bool = False
 
     def files(self, version: int) -> tuple[str, ...]:
-        """Those of one version."""
+        """The files of one version."""
         return self.v1 if version == 1 else self.v2
 
 
@@ -80,14 +80,14 @@ FILES: Mapping[Knob, KnobFiles] = {
 
 
 def shares_of(weight: int) -> int:
-    """v1's cpu.shares for a cpu.weight. The least weight is the least of shares, so that asking for the least never raises."""
+    """v1's cpu.shares for a cpu.weight. The minimum weight maps to the minimum of shares, so that the minimum never raises."""
     if weight <= 1:
         return LEAST_SHARES
     return min(MOST_SHARES, (weight * USUAL_SHARES + USUAL_WEIGHT // 2) // USUAL_WEIGHT)
 
 
-def shares_told(text: str) -> int:
-    """What cpu.shares says."""
+def parse_shares(text: str) -> int:
+    """Parse cpu.shares."""
     if not text.isdecimal():
         raise InvalidInput("cpu.shares", text, "a number")
     return int(text)
@@ -99,7 +99,7 @@ def weight_of_shares(shares: int) -> int:
 
 
 def bfq_weight_of(weight: int) -> int:
-    """BFQ's weight, 1 to 1000: the same up to the usual 100, the rest of the range above it."""
+    """BFQ's weight, 1 to 1000: the same up to the default 100, the rest of the range above it."""
     if weight <= USUAL_WEIGHT:
         return weight
     spread = (weight - USUAL_WEIGHT) * (MOST_BFQ_WEIGHT - USUAL_BFQ_WEIGHT)
@@ -107,7 +107,7 @@ def bfq_weight_of(weight: int) -> int:
 
 
 def weight_of_bfq(bfq_weight: int) -> int:
-    """The least io.weight that BFQ's weight comes from."""
+    """The smallest io.weight that maps to BFQ's weight."""
     if bfq_weight <= USUAL_BFQ_WEIGHT:
         return max(1, bfq_weight)
     spread = (bfq_weight - USUAL_BFQ_WEIGHT) * (MOST_WEIGHT - USUAL_WEIGHT)
@@ -115,36 +115,36 @@ def weight_of_bfq(bfq_weight: int) -> int:
 
 
 def cfq_weight_of(weight: int) -> int:
-    """v1's blkio.weight, 10 to 1000, usually 500."""
+    """v1's blkio.weight, 10 to 1000, default 500."""
     return min(MOST_CFQ_WEIGHT, max(LEAST_CFQ_WEIGHT, weight * USUAL_CFQ_WEIGHT // USUAL_WEIGHT))
 
 
 def weight_of_cfq(cfq_weight: int) -> int:
-    """The io.weight that v1's blkio.weight stands for."""
+    """The io.weight that corresponds to v1's blkio.weight."""
     return max(1, cfq_weight * USUAL_WEIGHT // USUAL_CFQ_WEIGHT)
 
 
 def io_weight_text(file: str, weight: int) -> str:
-    """What to write into one of the files of io.weight."""
+    """The text to write into one of the files of io.weight."""
     if file == "io.weight":
         return f"default {weight}"
     return str(cfq_weight_of(weight) if file == "blkio.weight" else bfq_weight_of(weight))
 
 
 def io_weight_of(file: str, text: str) -> int:
-    """The io.weight that one of its files says. Lines of single devices are not looked at."""
+    """The io.weight from one of its files. Lines of single devices are ignored."""
     for line in text.splitlines():
         words = line.split()
         if words and (len(words) == 1 or words[0] == "default") and words[-1].isdecimal():
-            told = int(words[-1])
+            weight = int(words[-1])
             if file == "io.weight":
-                return told
-            return weight_of_cfq(told) if file == "blkio.weight" else weight_of_bfq(told)
+                return weight
+            return weight_of_cfq(weight) if file == "blkio.weight" else weight_of_bfq(weight)
     raise InvalidInput(file, text, "a line with the default weight")
 
 
 def cpu_max_of(quota: str, period: str) -> CpuMax:
-    """v1's two files as one value: a quota below 0 is none."""
+    """v1's two files as one value: a quota below 0 means no limit."""
     try:
         quota_us, period_us = int(quota), int(period)
     except ValueError:
@@ -160,7 +160,7 @@ def memory_max_of(text: str) -> str:
 
 
 def device_limits_of(texts: Iterable[str]) -> tuple[DeviceLimits, ...]:
-    """v1's four throttle files, in the order of `THROTTLE_FILES`, as limits a device."""
+    """v1's four throttle files, in the order of `THROTTLE_FILES`, as limits per device."""
     found: dict[str, dict[str, int | None]] = {}
     for name, text in zip(DEVICE_LIMITS, texts, strict=True):
         for line in text.splitlines():
@@ -172,6 +172,6 @@ def device_limits_of(texts: Iterable[str]) -> tuple[DeviceLimits, ...]:
 
 
 def throttle_lines(limits: DeviceLimits) -> tuple[str, ...]:
-    """What to write into v1's four throttle files for one device; 0 clears."""
+    """The lines for v1's four throttle files for one device; 0 clears."""
     amounts = (limits.rbps, limits.wbps, limits.riops, limits.wiops)
     return tuple(f"{limits.device} {0 if amount is None else amount}" for amount in amounts)

@@ -1,9 +1,9 @@
-"""Groups as folders and what runs in them: list, make, fill, kill, remove.
+"""Operations on groups and their processes: list, create, move, kill, remove.
 
-Problem: beside v1 controllers a group is one folder a hierarchy, and only together are they the group: pressure is told in one tree, the quota held in
-another. Choice: `Groups` acts on all trees that matter at once; a v1 cpuset gets its parent's CPUs and memory nodes, without which no process may
-enter; on v2 the parents pass their controllers on. Limits: trees that a container may not see, or that hold no controller we use (devices, net_cls),
-are left alone; who makes a group removes it.
+Problem: with v1 controllers a group is one folder per hierarchy, and only together are they the group: pressure is in one tree, the quota in another.
+Choice: `Groups` acts on all relevant trees at once; a v1 cpuset gets its parent's CPUs and memory nodes, without which no process may enter; on v2 the
+parents delegate their controllers. Limits: trees that a container may not see, or that hold no controller we use (devices, net_cls), are left alone; the
+creator of a group removes it.
 
 Source: cgroups(7); cgroup-v2.rst, "Organizing Processes and Threads" and "Controlling Controllers".
 """
@@ -25,27 +25,27 @@ from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupporte
 from cotenant.model.machine.knob import Vanished
 
 _USED = frozenset(["cpu", "cpuacct", "cpuset", "memory", "blkio", "io", "pids", "freezer", "perf_event"])
-_PASSED_ON = ("cpuset", "cpu", "io", "memory", "pids")
+_DELEGATED = ("cpuset", "cpu", "io", "memory", "pids")
 _PAUSE_S = 0.005
-DEEPEST = 32  # levels: who may make groups may nest them without end, and each costs its whole path
+DEEPEST = 32  # levels: groups may be nested without limit, and each costs its whole path
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """Groups below one, parents before children. `cut` says that there are more."""
+    """Groups below one, parents before children. `cut`: there are more."""
 
     groups: tuple[str, ...]
     cut: bool
 
 
 class Groups:
-    """Meets all hierarchies of a layout. Holds a descriptor each until `close`."""
+    """All hierarchies of a layout. Holds one descriptor per hierarchy until `close`."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         used = [tree for tree in layout.hierarchies if tree.version == 2 or tree.controllers & _USED]
         first = layout.by_controller.get("cpu") or layout.by_controller.get("memory") or used[0]
-        # the one with the CPU's knobs answers who runs here; the pressure tree comes last, so that a group seen there is whole
+        # the tree with the CPU's knobs is used for listing; the pressure tree comes last, so that a group seen there is complete
         used.sort(key=lambda tree: (tree is not first, tree.version))
         self._trees: dict[str, tuple[Hierarchy, Tree]] = {}
         try:
@@ -57,7 +57,7 @@ class Groups:
         self._first = self._trees[first.path][1]
 
     def close(self) -> None:
-        """Let go of the trees."""
+        """Close the trees."""
         for _, tree in self._trees.values():
             tree.close()
         self._trees.clear()
@@ -70,14 +70,14 @@ class Groups:
     ) -> None:
         self.close()
 
-    # what is there
+    # Listing
 
     def exists(self, group: str) -> bool:
-        """Whether the group is there in the tree that holds the CPU's knobs."""
+        """Whether the group exists in the tree that has the CPU's knobs."""
         return self._first.exists(group)
 
     def missing(self, group: str) -> tuple[str, ...]:
-        """The hierarchies, by path, in which this group is not. () for a group that is whole."""
+        """The hierarchies, by path, that lack this group; () for a complete group."""
         return tuple(path for path, (_, tree) in self._trees.items() if not tree.exists(group))
 
     def children(self, group: str) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ class Groups:
         try:
             names = self._first.children(group)
         except OSError as error:
-            raise _meaning(group, error) from error
+            raise _error(group, error) from error
         return tuple(f"{group}/{name}" if group else name for name in names)
 
     def walk(self, group: str = "", most: int = 10_000) -> Walk:
@@ -123,16 +123,16 @@ class Groups:
         except FileNotFoundError as error:
             if self._first.exists(group):
                 raise
-            raise _meaning(group, error) from error
+            raise _error(group, error) from error
         except OSError as error:
-            raise _meaning(group, error) from error
+            raise _error(group, error) from error
 
-    # acts
+    # Changes
 
     def make(self, group: str) -> None:
-        """Make the group, and its parents where they are missing, in every hierarchy. One that is there already is completed.
+        """Create the group, and its parents where they are missing, in every hierarchy. An existing one is completed.
 
-        Raises `InvalidInput` for a name that the kernel refuses, `Permanent` where it may not be made; then nothing new is left.
+        Raises `InvalidInput` for a name that the kernel refuses, `Permanent` where it may not be created; then nothing new is left behind.
         """
         _refuse_root(group)
         made: list[tuple[Tree, str]] = []
@@ -142,7 +142,7 @@ class Groups:
                 for depth in range(len(parts)):
                     path, above = "/".join(parts[: depth + 1]), "/".join(parts[:depth])
                     if hierarchy.version == 2:
-                        _pass_on(tree, above, hierarchy.controllers)
+                        _delegate(tree, above, hierarchy.controllers)
                     if not tree.exists(path):
                         tree.make(path)
                         made.append((tree, path))
@@ -153,8 +153,8 @@ class Groups:
                 with suppress(OSError):
                     tree.remove(path)
             if error.errno in (errno.EINVAL, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR):
-                raise InvalidInput("group", group, "a path that cgroups can have", error.strerror or "") from error
-            raise _meaning(group, error) from error
+                raise InvalidInput("group", group, "a valid cgroup path", error.strerror or "") from error
+            raise _error(group, error) from error
 
     def move(self, pid: int, group: str) -> None:
         """Put a process with all its threads into the group, in every hierarchy. 0 is the calling process. Raises `Vanished`."""
@@ -162,32 +162,32 @@ class Groups:
             try:
                 tree.write(group, "cgroup.procs", str(pid))
             except ProcessLookupError as error:
-                raise Permanent(f"process {pid} is over") from error
+                raise Permanent(f"process {pid} has exited") from error
             except OSError as error:
-                raise _meaning(group, error) from error
+                raise _error(group, error) from error
 
     def kill(self, group: str) -> None:
-        """Kill every process in the group and below it. Returns when the kernel has been told."""
+        """Kill every process in the group and below it. Returns once the signals are sent."""
         _refuse_root(group)
         inside = (group, *self.walk(group).groups)
         for hierarchy, tree in self._trees.values():
             if hierarchy.version == 2 and tree.has(group, "cgroup.kill"):
                 with suppress(OSError):
                     tree.write(group, "cgroup.kill", "1")
-        # those that are in a v1 tree alone, or on kernels before 5.14
+        # processes in a v1 tree only, or on kernels before 5.14
         for path in inside:
             with suppress(Vanished):
                 for pid in self.pids(path):
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
 
-    def remove(self, group: str, patience_s: float = 2.0) -> None:
-        """Remove the group and those below it from every hierarchy. Kills nothing; waits up to `patience_s` for dying processes to be gone.
+    def remove(self, group: str, timeout_s: float = 2.0) -> None:
+        """Remove the group and those below it from every hierarchy. Kills nothing; waits up to `timeout_s` for exiting processes.
 
-        Raises `Transient` where something still runs in it. A group that is not there is removed already.
+        Raises `Transient` where something still runs in it. A group that does not exist counts as removed.
         """
         _refuse_root(group)
-        until = time.monotonic() + patience_s
+        until = time.monotonic() + timeout_s
         for _, tree in self._trees.values():
             while True:
                 try:
@@ -197,7 +197,7 @@ class Groups:
                     if error.errno in (errno.ENOENT, errno.ENOTDIR):
                         break
                     if error.errno != errno.EBUSY:
-                        raise _meaning(group, error) from error
+                        raise _error(group, error) from error
                     if time.monotonic() >= until:
                         raise Transient(f"/{group} in {tree.path} is still in use") from error
                     time.sleep(_PAUSE_S)
@@ -205,7 +205,7 @@ class Groups:
 
 def _refuse_root(group: str) -> None:
     if not group:
-        raise InvalidInput("group", group, "a group below the root", "the root is everybody's")
+        raise InvalidInput("group", group, "a group below the root", "the root is shared by all")
 
 
 def _remove_below(tree: Tree, group: str) -> None:
@@ -214,14 +214,14 @@ def _remove_below(tree: Tree, group: str) -> None:
     tree.remove(group)
 
 
-def _pass_on(tree: Tree, above: str, controllers: frozenset[str]) -> None:
-    """Let the children of `above` have these controllers. One that cannot be passed on is missed by who needs it, with its name."""
+def _delegate(tree: Tree, above: str, controllers: frozenset[str]) -> None:
+    """Enable these controllers for the children of `above`. One that cannot be enabled is reported later by the knob that needs it."""
     try:
         passed = tree.read(above, "cgroup.subtree_control").split()
         offered = tree.read(above, "cgroup.controllers").split()
     except OSError:
         return
-    for controller in _PASSED_ON:
+    for controller in _DELEGATED:
         if controller in controllers and controller in offered and controller not in passed:
             with suppress(OSError):
                 tree.write(above, "cgroup.subtree_control", f"+{controller}")
@@ -233,7 +233,7 @@ def _fill_cpuset(tree: Tree, group: str, above: str) -> None:
             tree.write(group, name, tree.read(above, name))
 
 
-def _meaning(group: str, error: OSError) -> Permanent | Transient:
+def _error(group: str, error: OSError) -> Permanent | Transient:
     if error.errno in (errno.ENOENT, errno.ENODEV, errno.ENOTDIR):
         return Vanished(f"/{group}: no such group")
     if error.errno in (errno.EBUSY, errno.EINTR, errno.ENOMEM, errno.EAGAIN):

@@ -1,8 +1,8 @@
-"""The audit trail: who had which knob turned, why, from what to what, and how it went.
+"""The audit trail: which knob was written for which client, why, from what to what, and with which result.
 
-Problem: "who throttled this group last night" must have an answer after the agent is gone, in bounded room. Choice: JSON lines, appended a round at a
-time; at `most_bytes` the file becomes the older of two. Limits: not synced, so a crash of the machine may lose the last seconds; what cannot
-be written is counted in `lost`, never waited for. Renewals of a lease are no changes and have no line.
+Problem: "what throttled this group last night" must have an answer after the agent is gone, in bounded space. Choice: JSON lines, appended once per
+round; at `most_bytes` the file becomes the older of two. Limits: not synced, so a crash of the machine may lose the last seconds; lines that cannot be
+written are counted in `lost`, never waited for. Renewals of a lease are no changes and have no line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OLDER = "audit.1.jsonl"
 
 
 class AuditTrail:
-    """Appends to a folder's trail, which is made where it is absent."""
+    """Appends to a folder's trail, which is created if absent."""
 
     def __init__(self, folder: Path, most_bytes: int = 8 << 20) -> None:
         self._folder = folder
@@ -31,7 +31,7 @@ class AuditTrail:
         self.lost = 0  # lines that could not be written
 
     def write(self, changes: Sequence[KnobChange]) -> None:
-        """Append these."""
+        """Append these changes."""
         data = b"".join(map(_line, changes))
         if not data:
             return
@@ -43,7 +43,7 @@ class AuditTrail:
             fd = os.open(path, flags, 0o600)
             try:
                 size = os.fstat(fd).st_size
-                if os.write(fd, data) < len(data):  # no room for all: half a line would spoil the next
+                if os.write(fd, data) < len(data):  # no space for all: half a line would corrupt the next
                     self.lost += len(changes)
                     os.ftruncate(fd, size)
             finally:
@@ -70,5 +70,5 @@ def _read(path: Path) -> Iterator[KnobChange]:
 def _line(change: KnobChange) -> bytes:
     try:
         return msgspec.json.encode(change) + b"\n"
-    except UnicodeEncodeError:  # a group whose name is no Unicode text
+    except UnicodeEncodeError:  # a group whose name is not Unicode text
         return repr(change).encode("ascii", "backslashreplace") + b"\n"

@@ -1,12 +1,12 @@
-"""The state file of leases: what stood before each knob that is turned, on disk before it is turned.
+"""The state file of leases: the original value of each knob, on disk before the knob is written.
 
-Problem: after kill -9 or a full disk, every knob must still find its way back. Choice: one file of JSON lines in a folder of its own (`lines.py`),
-appended; a durable write returns after fdatasync, one for a whole batch. It is written anew (beside, synced, renamed, folder synced) when it
-is opened and when it has grown. The folder is locked while it is open. A write that fails is taken back, so that the file never
-ends in half a line; what only notes progress is owed and written with the next call. A file with unreadable lines is kept aside under a
-name of its own, and the readable leases are handed out all the same. Leases of an earlier boot are not: their groups went with it.
+Problem: after kill -9 or with a full disk, every knob must still be restored. Choice: one file of JSON lines in a folder of its own (`lines.py`),
+appended; a durable write returns after fdatasync, one for a whole batch. It is compacted (written beside, synced, renamed, folder synced) when it is
+opened and when it has grown. The folder is locked while it is open. A write that fails is truncated away, so that the file never ends in half a line;
+lines that only record progress are kept pending and written with the next call. A file with unreadable lines is kept aside under a name of its own,
+and the readable leases are returned all the same. Leases of an earlier boot are not: their groups no longer exist.
 
-Limits: one file system, local; on one that does not honour fsync, a crash of the machine may lose lines, but then the knobs are gone too.
+Limits: one local file system; on one that does not honour fsync, a crash of the machine may lose lines, but then the knobs are gone too.
 """
 
 from __future__ import annotations
@@ -25,30 +25,32 @@ from cotenant.model.machine.knob import Lease, Target
 NAME = "leases.jsonl"
 LOCK = "lock"
 MOST_ASIDE = 100
-_SPARE_LINES = 1000  # of lines that say nothing any more, before the file is written anew
+_SPARE_LINES = 1000  # superseded lines before the file is compacted
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What stood in the file when it was opened."""
+    """The contents of the file when it was opened."""
 
     leases: tuple[Lease, ...]  # of this boot
     earlier_boot: int = 0  # leases of an earlier boot, dropped
-    faults: tuple[InvalidInput, ...] = ()  # a line each
+    faults: tuple[InvalidInput, ...] = ()  # one per line
     aside: Path | None = None  # where the file with faults was kept
     torn: bool = False
 
 
 class LeaseFile:
-    """Opens the file of a folder and holds its lock until `close`. Raises `Permanent` where another process has it, `InvalidInput` for a file of
-    another version, `Transient` where the folder cannot be used now."""
+    """Opens the file of a folder and holds its lock until `close`.
+
+    Raises `Permanent` where another process has it, `InvalidInput` for a file of another version, `Transient` where the folder cannot be used now.
+    """
 
     def __init__(self, folder: Path, boot_id: str) -> None:
         self._path = folder / NAME
         self._folder = folder
         self._boot_id = boot_id
         self._live: dict[Target, Lease] = {}
-        self._owed: dict[Target, bytes] = {}  # notes and drops that could not be written
+        self._pending: dict[Target, bytes] = {}  # progress lines and drops that could not be written yet
         self._size = self._lines = 0
         self._fd = -1
         self.syncs = 0  # of the file, since it was opened
@@ -64,41 +66,44 @@ class LeaseFile:
             raise
 
     def close(self) -> None:
-        """Let go of the file and the lock."""
+        """Close the file and release the lock."""
         for fd in (self._fd, self._lock):
             if fd >= 0:
                 os.close(fd)
         self._fd = self._lock = -1
 
     def keep(self, leases: Sequence[Lease], *, durable: bool) -> None:
-        """Write these leases down. `durable`: all of them are on disk on return, or `Transient` is raised and none counts as kept. Else it is a
-        note, which is owed where it cannot be written now."""
+        """Write these leases.
+
+        `durable`: all of them are on disk on return, or `Transient` is raised and none counts as kept. Else they stay pending if they cannot be
+        written now.
+        """
         lines = {lease.target: encode(Keep(lease)) for lease in leases}
         try:
-            self._append({**self._owed, **lines}, sync=durable)
+            self._append({**self._pending, **lines}, sync=durable)
         except OSError as error:
             if durable:
                 raise Transient(f"{self._path}: {error.strerror}") from error
-            self._owed.update(lines)
+            self._pending.update(lines)
         self._live.update((lease.target, lease) for lease in leases)
 
     def drop(self, targets: Sequence[Target]) -> None:
-        """These are over. Owed where it cannot be written now."""
+        """Remove leases that are over. Pending if it cannot be written now."""
         lines = {target: encode(Drop(target)) for target in targets if self._live.pop(target, None) is not None}
         try:
-            self._append({**self._owed, **lines}, sync=False)
+            self._append({**self._pending, **lines}, sync=False)
         except OSError:
-            self._owed.update(lines)
-        self._renew_if_long()
+            self._pending.update(lines)
+        self._compact_if_long()
 
     def settle(self) -> bool:
-        """Write what is owed; whether nothing is any more."""
+        """Write what is pending. Returns whether nothing is pending any more."""
         with contextlib.suppress(OSError):
-            self._append(self._owed, sync=False)
-        return not self._owed
+            self._append(self._pending, sync=False)
+        return not self._pending
 
     def leases(self) -> tuple[Lease, ...]:
-        """What the file says, or will once it can be written."""
+        """The leases in the file, or that will be once it can be written."""
         return tuple(self._live.values())
 
     def _take_over(self) -> Found:
@@ -111,13 +116,13 @@ class LeaseFile:
         here = content.leases if content.boot in (self._boot_id, None) else ()
         self._live = {lease.target: lease for lease in here}
         try:
-            self._write_anew()
+            self._compact()
         except OSError as error:
-            self._go_on_with(content, data, error)
+            self._continue_with(content, data, error)
         return Found(here, len(content.leases) - len(here), content.faults, aside, content.torn)
 
-    def _go_on_with(self, content: Content, data: bytes, error: OSError) -> None:
-        """No room to write anew: the old file goes on where it says what is true, so that its leases can be ended."""
+    def _continue_with(self, content: Content, data: bytes, error: OSError) -> None:
+        """No space to compact: continue with the old file if its contents are valid, so that its leases can be ended."""
         if content.boot != self._boot_id or content.faults:
             raise Transient(f"{self._path}: {error.strerror}") from error
         self._fd = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -138,14 +143,14 @@ class LeaseFile:
             raise
         self._size += len(data)
         self._lines += len(lines)
-        self._owed.clear()
+        self._pending.clear()
 
-    def _renew_if_long(self) -> None:
+    def _compact_if_long(self) -> None:
         if self._lines > _SPARE_LINES + 4 * len(self._live):
             with contextlib.suppress(OSError):
-                self._write_anew()
+                self._compact()
 
-    def _write_anew(self) -> None:
+    def _compact(self) -> None:
         beside = self._path.with_suffix(".new")
         first = encode(Opened(VERSION, self._boot_id))
         data = first + b"".join(encode(Keep(lease)) for lease in self._live.values())
@@ -164,7 +169,7 @@ class LeaseFile:
         if self._fd >= 0:
             os.close(self._fd)
         self._fd, self._size, self._lines = fd, len(data), 1 + len(self._live)
-        self._owed.clear()
+        self._pending.clear()
         _sync_folder(self._folder)
 
     def _keep_aside(self, data: bytes) -> Path:
@@ -184,11 +189,11 @@ class LeaseFile:
                 raise Transient(f"{aside}: {error.strerror}") from error
             _sync_folder(self._folder)
             return aside
-        raise Permanent(f"{self._folder} has {MOST_ASIDE} unreadable state files aside; look at them and remove them")
+        raise Permanent(f"{self._folder} has {MOST_ASIDE} unreadable state files aside; inspect and remove them")
 
 
 def read_only(folder: Path) -> Content:
-    """What a folder's file says now, without taking it over. Raises `Transient`, `InvalidInput`."""
+    """The contents of a folder's file now, without taking it over. Raises `Transient`, `InvalidInput`."""
     path = folder / NAME
     try:
         return read(str(path), path.read_bytes())
@@ -199,7 +204,7 @@ def read_only(folder: Path) -> Content:
 
 
 def held_by(folder: Path) -> int | None:
-    """The process that has the folder open; None: nobody has. 0: somebody whose number is not known."""
+    """The pid of the process that has the folder locked; None: no process. 0: pid not known."""
     try:
         fd = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -215,7 +220,7 @@ def held_by(folder: Path) -> int | None:
 
 
 def asides(folder: Path) -> tuple[Path, ...]:
-    """Unreadable state files that were kept aside and that nobody has removed."""
+    """Unreadable state files that were kept aside and not removed since."""
     return tuple(sorted(folder.glob(Path(NAME).with_suffix(".bad-*").name)))
 
 
@@ -227,7 +232,7 @@ def _lock(folder: Path) -> int:
         holder = os.pread(fd, 32, 0).decode(errors="replace").strip()
         os.close(fd)
         raise Permanent(f"another keeper (process {holder or 'unknown'}) has {folder}") from error
-    with contextlib.suppress(OSError):  # for people only; a full disk must not stop a restore
+    with contextlib.suppress(OSError):  # informational only; a full disk must not prevent a restore
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
     return fd

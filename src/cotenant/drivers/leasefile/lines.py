@@ -1,9 +1,8 @@
-"""The state file's lines: what one says, and what is wrong with one that cannot be read.
+"""The lines of the state file, and the faults of those that cannot be read.
 
-Problem: a file that a crash may cut off anywhere must give every lease that it still has, and say of the rest which field is wrong. Choice: one
-JSON object a line. The first names the format's version and the boot; each further one keeps a lease or drops one; the last word on a target counts.
-Only a line that ends in a line feed was ever promised to anybody, so a last one without is no fault. Limits: a lease changed on the disk into
-another valid one is not noticed.
+Problem: a file that a crash may cut off anywhere must yield every lease that it still has, and name the wrong field of the rest. Choice: one JSON object
+per line. The first has the format's version and the boot; each further one keeps a lease or drops one; the last line on a target counts. Only a line
+that ends in a line feed was acknowledged, so a last one without is not a fault. Limits: a lease altered on disk into another valid one is not noticed.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ Line = Opened | Keep | Drop
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a state file says."""
+    """The contents of a state file."""
 
     boot: str | None  # None: the first line could not be read, or there is none
     leases: tuple[Lease, ...]
@@ -54,7 +53,7 @@ class Content:
 
 
 def encode(line: Line) -> bytes:
-    """With its line feed. Raises `InvalidInput` for a group whose name is no Unicode text."""
+    """Encode a line with its line feed. Raises `InvalidInput` for a group whose name is not Unicode text."""
     try:
         return msgspec.json.encode(line) + b"\n"
     except UnicodeEncodeError as error:
@@ -62,7 +61,7 @@ def encode(line: Line) -> bytes:
 
 
 def read(name: str, data: bytes) -> Content:
-    """All that can be read, and a fault for each line that cannot. Raises `InvalidInput` for a file of another version."""
+    """Decode all readable lines, with a fault for each other line. Raises `InvalidInput` for a file of another version."""
     *whole, rest = data.split(b"\n")
     boot: str | None = None
     live: dict[Target, Lease] = {}
@@ -79,7 +78,7 @@ def read(name: str, data: bytes) -> Content:
             case Opened(boot=boot) if number == 1:
                 pass
             case Opened():
-                faults.append(InvalidInput(f"{name}:{number}", text.decode(), "a lease", "only line 1 opens"))
+                faults.append(InvalidInput(f"{name}:{number}", text.decode(), "a lease", "only line 1 has the version"))
             case Keep(lease=lease) if lease.state not in LIVE:
                 faults.append(InvalidInput(f"{name}:{number}: lease.state", lease.state, f"one of {', '.join(LIVE)}"))
             case Keep(lease=lease):
@@ -90,14 +89,14 @@ def read(name: str, data: bytes) -> Content:
 
 
 def _check_version(name: str, text: bytes) -> None:
-    """Another version's file is left as it is: who wrote it can give its leases back."""
+    """A file of another version is not modified: the keeper that wrote it can restore its leases."""
     try:
         version = msgspec.json.decode(text, type=_AnyVersion).version
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return
     if version != VERSION:
         raise InvalidInput(
-            f"{name}: version", version, str(VERSION), "let the keeper that wrote it give its leases back first"
+            f"{name}: version", version, str(VERSION), "let the keeper that wrote it restore its leases first"
         )
 
 
@@ -106,9 +105,11 @@ class _AnyVersion(msgspec.Struct):
 
 
 def _fault(name: str, number: int, text: bytes, error: Exception) -> InvalidInput:
-    told = str(error)
-    where = told.rpartition("`$")[2].strip("`.") if "`$" in told else ""  # msgspec's path of the field
+    text_of_error = str(error)
+    where = (
+        text_of_error.rpartition("`$")[2].strip("`.") if "`$" in text_of_error else ""
+    )  # msgspec's path of the field
     field = f"{name}:{number}" + (f": {where}" if where else "")
     if isinstance(error, InvalidInput):
         return InvalidInput(f"{field}: {error.field}", str(error.value), error.expected)
-    return InvalidInput(field, text[:80].decode("utf-8", "replace"), "a lease kept or dropped", told)
+    return InvalidInput(field, text[:80].decode("utf-8", "replace"), "a lease kept or dropped", text_of_error)

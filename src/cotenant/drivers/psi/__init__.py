@@ -1,1 +1,1 @@
-"""Pressure stall information: what it says, and being told when it rises."""
+"""Pressure stall information (PSI): parsing of its files, and triggers that fire when it rises."""

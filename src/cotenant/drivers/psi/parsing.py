@@ -1,7 +1,7 @@
-"""Reading of *.pressure files.
+"""Parsing of *.pressure files.
 
-Problem: "some avg10=.. total=N" and "full .." a line each; "full" is missing for the CPU on kernels before 5.13. Choice: the totals alone are read,
-the averages follow from them. Limits: a text that ends within a number is no reading: None.
+Problem: one line each for "some avg10=.. total=N" and "full .."; "full" is missing for the CPU on kernels before 5.13. Choice: only the totals are
+read, the averages follow from them. Limits: a text that ends within a number is not a reading: None.
 
 Source: Linux, Documentation/accounting/psi.rst.
 """

@@ -1,10 +1,10 @@
-"""Being woken when tasks stall, instead of looking every second.
+"""Pressure triggers: events when tasks stall, instead of polling every second.
 
-Problem: the kernel tells a pressure trigger's event as priority data (EPOLLPRI), which asyncio cannot wait for, and forgets it as soon as anybody has
-asked; and it grants windows by privilege. Choice: each trigger is wrapped into an epoll of its own, whose descriptor becomes readable: that readiness
-is itself the event, and `take` only tells a stall from a group that is gone. Where a window is refused, the next that anyone may have (a multiple of
-2 s) is taken with the same stall, so that it fires no later than what was asked for; `window_us` says which one it is. Limits: at most one event a
-window; one that came before the descriptor was waited for may be lost, the next comes while the stall lasts.
+Problem: the kernel reports a pressure trigger's event as priority data (EPOLLPRI), which asyncio cannot wait for, and clears it as soon as it is
+polled; and it grants windows by privilege. Choice: each trigger is wrapped into an epoll of its own, whose descriptor becomes readable: that readiness
+is itself the event, and `take` only distinguishes a stall from a group that is gone. Where a window is refused, the next unprivileged one (a multiple of
+2 s) is used with the same stall, so that it fires no later than requested; `window_us` says which one it is. Limits: at most one event per window; an
+event before the descriptor is waited for may be lost, the next follows while the stall lasts.
 
 Source: Linux, Documentation/accounting/psi.rst, "Monitoring for pressure thresholds"; kernel/sched/psi.c (`psi_trigger_create`, `psi_trigger_poll`).
 """
@@ -25,28 +25,28 @@ from cotenant.model.machine.knob import Vanished
 
 LEAST_WINDOW_US = 500_000
 MOST_WINDOW_US = 10_000_000
-ANYBODYS_WINDOW_US = 2_000_000  # without CAP_SYS_RESOURCE: multiples of this
+UNPRIVILEGED_WINDOW_US = 2_000_000  # without CAP_SYS_RESOURCE: multiples of this
 HOST = None  # in place of a group
 _FLAGS = os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Resource(StrEnum):
-    """What may be short."""
+    """The resource that tasks wait for."""
 
     CPU = "cpu"
     MEMORY = "memory"
     IO = "io"
 
 
-class Told(StrEnum):
-    """What a trigger that is ready says."""
+class TriggerEvent(StrEnum):
+    """The event of a ready trigger."""
 
     STALLED = "stalled"  # tasks waited at least the stall within a window
-    GONE = "gone"  # the group was removed; the trigger is of no use any more
+    GONE = "gone"  # the group was removed; the trigger is dead
 
 
 class PressureTrigger:
-    """One trigger. Wait until `fileno()` is readable (`loop.add_reader`), then call `take`. Made by `PressureFiles.trigger`."""
+    """One trigger. Wait until `fileno()` is readable (`loop.add_reader`), then call `take`. Created by `PressureFiles.trigger`."""
 
     def __init__(self, pressure: int, group: str | None, resource: Resource, stall_us: int, window_us: int) -> None:
         self.group = group
@@ -65,12 +65,12 @@ class PressureTrigger:
         """The descriptor that keeps the trigger alive, for handing it to another process."""
         return self._pressure
 
-    def take(self) -> Told:
-        """What it was that made the descriptor readable. Does not block."""
+    def take(self) -> TriggerEvent:
+        """The event that made the descriptor readable. Does not block."""
         for _, event in self._epoll.poll(0):
             if event & (select.EPOLLERR | select.EPOLLHUP):
-                return Told.GONE
-        return Told.STALLED
+                return TriggerEvent.GONE
+        return TriggerEvent.STALLED
 
     def close(self) -> None:
         """Stop waiting. Remove the reader first."""
@@ -101,7 +101,7 @@ class PressureFiles:
                 raise Unsupported("pressure of groups", f"{layout.unified.path} ({error.strerror})") from error
 
     def close(self) -> None:
-        """Let go of the tree. Triggers stay."""
+        """Close the tree. Triggers stay open."""
         if self._tree is not None:
             self._tree.close()
             self._tree = None
@@ -111,28 +111,28 @@ class PressureFiles:
     ) -> PressureTrigger:
         """A trigger on a group (or the HOST) for `stall_us` of stall, of some or all (`full`) tasks, within `window_us`.
 
-        Raises `InvalidInput` for amounts that no kernel takes, `Vanished` for a group that is not there, `Unsupported` where this machine
-        tells no pressure or grants no such window.
+        Raises `InvalidInput` for amounts that no kernel accepts, `Vanished` for a group that does not exist, `Unsupported` where this machine has no
+        pressure information or grants no such window.
         """
         if not LEAST_WINDOW_US <= window_us <= MOST_WINDOW_US:
             raise InvalidInput("window", window_us, f"{LEAST_WINDOW_US} to {MOST_WINDOW_US} microseconds")
         if not 0 < stall_us <= window_us:
             raise InvalidInput("stall", stall_us, "microseconds above 0, and not above the window's")
-        granted = -(-window_us // ANYBODYS_WINDOW_US) * ANYBODYS_WINDOW_US
+        granted = -(-window_us // UNPRIVILEGED_WINDOW_US) * UNPRIVILEGED_WINDOW_US
         pressure = self._open(group, resource)
         try:
             try:
-                _ask(pressure, full, stall_us, window_us)
+                _arm(pressure, full, stall_us, window_us)
                 granted = window_us
             except OSError as error:
                 if error.errno not in (errno.EINVAL, errno.EPERM) or granted == window_us:
                     raise
-                _ask(pressure, full, stall_us, granted)
+                _arm(pressure, full, stall_us, granted)
             return PressureTrigger(pressure, group, resource, stall_us, granted)
         except OSError as error:
             with suppress(OSError):
                 os.close(pressure)
-            raise self._meaning(group, resource, error) from error
+            raise self._error(group, resource, error) from error
 
     def _open(self, group: str | None, resource: Resource) -> int:
         name = f"{resource}.pressure"
@@ -143,9 +143,9 @@ class PressureFiles:
                 raise Unsupported("pressure of groups", "a cgroup v2 tree, which may be mounted beside v1")
             return self._tree.open(group, name, _FLAGS)
         except OSError as error:
-            raise self._meaning(group, resource, error) from error
+            raise self._error(group, resource, error) from error
 
-    def _meaning(self, group: str | None, resource: Resource, error: OSError) -> Exception:
+    def _error(self, group: str | None, resource: Resource, error: OSError) -> Exception:
         where = f"{resource} pressure of " + ("the host" if group is None else f"/{group}")
         match error.errno:
             case errno.ENOENT | errno.ENODEV | errno.ENOTDIR:
@@ -165,5 +165,5 @@ class PressureFiles:
         return Permanent(f"{where}: {error.strerror}")
 
 
-def _ask(pressure: int, full: bool, stall_us: int, window_us: int) -> None:
+def _arm(pressure: int, full: bool, stall_us: int, window_us: int) -> None:
     os.write(pressure, f"{'full' if full else 'some'} {stall_us} {window_us}\0".encode())

@@ -89,6 +89,6 @@ def test_the_root_is_neither_killed_nor_removed(tmp_path: Path) -> None:
     trees.add("pod")
     with Groups(trees.layout) as groups:
         for act in (groups.kill, groups.remove):
-            with pytest.raises(InvalidInput, match="everybody's"):
+            with pytest.raises(InvalidInput, match="shared by all"):
                 act("")
         assert groups.exists("pod")

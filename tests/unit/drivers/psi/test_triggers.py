@@ -63,7 +63,7 @@ def test_a_refused_window_becomes_the_next_that_anyone_may_have(
         if window == refused:
             raise OSError(errno.EINVAL, "Invalid argument")
 
-    monkeypatch.setattr(triggers, "_ask", ask)
+    monkeypatch.setattr(triggers, "_arm", ask)
     reader, writer = os.pipe()
     monkeypatch.setattr(PressureFiles, "_open", lambda self, group, resource: os.dup(reader))
     with PressureFiles(None).trigger(HOST, Resource.CPU, 50_000, window_us) as trigger:
@@ -77,7 +77,7 @@ def test_a_window_that_is_refused_altogether(tmp_path: Path, monkeypatch: pytest
     def ask(pressure: int, full: bool, stall_us: int, window: int) -> None:
         raise OSError(errno.EINVAL, "Invalid argument")
 
-    monkeypatch.setattr(triggers, "_ask", ask)
+    monkeypatch.setattr(triggers, "_arm", ask)
     trees = CgroupTrees(tmp_path, "v2")
     trees.add("pod")
     with pytest.raises(Unsupported, match="CAP_SYS_RESOURCE"):
