@@ -52,7 +52,7 @@ class FakeResctrl(ResctrlTree):
         if not self.exists(group):
             if len(self.groups()) + 1 >= self.closids:
                 self._said("Out of CLOSIDs")
-                self._told(f"/{group}", self._refuse(errno.ENOSPC))
+                self._mapped(f"/{group}", self._refuse(errno.ENOSPC))
             self._fill(self.path(group))
 
     def remove_folder(self, path: Path) -> None:
@@ -76,7 +76,7 @@ class FakeResctrl(ResctrlTree):
             after = None
         if after is None or not self._takes(after):
             self._said("Mask invalid")
-            self._told(f"/{group}/{name}", self._refuse(errno.EINVAL), text)
+            self._mapped(f"/{group}/{name}", self._refuse(errno.EINVAL), text)
         self._said("ok")
         (self.path(group) / name).write_text("".join(f"    {line}\n" for line in str(after).splitlines()))
 
@@ -91,7 +91,7 @@ class FakeResctrl(ResctrlTree):
 
     def _move(self, group: str, task: int) -> None:
         if task not in self.alive:
-            self._told(f"/{group}/tasks", self._refuse(errno.ESRCH), str(task))
+            self._mapped(f"/{group}/tasks", self._refuse(errno.ESRCH), str(task))
         for name in ("", *self.groups()):
             path = self.path(name) / "tasks"
             kept = [line for line in path.read_text().split() if int(line) != task]

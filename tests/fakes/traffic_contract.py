@@ -93,7 +93,7 @@ class TrafficContract:
             knobs.read(Target(f"{device}/be", Knob.CPU_MAX))
 
     def test_addresses_need_a_class_and_be_addresses(self, knobs: TcKnobs, be: Target) -> None:
-        with pytest.raises(InvalidInput, match="stands"):
+        with pytest.raises(InvalidInput, match="existing class"):
             knobs.steer(be, ["10.0.0.1"])
         knobs.write(be, "9000 9000")
         knobs.steer(be, ["10.0.0.1", "fd00::1", "10.0.0.2"])

@@ -1,8 +1,8 @@
-"""Asks a container runtime over its socket.
+"""A client of a container runtime over its socket.
 
-Problem: which pods and containers there are, and what their labels say, only the runtime knows without the API server. Choice: plain blocking calls
-with a deadline, over one channel that is made anew after the runtime was away; answers become values of our own. The library is loaded
-when first asked. Limits: CRI v1 (containerd from 1.6, CRI-O from 1.23); nothing is changed.
+Problem: without the API server, only the runtime knows which pods and containers exist and their labels. Choice: plain blocking calls with a deadline,
+over one channel that is recreated after the runtime was unavailable; answers become values of our own. The library is imported at first use. Limits: CRI
+v1 (containerd from 1.6, CRI-O from 1.23); read-only.
 
 Source: Kubernetes cri-api, pkg/apis/runtime/v1/api.proto; containerd's and CRI-O's verbose container status (`info`).
 """
@@ -20,13 +20,13 @@ from cotenant.model.cluster.labels import Labels
 from cotenant.model.errors import Permanent, Transient, Unsupported
 from cotenant.model.machine.knob import Vanished
 
-NEEDS = "a container runtime that speaks CRI v1, and grpcio with protobuf"
-_MOST_BYTES = 16 << 20  # of one answer, as kubelet has it
+NEEDS = "a container runtime with CRI v1, and grpcio with protobuf"
+_MOST_BYTES = 16 << 20  # of one answer, kubelet's own limit
 
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """A pod as the runtime has it."""
+    """A pod sandbox of the runtime."""
 
     id: str
     uid: str
@@ -40,7 +40,7 @@ class Sandbox:
 
 @dataclass(frozen=True, slots=True)
 class RunningContainer:
-    """A container that runs."""
+    """A running container."""
 
     id: str
     sandbox_id: str
@@ -50,7 +50,7 @@ class RunningContainer:
 
 @dataclass(frozen=True, slots=True)
 class SandboxNetwork:
-    """Where a pod's packets come from. On the node's own network there are no addresses of its own."""
+    """The source addresses of a pod's packets. On the node's own network it has none of its own."""
 
     addresses: tuple[str, ...]
     of_node: bool
@@ -58,7 +58,7 @@ class SandboxNetwork:
 
 @dataclass(frozen=True, slots=True)
 class ContainerLimits:
-    """What a container was started with, and its first process; None = not told."""
+    """A container's resources at its start, and its first process; None = not reported."""
 
     pid: int | None
     cpu_request_m: int | None
@@ -67,7 +67,7 @@ class ContainerLimits:
 
 
 class CriClient:
-    """One runtime at `socket`. All methods raise `Transient` where it does not answer, `Unsupported` where it does not speak CRI v1."""
+    """One runtime at `socket`. All methods raise `Transient` where it does not answer, `Unsupported` where it does not support CRI v1."""
 
     def __init__(self, socket: str, timeout_s: float = 5.0) -> None:
         self.socket = socket
@@ -77,7 +77,7 @@ class CriClient:
         self._calls: dict[str, Any] = {}
 
     def close(self) -> None:
-        """Let go of the socket; a later call connects again."""
+        """Close the socket; a later call connects again."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None
@@ -85,11 +85,11 @@ class CriClient:
 
     def version(self) -> str:
         """The runtime's name and version."""
-        answer = self._ask("Version")
+        answer = self._call("Version")
         return f"{answer.runtime_name} {answer.runtime_version}"
 
     def sandboxes(self) -> tuple[Sandbox, ...]:
-        """All pods, also those that are over."""
+        """All pods, including finished ones."""
         return tuple(
             Sandbox(
                 id=item.id,
@@ -101,27 +101,27 @@ class CriClient:
                 labels=Labels.of(dict(item.labels)),
                 annotations=Labels.of(dict(item.annotations)),
             )
-            for item in self._ask("ListPodSandbox").items
+            for item in self._call("ListPodSandbox").items
         )
 
     def containers(self) -> tuple[RunningContainer, ...]:
-        """The containers that run."""
+        """The running containers."""
         return tuple(
             RunningContainer(item.id, item.pod_sandbox_id, item.metadata.name, item.created_at)
-            for item in self._ask("ListContainers").containers
+            for item in self._call("ListContainers").containers
             if item.state == CONTAINER_RUNNING
         )
 
     def network(self, sandbox_id: str) -> SandboxNetwork:
-        """A pod's addresses. Raises `Vanished` where the runtime does not know it any more."""
-        status = self._ask("PodSandboxStatus", pod_sandbox_id=sandbox_id).status
-        told = (status.network.ip, *(each.ip for each in status.network.additional_ips))
+        """A pod's addresses. Raises `Vanished` where the runtime no longer knows it."""
+        status = self._call("PodSandboxStatus", pod_sandbox_id=sandbox_id).status
+        addresses = (status.network.ip, *(each.ip for each in status.network.additional_ips))
         of_node = status.linux.namespaces.options.network == NETWORK_OF_NODE
-        return SandboxNetwork(() if of_node else tuple(address for address in told if address), of_node)
+        return SandboxNetwork(() if of_node else tuple(address for address in addresses if address), of_node)
 
     def limits(self, container_id: str) -> ContainerLimits:
-        """A container's limits and first process. Raises `Vanished` where the runtime does not know it any more."""
-        answer = self._ask("ContainerStatus", container_id=container_id, verbose=True)
+        """A container's limits and first process. Raises `Vanished` where the runtime no longer knows it."""
+        answer = self._call("ContainerStatus", container_id=container_id, verbose=True)
         pid = _pid(dict(answer.info))
         if not answer.status.HasField("resources"):
             return ContainerLimits(pid, None, None, None)
@@ -130,7 +130,7 @@ class CriClient:
         limit = linux.cpu_quota * 1000 // linux.cpu_period if linux.cpu_quota > 0 and linux.cpu_period > 0 else 0
         return ContainerLimits(pid, request, limit, max(0, linux.memory_limit_in_bytes))
 
-    def _ask(self, method: str, **fields: Any) -> Any:
+    def _call(self, method: str, **fields: Any) -> Any:
         try:
             kinds = messages()
             call = self._calls.get(method) or self._connect(method)
@@ -139,7 +139,7 @@ class CriClient:
         try:
             return call(kinds[f"{method}Request"](**fields), timeout=self._timeout_s)
         except self._grpc.RpcError as error:
-            raise self._told(method, error) from error
+            raise self._error(method, error) from error
 
     def _connect(self, method: str) -> Any:
         if self._channel is None:
@@ -147,7 +147,7 @@ class CriClient:
             options = (
                 ("grpc.max_receive_message_length", _MOST_BYTES),
                 ("grpc.enable_http_proxy", 0),
-                ("grpc.use_local_subchannel_pool", 1),  # else a new channel waits out the back-off of the old one
+                ("grpc.use_local_subchannel_pool", 1),  # else a new channel inherits the back-off of the old one
             )
             self._channel = self._grpc.insecure_channel(f"unix://{self.socket}", options=options)
         kinds = messages()
@@ -158,7 +158,7 @@ class CriClient:
         )
         return call
 
-    def _told(self, method: str, error: Any) -> Exception:
+    def _error(self, method: str, error: Any) -> Exception:
         codes, what = self._grpc.StatusCode, f"{self.socket}: {method}: {error.details()}"
         match error.code():
             case codes.UNIMPLEMENTED:
@@ -168,14 +168,14 @@ class CriClient:
             case codes.PERMISSION_DENIED | codes.UNAUTHENTICATED:
                 return Permanent(what)
             case codes.UNAVAILABLE:
-                self.close()  # the next call connects at once: whoever asks has a pace of its own
+                self.close()  # the next call reconnects at once: callers have their own period
                 return Transient(what)
             case _:
                 return Transient(what)
 
 
 class _Info(msgspec.Struct, frozen=True):
-    """Of the verbose status, what both containerd and CRI-O put under the key `info`."""
+    """The part of the verbose status that both containerd and CRI-O put under the key `info`."""
 
     pid: int = 0
 

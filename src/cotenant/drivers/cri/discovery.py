@@ -1,9 +1,9 @@
-"""Pods as the container runtime and the cgroup tree tell them together.
+"""Discovery of pods from the container runtime and the cgroup tree together.
 
-Problem: the runtime knows names, labels and annotations, the tree knows groups. Choice: groups by container IDs in the tree's names; where a runtime
-puts containers elsewhere, by the first process's own line in /proc, asked once a container. A pod is what its newest sandbox says; pods of the
-tree that the runtime does not know keep what the tree says, since a pod that vanishes loses its protection. Limits: requests of memory and
-priorities stand in the API only (`drivers/kubelet/declared.join`).
+Problem: the runtime knows names, labels and annotations, the tree knows groups. Choice: groups by container IDs in the tree's names; where a runtime puts
+containers elsewhere, by the first process's line in /proc, read once per container. A pod is described by its newest sandbox; pods of the tree that the
+runtime does not know keep the tree's data, since a pod that vanishes loses its protection. Limits: memory requests and priorities are only in the API
+(`drivers/kubelet/declared.join`).
 
 Source: Kubernetes cri-api; kubelet's labels `io.kubernetes.*`.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from cotenant.drivers.cri.client import ContainerLimits, CriClient, RunningContainer, Sandbox
-from cotenant.drivers.kubelet.declared import DeclaredContainer, DeclaredPod, laid_over
+from cotenant.drivers.kubelet.declared import DeclaredContainer, DeclaredPod, merged
 from cotenant.drivers.kubelet.tree import KubepodsTree
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.errors import Unsupported
@@ -25,28 +25,26 @@ from cotenant.model.machine.knob import Vanished
 from cotenant.model.machine.node_pod import NodeContainer, NodePod, Phase
 
 UID = "io.kubernetes.pod.uid"
-_NOT_TOLD = ContainerLimits(None, None, None, None)
+_UNKNOWN = ContainerLimits(None, None, None, None)
 
 
 class CriPods:
-    """Meets engine/node/interfaces.Discovery. `tree` None: no kubelet's groups here, every group is asked of /proc."""
+    """Implements engine/node/interfaces.Discovery. `tree` None: no kubelet groups here, every group is read from /proc."""
 
     def __init__(self, client: CriClient, tree: KubepodsTree | None, proc_root: str = "/proc") -> None:
         self._client = client
         self._tree = tree
         self._proc = Path(proc_root)
-        self._asked: dict[
-            str, tuple[str, ContainerLimits]
-        ] = {}  # by container: its group, and what it was started with
+        self._limits: dict[str, tuple[str, ContainerLimits]] = {}  # by container: its group and resources
         self._addresses: dict[str, tuple[str, ...]] = {}  # by sandbox
         self._sandboxes: dict[str, str] = {}  # by pod's UID
 
     async def pods(self) -> tuple[NodePod, ...]:
-        """All pods that have a group. Raises `Transient` where the runtime is away."""
+        """All pods that have a group. Raises `Transient` where the runtime is unavailable."""
         return await asyncio.to_thread(self.read)
 
     def read(self) -> tuple[NodePod, ...]:
-        """The same, blocking. Not for several threads at once."""
+        """The same, blocking. Not thread-safe."""
         sandboxes = _newest(self._client.sandboxes())
         running = self._client.containers()
         found = {pod.uid: pod for pod in self._of_tree()}
@@ -54,29 +52,31 @@ class CriPods:
         for container in running:
             by_sandbox.setdefault(container.sandbox_id, []).append(container)
         pods: list[NodePod] = []
-        asked: dict[str, tuple[str, ContainerLimits]] = {}
+        seen: dict[str, tuple[str, ContainerLimits]] = {}
         for uid, sandbox in sorted(sandboxes.items()):
             in_tree = found.pop(uid, None)
-            pod = self._pod(sandbox, by_sandbox.get(sandbox.id, []), in_tree, asked)
+            pod = self._pod(sandbox, by_sandbox.get(sandbox.id, []), in_tree, seen)
             if pod is not None:
                 pods.append(pod)
-        self._asked = asked
+        self._limits = seen
         self._sandboxes = {uid: sandbox.id for uid, sandbox in sandboxes.items() if sandbox.ready}
         self._addresses = {
-            each: told for each, told in self._addresses.items() if each in set(self._sandboxes.values())
+            each: found_addresses
+            for each, found_addresses in self._addresses.items()
+            if each in set(self._sandboxes.values())
         }
         return (*pods, *found.values())
 
     def addresses(self) -> Mapping[str, tuple[str, ...]]:
-        """By UID of the pods of the last reading, the addresses that their packets come from. Blocking; each pod is asked once."""
+        """The source addresses of the pods of the last reading, by UID. Blocking; each pod is queried once."""
         for sandbox in self._sandboxes.values():
             if sandbox not in self._addresses:
                 try:
                     self._addresses[sandbox] = self._client.network(sandbox).addresses
                 except Vanished:
                     continue
-        told = {uid: self._addresses.get(sandbox, ()) for uid, sandbox in self._sandboxes.items()}
-        return MappingProxyType({uid: addresses for uid, addresses in told.items() if addresses})
+        found_addresses = {uid: self._addresses.get(sandbox, ()) for uid, sandbox in self._sandboxes.items()}
+        return MappingProxyType({uid: addresses for uid, addresses in found_addresses.items() if addresses})
 
     def _of_tree(self) -> tuple[NodePod, ...]:
         if self._tree is None:
@@ -84,23 +84,23 @@ class CriPods:
         try:
             return self._tree.read()
         except Unsupported:
-            return ()  # this runtime's pods stand elsewhere
+            return ()  # this runtime's groups are elsewhere
 
     def _pod(
         self,
         sandbox: Sandbox,
         running: list[RunningContainer],
         in_tree: NodePod | None,
-        asked: dict[str, tuple[str, ContainerLimits]],
+        seen: dict[str, tuple[str, ContainerLimits]],
     ) -> NodePod | None:
-        # The sandbox looks like a container in the tree, and is none.
+        # The sandbox looks like a container in the tree, but is not one.
         in_groups = () if in_tree is None else tuple(c for c in in_tree.containers if c.container_id != sandbox.id)
         known = {container.container_id for container in in_groups}
         containers = list(in_groups)
         declared: list[DeclaredContainer] = []
         for one in running:
-            group, limits = self._asked.get(one.id) or self._ask(one.id, needs_group=one.id not in known)
-            asked[one.id] = (group, limits)
+            group, limits = self._limits.get(one.id) or self._inspect(one.id, needs_group=one.id not in known)
+            seen[one.id] = (group, limits)
             if one.id not in known:
                 containers.append(NodeContainer(one.name, group, one.id))
             declared.append(
@@ -113,7 +113,7 @@ class CriPods:
             if not group:
                 return None
             in_tree = NodePod(sandbox.uid, sandbox.namespace, sandbox.name, group)
-        said = DeclaredPod(
+        declared_pod = DeclaredPod(
             uid=sandbox.uid,
             namespace=sandbox.namespace,
             name=sandbox.name,
@@ -122,14 +122,14 @@ class CriPods:
             containers=tuple(declared),
             phase=Phase.RUNNING if sandbox.ready else Phase.OVER,
         )
-        return laid_over(replace(in_tree, containers=tuple(containers)), said)
+        return merged(replace(in_tree, containers=tuple(containers)), declared_pod)
 
-    def _ask(self, container_id: str, *, needs_group: bool) -> tuple[str, ContainerLimits]:
-        """Of a container that is new: its group where the tree does not have it, and its limits."""
+    def _inspect(self, container_id: str, *, needs_group: bool) -> tuple[str, ContainerLimits]:
+        """For a new container: its group where the tree does not have it, and its limits."""
         try:
             limits = self._client.limits(container_id)
         except Vanished:
-            return "", _NOT_TOLD
+            return "", _UNKNOWN
         return (self._group_of(limits.pid) if needs_group and limits.pid is not None else ""), limits
 
     def _group_of(self, pid: int) -> str:
@@ -148,7 +148,7 @@ def group_of_process(lines: Iterable[str]) -> str:
         controllers, _, path = rest.partition(":")
         group = path.strip("/")
         if ".." in group.split("/"):
-            continue  # outside of what this process may see
+            continue  # outside of this process's cgroup namespace
         if "cpu" in controllers.split(","):
             return group
         if controllers == "":
@@ -157,16 +157,16 @@ def group_of_process(lines: Iterable[str]) -> str:
 
 
 def _newest(sandboxes: Iterable[Sandbox]) -> dict[str, Sandbox]:
-    """By UID the sandbox that counts: a ready one before others, then the newest."""
+    """The effective sandbox by UID: a ready one before others, then the newest."""
     newest: dict[str, Sandbox] = {}
     for one in sandboxes:
         uid = one.uid or one.labels.get(UID) or ""
-        rival = newest.get(uid)
-        if uid and (rival is None or (one.ready, one.created_at_ns) > (rival.ready, rival.created_at_ns)):
-            newest[uid] = replace(one, uid=uid, labels=_pods_own(one.labels))
+        other = newest.get(uid)
+        if uid and (other is None or (one.ready, one.created_at_ns) > (other.ready, other.created_at_ns)):
+            newest[uid] = replace(one, uid=uid, labels=_without_kubelet_labels(one.labels))
     return newest
 
 
-def _pods_own(labels: Labels) -> Labels:
-    """Without what kubelet adds for itself."""
+def _without_kubelet_labels(labels: Labels) -> Labels:
+    """The labels without those that kubelet adds for itself."""
     return Labels(tuple(pair for pair in labels if not pair[0].startswith("io.kubernetes.")))

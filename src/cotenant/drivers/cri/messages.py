@@ -1,8 +1,8 @@
-"""The few messages of CRI v1 that are asked and answered here.
+"""The messages of CRI v1 that are used here.
 
-Problem: the interface's own description has some two hundred messages, of which a list of pods needs a dozen, and generated code would have to be kept.
-Choice: a table of the fields that are used, with their numbers, made into protobuf classes when first needed; unknown fields are passed over by
-protobuf itself. Limits: what is not in the table cannot be read.
+Problem: the interface's description has some two hundred messages, of which listing pods needs a dozen, and generated code would have to be maintained.
+Choice: a table of the used fields with their numbers, turned into protobuf classes at first use; unknown fields are skipped by protobuf itself. Limits:
+fields that are not in the table cannot be read.
 
 Source: Kubernetes cri-api, pkg/apis/runtime/v1/api.proto (names and numbers of fields).
 """

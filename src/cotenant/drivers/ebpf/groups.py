@@ -1,7 +1,7 @@
-"""From a cgroup's path to its id in the kernel, and back.
+"""Mapping between a cgroup's path and its id in the kernel.
 
-Problem: eBPF knows a group by a number. Choice: that number is the inode number of the group's folder (cgroup v1 and v2 alike). A folder has a link
-for each folder in it, so a group without groups below it costs one look. Limits: a group made after the last listing has no name until the next.
+Problem: eBPF identifies a group by a number. Choice: that number is the inode number of the group's folder (cgroup v1 and v2 alike). A folder has a link
+for each subfolder, so a group without child groups costs one stat. Limits: a group created after the last listing has no name until the next.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class GroupIndex:
         self._gone: frozenset[int] = frozenset()
 
     def members(self, group: str, apart: Container[str] = ()) -> tuple[int, ...]:
-        """The ids of a group and of all below it, its own first; groups named in `apart` and what is below them are left out. Raises `Vanished`."""
+        """The ids of a group and of all below it, its own first; groups in `apart` and those below them are left out. Raises `Vanished`."""
         try:
             folder = os.stat(os.path.join(self._root, group))
         except OSError as error:
@@ -38,11 +38,11 @@ class GroupIndex:
         return self._paths.get(group_id)
 
     def is_new(self, group_id: int) -> bool:
-        """Whether a listing might find it."""
+        """Whether a new listing might find it."""
         return group_id not in self._paths and group_id not in self._gone
 
     def refresh(self, asked: Collection[int]) -> None:
-        """List the whole tree anew. Those of `asked` that are not in it are gone: an id is not given twice."""
+        """List the whole tree again. Ids of `asked` that are not in it are gone: an id is not reused."""
         self._paths = dict(self._walk("", ()))
         with suppress(OSError):
             self._paths[os.stat(self._root).st_ino] = ""

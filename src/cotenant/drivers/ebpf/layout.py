@@ -1,6 +1,6 @@
-"""The bytes that bpf/runqueue.bpf.c and this side share, and what they mean.
+"""The binary layout shared with bpf/runqueue.bpf.c.
 
-Limits: little-endian and 8-byte aligned, as clang lays the structures out for this machine; a test holds the sizes against the built object.
+Limits: little-endian and 8-byte aligned, as clang lays out the structures for this machine; a test compares the sizes with the built object.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ KEY = struct.Struct("=Q")  # a cgroup's id
 PAIR = struct.Struct("=QQ")  # victim, culprit
 NANOSECONDS = struct.Struct("=Q")
 CHANGES = 4
-WATCH = struct.Struct(f"=QQQ{2 * CHANGES}Q")  # owner, threshold in ns, then what the kernel side remembers
+WATCH = struct.Struct(f"=QQQ{2 * CHANGES}Q")  # owner, threshold in ns, then state of the kernel side
 WAITS = struct.Struct(f"=QQQQQ{BUCKETS}Q")
 LATE = struct.Struct("=QQQQQII")
 RING_BYTES = 65536
@@ -36,7 +36,7 @@ class RawWaits(NamedTuple):
     buckets: tuple[int, ...] = (0,) * BUCKETS
 
     def plus(self, other: RawWaits) -> RawWaits:
-        """Both together."""
+        """The sum of both."""
         return RawWaits(
             self.number + other.number,
             self.wait_ns + other.wait_ns,
@@ -47,7 +47,7 @@ class RawWaits(NamedTuple):
 
 
 def sum_over_cpus(value: bytes) -> RawWaits:
-    """A per-CPU value of `struct waits` as one."""
+    """The sum of a per-CPU value of `struct waits`."""
     total = RawWaits()
     for start in range(0, len(value), WAITS.size):
         if value[start : start + 8] != _NONE:

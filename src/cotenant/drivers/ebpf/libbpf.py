@@ -1,8 +1,8 @@
-"""The part of libbpf that loads one of our objects and reads its maps, by ctypes.
+"""The part of libbpf that loads one of our objects and reads its maps, through ctypes.
 
-Problem: a node should need no compiler and no build of ours to be measured. Choice: objects are built once and relocated to the running
-kernel by libbpf (CO-RE); libbpf comes from the pylibbpf wheel, which bundles it, else from the system. Limits: only what our objects use. The
-wheel does not export libbpf's ring buffer reader, so `ring.py` maps the ring itself.
+Problem: a node should need no compiler and no build step to be measured. Choice: objects are built once and relocated to the running kernel by libbpf
+(CO-RE); libbpf comes from the pylibbpf wheel, which bundles it, else from the system. Limits: only what our objects use. The wheel does not export
+libbpf's ring buffer reader, so `ring.py` maps the ring itself.
 
 Source: libbpf 1.x, bpf/libbpf.h and bpf/bpf.h.
 """
@@ -23,7 +23,7 @@ from typing import Any
 from cotenant.model.errors import Permanent, Transient, Unsupported
 
 PROBE = "eBPF"
-_LINES_KEPT = 12  # of what libbpf says: the verifier puts its verdict last
+_LINES_KEPT = 12  # of libbpf's log: the verifier's result comes last
 _ANY = 0  # BPF_ANY: create or replace
 
 _Printer = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
@@ -55,20 +55,20 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
 
 
 class _Library:
-    """The shared library, and the last lines that it said."""
+    """The shared library, and the last lines of its log."""
 
     def __init__(self, handle: ctypes.CDLL) -> None:
         self.handle = handle
-        self.said: deque[str] = deque(maxlen=_LINES_KEPT)
+        self.log_lines: deque[str] = deque(maxlen=_LINES_KEPT)
         libc = ctypes.CDLL(None)
 
         def print_line(_level: int, form: bytes, arguments: int) -> int:
             text = ctypes.create_string_buffer(1024)
             libc.vsnprintf(text, ctypes.c_size_t(len(text)), ctypes.c_char_p(form), ctypes.c_void_p(arguments))
-            self.said.extend(line for line in text.value.decode(errors="replace").splitlines() if line.strip())
+            self.log_lines.extend(line for line in text.value.decode(errors="replace").splitlines() if line.strip())
             return 0
 
-        self._printer = _Printer(print_line)  # kept: libbpf calls it as long as the process lives
+        self._printer = _Printer(print_line)  # keeps a reference: libbpf calls it for the life of the process
         for name, (result, arguments) in _SIGNATURES.items():
             function = getattr(handle, name)
             function.restype, function.argtypes = result, arguments
@@ -94,12 +94,12 @@ def library() -> _Library:
 
 
 def possible_cpus() -> int:
-    """How many values a per-CPU map has for a key."""
+    """The number of values of a key in a per-CPU map."""
     return int(library().handle.libbpf_num_possible_cpus())
 
 
 class Table:
-    """A map with keys and values as bytes; `value_size` is that of all CPUs together where it is a per-CPU map."""
+    """A map with keys and values as bytes; `value_size`: of all CPUs together for a per-CPU map."""
 
     def __init__(self, fd: int, key_size: int, value_size: int) -> None:
         self.fd = fd
@@ -107,17 +107,17 @@ class Table:
         self._value_size = value_size
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Create or replace."""
+        """Create or replace an entry."""
         if library().handle.bpf_map_update_elem(self.fd, key, value, _ANY):
             raise _failure("eBPF map", ctypes.get_errno())
 
     def drop(self, key: bytes) -> None:
-        """Remove, where it is there."""
+        """Remove an entry if it exists."""
         if library().handle.bpf_map_delete_elem(self.fd, key) and ctypes.get_errno() != errno.ENOENT:
             raise _failure("eBPF map", ctypes.get_errno())
 
     def get(self, key: bytes) -> bytes | None:
-        """One value; None without it."""
+        """One value; None where there is no entry."""
         value = ctypes.create_string_buffer(self._value_size)
         if library().handle.bpf_map_lookup_elem(self.fd, key, value):
             if ctypes.get_errno() == errno.ENOENT:
@@ -126,7 +126,7 @@ class Table:
         return value.raw
 
     def batches(self, at_once: int = 1024) -> Iterator[tuple[bytes, bytes]]:
-        """All entries, `at_once` a system call: keys one after another, and their values. Entries that come or go meanwhile may be missed."""
+        """All entries, `at_once` per system call: concatenated keys, and their values. Entries added or removed meanwhile may be missed."""
         cursor, following = (ctypes.create_string_buffer(max(self._key_size, 8)) for _ in range(2))
         start: ctypes.Array[ctypes.c_char] | None = None
         while True:
@@ -152,7 +152,7 @@ class Table:
             start = cursor
 
     def entries(self, at_once: int = 64) -> Iterator[tuple[bytes, bytes]]:
-        """The same one by one."""
+        """All entries one by one."""
         for keys, values in self.batches(at_once):
             for i in range(len(keys) // self._key_size):
                 yield (
@@ -162,10 +162,10 @@ class Table:
 
 
 class LoadedObject:
-    """One object in the kernel, attached; a context manager that takes it out again.
+    """One object loaded into the kernel and attached; a context manager that unloads it.
 
-    `prepare` is called between opening and loading, when constants and sizes can still be set. Raises `Unsupported` with what is missing: the
-    object itself, libbpf, BTF, the privilege, or something that the kernel's verifier names.
+    `prepare` is called between opening and loading, while constants and sizes can still be set. Raises `Unsupported` with what is missing: the
+    object itself, libbpf, BTF, the privilege, or what the kernel's verifier reports.
     """
 
     def __init__(self, path: Path, prepare: Callable[[LoadedObject], None]) -> None:
@@ -174,11 +174,11 @@ class LoadedObject:
         if not os.path.exists("/sys/kernel/btf/vmlinux"):
             raise Unsupported(PROBE, "a kernel with BTF (CONFIG_DEBUG_INFO_BTF)")
         self._libbpf = library()
-        self._libbpf.said.clear()
+        self._libbpf.log_lines.clear()
         self._links: list[int] = []
         self._object = self._libbpf.handle.bpf_object__open_file(os.fsencode(path), None)
         if not self._object:
-            raise Unsupported(PROBE, f"an object that libbpf can read: {self._last_words()}")
+            raise Unsupported(PROBE, f"an object that libbpf can read: {self._last_lines()}")
         try:
             prepare(self)
             if self._libbpf.handle.bpf_object__load(self._object):
@@ -197,15 +197,15 @@ class LoadedObject:
         while program := self._libbpf.handle.bpf_object__next_program(self._object, program):
             yield program
 
-    def _last_words(self) -> str:
-        return " / ".join(line.strip() for line in list(self._libbpf.said)[-3:]) or "no reason given"
+    def _last_lines(self) -> str:
+        return " / ".join(line.strip() for line in list(self._libbpf.log_lines)[-3:]) or "no reason given"
 
     def _refusal(self, step: str) -> Exception:
         code = ctypes.get_errno()
         if code in (errno.EPERM, errno.EACCES) and os.geteuid() != 0:
             return Unsupported(PROBE, "root, or CAP_BPF and CAP_PERFMON")
         return Unsupported(
-            PROBE, f"a kernel that takes our programs ({step}: {os.strerror(code)}): {self._last_words()}"
+            PROBE, f"a kernel that accepts our programs ({step}: {os.strerror(code)}): {self._last_lines()}"
         )
 
     def _map(self, name: str) -> int:
@@ -215,7 +215,7 @@ class LoadedObject:
         return int(found)
 
     def table(self, name: str, key_size: int, value_size: int) -> Table:
-        """A map by name."""
+        """The map of this name."""
         return Table(self._libbpf.handle.bpf_map__fd(self._map(name)), key_size, value_size)
 
     def resize(self, name: str, entries: int) -> None:
@@ -223,7 +223,7 @@ class LoadedObject:
         self._libbpf.handle.bpf_map__set_max_entries(self._map(name), entries)
 
     def variables(self, section: str, size: int) -> bytes:
-        """The first `size` bytes of `.rodata` or `.bss`; those of `.bss` as the running programs left them."""
+        """The first `size` bytes of `.rodata` or `.bss`; those of `.bss` as written by the running programs."""
         return ctypes.string_at(self._section(section, size), size)
 
     def set_variables(self, section: str, value: bytes) -> None:
@@ -238,12 +238,12 @@ class LoadedObject:
         return int(start)
 
     def programs(self) -> tuple[tuple[str, int], ...]:
-        """Name and file descriptor of each."""
+        """Name and file descriptor of each program."""
         handle = self._libbpf.handle
         return tuple((handle.bpf_program__name(p).decode(), handle.bpf_program__fd(p)) for p in self._programs())
 
     def close(self) -> None:
-        """Detach and unload. Does nothing the second time."""
+        """Detach and unload. Idempotent."""
         while self._links:
             self._libbpf.handle.bpf_link__destroy(self._links.pop())
         if self._object:

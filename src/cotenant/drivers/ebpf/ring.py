@@ -1,7 +1,7 @@
-"""Reads a BPF ring buffer through its mapping.
+"""A reader of a BPF ring buffer through its mapping.
 
-Problem: late waits must reach the agent at once and cost nothing while there are none. Choice: the map's own descriptor becomes readable
-(poll, epoll, asyncio's add_reader) when something was written; reading is two mappings and no system call. Limits: one reader.
+Problem: late waits must reach the agent at once and cost nothing while there are none. Choice: the map's own descriptor becomes readable (poll, epoll,
+asyncio's add_reader) when something was written; reading needs two mappings and no system call. Limits: one reader.
 
 Source: Linux, Documentation/bpf/ringbuf.rst: consumer page, producer page, data mapped twice in a row; 8-byte headers with a length whose two
 top bits mean "being written" and "discarded".
@@ -24,29 +24,29 @@ class Ring:
         self.fd = fd
         self._mask = size - 1
         page = mmap.PAGESIZE
-        self._own = mmap.mmap(fd, page, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
-        self._theirs = mmap.mmap(fd, page + 2 * size, mmap.MAP_SHARED, mmap.PROT_READ, offset=page)
+        self._consumer = mmap.mmap(fd, page, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+        self._producer = mmap.mmap(fd, page + 2 * size, mmap.MAP_SHARED, mmap.PROT_READ, offset=page)
 
     def drain(self) -> list[bytes]:
-        """All records written so far, oldest first, taken out of the ring."""
+        """Remove and return all records written so far, oldest first."""
         records: list[bytes] = []
-        position = int.from_bytes(self._own[:8], "little")
-        end = int.from_bytes(self._theirs[:8], "little")
+        position = int.from_bytes(self._consumer[:8], "little")
+        end = int.from_bytes(self._producer[:8], "little")
         while position < end:
             at = mmap.PAGESIZE + (position & self._mask)
-            header = int.from_bytes(self._theirs[at : at + 4], "little")
+            header = int.from_bytes(self._producer[at : at + 4], "little")
             if header & _BUSY:
                 break
             size = header & ~_DISCARDED
             if not header & _DISCARDED:
-                records.append(self._theirs[at + _HEADER : at + _HEADER + size])
+                records.append(self._producer[at + _HEADER : at + _HEADER + size])
             position += (_HEADER + size + 7) & ~7
-        consumed = ctypes.c_uint64.from_buffer(self._own)  # one store of eight bytes, as the kernel reads it
+        consumed = ctypes.c_uint64.from_buffer(self._consumer)  # one store of eight bytes, as the kernel reads it
         consumed.value = position
-        del consumed  # it would keep the mapping from being closed
+        del consumed  # a reference would prevent closing the mapping
         return records
 
     def close(self) -> None:
-        """Let go of the mappings."""
-        self._own.close()
-        self._theirs.close()
+        """Close the mappings."""
+        self._consumer.close()
+        self._producer.close()

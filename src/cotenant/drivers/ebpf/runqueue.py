@@ -1,9 +1,8 @@
-"""Run-queue waits of chosen cgroups, who ran meanwhile, and a bell for late ones: bpf/runqueue.bpf.c from this side.
+"""Run-queue waits of chosen cgroups, the groups that ran meanwhile, and events for late waits: the user-space side of bpf/runqueue.bpf.c.
 
-Problem: a node must know whom a service waits for, at a cost that nobody notices. Choice: the kernel side counts each group apart; this side says
-which are watched, reads all counters in a few system calls, sums groups up to those above them, and gives ids their paths. Limits: a group that
-appears below a watched one is counted from the next `watch` on; a new culprit reads as unknown for up to five seconds, and for good if its group is
-gone by then.
+Problem: a node must know which groups a service waits for, at negligible cost. Choice: the kernel side counts each group separately; this side says
+which are watched, reads all counters in a few system calls, adds groups up to those above them, and resolves ids to paths. Limits: a group that appears
+below a watched one is counted from the next `watch` on; a new culprit reads as unknown for up to five seconds, and for good if its group is gone by then.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ from cotenant.model.machine.knob import Vanished
 from cotenant.model.machine.run_queue import Blame, GroupWaits, LateWait, NoCulprit, RunQueueReading, WaitHistogram
 
 OBJECT = Path(__file__).parent / "objects" / "runqueue.bpf.o"
-_PAIRS_KEPT = 12_000  # of the kernel side's 16384; above this, pairs of groups that are gone are let go
+_PAIRS_KEPT = 12_000  # of the kernel side's 16384; above this, pairs of gone groups are dropped
 _CARRIED_KEPT = 4_000
-_LISTING_GAP_US = 5_000_000  # where groups come and go all the time, the whole tree is not listed each time
+_LISTING_GAP_US = 5_000_000  # minimum time between two listings of the whole tree
 
 
 class RunQueue:
-    """The probe, running; a context manager that takes it out of the kernel.
+    """The running probe; a context manager that removes it from the kernel.
 
-    `root` is where the tree that holds the CPU controller is mounted, `version` whether that is cgroup 1 or 2. Where it is v2's, groups may also
-    be those of a tree without controllers. `everyone` watches groups that nobody named as well. `quiet_us`: at least so long between two late
-    waits told of one group on one CPU. Raises `Unsupported`, saying what is missing.
+    `root` is where the tree with the CPU controller is mounted, `version` whether that is cgroup 1 or 2. For v2, groups may also be those of a tree
+    without controllers. `everyone` also watches groups that were not named. `quiet_us`: minimum time between two late-wait events of one group on one
+    CPU. Raises `Unsupported` with what is missing.
     """
 
     def __init__(
@@ -43,14 +42,13 @@ class RunQueue:
             raise InvalidInput("cgroup version", version, "1 or 2")
         self._index = GroupIndex(root)
         self._owners: dict[str, int] = {}  # watched group -> its id
-        self._named: dict[int, str] = {}  # the same the other way round: also the name of one that has vanished since
-        self._members: dict[int, tuple[int, int]] = {}  # id -> the id that it is counted for, threshold in us
-        self._carried: dict[str, RawWaits] = {}  # of watched groups that are gone, by the one above
+        self._named: dict[int, str] = {}  # id -> watched group; also of a group that has vanished since
+        self._members: dict[int, tuple[int, int]] = {}  # id -> the id that it is counted under, threshold in us
+        self._carried: dict[str, RawWaits] = {}  # counters of gone watched groups, by the group above
         self._carried_blame: dict[tuple[str, int], int] = {}
-        self._meaning: dict[
-            tuple[int, int], tuple[tuple[str, str | NoCulprit], ...]
-        ] = {}  # of pairs of ids, while it holds
-        self._told: dict[tuple[str, str | NoCulprit], Blame] = {}
+        # Resolved pairs of ids, while they are valid.
+        self._resolved: dict[tuple[int, int], tuple[tuple[str, str | NoCulprit], ...]] = {}
+        self._last_blame: dict[tuple[str, str | NoCulprit], Blame] = {}
         self._listed_us: int | None = None
         self._cpus = possible_cpus()
 
@@ -69,10 +67,10 @@ class RunQueue:
             raise
 
     def watch(self, groups: Mapping[str, int | None]) -> None:
-        """Watch exactly these groups, each with all below it: path to the wait in microseconds above which `late` tells, or None.
+        """Watch exactly these groups, each with all below it: path to the wait in microseconds above which `late` reports it, or None.
 
-        A late wait is told of the deepest group named. Counters of groups that stay go on, also when one below them goes; those of groups that are
-        no longer named are let go. A group that does not exist is left out, and counted once it is named again and exists.
+        A late wait is reported for the deepest named group. Counters of groups that stay continue, also when one below them is removed; those of groups
+        no longer named are dropped. A group that does not exist is left out, and counted once it is named again and exists.
         """
         owners: dict[str, int] = {}
         members: dict[int, tuple[int, int]] = {}
@@ -98,7 +96,7 @@ class RunQueue:
                 value = layout.WATCH.pack(owner, late_us * 1000, *([0] * (1 + 2 * layout.CHANGES)))
                 self._watch_table.put(layout.KEY.pack(member), value * self._cpus)
         if owners != self._owners:
-            self._meaning.clear()
+            self._resolved.clear()
         self._owners, self._members = owners, members
         self._named = {owner: group for group, owner in owners.items()}
 
@@ -110,9 +108,9 @@ class RunQueue:
         for keys, values in self._blame_table.batches():
             sums = (ran_ns for (ran_ns,) in layout.NANOSECONDS.iter_unpack(values))
             pairs.update(zip(layout.PAIR.iter_unpack(keys), sums, strict=True))
-        if len(self._meaning) > 2 * _PAIRS_KEPT:
-            self._meaning.clear()
-        new = {group for pair in pairs.keys() - self._meaning.keys() for group in pair} | raw.keys()
+        if len(self._resolved) > 2 * _PAIRS_KEPT:
+            self._resolved.clear()
+        new = {group for pair in pairs.keys() - self._resolved.keys() for group in pair} | raw.keys()
         self._look_up(new)
         if len(pairs) > _PAIRS_KEPT:
             self._drop_gone(pairs)
@@ -120,28 +118,28 @@ class RunQueue:
         return RunQueueReading(at_us, self._groups(raw), self._blame(pairs), lost_ns // 1000, dropped)
 
     def late(self) -> tuple[LateWait, ...]:
-        """Late waits told since the last call, oldest first."""
-        told = []
+        """Late waits since the last call, oldest first."""
+        events = []
         for record in self._ring.drain():
             at_ns, victim, culprit, wait_ns, culprit_ns, cpu, pid = layout.LATE.unpack(record)
             self._look_up({victim, culprit})
             path = self._path(victim)
             if path is not None:
-                told.append(
-                    LateWait(at_ns // 1000, path, self._who(culprit), wait_ns // 1000, culprit_ns // 1000, cpu, pid)
+                events.append(
+                    LateWait(at_ns // 1000, path, self._culprit(culprit), wait_ns // 1000, culprit_ns // 1000, cpu, pid)
                 )
-        return tuple(told)
+        return tuple(events)
 
     def fileno(self) -> int:
-        """Readable when `late` has something: for poll, select, or an event loop's add_reader."""
+        """A descriptor that is readable when `late` has events: for poll, select, or an event loop's add_reader."""
         return self._ring.fd
 
     def programs(self) -> tuple[tuple[str, int], ...]:
-        """Name and file descriptor of the programs in the kernel, for `cost.costs`."""
+        """Name and file descriptor of the loaded programs, for `cost.costs`."""
         return self._object.programs()
 
     def close(self) -> None:
-        """Take the probe out of the kernel. Does nothing the second time."""
+        """Remove the probe from the kernel. Idempotent."""
         self._ring.close()
         self._object.close()
 
@@ -176,40 +174,40 @@ class RunQueue:
     def _blame(self, pairs: Mapping[tuple[int, int], int]) -> tuple[Blame, ...]:
         sums: dict[tuple[str, str | NoCulprit], int] = {}
         for pair, ran_ns in pairs.items():
-            targets = self._meaning.get(pair)
+            targets = self._resolved.get(pair)
             if targets is None:
                 targets = self._targets(self._path(pair[0]), pair[1])
                 if not any(self._is_open(group_id) for group_id in pair):
-                    self._meaning[pair] = targets
+                    self._resolved[pair] = targets
             for target in targets:
                 sums[target] = sums.get(target, 0) + ran_ns
         for (path, culprit), ran_ns in self._carried_blame.items():
             for target in self._targets(path, culprit):
                 sums[target] = sums.get(target, 0) + ran_ns
-        self._told = {target: self._same(target, ran_ns // 1000) for target, ran_ns in sums.items()}
-        return tuple(self._told.values())
+        self._last_blame = {target: self._same(target, ran_ns // 1000) for target, ran_ns in sums.items()}
+        return tuple(self._last_blame.values())
 
     def _same(self, target: tuple[str, str | NoCulprit], ran_us: int) -> Blame:
-        """Most pairs do not change between two readings."""
-        before = self._told.get(target)
+        """Reuse the previous value: most pairs do not change between two readings."""
+        before = self._last_blame.get(target)
         return before if before is not None and before.ran_us == ran_us else Blame(*target, ran_us)
 
     def _targets(self, victim: str | None, culprit: int) -> tuple[tuple[str, str | NoCulprit], ...]:
-        """Whom a pair of ids concerns: the group itself, and those watched that hold it."""
+        """The entries that a pair of ids counts for: the group itself, and the watched groups that contain it."""
         if victim is None:
             return ()
-        who = self._who(culprit)
-        return tuple((group, who) for group in self._above(victim))
+        culprit_path = self._culprit(culprit)
+        return tuple((group, culprit_path) for group in self._above(victim))
 
     def _above(self, path: str) -> Iterator[str]:
-        """The group itself, and those watched that hold it."""
+        """The group itself, and the watched groups that contain it."""
         yield path
         while path:
             path = path.rpartition("/")[0]
             if path in self._owners:
                 yield path
 
-    def _who(self, group_id: int) -> str | NoCulprit:
+    def _culprit(self, group_id: int) -> str | NoCulprit:
         if group_id == layout.IDLE:
             return NoCulprit.IDLE
         path = self._path(group_id)
@@ -219,27 +217,27 @@ class RunQueue:
         return self._named.get(group_id) or self._index.path(group_id)
 
     def _look_up(self, ids: set[int]) -> None:
-        """List the tree again where an id has no path yet, but not too often; one that has none even then is remembered as gone."""
+        """List the tree again where an id has no path yet, but not too often; an id without one even then is recorded as gone."""
         now_us = time.monotonic_ns() // 1000
         if self._listed_us is not None and now_us - self._listed_us < _LISTING_GAP_US:
             return
         if any(self._is_open(group_id) for group_id in ids):
             self._index.refresh(ids)
-            self._meaning.clear()
+            self._resolved.clear()
             self._listed_us = now_us
 
     def _is_open(self, group_id: int) -> bool:
-        """Whether a listing may tell what group this is."""
+        """Whether a listing may resolve this id."""
         return group_id not in (layout.IDLE, layout.UNKNOWN) and self._index.is_new(group_id)
 
     def _retire(self, group: str, owner: int, staying: Mapping[str, int]) -> None:
-        """Let a group's counters go, to the nearest watched one above it where there is one."""
-        heir = next((above for above in self._above(group) if above != group and above in staying), None)
+        """Drop a group's counters, moving them to the nearest watched group above it where there is one."""
+        successor = next((above for above in self._above(group) if above != group and above in staying), None)
         key = layout.KEY.pack(owner)
         value = self._waits_table.get(key)
-        if heir is not None and value is not None:
-            self._carried[heir] = self._carried.get(heir, RawWaits()).plus(layout.sum_over_cpus(value))
-            self._carried[heir] = self._carried[heir].plus(self._carried.get(group, RawWaits()))
+        if successor is not None and value is not None:
+            self._carried[successor] = self._carried.get(successor, RawWaits()).plus(layout.sum_over_cpus(value))
+            self._carried[successor] = self._carried[successor].plus(self._carried.get(group, RawWaits()))
         blamed = {
             (group, culprit): ran_ns for (victim, culprit), ran_ns in self._carried_blame.items() if victim == group
         }
@@ -249,16 +247,16 @@ class RunQueue:
             if victim == owner:
                 blamed[group, culprit] = blamed.get((group, culprit), 0) + layout.NANOSECONDS.unpack(ran)[0]
                 self._blame_table.drop(pair)
-        if heir is None:
+        if successor is None:
             return
         for (_, culprit), ran_ns in blamed.items():
             full = len(self._carried_blame) >= _CARRIED_KEPT
-            to = (heir, layout.UNKNOWN if full and (heir, culprit) not in self._carried_blame else culprit)
+            to = (successor, layout.UNKNOWN if full and (successor, culprit) not in self._carried_blame else culprit)
             self._carried_blame[to] = self._carried_blame.get(to, 0) + ran_ns
 
     def _drop_gone(self, pairs: Mapping[tuple[int, int], int]) -> None:
         self._index.refresh({group for pair in pairs for group in pair})
-        self._meaning.clear()
+        self._resolved.clear()
         for victim, culprit in pairs:
             if culprit not in (layout.IDLE, layout.UNKNOWN) and self._index.path(culprit) is None:
                 self._blame_table.drop(layout.PAIR.pack(victim, culprit))

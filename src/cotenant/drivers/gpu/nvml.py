@@ -1,10 +1,10 @@
-"""NVIDIA GPUs by NVML: use, memory, who runs on them, and whether they are well.
+"""NVIDIA GPUs through NVML: use, memory, processes, and health.
 
-Problem: the library and its driver are missing on most machines, single questions are refused on some models, and a GPU that fell off its bus
-must not cost the others. Choice: `pynvml` is loaded when first read, or the library is given as an object with the same functions; every question is
-asked by itself, and one that a model does not answer is a gap. A GPU is not well when it is lost, has uncorrected memory errors since the driver
-started, waits for a reset to replace memory, or raised a critical error of its own; it stays so until it is read by a new reader. Errors
-that a program causes do not count. Limits: what a whole GPU does, not its MIG slices; utilisation is of the driver's last sampling period.
+Problem: the library and its driver are missing on most machines, single queries are refused on some models, and a GPU that fell off its bus must not
+affect the others. Choice: `pynvml` is imported at first use, or the library is given as an object with the same functions; every query is made
+separately, and one that a model does not support is a gap. A GPU is unhealthy when it is lost, has uncorrected memory errors since the driver started,
+waits for a reset to replace memory, or raised a critical error of its own; it stays so until it is read by a new reader. Errors that a program causes do
+not count. Limits: whole GPUs, not MIG slices; utilisation is of the driver's last sampling period.
 
 Source: NVML API reference; NVIDIA, "Xid errors" (which codes are an application's).
 """
@@ -22,7 +22,7 @@ from cotenant.model.errors import Permanent, Transient, Unsupported
 from cotenant.model.machine.counters import Gap, GpuCounters
 
 NEEDS = "an NVIDIA GPU with its driver, and nvidia-ml-py"
-# Raised by what a program did: illegal access, stopped or preempted work, its own page faults and time-outs.
+# Caused by programs: illegal access, stopped or preempted work, their own page faults and time-outs.
 APPLICATION_XIDS = frozenset((13, 31, 43, 45, 68, 109))
 _MOST_EVENTS = 64  # taken in one reading
 _Answer = TypeVar("_Answer")
@@ -37,12 +37,12 @@ class _Device:
     uuid: str
     name: str
     memory_total_bytes: int = 0
-    sick: str = ""  # why it is not well; stays
+    unhealthy: str = ""  # the cause; permanent
     bus: str = ""
 
 
 class GpuReader:
-    """Meets drivers/cgroup/sensor.Accelerators. `library`: pynvml, or what behaves as it; None = load it when first read."""
+    """Implements drivers/cgroup/sensor.Accelerators. `library`: pynvml or a substitute; None = import it at first use."""
 
     def __init__(self, library: Any = None) -> None:
         self._given = library
@@ -59,12 +59,14 @@ class GpuReader:
         return tuple(self._counters(device) for device in self._devices)
 
     def gaps(self) -> tuple[Gap, ...]:
-        """What single models did not tell so far, and who is not well and why."""
-        sick = (Gap(f"GPU {device.index} in good health", device.sick) for device in self._devices if device.sick)
-        return (*self._gaps.values(), *sick)
+        """Queries that single models did not support so far, and unhealthy GPUs with the cause."""
+        unhealthy = (
+            Gap(f"GPU {device.index} in good health", device.unhealthy) for device in self._devices if device.unhealthy
+        )
+        return (*self._gaps.values(), *unhealthy)
 
     def close(self) -> None:
-        """Let go of the driver; a later reading starts again."""
+        """Shut NVML down; a later reading starts it again."""
         if self._nvml is not None:
             nvml, self._nvml = self._nvml, None
             self._devices, self._events = [], None
@@ -96,19 +98,19 @@ class GpuReader:
         handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
         uuid, name = self._nvml.nvmlDeviceGetUUID(handle), self._nvml.nvmlDeviceGetName(handle)
         device = _Device(index, handle, _text(uuid), _text(name))
-        where = self._ask(device, "PCI address", lambda: self._nvml.nvmlDeviceGetPciInfo(handle))
+        where = self._query(device, "PCI address", lambda: self._nvml.nvmlDeviceGetPciInfo(handle))
         device.bus = short_address(_text(where.busId)) if where is not None else ""
         return device
 
     def _listen(self) -> None:
-        """Ask to be told of critical errors; models that cannot are a gap."""
+        """Subscribe to critical errors; unsupported models are a gap."""
         nvml = self._nvml
         try:
             self._events = nvml.nvmlEventSetCreate()
             for device in self._devices:
                 nvml.nvmlDeviceRegisterEvents(device.handle, nvml.nvmlEventTypeXidCriticalError, self._events)
         except nvml.NVMLError as error:
-            self._gaps["xid"] = Gap("critical GPU errors", f"a driver that tells them ({error})")
+            self._gaps["xid"] = Gap("critical GPU errors", f"a driver that reports them ({error})")
 
     def _take_events(self) -> None:
         nvml = self._nvml
@@ -122,24 +124,24 @@ class GpuReader:
             except nvml.NVMLError as error:
                 if error.value == nvml.NVML_ERROR_TIMEOUT:
                     return
-                self._gaps["xid"] = Gap("critical GPU errors", f"a driver that tells them ({error})")
+                self._gaps["xid"] = Gap("critical GPU errors", f"a driver that reports them ({error})")
                 return
             device = by_uuid.get(uuid)
             if device is not None and event.eventData not in APPLICATION_XIDS:
-                device.sick = device.sick or f"Xid {event.eventData}"
+                device.unhealthy = device.unhealthy or f"Xid {event.eventData}"
 
     def _counters(self, device: _Device) -> GpuCounters:
         nvml, handle = self._nvml, device.handle
-        memory = self._ask(device, "memory", lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
-        rates = self._ask(device, "utilisation", lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
+        memory = self._query(device, "memory", lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
+        rates = self._query(device, "utilisation", lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
         if memory is not None:
             device.memory_total_bytes = int(memory.total)
-        self._look_after(device)
+        self._check_health(device)
         return GpuCounters(
             index=device.index,
             uuid=device.uuid,
             name=device.name,
-            healthy=not device.sick,
+            healthy=not device.unhealthy,
             utilisation_percent=0 if rates is None else int(rates.gpu),
             memory_total_bytes=device.memory_total_bytes,
             memory_used_bytes=0 if memory is None else int(memory.used),
@@ -147,22 +149,22 @@ class GpuReader:
             bus=device.bus,
         )
 
-    def _look_after(self, device: _Device) -> None:
+    def _check_health(self, device: _Device) -> None:
         nvml, handle = self._nvml, device.handle
-        if device.sick:
+        if device.unhealthy:
             return
-        errors = self._ask(
+        errors = self._query(
             device,
             "uncorrected memory errors",
             lambda: nvml.nvmlDeviceGetTotalEccErrors(
                 handle, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
             ),
         )
-        rows = self._ask(device, "remapped rows", lambda: nvml.nvmlDeviceGetRemappedRows(handle))
+        rows = self._query(device, "remapped rows", lambda: nvml.nvmlDeviceGetRemappedRows(handle))
         if errors:
-            device.sick = f"{errors} uncorrected memory errors since its driver started"
+            device.unhealthy = f"{errors} uncorrected memory errors since its driver started"
         elif rows is not None and (rows[2] or rows[3]):  # corrected, uncorrected, pending, failed
-            device.sick = (
+            device.unhealthy = (
                 "memory that failed to be replaced" if rows[3] else "memory that waits for a reset to be replaced"
             )
 
@@ -173,32 +175,32 @@ class GpuReader:
             ("compute processes", nvml.nvmlDeviceGetComputeRunningProcesses),
             ("graphics processes", nvml.nvmlDeviceGetGraphicsRunningProcesses),
         ):
-            for process in self._ask(device, what, partial(ask, handle)) or ():
+            for process in self._query(device, what, partial(ask, handle)) or ():
                 # A process that draws and computes is in both lists with the same amount.
                 used[process.pid] = max(used.get(process.pid, 0), int(process.usedGpuMemory or 0))
         return tuple(sorted(used.items()))
 
-    def _ask(self, device: _Device, what: str, ask: Callable[[], _Answer]) -> _Answer | None:
-        """One question; None where this model does not answer it. A lost GPU is not well from then on."""
+    def _query(self, device: _Device, what: str, ask: Callable[[], _Answer]) -> _Answer | None:
+        """Make one query; None where this model does not support it. A lost GPU is unhealthy from then on."""
         nvml = self._nvml
         try:
             return ask()
         except nvml.NVMLError as error:
             match error.value:
                 case nvml.NVML_ERROR_NOT_SUPPORTED | nvml.NVML_ERROR_FUNCTION_NOT_FOUND | nvml.NVML_ERROR_NO_PERMISSION:
-                    self._gaps[what] = Gap(f"{what} of GPUs", f"a model and driver that tell them ({error})")
+                    self._gaps[what] = Gap(f"{what} of GPUs", f"a model and driver that report them ({error})")
                 case nvml.NVML_ERROR_GPU_IS_LOST:
-                    device.sick = "lost: it does not answer any more"
+                    device.unhealthy = "lost: it does not answer any more"
                 case nvml.NVML_ERROR_UNINITIALIZED:
                     self._nvml = None
-                    raise Transient("NVML was shut down by somebody else in this process") from error
+                    raise Transient("NVML was shut down elsewhere in this process") from error
                 case _:
                     raise Permanent(f"GPU {device.index}: {what}: {error}") from error
             return None
 
 
 def working_reader(library: Any = None) -> GpuReader:
-    """A reader whose first reading went well. Raises as `read`; nothing is tried again then."""
+    """A reader whose first reading succeeded. Raises as `read`, without retrying."""
     reader = GpuReader(library)
     try:
         reader.read()

@@ -1,7 +1,6 @@
-"""Where in a machine a PCI device sits, from the kernel's device tree.
+"""The place of a PCI device in the machine, from sysfs.
 
-Limits: nearness is that of the host bridge; GPUs under two switches of one bridge count as together. A machine that does not tell its NUMA node (-1) has
-none known.
+Limits: locality is that of the host bridge; GPUs under two switches of one bridge count as together. A machine that reports no NUMA node (-1) has none.
 
 Source: Linux, Documentation/ABI/testing/sysfs-bus-pci.
 """
@@ -29,7 +28,7 @@ def place_of(bus: str, root: Path = PCI_DEVICES) -> tuple[int | None, str | None
     return (numa if numa >= 0 else None), (bridges[-1] if bridges else None)
 
 
-def short_address(told: str) -> str:
-    """A PCI address as the kernel writes it: NVML's has a domain of eight digits, in capitals."""
-    domain, colon, rest = told.partition(":")
-    return f"{domain[-4:]}:{rest}".lower() if colon else told.lower()
+def short_address(address: str) -> str:
+    """A PCI address in the kernel's form: NVML's has a domain of eight digits, in capitals."""
+    domain, colon, rest = address.partition(":")
+    return f"{domain[-4:]}:{rest}".lower() if colon else address.lower()

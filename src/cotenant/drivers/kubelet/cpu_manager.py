@@ -1,7 +1,7 @@
-"""The kubelet's CPU manager, by its state file: its policy, and the CPUs that it has given to pods.
+"""The state of the kubelet's CPU manager: its policy, and the CPUs assigned to pods.
 
-Problem: where the kubelet's static policy gives CPUs to Guaranteed pods, nobody else must give the same. Choice: the checkpoint that the kubelet itself
-starts from, read whole. Limits: reserved CPUs are not in it (they are part of the default set); a file that cannot be read says nothing.
+Problem: CPUs that the kubelet's static policy assigns to Guaranteed pods must not be assigned again. Choice: the checkpoint that the kubelet itself starts
+from, read whole. Limits: reserved CPUs are not in it (they are part of the default set); an unreadable file counts as empty.
 
 Source: Kubernetes, pkg/kubelet/cm/cpumanager/state (cpu_manager_state, JSON).
 """
@@ -23,7 +23,7 @@ _MOST_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class CpuManager:
-    """`given`: CPUs by pod's UID. A policy of "" is not known."""
+    """`given`: CPUs by pod UID. A policy of "" is not known."""
 
     policy: str = ""
     given: tuple[tuple[str, tuple[int, ...]], ...] = ()
@@ -35,7 +35,7 @@ class _State(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read_cpu_manager(path: Path = STATE) -> CpuManager:
-    """What the kubelet has written down; nothing where there is no such file, or none that can be read."""
+    """Read the checkpoint; empty where there is no readable file."""
     try:
         with path.open("rb") as file:
             state = msgspec.json.decode(file.read(_MOST_BYTES), type=_State)

@@ -1,9 +1,9 @@
-"""What somebody says of a pod, laid over the groups that are there.
+"""Merges declared attributes of pods into the pods found in the cgroup tree.
 
 Problem: the tree knows groups and limits, the container runtime names and labels, the API server requests and priorities; none knows all, and any may be
-away. Choice: whoever knows something says it as a `DeclaredPod`; `join` lays those over pods found in the tree, by UID, and later ones
-win. Class, priority, tenant and objective follow from labels and annotations by the same rules everywhere. Limits: a pod without a group cannot
-be judged or squeezed and is left out. A label or annotation that cannot be read counts as absent, as it does upstream.
+unavailable. Choice: each source gives what it knows as a `DeclaredPod`; `join` merges those into pods found in the tree, by UID, and later ones win. Class,
+priority, tenant and objective follow from labels and annotations by the same rules everywhere. Limits: a pod without a group cannot be measured or
+throttled and is left out. A malformed label or annotation counts as absent, as it does upstream.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from cotenant.model.cpus.cpulist import parse_cpus
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_pod import NodeContainer, NodePod, Phase
 
-RESOURCE_STATUS = "scheduling.koordinator.sh/resource-status"  # annotation: JSON, the CPUs that a pod was given
+RESOURCE_STATUS = "scheduling.koordinator.sh/resource-status"  # annotation: JSON with the pod's assigned CPUs
 _DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredContainer:
-    """What is said of a container; None = nothing."""
+    """Declared attributes of a container; None = not declared."""
 
     name: str
     container_id: str = ""  # without the runtime's prefix
@@ -47,7 +47,7 @@ class DeclaredContainer:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredPod:
-    """What is said of a pod; None and "" = nothing."""
+    """Declared attributes of a pod; None and "" = not declared."""
 
     uid: str
     namespace: str = ""
@@ -55,61 +55,61 @@ class DeclaredPod:
     labels: Labels = NO_LABELS
     annotations: Labels = NO_LABELS
     priority: int | None = None
-    qos: QoSClass = QoSClass.NONE  # where it is said otherwise than by label
-    tenant: str = ""  # where it is said otherwise than by annotation
+    qos: QoSClass = QoSClass.NONE  # where declared other than by label
+    tenant: str = ""  # where declared other than by annotation
     kubernetes_qos: KubernetesQoS | None = None
     containers: tuple[DeclaredContainer, ...] = ()
     phase: Phase | None = None
-    addresses: tuple[str, ...] = ()  # IPs of its own
+    addresses: tuple[str, ...] = ()  # its own IPs
 
 
 def join(found: Iterable[NodePod], declared: Sequence[DeclaredPod]) -> tuple[NodePod, ...]:
-    """The pods that were found, each with all that is said of it."""
-    said: dict[str, list[DeclaredPod]] = {}
+    """The found pods, each merged with its declarations."""
+    by_uid: dict[str, list[DeclaredPod]] = {}
     for one in declared:
-        said.setdefault(one.uid, []).append(one)
+        by_uid.setdefault(one.uid, []).append(one)
     joined = []
     for pod in found:
-        for one in said.get(pod.uid, ()):
-            pod = laid_over(pod, one)
+        for one in by_uid.get(pod.uid, ()):
+            pod = merged(pod, one)
         joined.append(pod)
     return tuple(joined)
 
 
-def laid_over(pod: NodePod, said: DeclaredPod) -> NodePod:
-    """One pod with what is said of it."""
-    labels = said.labels or pod.labels
-    annotations = said.annotations or pod.annotations
-    namespace = said.namespace or pod.namespace
-    kubernetes = said.kubernetes_qos or pod.kubernetes_qos
+def merged(pod: NodePod, declared: DeclaredPod) -> NodePod:
+    """One pod merged with one declaration."""
+    labels = declared.labels or pod.labels
+    annotations = declared.annotations or pod.annotations
+    namespace = declared.namespace or pod.namespace
+    kubernetes = declared.kubernetes_qos or pod.kubernetes_qos
     declared_qos = qos_of_label(labels.get(QOS_CLASS))
     if declared_qos is QoSClass.NONE:
-        declared_qos = said.qos
+        declared_qos = declared.qos
     qos = effective_qos(declared_qos, kubernetes)
-    priority = said.priority if said.priority is not None else (pod.priority or None)
+    priority = declared.priority if declared.priority is not None else (pod.priority or None)
     band = effective_class(raw_class(labels.get(PRIORITY_CLASS), priority), qos)
     return replace(
         pod,
         namespace=namespace,
-        name=said.name or pod.name,
+        name=declared.name or pod.name,
         qos=qos,
         kubernetes_qos=kubernetes,
         priority_class=band,
         priority=priority if priority is not None else band.default_priority,
         sub_priority=_sub_priority(labels.get(SUB_PRIORITY)),
-        tenant=annotations.get(TENANT) or said.tenant or pod.tenant or namespace,
+        tenant=annotations.get(TENANT) or declared.tenant or pod.tenant or namespace,
         objective_p99_us=objective_us(annotations.get(OBJECTIVE_P99_MS)),
-        containers=_containers(pod.containers, said.containers),
+        containers=_containers(pod.containers, declared.containers),
         labels=labels,
         annotations=annotations,
-        phase=said.phase or pod.phase,
-        addresses=said.addresses or pod.addresses,
+        phase=declared.phase or pod.phase,
+        addresses=declared.addresses or pod.addresses,
         own_cpus=_own_cpus(annotations.get(RESOURCE_STATUS)) if qos is not QoSClass.BE else (),
     )
 
 
 def objective_us(text: str | None) -> int | None:
-    """The objective of `cotenant.io/objective-p99-ms` in microseconds; None where there is none or it is no decimal above 0."""
+    """The objective of `cotenant.io/objective-p99-ms` in microseconds; None where there is none or it is not a decimal above 0."""
     if text is None or not _DECIMAL.fullmatch(text):
         return None
     whole, _, part = text.partition(".")
@@ -117,27 +117,27 @@ def objective_us(text: str | None) -> int | None:
     return microseconds or None
 
 
-def _containers(found: tuple[NodeContainer, ...], said: tuple[DeclaredContainer, ...]) -> tuple[NodeContainer, ...]:
-    """The containers that were found, by their IDs; where only names are said, by those."""
-    by_id = {one.container_id: one for one in said if one.container_id}
-    by_name = {one.name: one for one in said}
+def _containers(found: tuple[NodeContainer, ...], declared: tuple[DeclaredContainer, ...]) -> tuple[NodeContainer, ...]:
+    """The found containers merged by ID; where only names are declared, by name."""
+    by_id = {one.container_id: one for one in declared if one.container_id}
+    by_name = {one.name: one for one in declared}
     return tuple(_container(one, by_id.get(one.container_id) or by_name.get(one.name)) for one in found)
 
 
-def _container(found: NodeContainer, said: DeclaredContainer | None) -> NodeContainer:
-    if said is None:
+def _container(found: NodeContainer, declared: DeclaredContainer | None) -> NodeContainer:
+    if declared is None:
         return found
 
-    def told(value: int | None, stands: int) -> int:
-        return stands if value is None else value
+    def chosen(value: int | None, default: int) -> int:
+        return default if value is None else value
 
     return replace(
         found,
-        name=said.name or found.name,
-        cpu_request_m=told(said.cpu_request_m, found.cpu_request_m),
-        cpu_limit_m=told(said.cpu_limit_m, found.cpu_limit_m),
-        memory_request_bytes=told(said.memory_request_bytes, found.memory_request_bytes),
-        memory_limit_bytes=told(said.memory_limit_bytes, found.memory_limit_bytes),
+        name=declared.name or found.name,
+        cpu_request_m=chosen(declared.cpu_request_m, found.cpu_request_m),
+        cpu_limit_m=chosen(declared.cpu_limit_m, found.cpu_limit_m),
+        memory_request_bytes=chosen(declared.memory_request_bytes, found.memory_request_bytes),
+        memory_limit_bytes=chosen(declared.memory_limit_bytes, found.memory_limit_bytes),
     )
 
 

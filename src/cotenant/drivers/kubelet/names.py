@@ -1,9 +1,9 @@
-"""The names that kubelet and container runtimes give to cgroups.
+"""Parsing of the names that kubelet and container runtimes give to cgroups.
 
-Problem: whose a group is stands only in its path, and there are two ways to write it: systemd's slices, where `-` means "below" and a UID's dashes
-become `_`, and plain folders. Containers may make groups of any name below their own. Choice: a path is a pod's or a container's only if every part
-from kubelet's root down is in its place and says the same; what is below a container is never looked at. Guaranteed pods stand directly below
-the root. Limits: kubelet's root may stand below other groups (`--cgroup-root`); a UID is a UUID, or the 32 digits of a static pod.
+Problem: the owner of a group is only in its path, and there are two formats: systemd's slices, where `-` means "below" and a UID's dashes become `_`, and
+plain folders. Containers may create groups of any name below their own. Choice: a path is a pod's or a container's only if every part from kubelet's root
+down is in its place and consistent; groups below a container are never parsed. Guaranteed pods are directly below the root. Limits: kubelet's root may be
+below other groups (`--cgroup-root`); a UID is a UUID, or the 32 digits of a static pod.
 
     kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podUID.slice/cri-containerd-ID.scope
     kubepods/burstable/podUID/ID
@@ -25,7 +25,7 @@ _SLICE_POD = re.compile(rf"(?P<prefix>.+)-pod{_UID}\.slice")
 _SCOPE = re.compile(r"(?P<runtime>[a-z]+(?:-[a-z]+)*)-(?P<id>[0-9a-f]{64})\.scope")
 _FOLDER_POD = re.compile(rf"pod{_UID}")
 _FOLDER_CONTAINER = re.compile(r"(?:(?P<runtime>[a-z]+(?:-[a-z]+)*)-)?(?P<id>[0-9a-f]{64})")
-_MONITORS = frozenset(("crio-conmon",))  # scopes of a runtime's own helpers
+_MONITORS = frozenset(("crio-conmon",))  # scopes of a runtime's own processes
 _QOS = {"burstable": KubernetesQoS.BURSTABLE, "besteffort": KubernetesQoS.BEST_EFFORT}
 _DEEPEST = 64
 
@@ -35,22 +35,22 @@ class PodGroup:
     """A pod's own group."""
 
     group: str
-    uid: str  # with dashes, as the API has it
+    uid: str  # with dashes, as in the API
     qos: KubernetesQoS
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerGroup:
-    """A container's group. A pod's sandbox looks the same; only the runtime knows."""
+    """A container's group. A pod's sandbox looks the same; only the runtime can distinguish it."""
 
     group: str
     pod: PodGroup
     container_id: str
-    runtime: str = ""  # as the scope says, e.g. "cri-containerd"; "" for plain folders
+    runtime: str = ""  # from the scope's name, e.g. "cri-containerd"; "" for plain folders
 
 
 def is_root(name: str) -> bool:
-    """Whether a group's own name is that of kubelet's root."""
+    """Whether a group's own name is that of a kubelet root."""
     return name == "kubepods" or _SLICE_ROOT.fullmatch(name) is not None
 
 
@@ -61,7 +61,7 @@ def best_effort_group(root: str) -> str:
 
 
 def read_group(group: str) -> PodGroup | ContainerGroup | None:
-    """Whose a group is: a pod's, a container's, or None for everything else."""
+    """Parse a group's path: a pod's group, a container's, or None for everything else."""
     parts = group.split("/")
     if len(parts) > _DEEPEST:
         return None

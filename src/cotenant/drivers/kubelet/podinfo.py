@@ -1,9 +1,9 @@
-"""The founding layout of pods: one folder a pod with a `pod.info` in it.
+"""Discovery from the founding layout of pods: one folder per pod with a `pod.info` file.
 
-Problem: the founding agent found pods by `KUBELET/pods/*/pod.info`: namespace, name, UID, QoS class, tenant. Its documents name the fields and not the
+Problem: the founding agent found pods by `KUBELET/pods/*/pod.info`: namespace, name, UID, QoS class, tenant. Its documents name the fields but not the
 syntax. Choice: a JSON object, or lines of `key=value` or `key: value`; keys in any of the usual spellings. The folder's name is the UID where none is
-said. The pods' groups come from the tree by UID. Limits: a pod without a group of kubelet's is left out; a file that cannot be read or makes no sense
-is passed over and named in `wrong`.
+given. The pods' groups come from the tree by UID. Limits: a pod without a kubelet group is left out; an unreadable or malformed file is skipped and listed
+in `wrong`.
 """
 
 from __future__ import annotations
@@ -42,32 +42,32 @@ _KUBERNETES = {qos.value.lower(): qos for qos in KubernetesQoS}
 
 
 def parse_pod_info(text: str, folder: str = "") -> DeclaredPod:
-    """Read one file. `folder`: the UID where none is said. Raises `InvalidInput` where there is no name, UID or known class in it."""
-    said = _pairs(text)
-    uid = said.get("uid", "") or folder
-    if not uid or not said.get("name"):
+    """Parse one file. `folder`: the UID where none is given. Raises `InvalidInput` without a name, a UID or a known class."""
+    fields = _pairs(text)
+    uid = fields.get("uid", "") or folder
+    if not uid or not fields.get("name"):
         raise InvalidInput("pod.info", text[:60], "at least a name and a UID, as JSON or as lines of key=value")
-    written = said.get("qos", "")
+    written = fields.get("qos", "")
     qos, kubernetes = qos_of_label(written.upper()), _KUBERNETES.get(written.lower().replace("-", ""))
     if written and qos is QoSClass.NONE and kubernetes is None:
         raise InvalidInput("pod.info qos", written, "a class of Koordinator's or of Kubernetes'")
     return DeclaredPod(
         uid=uid,
-        namespace=said.get("namespace", ""),
-        name=said["name"],
+        namespace=fields.get("namespace", ""),
+        name=fields["name"],
         qos=qos,
-        tenant=said.get("tenant", ""),
+        tenant=fields.get("tenant", ""),
         kubernetes_qos=kubernetes,
     )
 
 
 class PodInfo:
-    """Meets engine/node/interfaces.Discovery: the files below `folder`, with the groups of `tree`."""
+    """Implements engine/node/interfaces.Discovery: the files below `folder`, with the groups of `tree`."""
 
     def __init__(self, tree: KubepodsTree, folder: str = PODS) -> None:
         self._tree = tree
         self._folder = Path(folder)
-        self.wrong: tuple[str, ...] = ()  # of the last reading: which files say nothing, and why
+        self.wrong: tuple[str, ...] = ()  # files skipped at the last reading, and why
 
     async def pods(self) -> tuple[NodePod, ...]:
         """All pods that have both a file and a group. Raises `Unsupported` where there is no such folder."""
@@ -87,7 +87,7 @@ class PodInfo:
             try:
                 declared.append(parse_pod_info(_text(self._folder / name / NAME), name))
             except FileNotFoundError:
-                continue  # a pod of somebody else, or gone
+                continue  # a pod without pod.info, or gone
             except (OSError, InvalidInput) as error:
                 wrong.append(f"{name}/{NAME}: {error}")
         self.wrong = tuple(wrong)

@@ -1,11 +1,11 @@
-"""Pods as the cgroup tree alone tells them.
+"""Discovery of pods from the cgroup tree alone.
 
-Problem: with kubelet, runtime and API server all away, who runs here and who must not be squeezed still has to be known. Choice: kubelet's own groups:
-the class from the folder a pod stands in, containers from the groups below it, their limits from the files. The numbers are read when a
-group is first seen and kept while it is the same group: later they may be ours, and a limit taken from our own quota would grow with it. What
-an earlier agent left turned is known from its leases (`held`): they say what stood before.
-Limits: no names, labels or priorities; a sandbox counts as a container; memory requests are not in any file; a CPU request is as exact as the
-weight it was made into. An in-place resize is seen only by who reads the API or the runtime.
+Problem: with kubelet, runtime and API server all unavailable, the running pods and those that must not be throttled still have to be known. Choice:
+kubelet's own groups: the class from the pod's parent folder, containers from the groups below it, their limits from the files. The numbers are read when a
+group is first seen and kept while it is the same group: later they may be ours, and a limit derived from our own quota would grow with it. Knobs that an
+earlier agent left held are known from its leases (`held`), which have the original values. Limits: no names, labels or priorities; a sandbox counts as a
+container; memory requests are not in any file; a CPU request is as exact as the weight that it was converted to. An in-place resize is seen only by
+sources that read the API or the runtime.
 
 Source: kubelet's conversion of requests to shares; runc's of shares to weights (2..262144 onto 1..10000).
 """
@@ -29,14 +29,14 @@ from cotenant.model.machine.knob import Knob, Lease, Target
 from cotenant.model.machine.knob_values import CpuMax, parse_bytes, parse_cpu_max
 from cotenant.model.machine.node_pod import NodeContainer, NodePod
 
-_ROOT_DEPTH = 3  # groups above kubelet's root are looked at so deep
+_ROOT_DEPTH = 3  # depth of the search for kubelet's root
 _MOST_WEIGHT = 10_000
-_MOST_ABOVE = 4_000  # groups that are looked at for the root
+_MOST_ABOVE = 4_000  # groups examined for kubelet's root
 
 
 @dataclass(frozen=True, slots=True)
 class _Amounts:
-    """What a container's files said when its group was first seen."""
+    """A container's resources when its group was first seen."""
 
     cpu_request_m: int = 0
     cpu_limit_m: int = 0
@@ -44,28 +44,28 @@ class _Amounts:
 
 
 class KubepodsTree:
-    """Meets engine/node/interfaces.Discovery; several discoveries may share one. Holds a descriptor a tree until `close`."""
+    """Implements engine/node/interfaces.Discovery; several discoveries may share one. Holds one descriptor per tree until `close`."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._trees: dict[str, Tree] = {}
         self._amounts: dict[tuple[str, int], _Amounts] = {}  # by group and its inode
-        self._held: Mapping[Target, str] = {}  # what stood before leases, as told last ...
+        self._held: Mapping[Target, str] = {}  # original values of leases, as last set ...
         self._before: Mapping[Target, str] = self._held  # ... and as of the last reading
         self._roots: tuple[str, ...] = ()
-        self._listed: frozenset[str] = frozenset()  # groups of classes and pods, as of the last look
-        self._one_at_a_time = threading.Lock()
+        self._listed: frozenset[str] = frozenset()  # groups of classes and pods, as of the last listing
+        self._lock = threading.Lock()
         names = layout.by_controller.get("cpu") or layout.unified or layout.hierarchies[0]
-        self._first = self._opened(names.path)
+        self._first = self._tree_at(names.path)
 
     def close(self) -> None:
-        """Let go of the trees."""
+        """Close the trees."""
         for tree in self._trees.values():
             tree.close()
         self._trees.clear()
 
     def held(self, leases: Sequence[Lease]) -> None:
-        """What the keeper holds: from the next reading on, what stood before counts for these groups, not what stands."""
+        """Set the keeper's leases: from the next reading on, the original values count for these knobs, not the current ones."""
         self._held = {lease.target: lease.before for lease in leases}
 
     async def pods(self) -> tuple[NodePod, ...]:
@@ -74,7 +74,7 @@ class KubepodsTree:
 
     def read(self) -> tuple[NodePod, ...]:
         """The same, blocking."""
-        with self._one_at_a_time:
+        with self._lock:
             return self._read()
 
     def _read(self) -> tuple[NodePod, ...]:
@@ -96,13 +96,13 @@ class KubepodsTree:
             self._amounts = {key: amounts for key, amounts in self._amounts.items() if key[0] not in groups}
         kept: dict[tuple[str, int], _Amounts] = {}
         found = tuple(self._pod(pod, containers.get(uid, []), kept) for uid, pod in sorted(pods.items()))
-        self._amounts = kept  # of groups that are gone nothing is kept
+        self._amounts = kept  # entries of gone groups are dropped
         return found
 
     def changed(self) -> bool:
-        """Whether pods' groups came or went since it was last asked: a listing of three folders, cheap enough for each half second.
+        """Whether pods' groups were created or deleted since the last call: a listing of three folders, cheap enough for every half second.
 
-        False while kubelet's root is not known, and where the tree cannot be read: the next reading says so.
+        False while kubelet's root is not known, and where the tree cannot be read: the next reading reports it.
         """
         listed: set[str] = set()
         try:
@@ -142,7 +142,7 @@ class KubepodsTree:
         return tuple(found)
 
     def _below(self, root: str) -> Iterator[str]:
-        """Groups of classes, pods and containers; nothing below containers."""
+        """Groups of classes, pods and containers, without those below containers."""
         for first in self._children(root):
             yield first
             for second in self._children(first):
@@ -222,9 +222,9 @@ class KubepodsTree:
         hierarchy = self._layout.by_controller.get(controller)
         if hierarchy is None:
             raise FileNotFoundError(name)
-        return self._opened(hierarchy.path).read(group, name)
+        return self._tree_at(hierarchy.path).read(group, name)
 
-    def _opened(self, path: str) -> Tree:
+    def _tree_at(self, path: str) -> Tree:
         tree = self._trees.get(path)
         if tree is None:
             try:
@@ -235,5 +235,5 @@ class KubepodsTree:
 
 
 def _request_of_shares(shares: int) -> int:
-    """Milli-CPU that kubelet made into so many shares. The least there is stands for no request."""
+    """The milli-CPU that kubelet converted to these shares. The minimum means no request."""
     return 0 if shares <= LEAST_SHARES else (shares * 1000 + 512) // 1024

@@ -1,9 +1,9 @@
-"""Performance events of cgroups, each counted on every CPU: cycles and instructions where there is a PMU, software events everywhere.
+"""Performance events of cgroups, counted on every CPU: cycles and instructions where there is a PMU, software events everywhere.
 
-Problem: a group's cycles per instruction tells of shared caches and memory what CPU time does not. Choice: per group and CPU one set of counters
-that are scheduled together, opened when a group is first asked for and closed when it no longer is; values are scaled by the time for which a set
-could not run, as perf does. Limits: events x CPUs descriptors a group; what a group counts before it is first asked for is lost; on cgroup v1 the
-group has to stand in the perf_event hierarchy.
+Problem: a group's cycles per instruction reveal contention for shared caches and memory that CPU time does not. Choice: per group and CPU one set of
+counters that are scheduled together, opened when a group is first requested and closed when it no longer is; values are scaled by the time for which a set
+could not run, as perf does. Limits: events x CPUs descriptors per group; what a group counts before it is first requested is lost; on cgroup v1 the group
+has to exist in the perf_event hierarchy.
 
 Source of scaling: perf_event_open(2), time_enabled and time_running.
 """
@@ -40,7 +40,7 @@ class _Group:
 
 
 def online() -> tuple[int, ...]:
-    """The CPUs of this machine that are on."""
+    """The online CPUs of this machine."""
     try:
         return parse_cpus(Path("/sys/devices/system/cpu/online").read_text().strip())
     except OSError:
@@ -48,7 +48,7 @@ def online() -> tuple[int, ...]:
 
 
 def scaled(before: Reading, now: Reading) -> tuple[int, ...] | None:
-    """What was counted in between, scaled to the whole of it; None where the counters did not run at all."""
+    """The counts in between, scaled to the whole time; None where the counters did not run at all."""
     enabled_ns, running_ns = now.enabled_ns - before.enabled_ns, now.running_ns - before.running_ns
     if running_ns <= 0:
         return None
@@ -57,7 +57,7 @@ def scaled(before: Reading, now: Reading) -> tuple[int, ...] | None:
 
 
 class GroupEvents:
-    """`read(groups)`: each event of each group since it was first asked for. Holds descriptors until `close`.
+    """Reads each event of each group since it was first requested. Holds descriptors until `close`.
 
     `root`: where cgroup v2, or v1's perf_event hierarchy, is mounted. Raises `Unsupported` where one of the events cannot be counted here.
     """
@@ -73,7 +73,7 @@ class GroupEvents:
         self._close(_PROBE_GROUP)
 
     def watch(self, groups: Sequence[str]) -> None:
-        """Count only these of the groups that are asked for, since each costs descriptors on every CPU. Before the first call: all."""
+        """Count only these of the requested groups, since each costs descriptors on every CPU. Before the first call: all."""
         self._only = frozenset(groups)
 
     def read(self, groups: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
@@ -93,18 +93,18 @@ class GroupEvents:
         return found
 
     def gaps(self) -> tuple[Gap, ...]:
-        """What could not be told."""
+        """What could not be counted."""
         return () if self._gap is None else (self._gap,)
 
     def close(self) -> None:
-        """Let go of all counters."""
+        """Close all counters."""
         for group in list(self._groups):
             self._close(group)
 
     def _read(self, group: str) -> tuple[int, ...]:
         held = self._groups.get(group)
         if held is not None and held.inode != self._inode(group):
-            self._close(group)  # another group of the same name
+            self._close(group)  # a recreated group of the same name
             held = None
         if held is None:
             held = self._open(group)
@@ -147,7 +147,7 @@ class GroupEvents:
 
 
 class GroupCycles:
-    """Meets `drivers/cgroup/sensor.Cycles`. Raises `Unsupported` on a machine without a PMU."""
+    """Implements `drivers/cgroup/sensor.Cycles`. Raises `Unsupported` on a machine without a PMU."""
 
     def __init__(self, root: str, cpus: Sequence[int] | None = None) -> None:
         try:
@@ -164,9 +164,9 @@ class GroupCycles:
         return {group: (values[0], values[1]) for group, values in self._events.read(groups).items()}
 
     def gaps(self) -> tuple[Gap, ...]:
-        """What could not be told."""
+        """What could not be counted."""
         return self._events.gaps()
 
     def close(self) -> None:
-        """Let go of all counters."""
+        """Close all counters."""
         self._events.close()

@@ -1,7 +1,7 @@
 """Opens counters of the kernel's performance events for one cgroup on one CPU.
 
-Problem: Python has no call for perf_event_open. Choice: the system call by ctypes, and of its 128-byte attribute only the fields that counting needs.
-Limits: counting, not sampling; x86-64, arm64 and riscv64.
+Problem: Python has no binding for perf_event_open. Choice: the system call through ctypes, and of its 128-byte attribute only the fields that counting
+needs. Limits: counting, not sampling; x86-64, arm64 and riscv64.
 
 Source: perf_event_open(2); linux/perf_event.h.
 """
@@ -28,7 +28,7 @@ _HARDWARE, _SOFTWARE = 0, 1
 
 
 class Event(Enum):
-    """What can be counted: the kind of event, its number, and what a machine without it lacks."""
+    """Countable events: the kind, its number, and what a machine without it lacks."""
 
     CYCLES = (_HARDWARE, 0, "a hardware performance counter (PMU)")
     INSTRUCTIONS = (_HARDWARE, 1, "a hardware performance counter (PMU)")
@@ -39,7 +39,7 @@ class Event(Enum):
 
     @property
     def needs(self) -> str:
-        """What it takes to count this."""
+        """What is required to count this."""
         return self.value[2]
 
 
@@ -47,15 +47,15 @@ class Event(Enum):
 class Reading:
     """Counters that are scheduled together, since they were opened."""
 
-    enabled_ns: int  # during which they were meant to count
-    running_ns: int  # during which they did: less where there are more events than counters
+    enabled_ns: int  # time enabled
+    running_ns: int  # time running: less where there are more events than counters
     values: tuple[int, ...]  # in the order in which they were opened
 
 
 def open_counters(folder: int, cpu: int, events: tuple[Event, ...]) -> tuple[int, ...]:
     """Descriptors, the leader first, of events of a cgroup on one CPU. `folder`: an open folder of the perf_event hierarchy (v2: the one tree).
 
-    Raises `Unsupported` where the machine lacks an event or we the right, `Vanished`, and `Transient` where descriptors ran out.
+    Raises `Unsupported` where the machine lacks an event or we lack permission, `Vanished`, and `Transient` where descriptors ran out.
     """
     descriptors: list[int] = []
     try:
@@ -69,13 +69,13 @@ def open_counters(folder: int, cpu: int, events: tuple[Event, ...]) -> tuple[int
 
 
 def close_counters(descriptors: list[int] | tuple[int, ...]) -> None:
-    """Let go of them."""
+    """Close these descriptors."""
     for descriptor in descriptors:
         os.close(descriptor)
 
 
 def read_counters(leader: int, count: int) -> Reading:
-    """All `count` counters behind a leader."""
+    """Read all `count` counters of a leader."""
     words = struct.unpack(f"={3 + count}Q", os.read(leader, 8 * (3 + count)))
     return Reading(words[1], words[2], words[3:])
 

@@ -1,1 +1,4 @@
-"""What /proc and /sys tell of the machine: counters, processors, and how long tasks waited for one."""
+"""Machine-wide readings from /proc and /sys: counters, CPU topology, and run delay of tasks.
+
+Belongs here: parsing of these files. Not here: cgroup files (drivers/cgroup).
+"""

@@ -1,8 +1,8 @@
-"""The machine as a whole: CPU time, memory, network, disks, pressure.
+"""Counters of the whole machine: CPU time, memory, network, disks, pressure.
 
-Problem: /proc counts much twice: a disk and its partitions, a bridge and the cards under it. Choice: whole disks that are real (no loop, ram, zram,
-device-mapper or md over other disks), and network devices that stand for hardware or for this machine's uplink, told by their usual names. Limits: a file that is missing or
-garbage counts as zero, or as None where the model has that, with one `Gap`; only `stat` and `meminfo` are needed, and without them there is no
+Problem: /proc counts much twice: a disk and its partitions, a bridge and the cards under it. Choice: whole physical disks (no loop, ram, zram,
+device-mapper or md over other disks), and network devices that are hardware or this machine's uplink, recognized by their usual names. Limits: a missing or
+malformed file counts as zero, or as None where the model has that, with one `Gap`; only `stat` and `meminfo` are required, and without them there is no
 sample.
 
 Source: proc(5); Linux, Documentation/admin-guide/iostats.rst (512-byte sectors whatever the device).
@@ -30,7 +30,7 @@ _PARTITION = re.compile(r"(?:(?:nvme\d+(?:c\d+)?n\d+|mmcblk\d+)p\d+|(?:sd|vd|xvd
 
 
 class HostReader:
-    """`read()` as often as wanted. `proc_root`: where the host's /proc is seen. Holds its files open until `close`."""
+    """Reads the machine's counters. `proc_root`: the host's /proc. Holds its files open until `close`."""
 
     def __init__(self, proc_root: str = "/proc") -> None:
         self.proc_root = proc_root
@@ -84,7 +84,7 @@ class HostReader:
             if fd is None:
                 fd = self._fds[name] = self._open(name)
             data = os.pread(fd, _READ_BYTES, 0)
-            # tables of records come a few pages at a time, the others at once
+            # tables of records are returned a few pages at a time, the others at once
             while name in _TABLES and (more := os.pread(fd, _READ_BYTES, len(data))):
                 data += more
         except OSError as error:
@@ -95,7 +95,7 @@ class HostReader:
     def _open(self, name: str) -> int:
         flags = os.O_RDONLY | os.O_CLOEXEC
         if name == "net/dev":
-            # process 1 is in the host's network also when this one is in a container's
+            # process 1 is in the host's network namespace even if this process is not
             with suppress(OSError):
                 return os.open(os.path.join(self.proc_root, "1/net/dev"), flags)
         return os.open(os.path.join(self.proc_root, name), flags)
@@ -117,7 +117,7 @@ class HostReader:
 
 
 def _cpu_times(text: str) -> tuple[int, int, int] | None:
-    """Online CPUs, ticks busy, ticks stolen."""
+    """Online CPUs, busy ticks, stolen ticks."""
     cpus, busy, stolen = 0, None, 0
     for line in text.splitlines():
         if not line.startswith("cpu"):
@@ -133,7 +133,7 @@ def _cpu_times(text: str) -> tuple[int, int, int] | None:
             *map(int, amounts[:8]),
             *[0] * (8 - len(amounts[:8])),
         )
-        # guest time is in user time already
+        # guest time is included in user time
         busy, stolen = user + nice + system + irq + softirq, steal
     return None if busy is None or not cpus else (cpus, busy, stolen)
 
@@ -150,7 +150,7 @@ def _fields(text: str) -> dict[str, int]:
 
 
 def network_bytes(text: str, every: bool = False) -> tuple[int, int] | None:
-    """Received and sent over the devices of net/dev: those of this machine's uplink, or `every` one but the loopback."""
+    """Bytes received and sent over the devices of net/dev: those of this machine's uplink, or `every` one but the loopback."""
     received = sent = 0
     for line in text.splitlines()[2:]:
         name, colon, rest = line.rpartition(":")
@@ -166,7 +166,7 @@ def network_bytes(text: str, every: bool = False) -> tuple[int, int] | None:
 
 
 def disk_bytes(text: str) -> tuple[int, int] | None:
-    """Read from and written to whole, real disks."""
+    """Bytes read from and written to whole physical disks."""
     read = written = 0
     for line in text.splitlines():
         words = line.split()

@@ -1,7 +1,7 @@
-"""What a container received and sent.
+"""Network traffic of a container.
 
 Problem: cgroups do not count packets; a network namespace does. Choice: /proc/PID/net/dev of any of its processes, every device but the loopback.
-Limits: a process in the host's own network says nothing of itself: None.
+Limits: a process in the host's own network namespace has no figures of its own: None.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from cotenant.drivers.proc.host import network_bytes
 
 
 def container_network(pid: int, proc_root: str = "/proc") -> tuple[int, int] | None:
-    """Bytes received and sent in the process's network namespace; None where it has none of its own, or is over."""
+    """Bytes received and sent in the process's network namespace; None where it has none of its own, or has exited."""
     try:
         own = os.stat(os.path.join(proc_root, str(pid), "ns/net")).st_ino
         if own == os.stat(os.path.join(proc_root, "1/ns/net")).st_ino:

@@ -1,9 +1,9 @@
-"""How long the tasks of a group waited for a CPU, from the scheduler's own account of each task.
+"""Run delay of a group's tasks, from the scheduler's own account of each task.
 
-Problem: schedstat is a task's, tasks come and go and change groups, and a group's sum must never fall. Choice: each reading adds to a group what its
-tasks, and those of groups below it, waited since the reading before; a task is known by its number wherever it is. A task not seen before counts from
-its start if it can have been born since, else from now. Limits: what a task waited between the last reading and its end is lost, so groups of short
-processes read low (eBPF does not); at most `most_tasks` tasks and groups a reading, some 10 us each; memory is bounded by the tasks that live now.
+Problem: schedstat is per task, tasks come and go and change groups, and a group's sum must never fall. Choice: each reading adds to a group what its tasks,
+and those of groups below it, waited since the previous reading; a task is known by its number wherever it is. A task not seen before counts from its start
+if it can have been created since, else from now. Limits: what a task waited between the last reading and its end is lost, so groups of short processes read
+low (eBPF does not); at most `most_tasks` tasks and groups per reading, some 10 us each; memory is bounded by the tasks that exist now.
 
 Source: Linux, Documentation/scheduler/sched-stats.rst: field 2 of /proc/TID/schedstat is nanoseconds spent waiting to run.
 """
@@ -20,23 +20,23 @@ from cotenant.model.errors import Unsupported
 from cotenant.model.machine.counters import Gap
 
 MOST_TASKS = 20_000
-DEEPEST = 32  # levels below a group: who may make groups may nest them without end, and each costs its whole path
+DEEPEST = 32  # levels below a group: groups may be nested without limit, and each costs its whole path
 _READ_BYTES = 64
-_SLACK_NS = 10_000_000  # a wait is accounted when it ends, our clock is read before it
+_SLACK_NS = 10_000_000  # a wait is accounted when it ends, after our clock is read
 
 
 @dataclass(slots=True)
-class _Turn:
+class _Pass:
     """One reading under way."""
 
-    elapsed_ns: int | None  # since the one before; None for the first
+    elapsed_ns: int | None  # since the previous one; None for the first
     left: int
     seen: dict[int, int]
     waited: dict[str, int | None]  # ns by group without those below; None = no such group
 
 
 class RunDelayReader:
-    """`read(groups, now_us)`: run delay by group, microseconds since this reader first saw the group."""
+    """Reads run delay by group, in microseconds since this reader first saw the group."""
 
     def __init__(self, layout: Layout, proc_root: str = "/proc", most_tasks: int = MOST_TASKS) -> None:
         hierarchy = layout.by_controller.get("cpu") or layout.unified
@@ -51,48 +51,48 @@ class RunDelayReader:
             raise Unsupported("run delay by group", f"{proc_root} ({error.strerror})") from error
         self.most_tasks = most_tasks
         self._last: dict[int, int] = {}  # ns by task
-        self._totals: dict[str, int] = {}  # ns by group asked for
+        self._totals: dict[str, int] = {}  # ns by requested group
         self._at_us: int | None = None
         self._gap: Gap | None = None
         if not self._has_schedstat():
             self._gap = Gap("run delay", "a kernel with CONFIG_SCHED_INFO (/proc/PID/schedstat)")
 
     def close(self) -> None:
-        """Let go of both trees."""
+        """Close both trees."""
         self._tree.close()
         if self._proc >= 0:
             os.close(self._proc)
             self._proc = -1
 
     def gaps(self) -> tuple[Gap, ...]:
-        """What is not told here."""
+        """What cannot be read here."""
         return () if self._gap is None else (self._gap,)
 
     def read(self, groups: Sequence[str], now_us: int) -> Mapping[str, int]:
         """Microseconds by group; those that are gone are left out. `now_us`: monotonic clock."""
         elapsed_ns = None if self._at_us is None else (now_us - self._at_us) * 1000 + _SLACK_NS
         self._at_us = now_us
-        turn = _Turn(elapsed_ns, self.most_tasks, {}, {})
+        current = _Pass(elapsed_ns, self.most_tasks, {}, {})
         totals = {}
         for group in groups:
-            waited = self._below(group, turn)
+            waited = self._below(group, current)
             if waited is not None:
                 totals[group] = self._totals.get(group, 0) + waited
-        self._last = turn.seen
+        self._last = current.seen
         self._totals = totals
         return {group: total // 1000 for group, total in totals.items()}
 
-    def _below(self, group: str, turn: _Turn) -> int | None:
+    def _below(self, group: str, current: _Pass) -> int | None:
         """Nanoseconds that the group and all below it waited since the last reading."""
-        total = self._own(group, turn)
+        total = self._own(group, current)
         if total is None:
             return None
         waiting = [(group, 0)]
-        while waiting and turn.left > 0:
+        while waiting and current.left > 0:
             parent, depth = waiting.pop()
             for name in self._children(parent) if depth < DEEPEST else ():
                 child = f"{parent}/{name}" if parent else name
-                waited = self._own(child, turn)
+                waited = self._own(child, current)
                 if waited is not None:
                     total += waited
                     waiting.append((child, depth + 1))
@@ -108,40 +108,40 @@ class RunDelayReader:
         except OSError:
             return []
 
-    def _own(self, group: str, turn: _Turn) -> int | None:
-        if group in turn.waited:
-            return turn.waited[group]
-        turn.left -= 1
+    def _own(self, group: str, current: _Pass) -> int | None:
+        if group in current.waited:
+            return current.waited[group]
+        current.left -= 1
         try:
             tasks = self._tree.read_all(group, self._list).split()
         except OSError:
-            # a threaded group's processes are listed where they started
+            # a threaded group's processes are listed in the group where they started
             tasks = []
             if not self._tree.exists(group):
-                turn.waited[group] = None
+                current.waited[group] = None
                 return None
         waited = 0
         for task in tasks:
             if not task.isdecimal():
                 continue
-            turn.left -= 1
-            if turn.left < 0:
+            current.left -= 1
+            if current.left < 0:
                 self._gap = Gap("run delay of some tasks", f"eBPF: there are more than {self.most_tasks} tasks")
                 break
-            waited += self._since(int(task), turn)
-        turn.waited[group] = waited
+            waited += self._since(int(task), current)
+        current.waited[group] = waited
         return waited
 
-    def _since(self, task: int, turn: _Turn) -> int:
+    def _since(self, task: int, current: _Pass) -> int:
         total = self._delay_ns(task)
         if total is None:
             return 0
-        turn.seen[task] = total
+        current.seen[task] = total
         before = self._last.get(task)
         if before is not None and total >= before:
             return total - before
-        # never seen, or another task under the number of one that is over
-        return total if turn.elapsed_ns is not None and total <= turn.elapsed_ns else 0
+        # a new task, or one that reuses the number of an exited one
+        return total if current.elapsed_ns is not None and total <= current.elapsed_ns else 0
 
     def _delay_ns(self, task: int) -> int | None:
         try:

@@ -1,8 +1,8 @@
-"""Where the CPUs sit: core, socket, memory node.
+"""CPU topology: core, socket, NUMA node.
 
-Problem: policies choose CPUs by core and node, but sysfs numbers cores a socket, may lack nodes, and CPUs come and go. Choice: online CPUs only, cores
-numbered through the machine by (socket, core), sockets and nodes as sysfs has them. Limits: what sysfs does not say is taken to be the simplest:
-each CPU a core of its own, one socket, node 0.
+Problem: policies choose CPUs by core and node, but sysfs numbers cores per socket, may lack nodes, and CPUs come and go. Choice: online CPUs only, cores
+numbered through the machine by (socket, core), sockets and nodes as in sysfs. Limits: what sysfs does not report is assumed to be the simplest: each CPU a
+core of its own, one socket, node 0.
 
 Source: Linux, Documentation/admin-guide/cputopology.rst.
 """
@@ -21,7 +21,7 @@ def read_topology(sys_root: str = "/sys") -> tuple[LogicalCpu, ...]:
     base = Path(sys_root, "devices/system/cpu")
     cpus = _cpus(base / "online")
     if not cpus:
-        # no hot-plugging: every CPU that has a folder
+        # without hot-plugging: every CPU that has a folder
         cpus = tuple(sorted(int(path.name[3:]) for path in base.glob("cpu[0-9]*") if path.name[3:].isdecimal()))
     node_of = {}
     for path in sorted(Path(sys_root, "devices/system/node").glob("node[0-9]*")):
@@ -33,7 +33,7 @@ def read_topology(sys_root: str = "/sys") -> tuple[LogicalCpu, ...]:
         place = base / f"cpu{cpu}" / "topology"
         socket = _number(place / "physical_package_id")
         core = _number(place / "core_id")
-        # without a core's number the CPU is one of its own; dies number their cores by themselves
+        # a CPU without a core number is its own core; dies number their cores separately
         key = (socket, _number(place / "die_id"), core) if core >= 0 else (-1, -1, -2 - cpu)
         number = cores.setdefault(key, len(cores))
         found.append(LogicalCpu(cpu, number, max(0, socket), node_of.get(cpu, 0)))
@@ -48,7 +48,7 @@ def _cpus(path: Path) -> tuple[int, ...]:
 
 
 def _number(path: Path) -> int:
-    """-1 where it is not told."""
+    """-1 where it is not reported."""
     try:
         return int(path.read_text(encoding="ascii", errors="replace"))
     except (OSError, ValueError):
@@ -56,7 +56,7 @@ def _number(path: Path) -> int:
 
 
 def read_memory_bytes(sys_root: str = "/sys") -> tuple[tuple[int, int], ...]:
-    """(NUMA node, bytes of memory), ascending; () where sysfs does not say."""
+    """(NUMA node, bytes of memory), ascending; () where sysfs has none."""
     found = []
     for path in Path(sys_root, "devices/system/node").glob("node[0-9]*"):
         try:

@@ -1,1 +1,1 @@
-"""Partitions of the last-level cache and of memory bandwidth, by Linux' resctrl file system."""
+"""Partitions of the last-level cache and of memory bandwidth, through Linux' resctrl file system."""

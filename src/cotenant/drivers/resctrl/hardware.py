@@ -1,8 +1,8 @@
-"""What this machine can divide, read from resctrl's info folder.
+"""The machine's partitioning capabilities, from resctrl's info folder.
 
 Problem: the number of ways, the smallest mask and the unit of bandwidth differ by processor, and a wrong mask is refused. Choice: read once into
-`CacheHardware`. AMD's bandwidth is told from Intel's by the root's own value: a percentage never is above 100. Limits: a tree mounted with
-`mba_MBps` has a third unit, and then bandwidth counts as not divisible; so does a cache whose code and data are divided apart.
+`CacheHardware`. AMD's bandwidth is distinguished from Intel's by the root's own value: a percentage never is above 100. Limits: a tree mounted with
+`mba_MBps` has a third unit, and then bandwidth counts as not divisible; so does a cache with separate code and data partitions.
 
 Source: Linux, Documentation/filesystems/resctrl.rst.
 """
@@ -18,7 +18,7 @@ _MOST_ABSOLUTE = 1 << 16  # eighths of GB/s: more is megabytes, another unit
 
 
 def read_hardware(tree: ResctrlTree) -> CacheHardware:
-    """What the machine can divide. Raises `Unsupported` where it has no cache allocation, `Permanent` where its files make no sense."""
+    """Read the capabilities. Raises `Unsupported` where it has no cache allocation, `Permanent` where its files are malformed."""
     if not tree.present or not (tree.root / "info/L3/cbm_mask").is_file():
         raise Unsupported("cache partitions", NEEDS)
     try:
@@ -28,7 +28,9 @@ def read_hardware(tree: ResctrlTree) -> CacheHardware:
         root = parse_schemata(tree.read("", "schemata"))
         caches, memory = root.line("L3"), root.line("MB")
         if caches is None:
-            raise Unsupported("cache partitions", "a tree mounted without cdp, which divides code and data apart")
+            raise Unsupported(
+                "cache partitions", "a tree mounted without cdp, which partitions code and data separately"
+            )
         kind, step, floor = Bandwidth.NONE, 10, 10
         if memory is not None and (tree.root / "info/MB").is_dir():
             most_granted = max(value for _, value in memory.domains)
@@ -51,4 +53,4 @@ def read_hardware(tree: ResctrlTree) -> CacheHardware:
             most_groups=most,
         )
     except (ValueError, InvalidInput) as error:
-        raise Permanent(f"resctrl's info folder makes no sense: {error}") from error
+        raise Permanent(f"resctrl's info folder is malformed: {error}") from error

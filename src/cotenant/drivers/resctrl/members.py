@@ -1,8 +1,8 @@
-"""Which tasks run in which class of service.
+"""Assignment of tasks to classes of service.
 
-Problem: resctrl takes single tasks, new threads of a task inherit its class, new programs of a container do not unless their parent was moved. Choice:
-`assign` moves those of a group's tasks that are not there yet and says how many; asked again every few seconds it catches up. Limits: between two
-calls a new task runs where its parent ran.
+Problem: resctrl assigns single tasks; new threads of a task inherit its class, new programs of a container do not unless their parent was moved. Choice:
+`assign` moves those of a group's tasks that are not assigned yet and returns how many; called every few seconds it catches up. Limits: between two calls a
+new task has the class of its parent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def members(tree: ResctrlTree, group: str) -> frozenset[int]:
 
 
 def assign(tree: ResctrlTree, group: str, tasks: Iterable[int]) -> int:
-    """Move tasks into a class, one write each, as the kernel wants it. Returns how many were moved; tasks that ended are passed over.
+    """Move tasks into a class, one write each, as the kernel requires. Returns how many were moved; exited tasks are skipped.
 
     Raises `Vanished` where the class does not exist.
     """
@@ -35,6 +35,6 @@ def assign(tree: ResctrlTree, group: str, tasks: Iterable[int]) -> int:
                 raise Vanished(f"resctrl /{group}: no such group") from error
             continue
         except Permanent:
-            continue  # a kernel thread of its own CPU may not move
+            continue  # a per-CPU kernel thread cannot be moved
         moved += 1
     return moved

@@ -1,8 +1,8 @@
-"""How much of the cache a class holds, and how much memory it moves.
+"""Cache occupancy and memory traffic of a class.
 
-Problem: bandwidth counters are narrow and wrap, and the kernel says `Unavailable` where hardware has no counter to spare, or has none yet. Choice: the
-files' numbers summed over domains, with what could not be told as a gap; counters grow until the group is made anew. Limits: one class,
-all of its tasks together. Where one domain cannot be told, the sum is not known.
+Problem: bandwidth counters are narrow and wrap, and the kernel returns `Unavailable` where hardware has no spare counter, or none yet. Choice: the files'
+numbers summed over domains, with what could not be read as a gap; counters grow until the group is recreated. Limits: one class, all of its tasks together.
+Where one domain cannot be read, the sum is not known.
 
 Source: Linux, Documentation/filesystems/resctrl.rst.
 """
@@ -22,7 +22,7 @@ _FILES = ("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes")
 
 @dataclass(frozen=True, slots=True)
 class CacheUse:
-    """Of one class, over all domains; None = not told."""
+    """Use of one class, over all domains; None = not known."""
 
     group: str
     occupancy_bytes: int | None  # level: cache held now
@@ -32,7 +32,7 @@ class CacheUse:
 
 
 def cache_use(tree: ResctrlTree, group: str) -> CacheUse:
-    """What a class uses. Raises `Vanished` where there is none, `Unsupported` where this machine does not monitor."""
+    """Read the use of a class. Raises `Vanished` where there is none, `Unsupported` where this machine does not monitor."""
     folder = tree.path(group)
     if not folder.is_dir():
         raise Vanished(f"resctrl /{group}: no such group")
@@ -52,7 +52,7 @@ def _sum(tree: ResctrlTree, group: str, domains: list[Path], name: str, gaps: li
         except (Vanished, Permanent, Transient):
             text = "absent"
         if not text.isdigit():
-            gaps.append(Gap(f"{name} of {domain.name}", f"hardware that counts it; it says {text[:40]!r}"))
+            gaps.append(Gap(f"{name} of {domain.name}", f"hardware that counts it; it reads {text[:40]!r}"))
             return None
         total += int(text)
     return total

@@ -1,8 +1,8 @@
-"""The text of a resctrl `schemata` file: read, merged, written in one form.
+"""The text of a resctrl `schemata` file: parsed, merged, formatted canonically.
 
-Problem: the kernel pads lines, orders them as it likes and takes partial ones, so two texts may say the same. Choice: a `Schemata` is what every
-resource grants in every domain, and has one text: resources and domains ascending, masks without leading zeros. Merging lays what is wished over what
-stands. Limits: values are kept as the hardware says them: a mask for caches, a number for bandwidth.
+Problem: the kernel pads lines, orders them arbitrarily and accepts partial ones, so different texts may be equivalent. Choice: a `Schemata` is what every
+resource grants in every domain, with one canonical text: resources and domains ascending, masks without leading zeros. Merging overlays desired values on
+current ones. Limits: values are kept in the hardware's form: a mask for caches, a number for bandwidth.
 
 Source: Linux, Documentation/filesystems/resctrl.rst.
 """
@@ -44,15 +44,15 @@ class Schemata:
     lines: tuple[Line, ...] = ()
 
     def line(self, resource: str) -> Line | None:
-        """What one resource grants; None where it is not there."""
+        """What one resource grants; None where there is none."""
         return next((line for line in self.lines if line.resource == resource), None)
 
     def with_changes(self, changes: Schemata) -> Schemata:
-        """This, with the domains that `changes` names as it says. Raises `InvalidInput` for a resource or domain that is not there."""
+        """These schemata with the domains of `changes` replaced. Raises `InvalidInput` for a resource or domain that does not exist."""
         after: list[Line] = []
         for change in changes.lines:
-            stands = self.line(change.resource)
-            known = dict(stands.domains) if stands is not None else {}
+            current = self.line(change.resource)
+            known = dict(current.domains) if current is not None else {}
             for domain, _ in change.domains:
                 if domain not in known:
                     have = ", ".join(line.resource for line in self.lines) or "nothing"
@@ -68,7 +68,7 @@ class Schemata:
 
 
 def parse_schemata(text: str) -> Schemata:
-    """Read the file's text, or a wish. Raises `InvalidInput` with the line that is none."""
+    """Parse the file's text or a desired value. Raises `InvalidInput` with the malformed line."""
     found: dict[str, Line] = {}
     for written in text.splitlines():
         if not written.strip():
@@ -86,8 +86,8 @@ def _line(resource: str, text: str) -> Line | None:
     masks = not resource.startswith("MB")
     for part in text.split(";"):
         domain, equals, value = (piece.strip() for piece in part.partition("="))
-        well = equals and _DOMAIN.fullmatch(domain) and (_MASK if masks else _AMOUNT).fullmatch(value)
-        if not well or int(domain) in values:
+        is_valid = equals and _DOMAIN.fullmatch(domain) and (_MASK if masks else _AMOUNT).fullmatch(value)
+        if not is_valid or int(domain) in values:
             return None
         values[int(domain)] = int(value, 16 if masks else 10)
     return Line(resource, tuple(sorted(values.items())))

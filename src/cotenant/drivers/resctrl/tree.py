@@ -1,7 +1,7 @@
-"""The files of a resctrl tree: groups as folders, texts as files, and what their errors mean.
+"""The files of a resctrl tree: groups as folders, texts as files, and the meaning of their errors.
 
-Problem: the kernel says EINVAL for any wrong schemata and writes the cause to another file; a machine out of classes says ENOSPC to mkdir. Choice: one
-place turns those into this package's errors. Limits: control groups directly below the root only, no monitor groups.
+Problem: the kernel returns EINVAL for any wrong schemata and writes the cause to another file; a machine out of classes returns ENOSPC to mkdir. Choice: one
+place maps those to this package's errors. Limits: control groups directly below the root only, no monitor groups.
 
 Source: Linux, Documentation/filesystems/resctrl.rst.
 """
@@ -33,11 +33,11 @@ class ResctrlTree:
 
     @property
     def present(self) -> bool:
-        """Whether a resctrl tree is there."""
+        """Whether a resctrl tree is mounted."""
         return (self.root / "schemata").is_file() and (self.root / "info").is_dir()
 
     def path(self, group: str) -> Path:
-        """The folder of a group; "" = the root. Raises `InvalidInput` where it cannot be one."""
+        """The folder of a group; "" = the root. Raises `InvalidInput` for an impossible name."""
         if group and (not _NAME.fullmatch(group) or group in _RESERVED):
             raise InvalidInput("resctrl group", group, "one name, not one of the tree's own")
         if not self.present:
@@ -45,7 +45,7 @@ class ResctrlTree:
         return self.root / group
 
     def exists(self, group: str) -> bool:
-        """Whether the group is there."""
+        """Whether the group exists."""
         return self.path(group).is_dir()
 
     def groups(self) -> tuple[str, ...]:
@@ -56,12 +56,12 @@ class ResctrlTree:
         return tuple(sorted(entry.name for entry in found))
 
     def read(self, group: str, name: str) -> str:
-        """A file of a group."""
+        """Read a file of a group."""
         path = self.path(group) / name
-        return self._told(f"/{group}/{name}", lambda: path.read_text(encoding="ascii", errors="replace"))
+        return self._mapped(f"/{group}/{name}", lambda: path.read_text(encoding="ascii", errors="replace"))
 
     def write(self, group: str, name: str, text: str) -> None:
-        """Write a file of a group at once, as the kernel wants it."""
+        """Write a file of a group in one call, as the kernel requires."""
         path = self.path(group) / name
 
         def act() -> None:
@@ -71,20 +71,20 @@ class ResctrlTree:
             finally:
                 os.close(descriptor)
 
-        self._told(f"/{group}/{name}", act, text)
+        self._mapped(f"/{group}/{name}", act, text)
 
     def make(self, group: str) -> None:
-        """Make a control group; there already is well."""
+        """Create a control group, if it does not exist."""
         path = self.path(group)
-        self._told(f"/{group}", lambda: path.mkdir(exist_ok=True))
+        self._mapped(f"/{group}", lambda: path.mkdir(exist_ok=True))
 
     def remove(self, group: str) -> None:
-        """Remove a control group; its tasks fall back to the root. Gone already is well."""
+        """Remove a control group; its tasks fall back to the root. A missing group is not an error."""
         if not group:
             raise InvalidInput("resctrl group", "", "a group below the root", "the root stays")
         path = self.path(group)
         try:
-            self._told(f"/{group}", lambda: self.remove_folder(path))
+            self._mapped(f"/{group}", lambda: self.remove_folder(path))
         except Vanished:
             return
 
@@ -92,7 +92,7 @@ class ResctrlTree:
         """The kernel removes a group's files with its folder."""
         path.rmdir()
 
-    def _told(self, what: str, act: Callable[[], _Answer], written: str = "") -> _Answer:
+    def _mapped(self, what: str, act: Callable[[], _Answer], written: str = "") -> _Answer:
         try:
             return act()
         except (FileNotFoundError, NotADirectoryError) as error:
@@ -104,7 +104,7 @@ class ResctrlTree:
                 raise Vanished(f"resctrl {what}: no such task as {written.strip()}") from error
             if error.errno in (errno.EINVAL, errno.ERANGE):
                 raise InvalidInput(
-                    f"resctrl {what}", written.strip(), self._cause() or "what the kernel takes"
+                    f"resctrl {what}", written.strip(), self._cause() or "a value that the kernel accepts"
                 ) from error
             if error.errno == errno.ENOSPC:
                 raise Permanent(f"resctrl {what}: the hardware has no class left: {self._cause()}") from error
@@ -114,7 +114,7 @@ class ResctrlTree:
 
     def _cause(self) -> str:
         try:
-            said = (self.root / "info/last_cmd_status").read_text(encoding="ascii", errors="replace").strip()
+            status = (self.root / "info/last_cmd_status").read_text(encoding="ascii", errors="replace").strip()
         except OSError:
             return ""
-        return "" if said == "ok" else said
+        return "" if status == "ok" else status

@@ -1,1 +1,1 @@
-"""Traffic classes of the host's uplink, by Linux' traffic control."""
+"""Traffic classes of the host's uplink, through Linux' traffic control."""

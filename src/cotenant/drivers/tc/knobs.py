@@ -1,11 +1,11 @@
 """The rates of two classes of an uplink as knobs: services and best effort.
 
-Problem: a device has one root discipline; taking it over must be undone exactly, whatever order the classes come and go in. Choice: the first class that is
-written puts an HTB root with a handle of our own where the kernel's default was; the last one that is restored takes it away, and the kernel's
-default is back. Both classes hang below one whose rate is the larger ceiling, so that each may use what the other leaves. What is not
-classified is the services'. A root discipline that somebody configured is never replaced. A class that is not there reads as "".
+Problem: a device has one root discipline; replacing it must be undone exactly, whatever order the classes come and go in. Choice: the first class that is
+written installs an HTB root with a handle of our own in place of the kernel's default; the last one that is restored removes it, and the kernel's default
+returns. Both classes are children of one whose rate is the larger ceiling, so that each may use what the other leaves. Unclassified traffic belongs to the
+services. A root discipline that an administrator configured is never replaced. A class that does not exist reads as "".
 
-Limits: what is sent. Traffic gets into best effort's class by priority.py or by source address (`steer`). All cores queue at one lock, so a device
+Limits: egress only. Traffic gets into the best-effort class by priority.py or by source address (`steer`). All cores queue at one lock, so a device
 with many queues loses some of its speed.
 """
 
@@ -21,36 +21,36 @@ from cotenant.model.machine.counters import Gap
 from cotenant.model.machine.knob import Knob, Target
 
 HANDLE = 0xC07E0000
-MINORS = {"ls": 0x10, "be": 0x20}  # by the class that a target's group names: `DEVICE/CLASS`
+MINORS = {"ls": 0x10, "be": 0x20}  # by the class in a target's group: `DEVICE/CLASS`
 _TOP = 0x1
 _ABSENT, _STOOD = "absent", "stood "
 
 
 class Traffic(Protocol):
-    """What the classes need of netlink; `netlink.Netlink` says what each does and raises."""
+    """The netlink operations that the classes need; see `netlink.Netlink` for semantics and errors."""
 
     def root(self, device: str) -> RootQdisc:
-        """What queues at the root."""
+        """The root discipline."""
         ...
 
     def make_root(self, device: str, handle: int, default_minor: int) -> None:
-        """Put an HTB root there."""
+        """Install an HTB root."""
         ...
 
     def remove_root(self, device: str, handle: int) -> None:
-        """Take it away."""
+        """Remove the root."""
         ...
 
     def classes(self, device: str, handle: int) -> tuple[TrafficClass, ...]:
-        """Its classes."""
+        """The classes of the root."""
         ...
 
     def set_class(self, device: str, handle: int, one: TrafficClass) -> None:
-        """Make or change one."""
+        """Create or change a class."""
         ...
 
     def remove_class(self, device: str, handle: int, minor: int) -> None:
-        """Remove one."""
+        """Remove a class."""
         ...
 
     def steer(self, device: str, handle: int, minor: int, addresses: tuple[IPv4Address | IPv6Address, ...]) -> None:
@@ -59,29 +59,29 @@ class Traffic(Protocol):
 
 
 class TcKnobs:
-    """Meets engine/node/interfaces.KnobPort for `Scope.TC`."""
+    """Implements engine/node/interfaces.KnobPort for `Scope.TC`."""
 
     def __init__(self, traffic: Traffic | None = None) -> None:
         self._traffic: Traffic = traffic if traffic is not None else Netlink()
         self._lacks: Gap | None = None
 
     def supported(self, knob: Knob) -> Gap | None:
-        """None where it is not known that the machine lacks it: the kernel tells when first asked for a root."""
+        """None unless the machine is known to lack it: the kernel reports that when a root is first installed."""
         return self._lacks if knob is Knob.RATE else Gap(str(knob), "a driver of its own")
 
     def read(self, target: Target) -> str:
-        """ "LEAST MOST" in bits a second; "" where there is no such class."""
+        """ "LEAST MOST" in bits/s; "" where there is no such class."""
         device, minor = _place(target)
-        stands = self._classes(device).get(minor)
-        return "" if stands is None else f"{stands.least_bits} {stands.most_bits}"
+        current = self._classes(device).get(minor)
+        return "" if current is None else f"{current.least_bits} {current.most_bits}"
 
     def raw(self, target: Target) -> str:
         """The class's rates, or that there was no class."""
-        stands = self.read(target)
-        return _STOOD + stands if stands else _ABSENT
+        current = self.read(target)
+        return _STOOD + current if current else _ABSENT
 
     def write(self, target: Target, value: str) -> None:
-        """Make the class, or give it these rates. Raises `Permanent` where the device's root is somebody else's."""
+        """Create the class, or set its rates. Raises `Permanent` where the device's root was configured by an administrator."""
         device, minor = _place(target)
         least, most = _rates(target, value)
         root = self._traffic.root(device)
@@ -99,32 +99,32 @@ class TcKnobs:
         self._traffic.set_class(device, HANDLE, TrafficClass(minor, HANDLE | _TOP, least, most))
 
     def restore(self, target: Target, raw: str) -> None:
-        """Put back what `raw` gave; with the last class goes the root."""
+        """Write back what `raw` returned; the root is removed with the last class."""
         if raw.startswith(_STOOD):
             self.write(target, raw.removeprefix(_STOOD))
             return
         if raw != _ABSENT:
-            raise InvalidInput(f"raw value of {target}", raw, "what raw() gave for this knob")
+            raise InvalidInput(f"raw value of {target}", raw, "what raw() returned for this knob")
         device, minor = _place(target)
         if self._traffic.root(device).handle != HANDLE:
             return
-        stand = self._classes(device)
-        if set(stand) - {minor, _TOP}:
-            if minor in stand:
+        classes = self._classes(device)
+        if set(classes) - {minor, _TOP}:
+            if minor in classes:
                 self._traffic.remove_class(device, HANDLE, minor)
         else:
             self._traffic.remove_root(device, HANDLE)
 
     def sent_bytes(self, target: Target) -> int | None:
-        """What the class has sent since it was made, a counter; None where there is none."""
+        """Counter of bytes sent by the class since it was created; None where there is none."""
         device, minor = _place(target)
-        stands = self._classes(device).get(minor)
-        return None if stands is None else stands.sent_bytes
+        current = self._classes(device).get(minor)
+        return None if current is None else current.sent_bytes
 
     def steer(self, target: Target, addresses: Iterable[str]) -> None:
-        """What comes from these addresses, and from no others, goes through the class: pods with addresses of their own.
+        """Direct traffic from these source addresses, and no others, to the class: pods with addresses of their own.
 
-        Works where nothing rewrites the source before it is sent. Gone with the root. Raises `InvalidInput` for what is no address.
+        Works where nothing rewrites the source before it is sent. Removed with the root. Raises `InvalidInput` for a malformed address.
         """
         device, minor = _place(target)
         try:
@@ -132,7 +132,7 @@ class TcKnobs:
         except ValueError as error:
             raise InvalidInput(f"addresses of {target}", str(error), "IPv4 or IPv6 addresses") from error
         if minor not in self._classes(device):
-            raise InvalidInput(str(target), "", "a class that stands", "turn its rate first")
+            raise InvalidInput(str(target), "", "an existing class", "set its rate first")
         self._traffic.steer(device, HANDLE, minor, parsed)
 
     def _classes(self, device: str) -> dict[int, TrafficClass]:
@@ -140,7 +140,7 @@ class TcKnobs:
 
 
 def priority_of(class_name: str) -> int:
-    """The socket priority that puts a packet into the class. Raises `InvalidInput` for a name that is none."""
+    """The socket priority that puts a packet into the class. Raises `InvalidInput` for an unknown name."""
     if class_name not in MINORS:
         raise InvalidInput("traffic class", class_name, f"one of {', '.join(MINORS)}")
     return HANDLE | MINORS[class_name]

@@ -1,8 +1,8 @@
-"""The queueing discipline of one network device, spoken to by netlink.
+"""The queueing discipline of one network device, through netlink.
 
-Problem: what `tc` prints is for people, and the library that speaks netlink is large and has errors of its own. Choice: the handful of acts that the classes
-need, on names of devices, with this package's errors; the library is loaded when first used, and each act opens and closes its socket. Limits: HTB
-only; rates are whole bytes a second in the kernel, so bits are rounded down to multiples of 8.
+Problem: `tc` prints for people, and the netlink library is large and has errors of its own. Choice: the few operations that the classes need, on names of
+devices, with this package's errors; the library is imported at first use, and each operation opens and closes its socket. Limits: HTB only; rates are
+whole bytes per second in the kernel, so bits are rounded down to multiples of 8.
 
 Source: tc-htb(8); Linux net/sched/sch_htb.c.
 """
@@ -23,14 +23,14 @@ from cotenant.model.machine.knob import Vanished
 NEEDS = "Linux traffic control with sch_htb, the right to administrate networks, and pyroute2"
 LEAST_BITS = 8_000  # a second; HTB's token arithmetic overflows well below
 _ROOT_PARENT = 0xFFFFFFFF
-_QUANTUM = (1_514, 60_000)  # bytes that a class sends in its turn
+_QUANTUM = (1_514, 60_000)  # bytes that a class sends per round
 _ETH_P_IP, _ETH_P_IPV6 = 0x0800, 0x86DD
 _FILTER_PRIORITY = {_ETH_P_IP: 49, _ETH_P_IPV6: 50}
 
 
 @dataclass(frozen=True, slots=True)
 class RootQdisc:
-    """What queues at a device's root. `handle` 0: the kernel's default, which comes back by itself."""
+    """A device's root discipline. `handle` 0: the kernel's default, which is restored automatically."""
 
     kind: str
     handle: int
@@ -42,7 +42,7 @@ class TrafficClass:
 
     minor: int
     parent: int  # full handle
-    least_bits: int  # a second
+    least_bits: int  # per second
     most_bits: int
     sent_bytes: int = 0
     dropped: int = 0
@@ -55,7 +55,7 @@ class Netlink:
         self._namespace = namespace
 
     def root(self, device: str) -> RootQdisc:
-        """What queues at the root. All methods raise `Vanished` where the device is gone, `Unsupported` without traffic control."""
+        """The root discipline. All methods raise `Vanished` where the device is gone, `Unsupported` without traffic control."""
         with self._open(device) as (socket, index):
             for qdisc in socket.get_qdiscs(index=index):
                 if qdisc["parent"] == _ROOT_PARENT:
@@ -63,12 +63,12 @@ class Netlink:
         return RootQdisc("noqueue", 0)
 
     def make_root(self, device: str, handle: int, default_minor: int) -> None:
-        """An HTB root whose unclassified packets go to a class."""
+        """Install an HTB root whose unclassified packets go to a default class."""
         with self._open(device) as (socket, index):
             socket.tc("add", "htb", index, handle, default=default_minor)
 
     def remove_root(self, device: str, handle: int) -> None:
-        """Remove the root with all below; the kernel puts its default there."""
+        """Remove the root with all below; the kernel restores its default."""
         with self._open(device) as (socket, index):
             socket.tc("del", "htb", index, handle)
 
@@ -83,7 +83,7 @@ class Netlink:
         return tuple(sorted(found, key=lambda one: one.minor))
 
     def set_class(self, device: str, handle: int, one: TrafficClass) -> None:
-        """Make a class, or change it to this."""
+        """Create a class, or change it to this."""
         least, most = max(LEAST_BITS, one.least_bits) // 8, max(LEAST_BITS, one.most_bits) // 8
         quantum = min(_QUANTUM[1], max(_QUANTUM[0], least // 10))
         with self._open(device) as (socket, index):
@@ -97,16 +97,16 @@ class Netlink:
             socket.tc("del-class", index=index, handle=handle | minor)
 
     def steer(self, device: str, handle: int, minor: int, addresses: tuple[IPv4Address | IPv6Address, ...]) -> None:
-        """Send what comes from these addresses, and from no others, through a class."""
+        """Direct traffic from these source addresses, and no others, to a class."""
         with self._open(device) as (socket, index):
             for protocol, priority in _FILTER_PRIORITY.items():
                 version = 4 if protocol == _ETH_P_IP else 6
                 mine = [address for address in addresses if address.version == version]
-                stands = [
+                current = [
                     one for one in socket.get_filters(index=index, parent=handle) if one["info"] >> 16 == priority
                 ]
-                if stands:
-                    socket.tc("del-filter", index=index, parent=handle, info=stands[0]["info"])
+                if current:
+                    socket.tc("del-filter", index=index, parent=handle, info=current[0]["info"])
                 for address in mine:
                     socket.tc(
                         "add-filter", "u32", index, parent=handle, prio=priority, protocol=protocol,
@@ -126,13 +126,13 @@ class Netlink:
                     raise Vanished(f"{device}: no such network device")
                 yield socket, found[0]
         except pyroute2.NetlinkError as error:
-            raise _told(device, error) from error
+            raise _error(device, error) from error
         except OSError as error:
             raise Transient(f"{device}: netlink: {error}") from error
 
 
-def _told(device: str, error: Any) -> Exception:
-    """What the kernel's number means here."""
+def _error(device: str, error: Any) -> Exception:
+    """Map a kernel error to this package's errors."""
     what = f"{device}: {error}"
     match error.code:
         case errno.ENODEV:
@@ -140,7 +140,7 @@ def _told(device: str, error: Any) -> Exception:
         case errno.EPERM | errno.EACCES:
             return Permanent(what)
         case errno.EINVAL | errno.ERANGE:
-            return InvalidInput("traffic class", device, f"what the kernel takes ({error})")
+            return InvalidInput("traffic class", device, f"a value that the kernel accepts ({error})")
         case errno.EOPNOTSUPP:
             return Unsupported("traffic classes", NEEDS)
         case errno.ENOENT if "specified qdisc" in str(error).lower():

@@ -1,10 +1,10 @@
-"""Puts what a group's programs send into a traffic class.
+"""Puts packets of a group's programs into a traffic class.
 
-Problem: a packet at the uplink's root does not say which group sent it, and the kernel's own classifier by group is seldom built in. Choice: a program
-of four BPF instructions at the group's egress sets each packet's priority to the class's handle; HTB takes such a packet into that class
-without a filter. It hangs on a link that the kernel cuts when this process ends, however it ends. Limits: groups of the cgroup v2 tree (a
-hybrid machine has one); programs in the host's own network: a packet that leaves a pod's namespace by a veth loses its priority, and is
-told by its address instead (`TcKnobs.steer`). Children of the group are included.
+Problem: a packet at the uplink's root does not carry its group, and the kernel's own classifier by group is seldom built in. Choice: a program of four BPF
+instructions at the group's egress sets each packet's priority to the class's handle; HTB takes such a packet into that class without a filter. It is
+attached by a link that the kernel removes when this process ends, however it ends. Limits: groups of the cgroup v2 tree (a hybrid machine has one);
+programs in the host's own network: a packet that leaves a pod's namespace by a veth loses its priority, and is classified by its address instead
+(`TcKnobs.steer`). Children of the group are included.
 
 Source: Linux include/uapi/linux/bpf.h (struct __sk_buff, union bpf_attr); net/sched/sch_htb.c (htb_classify); net/core/dev.c (____dev_forward_skb).
 """
@@ -42,27 +42,27 @@ class PriorityMarks:
         return {group: priority for group, (priority, _) in self._links.items()}
 
     def mark(self, group: str, priority: int) -> None:
-        """Everything that the group's programs send from now on has this priority. Marked alike already is well.
+        """Set this priority on everything that the group's programs send from now on. Idempotent.
 
-        Raises `Vanished` where the group is gone, `Unsupported` where the kernel cannot, `Permanent` where it may not.
+        Raises `Vanished` where the group is gone, `Unsupported` where the kernel lacks it, `Permanent` without permission.
         """
         if not 0 <= priority < 1 << 32:
             raise InvalidInput("packet priority", priority, "32 bits")
-        stands = self._links.get(group)
-        if stands is not None and stands[0] == priority:
+        current = self._links.get(group)
+        if current is not None and current[0] == priority:
             return
         made = self._link(group, priority)
         self.clear(group)
         self._links[group] = (priority, made)
 
     def clear(self, group: str) -> None:
-        """Mark no more. Not marked is well."""
-        stands = self._links.pop(group, None)
-        if stands is not None:
-            os.close(stands[1])
+        """Remove the mark, if there is one."""
+        current = self._links.pop(group, None)
+        if current is not None:
+            os.close(current[1])
 
     def close(self) -> None:
-        """Clear all."""
+        """Remove all marks."""
         for group in tuple(self._links):
             self.clear(group)
 
@@ -83,7 +83,7 @@ class PriorityMarks:
             os.close(folder)
 
     def _load(self, priority: int) -> int:
-        # r2 = priority; skb->priority = r2; return 1 (let it pass)
+        # r2 = priority; skb->priority = r2; return 1 (pass)
         code = b"".join(
             struct.pack("=BBhi", opcode, registers, offset, value - (1 << 32) if value >= 1 << 31 else value)
             for opcode, registers, offset, value in (
