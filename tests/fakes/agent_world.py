@@ -29,9 +29,9 @@ from cotenant.model.machine.counters import (
 from cotenant.model.machine.knob import GiveBack, KnobChange, Lease, LeaseAnswer, Scope, SetKnob
 from cotenant.model.machine.node_decision import EvictPod
 from cotenant.model.machine.node_pod import NodePod
-from cotenant.services.agent.config import AgentConfig, Amounts, PlainGroup
-from cotenant.services.agent.ports import Clocks, Ports
-from cotenant.services.agent.pressure import Bell
+from cotenant.services.agent.components import Clocks, Ports
+from cotenant.services.agent.configuration.config import AgentConfig, Amounts, PlainGroup
+from cotenant.services.agent.loop.triggers import Bell
 from cotenant.services.agent.process import AgentProcess
 from cotenant.services.keeper.dry_run import NoStateFile
 from cotenant.services.keeper.executor import Clock, LeaseExecutor

@@ -20,10 +20,10 @@ from cotenant.engine.node.report import Aggregate, NodeUsage, PodUsage, Summary
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.machine.node_decision import EvictPod, Reason
 from cotenant.model.machine.node_pod import NodeContainer, NodePod, Phase
-from cotenant.services.agent.cluster import ClusterPods
-from cotenant.services.agent.evicting import Evictions
-from cotenant.services.agent.nodemetric import NodeMetricWriter
-from cotenant.services.agent.topology import NodeTopologyWriter
+from cotenant.services.agent.actions.evictions import Evictions
+from cotenant.services.agent.discovery.cluster_pods import ClusterPods
+from cotenant.services.agent.reports.nodemetric import NodeMetricWriter
+from cotenant.services.agent.reports.topology import NodeTopologyWriter
 
 CRD = dict(manifests())["nodemetrics"]
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

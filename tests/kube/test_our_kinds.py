@@ -29,7 +29,7 @@ from cotenant.model.groups.gang import GangPhase, PodGroupStatus
 from cotenant.model.groups.reservation import Condition, CurrentOwner, Phase
 from cotenant.model.machine.counters import GpuCounters
 from cotenant.model.resources import Amounts
-from cotenant.services.agent.devices import DeviceWriter
+from cotenant.services.agent.reports.devices import DeviceWriter
 from cotenant.services.scheduler.actions.quota_status import write_quota_status
 from cotenant.services.scheduler.actions.reservations import delete, write_status
 

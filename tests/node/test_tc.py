@@ -21,7 +21,7 @@ from cotenant.model.errors import CotenantError, Permanent
 from cotenant.model.machine.knob import Target, Vanished
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.policy.nodeqos.io.network import NetworkConfig
-from cotenant.services.agent.hardware import Uplink
+from cotenant.services.agent.actions.hardware_classes import Uplink
 
 pytest.importorskip("pyroute2")
 pytestmark = pytest.mark.slow

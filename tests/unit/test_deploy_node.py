@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from cotenant.cli.main import app
-from cotenant.services.agent.config import AgentConfig, read_config
+from cotenant.services.agent.configuration.config import AgentConfig, read_config
 from cotenant.services.keeper.privileges import Capability
 
 NODE = Path(__file__).parents[2] / "deploy/node"

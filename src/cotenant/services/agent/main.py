@@ -18,7 +18,7 @@ import msgspec
 from cotenant.engine.node.decision_log import DecisionKind, HeldKnob
 from cotenant.engine.node.settings import Mode
 from cotenant.model.errors import InvalidInput
-from cotenant.services.agent.config import AgentConfig, read_config
+from cotenant.services.agent.configuration.config import AgentConfig, read_config
 from cotenant.services.agent.http import HoldsPage, StatePage
 from cotenant.services.agent.process import AgentProcess
 from cotenant.services.agent.wiring import open_ports

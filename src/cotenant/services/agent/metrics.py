@@ -29,17 +29,17 @@ from cotenant.model.machine.knob import UNLIMITED, Knob
 from cotenant.model.machine.knob_values import parse_cpu_max
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import PPM, GroupUse, HostUse, PodUse
-from cotenant.services.agent.acting import Actor
-from cotenant.services.agent.discovering import Sources
+from cotenant.services.agent.actions.class_placement import Placing
+from cotenant.services.agent.discovery.sources import Sources
 from cotenant.services.agent.latency import Outcome as LatencyOutcome
-from cotenant.services.agent.placing import Placing
-from cotenant.services.agent.reporting import Outbox
-from cotenant.services.agent.ticking import Ticker
+from cotenant.services.agent.loop.actor import Actor
+from cotenant.services.agent.loop.ticker import Ticker
+from cotenant.services.agent.reports.outbox import Outbox
 
 if TYPE_CHECKING:
-    from cotenant.services.agent.devices import DeviceWriter
-    from cotenant.services.agent.nodemetric import NodeMetricWriter
-    from cotenant.services.agent.topology import NodeTopologyWriter
+    from cotenant.services.agent.reports.devices import DeviceWriter
+    from cotenant.services.agent.reports.nodemetric import NodeMetricWriter
+    from cotenant.services.agent.reports.topology import NodeTopologyWriter
 
 # A tick's parts take fractions of a millisecond to a second.
 _TICK_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)

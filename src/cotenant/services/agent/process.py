@@ -39,21 +39,21 @@ from cotenant.model.machine.knob import Lease
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import NodeState
 from cotenant.services.agent import latency
-from cotenant.services.agent.acting import Actor
-from cotenant.services.agent.config import AgentConfig
-from cotenant.services.agent.discovering import Source, Sources, plain
+from cotenant.services.agent.actions.class_placement import Placing
+from cotenant.services.agent.components import Ports
+from cotenant.services.agent.configuration.config import AgentConfig
+from cotenant.services.agent.discovery.sources import Source, Sources, plain
 from cotenant.services.agent.http import Pages, PodPage, StatePage
+from cotenant.services.agent.loop.actor import Actor
+from cotenant.services.agent.loop.ticker import FAILING, Ticker
 from cotenant.services.agent.metrics import Metrics
-from cotenant.services.agent.placing import Placing
-from cotenant.services.agent.ports import Ports
-from cotenant.services.agent.reporting import Outbox
-from cotenant.services.agent.ticking import FAILING, Ticker
+from cotenant.services.agent.reports.outbox import Outbox
 from cotenant.services.running import cancelled
 
 if TYPE_CHECKING:  # an HTTP client comes with these: only where there is a cluster
-    from cotenant.services.agent.devices import DeviceWriter
-    from cotenant.services.agent.nodemetric import NodeMetricWriter
-    from cotenant.services.agent.topology import NodeTopologyWriter
+    from cotenant.services.agent.reports.devices import DeviceWriter
+    from cotenant.services.agent.reports.nodemetric import NodeMetricWriter
+    from cotenant.services.agent.reports.topology import NodeTopologyWriter
 
 END_WITHIN_S = 5.0
 STUCK_PERIODS = 10
@@ -315,7 +315,7 @@ class AgentProcess:
         cluster = self.config.cluster
         if self.ports.client is None or cluster is None or not cluster.node_metric:
             return None
-        from cotenant.services.agent.nodemetric import NodeMetricWriter
+        from cotenant.services.agent.reports.nodemetric import NodeMetricWriter
 
         return NodeMetricWriter(
             self.ports.client,
@@ -329,7 +329,7 @@ class AgentProcess:
         cluster = self.config.cluster
         if self.ports.client is None or cluster is None or not cluster.node_topology:
             return None
-        from cotenant.services.agent.topology import NodeTopologyWriter
+        from cotenant.services.agent.reports.topology import NodeTopologyWriter
 
         return NodeTopologyWriter(
             self.ports.client, self.node, lambda: self.pods, lambda: self.config.settings().reserved_cpus
@@ -339,7 +339,7 @@ class AgentProcess:
         cluster = self.config.cluster
         if self.ports.client is None or cluster is None or not cluster.devices:
             return None
-        from cotenant.services.agent.devices import DeviceWriter
+        from cotenant.services.agent.reports.devices import DeviceWriter
 
         return DeviceWriter(
             self.ports.client, self.node, lambda: self.ticker.last.gpus if self.ticker.last is not None else ()

@@ -33,18 +33,18 @@ from cotenant.model.errors import CotenantError, Unsupported
 from cotenant.model.machine.counters import Gap
 from cotenant.model.machine.knob import Knob, Scope
 from cotenant.model.machine.node_pod import NodePod
-from cotenant.services.agent.config import AgentConfig, PlainEviction
-from cotenant.services.agent.evicting import Evictions
-from cotenant.services.agent.hardware import open_classes, quietly
-from cotenant.services.agent.keeping import open_keeper
-from cotenant.services.agent.ports import Clocks, Ports
-from cotenant.services.agent.pressure import Bell, LateBell, PressureBell
-from cotenant.services.agent.reporting import Post
+from cotenant.services.agent.actions.evictions import Evictions
+from cotenant.services.agent.actions.hardware_classes import open_classes, quietly
+from cotenant.services.agent.actions.keepers import open_keeper
+from cotenant.services.agent.components import Clocks, Ports
+from cotenant.services.agent.configuration.config import AgentConfig, PlainEviction
+from cotenant.services.agent.loop.triggers import Bell, LateBell, PressureBell
+from cotenant.services.agent.reports.outbox import Post
 
 if TYPE_CHECKING:
     from cotenant.drivers.kube.client.client import Client
     from cotenant.drivers.kubelet.tree import KubepodsTree
-    from cotenant.services.agent.cluster import ClusterNode
+    from cotenant.services.agent.discovery.cluster_pods import ClusterNode
 
 Tell = Callable[[Sequence[str], Sequence[str]], None]  # the services' groups, and those of best-effort work
 _log = logging.getLogger(__name__)
@@ -219,7 +219,7 @@ def _cluster_node(
     asked = (config.policies.cpu_eviction, config.policies.memory_eviction)
     if client is None or not any(asked):
         return None
-    from cotenant.services.agent.cluster import ClusterNode
+    from cotenant.services.agent.discovery.cluster_pods import ClusterNode
 
     node = ClusterNode(client, config.node)
     background["what the node has to give"] = node.run
@@ -278,7 +278,7 @@ def _sources(
 
         groups = CriPods(stack.enter_context(closing(CriClient(str(asked.runtime)))), tree)
     if client is not None:
-        from cotenant.services.agent.cluster import ClusterPods
+        from cotenant.services.agent.discovery.cluster_pods import ClusterPods
 
         pods = ClusterPods(client, config.node, groups, news.set)
         return {"cluster": pods, **found}, {"pods of the cluster": pods.run}, tree

@@ -15,7 +15,7 @@ from tests.fakes.agent_world import CONFIG, World
 from cotenant.engine.node.policies import PolicySettings
 from cotenant.engine.node.settings import Mode
 from cotenant.model.errors import InvalidInput
-from cotenant.services.agent.config import AgentConfig
+from cotenant.services.agent.configuration.config import AgentConfig
 from cotenant.services.agent.main import Request, configure, run, summary
 from cotenant.services.running import raise_descriptors
 

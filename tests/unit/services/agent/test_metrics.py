@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.fakes.agent_world import CONFIG, world
 
 from cotenant.engine.node.settings import Mode
-from cotenant.services.agent.config import Reports
+from cotenant.services.agent.configuration.config import Reports
 from cotenant.services.agent.latency import Outcome
 
 DASHBOARD = Path(__file__).parents[4] / "deploy" / "dashboards" / "node.json"

@@ -23,7 +23,7 @@ from cotenant.model.machine.node_state import Allocatable
 from cotenant.policy.nodeqos.cpu.best_effort import BestEffortCpuConfig
 from cotenant.policy.nodeqos.cpu.suppression import Form, SuppressConfig
 from cotenant.policy.nodeqos.memory.cache import CacheConfig, ClassCache
-from cotenant.services.agent.config import read_config
+from cotenant.services.agent.configuration.config import read_config
 from cotenant.services.agent.process import AgentProcess
 
 IDLE = Target("top/job", Knob.CPU_IDLE)

@@ -14,7 +14,7 @@ from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.nodeqos.cpu.best_effort import BestEffortCpuConfig
 from cotenant.policy.nodeqos.cpu.suppression import Form, SuppressConfig
-from cotenant.services.agent.config import AgentConfig, PlainGroup
+from cotenant.services.agent.configuration.config import AgentConfig, PlainGroup
 from cotenant.services.agent.process import AgentProcess
 
 MORE = PlainGroup(group="top/more", name="jobs/more", qos=QoSClass.LS)

@@ -18,7 +18,7 @@ from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_metric import MeasuredPod, Statistic, Use, Window
 from cotenant.model.machine.node_pod import NodePod
-from cotenant.services.agent.nodemetric import status_of
+from cotenant.services.agent.reports.nodemetric import status_of
 
 AT_S = 1_700_000_000.0
 STATUS = {

@@ -1,6 +1,6 @@
 """Ticks are due at whole periods from the start, whatever each one took."""
 
-from cotenant.services.agent.pacing import Pace
+from cotenant.services.agent.loop.pace import Pace
 
 
 def test_no_drift() -> None:

@@ -19,8 +19,8 @@ from cotenant.engine.node.interfaces import KnobPort, Sensor
 from cotenant.model.errors import CotenantError
 from cotenant.model.machine.counters import LogicalCpu, NodeSample
 from cotenant.model.machine.knob import Target
-from cotenant.services.agent.acting import Actor
-from cotenant.services.agent.pacing import Pace
+from cotenant.services.agent.loop.actor import Actor
+from cotenant.services.agent.loop.pace import Pace
 
 SLOW_S = 0.05  # a sample that took longer is taken beside the event loop
 FAILING = 5  # ticks in a row that failed: not ready

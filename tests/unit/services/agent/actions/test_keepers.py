@@ -17,8 +17,8 @@ from cotenant.engine.node.interfaces import KnobPort
 from cotenant.engine.node.settings import Mode
 from cotenant.model.machine.knob import Knob, LeaseState, Scope, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason
-from cotenant.services.agent import keeping
-from cotenant.services.agent.config import LONGEST_TTL_MS, AgentConfig
+from cotenant.services.agent.actions import keepers
+from cotenant.services.agent.configuration.config import LONGEST_TTL_MS, AgentConfig
 from cotenant.services.keeper.executor import LeaseExecutor
 from cotenant.services.keeper.host import CLOCK, boot_id
 from cotenant.services.keeper.rules import Rules
@@ -48,7 +48,7 @@ def test_one_process_puts_back_first_what_a_killed_one_left_whatever_its_mode(
     assert knobs.snapshot() == {WISH.target: WISH.value}
 
     async def start() -> LeaseState:
-        async with keeping.open_keeper(
+        async with keepers.open_keeper(
             AgentConfig(mode=mode, writable=("be",), state_dir=tmp_path), single=True
         ) as kept:
             assert knobs.snapshot() == {}
@@ -66,7 +66,7 @@ def test_in_one_process_leases_may_be_lengthened_by_a_reload(knobs: KeptKnobs, t
     config = AgentConfig(mode=Mode.ACT, writable=("be",), state_dir=tmp_path, lease_ttl_ms=30_000)
 
     async def start() -> LeaseState:
-        async with keeping.open_keeper(config, single=True) as kept:
+        async with keepers.open_keeper(config, single=True) as kept:
             (answer,) = await kept.hold([replace(WISH, ttl_us=LONGEST_TTL_MS * 1000)])
             return answer.state
 
@@ -77,7 +77,7 @@ def test_a_dry_run_turns_nothing_and_makes_no_folder(knobs: KeptKnobs, tmp_path:
     config = AgentConfig(mode=Mode.DRY_RUN, writable=("be",), state_dir=tmp_path / "state")
 
     async def start() -> LeaseState:
-        async with keeping.open_keeper(config, single=True) as kept:
+        async with keepers.open_keeper(config, single=True) as kept:
             (answer,) = await kept.hold([WISH])
             return answer.state
 

@@ -17,7 +17,7 @@ from cotenant.model.cpus.reported import (
     POD_CPU_ALLOCS,
 )
 from cotenant.model.machine.node_pod import NodePod
-from cotenant.services.agent.topology import told_of, zones
+from cotenant.services.agent.reports.topology import told_of, zones
 
 
 def pod(name: str, *own: int) -> NodePod:

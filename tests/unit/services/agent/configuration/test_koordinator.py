@@ -13,8 +13,8 @@ from cotenant.model.errors import InvalidInput
 from cotenant.policy.nodeqos.burst.config import BurstPolicy
 from cotenant.policy.nodeqos.cpu.suppression import Form
 from cotenant.policy.nodeqos.eviction.satisfaction import SatisfactionOf
-from cotenant.services.agent.config import read_config
-from cotenant.services.agent.koordinator import not_taken, policies_of, read_node_slo
+from cotenant.services.agent.configuration.config import read_config
+from cotenant.services.agent.configuration.koordinator import not_taken, policies_of, read_node_slo
 
 SPEC: dict[str, Any] = {
     "resourceUsedThresholdWithBE": {

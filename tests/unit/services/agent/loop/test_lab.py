@@ -18,8 +18,8 @@ from cotenant.lab.plant.recording import Recorder
 from cotenant.lab.plant.scenarios import GUESTS, ROOT, SERVICE, hog_pods, policies, service_pod
 from cotenant.model.machine.knob import GiveBack, Knob, Lease, LeaseAnswer, SetKnob
 from cotenant.model.machine.node_decision import EvictPod
-from cotenant.services.agent.acting import Actor
-from cotenant.services.agent.ticking import Ticker
+from cotenant.services.agent.loop.actor import Actor
+from cotenant.services.agent.loop.ticker import Ticker
 
 SECOND = 1_000_000
 HOGS = hog_pods(3)

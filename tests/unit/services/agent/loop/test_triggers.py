@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from cotenant.model.errors import CotenantError, Transient, Unsupported
 from cotenant.model.machine.knob import Vanished
 from cotenant.model.machine.run_queue import LateWait, NoCulprit
-from cotenant.services.agent.pressure import LateBell, PressureBell
+from cotenant.services.agent.loop.triggers import LateBell, PressureBell
 
 
 class PipeTrigger:

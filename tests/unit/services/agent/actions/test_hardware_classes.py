@@ -23,7 +23,7 @@ from cotenant.model.machine.knob import Knob, Target, Vanished
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.policy.nodeqos.io.network import NetworkConfig
 from cotenant.policy.nodeqos.memory.cache import CacheConfig
-from cotenant.services.agent.hardware import CacheClasses, Uplink
+from cotenant.services.agent.actions.hardware_classes import CacheClasses, Uplink
 
 WEB = NodePod("u1", "shop", "web", "pods/web", qos=QoSClass.LS)
 JOB = NodePod("u2", "jobs", "one", "pods/job", qos=QoSClass.BE)

@@ -279,7 +279,7 @@ def read_config(path: Path) -> AgentConfig:
     config = build(AgentConfig, given, f"{path}:")
     if config.node_slo is None or not isinstance(given, Mapping):
         return config
-    from cotenant.services.agent.koordinator import not_taken, policies_of, read_node_slo
+    from cotenant.services.agent.configuration.koordinator import not_taken, policies_of, read_node_slo
 
     file = path.parent / config.node_slo  # relative to the file that names it
     slo = read_node_slo(_load(file), str(file))

@@ -14,7 +14,7 @@ from cotenant.drivers.gpu.places import place_of, short_address
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.kube.kinds.custom.device import DeviceObject, read_devices
 from cotenant.model.devices.partition import GPU_MODEL
-from cotenant.services.agent.devices import MARK, DeviceWriter, model_of, told_of
+from cotenant.services.agent.reports.devices import MARK, DeviceWriter, model_of, told_of
 
 
 class OneObject:

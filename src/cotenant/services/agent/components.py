@@ -20,8 +20,8 @@ from cotenant.model.machine.counters import Gap, LogicalCpu
 from cotenant.model.machine.knob import Knob, Lease
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import Allocatable
-from cotenant.services.agent.acting import Evictor
-from cotenant.services.agent.pressure import Bell
+from cotenant.services.agent.loop.actor import Evictor
+from cotenant.services.agent.loop.triggers import Bell
 
 if TYPE_CHECKING:  # an HTTP client comes with it: only where there is a cluster
     from cotenant.drivers.kube.client.client import Client

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from cotenant.engine.node.policies import PolicySettings
 from cotenant.model.errors import CotenantError
 from cotenant.model.machine.node_pod import NodePod
-from cotenant.services.agent.ports import Placer
+from cotenant.services.agent.components import Placer
 
 EVERY_S = 2.0
 _log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ import pytest
 
 from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import Permanent, Transient
-from cotenant.services.agent.reporting import Outbox
+from cotenant.services.agent.reports.outbox import Outbox
 from cotenant.services.reporting import payload
 
 URL = "http://scheduler.example/metrics/report"

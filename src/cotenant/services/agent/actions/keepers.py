@@ -18,7 +18,7 @@ from cotenant.drivers.leasefile.file import NAME, LeaseFile
 from cotenant.engine.node.interfaces import Keeper
 from cotenant.engine.node.settings import Mode
 from cotenant.model.machine.knob import GiveBack, KnobChange, Lease, LeaseAnswer, LeaseState, SetKnob
-from cotenant.services.agent.config import LONGEST_TTL_MS, AgentConfig
+from cotenant.services.agent.configuration.config import LONGEST_TTL_MS, AgentConfig
 from cotenant.services.keeper.dry_run import DryRunKnobs, NoStateFile
 from cotenant.services.keeper.executor import LeaseExecutor
 from cotenant.services.keeper.host import CLOCK, boot_id, groups_of_this_process, machine_knobs, put_back_left

@@ -13,7 +13,7 @@ from cotenant.engine.node.settings import Mode
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.nodeqos.eviction.goals import Currency
-from cotenant.services.agent.config import AgentConfig, PlainEviction, read_config
+from cotenant.services.agent.configuration.config import AgentConfig, PlainEviction, read_config
 
 WHOLE = """
 node: edge-1
