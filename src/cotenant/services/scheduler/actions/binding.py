@@ -1,9 +1,20 @@
-"""Carrying out binds: many under way at once, each answered to the engine exactly once.
+"""Binding pods: many requests under way at once, each reported to the engine exactly once.
 
-Problem: an answer may be lost after the bind took effect, the pod may be gone or bound by another, and the right of this replica to bind may
+Problem: an answer may be lost after the bind took effect, the pod may be gone or bound by another scheduler, and the right of this replica to bind may
 end at any moment. Choice: a few workers take binds from one queue; a bind that is not sent yet can be withheld until the last moment
-(`Cluster.sending`); where an answer does not say what happened, the pod is read until the server says how it stands. Limits: claims
-that wait for their volume wait beside the workers, each up to `VOLUMES_WITHIN_S`, as kube-scheduler's bindTimeoutSeconds has it.
+(`BindOutcomes.sending`). What each answer of the API server leads to:
+
+    201                     bound
+    404                     the pod is gone: not tried again
+    409                     the pod is read (below)
+    429                     sent again once Retry-After is over, while this replica leads
+    5xx                     it may have taken effect: once Retry-After is over, the pod is read
+    no answer, cut          it may have taken effect: the pod is read
+    no connection, other    not bound: the engine tries again after its back-off
+
+A pod that is read is bound (by an earlier request of ours, or by another scheduler), unbound (the engine tries again), gone, or another pod: a pod with another UID
+under the same name is never taken for ours. Where reading fails and may succeed later, it is repeated until the server answers.
+Limits: claims that wait for their volume wait beside the workers, each up to `VOLUMES_WITHIN_S`, like kube-scheduler's bindTimeoutSeconds.
 """
 
 from __future__ import annotations
@@ -11,16 +22,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import Conflict, NotFound, Throttled, Unavailable
 from cotenant.drivers.kube.kinds.pod.demands import written_holdings
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS
-from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
 from cotenant.model.cluster.annotations import DECISION
+from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.errors import CotenantError, Transient
 from cotenant.services.scheduler.actions.claims import Claiming
 from cotenant.services.scheduler.actions.pod_status import PodStatuses
@@ -34,13 +46,33 @@ _LONGEST_PAUSE_S = 5.0
 _log = logging.getLogger(__name__)
 
 
+class BindOutcomes(Protocol):
+    """The engine, as far as binds are reported to it. Times are those of the process's clock."""
+
+    def sending(self, uid: str, now_s: float) -> bool:
+        """The bind is about to be sent. False = it was withdrawn meanwhile, do not send it."""
+        ...
+
+    def bound(self, uid: str, now_s: float) -> None:
+        """The pod is bound to the node that the engine chose."""
+        ...
+
+    def bind_failed(self, uid: str, why: str, now_s: float, retry: bool = True) -> None:
+        """The pod is not bound. `retry` False = that pod no longer exists."""
+        ...
+
+    def pod_seen(self, seen: ObservedPod, now_s: float) -> None:
+        """The pod as the API server has it."""
+        ...
+
+
 class Binder:
     """Sends binds, at most `in_flight` at once."""
 
     def __init__(
         self,
         client: Client,
-        cluster: Cluster,
+        outcomes: BindOutcomes,
         reader: PodReader,
         claiming: Claiming,
         statuses: PodStatuses,
@@ -50,10 +82,11 @@ class Binder:
         in_flight: int,
         may_bind: Callable[[], bool],
         changed: Callable[[], None],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """`may_bind`: whether this replica leads; `changed` is called when the engine should be asked again."""
         self._client = client
-        self._cluster = cluster
+        self._outcomes = outcomes
         self._reader = reader
         self._claiming = claiming
         self._statuses = statuses
@@ -62,6 +95,7 @@ class Binder:
         self._in_flight = in_flight
         self._may_bind = may_bind
         self._changed = changed
+        self._sleep = sleep
         self._waiting: deque[Bind] = deque()
         self._some = asyncio.Event()
         self._claims: set[asyncio.Task[None]] = set()
@@ -88,15 +122,15 @@ class Binder:
                 task.cancel()
 
     async def drain(self, within_s: float) -> None:
-        """Let binds under way be answered, for so long."""
+        """Wait until binds under way are answered, at most so long."""
         deadline = asyncio.get_running_loop().time() + within_s
         while self.under_way and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(0.01)
 
     def withhold(self, why: str) -> None:
-        """Take back every bind that was not sent."""
+        """Report every bind that was not sent as failed."""
         while self._waiting:
-            self._cluster.bind_failed(self._waiting.popleft().uid, why, self._now())
+            self._outcomes.bind_failed(self._waiting.popleft().uid, why, self._now())
 
     async def _work(self) -> None:
         while True:
@@ -105,7 +139,7 @@ class Binder:
                 await self._some.wait()
             bind = self._waiting.popleft()
             if not self._may_bind():
-                self._cluster.bind_failed(bind.uid, "not leading", self._now())
+                self._outcomes.bind_failed(bind.uid, "not leading", self._now())
                 continue
             if bind.claims:
                 task = asyncio.create_task(self._with_claims(bind))
@@ -115,7 +149,7 @@ class Binder:
             await self._guarded(bind)
 
     async def _with_claims(self, bind: Bind) -> None:
-        if not self._cluster.sending(bind.uid, self._now()):
+        if not self._outcomes.sending(bind.uid, self._now()):
             return
         try:
             await self._claiming.settle(bind, VOLUMES_WITHIN_S)
@@ -130,18 +164,18 @@ class Binder:
             await self._bind(bind, sent)
         except CotenantError as error:
             self._failed(bind, str(error), type(error).__name__)
-        except Exception:  # one pod's trouble must not end the others' binds
+        except Exception:  # an error with one pod must not end the others' binds
             self._metrics.loop_errors.inc()
             _log.exception("bind of %s", bind.key)
-            self._cluster.bind_failed(bind.uid, "unforeseen error", self._now())
+            self._outcomes.bind_failed(bind.uid, "unforeseen error", self._now())
         finally:
             self.under_way -= 1
             self._changed()
 
     async def _bind(self, bind: Bind, sent: bool) -> None:
-        cluster, now = self._cluster, self._now
-        if not sent and not cluster.sending(bind.uid, now()):
-            return  # taken back meanwhile
+        outcomes, now = self._outcomes, self._now
+        if not sent and not outcomes.sending(bind.uid, now()):
+            return  # withdrawn meanwhile
         namespace, _, name = bind.key.partition("/")
         annotations = {
             DECISION: written(bind.record, bind.waited_s, bind.attempts),
@@ -153,29 +187,29 @@ class Binder:
             try:
                 await self._client.bind(namespace, name, bind.uid, bind.node, annotations)
             except NotFound:
-                cluster.bind_failed(bind.uid, "pod not found", now(), retry=False)
+                outcomes.bind_failed(bind.uid, "pod not found", now(), retry=False)
                 self._metrics.error.inc()
-                return
             except Conflict as error:
-                await self._look(bind, str(error))
-                return
+                await self._look(bind, error)
             except Throttled as error:
-                if not self._may_bind():
-                    raise
-                await asyncio.sleep(max(error.retry_after_s, pause_s))
+                await self._sleep(max(error.retry_after_s, pause_s))
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-                continue
+                if self._may_bind():
+                    continue
+                raise
             except Unavailable as error:
                 if not error.maybe_done:
                     raise
-                await self._look(bind, str(error))
-                return
-            self._done(bind, begun_s)
+                if (asked_s := _asked_s(error)) > 0:
+                    await self._sleep(asked_s)
+                await self._look(bind, error)
+            else:
+                self._done(bind, begun_s)
             return
 
     def _done(self, bind: Bind, begun_s: float) -> None:
         metrics, now_s = self._metrics, self._now()
-        self._cluster.bound(bind.uid, now_s)
+        self._outcomes.bound(bind.uid, now_s)
         metrics.scheduled.inc()
         metrics.binding_duration.observe(max(0.0, now_s - begun_s))
         metrics.attempt_duration.observe(max(0.0, now_s - bind.record.at_s))
@@ -185,39 +219,44 @@ class Binder:
         metrics.attempts.observe(bind.attempts)
         self._statuses.scheduled(bind)
 
-    async def _look(self, bind: Bind, why: str) -> None:
-        """Nobody knows how the bind ended, or another was faster: read the pod until the server says."""
+    async def _look(self, bind: Bind, error: CotenantError) -> None:
+        """Read the pod until the server says how it stands: it is not known how the bind ended, or another scheduler was faster."""
         namespace, _, name = bind.key.partition("/")
         pause_s = _PAUSE_S
         while True:
             try:
                 pod = await self._client.get(PODS, namespace, name)
+                break
             except NotFound:
-                self._cluster.bind_failed(bind.uid, "pod not found", self._now(), retry=False)
+                self._outcomes.bind_failed(bind.uid, "pod not found", self._now(), retry=False)
                 return
-            except Transient as error:
-                _log.warning("bind of %s to %s: %s; then %s; asking again", bind.key, bind.node, why, error)
-                await asyncio.sleep(pause_s)
+            except Transient as failure:
+                _log.warning("bind of %s to %s: %s; then %s; asking again", bind.key, bind.node, error, failure)
+                await self._sleep(max(_asked_s(failure), pause_s))
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-                continue
-            break
         seen = self._reader.pod(pod)
         if seen.uid != bind.uid:
-            self._cluster.bind_failed(bind.uid, "another pod of that name", self._now(), retry=False)
+            self._outcomes.bind_failed(bind.uid, "another pod of that name", self._now(), retry=False)
         elif seen.node == bind.node:
-            self._cluster.bound(bind.uid, self._now())
+            self._outcomes.bound(bind.uid, self._now())
             self._metrics.scheduled.inc()
             self._statuses.scheduled(bind)
         elif seen.node:
-            self._cluster.pod_seen(seen, self._now())  # bound by another
+            self._outcomes.pod_seen(seen, self._now())  # bound by another scheduler
         else:
-            self._failed(bind, why, "Conflict")
+            self._failed(bind, str(error), type(error).__name__)
 
     def _failed(self, bind: Bind, why: str, kind: str) -> None:
         self._metrics.error.inc()
-        self._cluster.bind_failed(bind.uid, kind, self._now())
+        self._outcomes.bind_failed(bind.uid, kind, self._now())
         self._statuses.failed(bind.uid, bind.key, f"binding to {bind.node}: {why}")
         _log.warning("bind of %s to %s: %s", bind.key, bind.node, why)
+
+
+def _asked_s(error: Transient) -> float:
+    """For how long the server asked to wait; 0 where it did not answer."""
+    answered = isinstance(error, Throttled) or (isinstance(error, Unavailable) and error.code > 0)
+    return error.retry_after_s if answered else 0.0
 
 
 def _attempts(count: int) -> str:
