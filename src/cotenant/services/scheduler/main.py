@@ -92,9 +92,9 @@ def run(request: Request) -> int:
         quotas=request.quotas,
         devices=devices,
     )
-    for field, path in (("--report-token-file", options.report_token), ("--debug-token-file", options.debug_token)):
+    for option, path in (("--report-token-file", options.report_token), ("--debug-token-file", options.debug_token)):
         if path is not None:
-            read_token(path, field)  # a broken file is reported before anything that takes seconds
+            read_token(path, option)  # a broken file is reported before anything that takes seconds
     raise_descriptors()
     listening = bind(address)  # so is an address in use
     identity = new_identity()
