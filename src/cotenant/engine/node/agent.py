@@ -244,7 +244,7 @@ class Agent:
             seen.add(mark)
             if mark not in self._reported:
                 self._counts.outside_roots += rejected.why is RejectCause.OUTSIDE
-                self._counts.malformed_requests += rejected.why is not RejectCause.OUTSIDE
+                self._counts.bad_wishes += rejected.why is not RejectCause.OUTSIDE
                 reason = Reason("unfit", f"{desired_knob.target} at {desired_knob.value!r} {rejected.why}")
                 self._log.note(
                     now_us,

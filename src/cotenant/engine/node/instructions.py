@@ -49,7 +49,7 @@ class AgentCounts:
     lost_answers: int = 0
     stray_answers: int = 0
     outside_roots: int = 0  # requests, counted once per target while it is requested
-    malformed_requests: int = 0  # values not in the knob's canonical form, counted once per target while requested
+    bad_wishes: int = 0  # values not in the knob's canonical form, counted once per target while requested
     conflicts: int = 0  # different values from two policies, counted once per target while they differ
     policy_failures: int = 0
     evictions_asked: int = 0

@@ -94,7 +94,7 @@ def test_without_roots_nothing_is_held() -> None:
 def test_a_malformed_value_is_counted_and_not_requested() -> None:
     one = node(FixedPolicy("a", {W: "lots", Target("pods", Knob.CPU_MAX): "1"}))
     assert not one.tick()
-    assert one.agent.counts().malformed_requests == 2
+    assert one.agent.counts().bad_wishes == 2
 
 
 def test_a_knob_that_the_machine_lacks_is_not_requested() -> None:

@@ -34,7 +34,7 @@ def knobs(monkeypatch: pytest.MonkeyPatch) -> KeptKnobs:
     def machine_knobs(*roots: Path) -> Iterator[dict[Scope, KnobPort]]:
         yield {Scope.CGROUP: knobs}
 
-    monkeypatch.setattr(keeping, "machine_knobs", machine_knobs)
+    monkeypatch.setattr(keepers, "machine_knobs", machine_knobs)
     return knobs
 
 

@@ -128,7 +128,7 @@ def test_a_wrong_file_is_one_line(text: str, line: str, tmp_path: Path) -> None:
     assert line in said
 
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[5]
 
 
 @pytest.mark.parametrize("name", ["examples/12-agent.toml", "deploy/node/agent.yaml"])
