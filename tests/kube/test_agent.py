@@ -72,7 +72,7 @@ def test_a_node_metric_is_made_and_says_what_is_used(kube: Any, node: str, node_
 
     async def scenario(client: Client) -> None:
         writer = NodeMetricWriter(client, node, usage, lambda: 1_700_000_000.0, 60.0)
-        assert await writer.write(), writer.said
+        assert await writer.write(), writer.problem
         assert writer.period_s == 60.0
 
     with_client(kube, scenario)
@@ -113,7 +113,7 @@ def test_the_spec_of_a_node_metric_says_how_often_and_over_what(kube: Any, node:
 
     async def scenario(client: Client) -> None:
         writer = NodeMetricWriter(client, node, usage, lambda: 1_700_000_000.0, 60.0)
-        assert await writer.write(), writer.said
+        assert await writer.write(), writer.problem
         assert writer.period_s == 15.0
 
     body = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": {"name": node}}
@@ -275,7 +275,7 @@ def test_a_nodes_cpus_are_told_once_and_again_when_they_change(kube: Any, node: 
         told.append(await writer.write())
         online.pop()
         told.append(await writer.write())
-        assert (writer.said, writer.failures, writer.written) == ("", 0, 2)
+        assert (writer.problem, writer.failures, writer.written) == ("", 0, 2)
         seen = read_node_topology(await client.get(NODE_TOPOLOGIES, "", node))
         assert seen.topology.mask == 0b1111111
         assert [(zone.node, zone.cpu_m, zone.memory_bytes) for zone in seen.zones] == [

@@ -286,7 +286,7 @@ def test_an_agents_gpus_are_told_and_told_again(kube: Any, name: str) -> None:
         told.append(await writer.write())
         gpus[0] = GpuCounters(0, "GPU-a", "NVIDIA H100 80GB HBM3", False, 0, 80 << 30, 0)
         told.append(await writer.write())
-        assert (writer.said, writer.failures, writer.written) == ("", 0, 2)
+        assert (writer.problem, writer.failures, writer.written) == ("", 0, 2)
         seen.append(await client.get(DEVICES, "", name))
 
     with_client(kube, scenario)

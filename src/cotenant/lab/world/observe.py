@@ -40,6 +40,18 @@ def node_fairness(s: State, node: int) -> float:
 
 
 @njit
+def write_report(s: State, node: int, t: float, worst_ms: float, violated: int, replicas: int) -> None:
+    """The node's report at time `t`: `worst_ms` is the worst p99 of its services' replicas, of which `violated` miss their objective."""
+    s.report[node, _CPU_USED] = s.nodes[node].used_share
+    s.report[node, _MEMORY_USED] = min(1.0, s.nodes[node].memory_share)
+    s.report[node, _P99] = worst_ms
+    s.report[node, _VIOLATION] = violated / replicas if replicas > 0 else 0.0
+    s.report[node, _DOMINANT] = max(s.nodes[node].used_share, min(1.0, s.nodes[node].memory_share))
+    s.report[node, _FAIRNESS] = node_fairness(s, node)
+    s.report[node, _AT] = t
+
+
+@njit
 def _observe_node(s: State, w: Law, node: int, t: float, row: int) -> None:
     """Judge the replicas' windows, record the agent's measurements, and write the node's report."""
     worst_ms, replicas, bad = 0.0, 0, 0
@@ -66,13 +78,7 @@ def _observe_node(s: State, w: Law, node: int, t: float, row: int) -> None:
                 s.ticks[row].violated_cores += s.pods[p].cpu_milli / 1000.0
         p = s.pods[p].next
     s.ticks[row].violated_replicas += bad
-    s.report[node, _CPU_USED] = s.nodes[node].used_share
-    s.report[node, _MEMORY_USED] = min(1.0, s.nodes[node].memory_share)
-    s.report[node, _P99] = worst_ms
-    s.report[node, _VIOLATION] = bad / replicas if replicas > 0 else 0.0
-    s.report[node, _DOMINANT] = max(s.nodes[node].used_share, min(1.0, s.nodes[node].memory_share))
-    s.report[node, _FAIRNESS] = node_fairness(s, node)
-    s.report[node, _AT] = t
+    write_report(s, node, t, worst_ms, bad, replicas)
 
 
 @njit

@@ -10,16 +10,12 @@ from math import inf
 
 from cotenant.lab.world.contention import offered, settle
 from cotenant.lab.world.latency import TAIL, p99_lookup, tail
-from cotenant.lab.world.observe import node_fairness
+from cotenant.lab.world.observe import write_report
 from cotenant.lab.world.residents import earliest, enter, leave, memory_now, progress, set_completion
 from cotenant.lab.world.state import FINISHED, FUTURE, Law, State
-from cotenant.model.arrays import Report
 from cotenant.model.compiled import njit
 
 NO_OBJECTIVE = 1e8  # in service times: a service at or above this has no objective
-_CPU_USED, _MEMORY_USED = int(Report.CPU_USED), int(Report.MEMORY_USED)
-_P99, _VIOLATION = int(Report.LATENCY_P99_MS), int(Report.VIOLATION)
-_DOMINANT, _FAIRNESS, _AT = int(Report.DOMINANT_SHARE), int(Report.FAIRNESS), int(Report.REPORTED_AT)
 
 
 @njit
@@ -98,13 +94,7 @@ def _observe(s: State, w: Law, node: int, t: float) -> None:
             replicas += 1
             bad += int(violated)
         p = s.pods[p].next
-    s.report[node, _CPU_USED] = s.nodes[node].used_share
-    s.report[node, _MEMORY_USED] = min(1.0, s.nodes[node].memory_share)
-    s.report[node, _P99] = worst_ms
-    s.report[node, _VIOLATION] = bad / replicas if replicas > 0 else 0.0
-    s.report[node, _DOMINANT] = max(s.nodes[node].used_share, min(1.0, s.nodes[node].memory_share))
-    s.report[node, _FAIRNESS] = node_fairness(s, node)
-    s.report[node, _AT] = t
+    write_report(s, node, t, worst_ms, bad, replicas)
 
 
 @njit

@@ -9,7 +9,6 @@ Source: Koordinator, koordlet's Device report.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -22,17 +21,16 @@ from cotenant.model.cluster.labels import Labels
 from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.devices.partition import GPU_MODEL, table_of_model
-from cotenant.model.errors import CotenantError
 from cotenant.model.machine.counters import GpuCounters
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, Amounts
+from cotenant.services.agent.object_writing import ObjectWriter
 
 PERIOD_S = 15.0
 MARK = ("app.kubernetes.io/managed-by", "cotenant-agent")
-_log = logging.getLogger(__name__)
 
 
-class DeviceWriter:
-    """One node's object. `written` and `failures` are for metrics."""
+class DeviceWriter(ObjectWriter):
+    """Of one node."""
 
     def __init__(
         self,
@@ -41,32 +39,17 @@ class DeviceWriter:
         gpus: Callable[[], Sequence[GpuCounters]],
         place: Callable[[str], tuple[int | None, str | None]] = place_of,
     ) -> None:
-        self.period_s = PERIOD_S
-        self.written = 0
-        self.failures = 0
-        self.said = ""
-        self._client = client
-        self._node = node
+        super().__init__(DEVICES.name, client, node, PERIOD_S)
         self._gpus = gpus
         self._place = place
         self._had_any = False
 
-    async def write(self) -> bool:
-        """Once. False where it says that already, is another's, or, counted, where the server did not take it."""
+    async def _update(self) -> bool | None:
         gpus = tuple(self._gpus())
         self._had_any = self._had_any or bool(gpus)
         if not self._had_any:
-            return False
-        try:
-            changed = await self._say(told_of(self._node, gpus, self._place))
-        except CotenantError as error:
-            self.failures += 1
-            self._note(f"Device {self._node} is not written: {error}")
-            return False
-        self.written += changed
-        return changed
-
-    async def _say(self, told: NodeDevices) -> bool:
+            return None
+        told = told_of(self._node, gpus, self._place)
         body = msgspec.json.decode(msgspec.json.encode(written_devices(told)))
         try:
             found: DeviceObject = await self._client.get(DEVICES, "", self._node)
@@ -74,24 +57,17 @@ class DeviceWriter:
             try:
                 await self._client.create(DEVICES, "", body)
             except AlreadyExists:
-                return False  # made by another agent at this moment: looked at in a period
-            self.said = ""
+                return None  # made by another agent at this moment: compared in the next period
             return True
         stands = read_devices(found)
         if stands.labels.get(MARK[0]) != MARK[1]:
-            self._note(f"Device {self._node} is written by somebody else, and left alone")
-            return False
-        self.said = ""
+            self._leave_alone(f"Device {self._node} is written by somebody else, and left alone")
+            return None
         if stands.devices == told.devices and stands.labels.contains(told.labels):
             return False
         patch = {"metadata": {"labels": body["metadata"]["labels"]}, "spec": body["spec"]}
         await self._client.patch(DEVICES, "", self._node, patch, content_type=MERGE_PATCH)
         return True
-
-    def _note(self, words: str) -> None:
-        if self.said != words:
-            _log.warning("%s", words)
-        self.said = words
 
 
 def told_of(

@@ -9,8 +9,6 @@ Source: Koordinator, NodeMetric (windows 5, 10 and 30 minutes, averages over 5 m
 
 from __future__ import annotations
 
-import logging
-import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
@@ -27,10 +25,11 @@ from cotenant.drivers.kube.kinds.custom.node_metric_writing import (
     PodMetricInfo,
     Resources,
 )
+from cotenant.drivers.kube.kinds.durations import whole_seconds
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
 from cotenant.engine.node.report import Aggregate, NodeUsage, PodUsage
-from cotenant.model.errors import CotenantError
 from cotenant.model.quantities import format_bytes, format_milli
+from cotenant.services.agent.object_writing import ObjectWriter
 
 AVERAGE_S = 300
 WINDOWS_S = (300, 600, 1800)
@@ -38,12 +37,10 @@ MOST_WINDOWS = 8
 LONGEST_WINDOW_S = 86_400
 SHORTEST_PERIOD_S, LONGEST_PERIOD_S = 5.0, 3600.0
 _SECOND_US = 1_000_000
-_DURATION = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})(?:\.\d+)?s)?")
-_log = logging.getLogger(__name__)
 
 
-class NodeMetricWriter:
-    """One node's object. `written` and `failures` are for metrics."""
+class NodeMetricWriter(ObjectWriter):
+    """Of one node; its period is the one that the object's spec asks for, where it does."""
 
     def __init__(
         self,
@@ -53,37 +50,18 @@ class NodeMetricWriter:
         wall: Callable[[], float],
         period_s: float,
     ) -> None:
-        self.period_s = period_s  # as the spec says, where it does
-        self.written = 0
-        self.failures = 0
-        self.said = ""
-        self._client = client
-        self._node = node
+        super().__init__(OWN_NODE_METRICS.name, client, node, period_s)
         self._usage = usage
         self._wall = wall
         self._usual_s = period_s
 
-    async def write(self) -> bool:
-        """Once. False, counted, where nothing is known yet or the server did not take it."""
-        try:
-            policy = await self._policy()
-            usage = self._usage(tuple(window_s * _SECOND_US for window_s in windows_s(policy)))
-            if usage is None:
-                return False
-            status = status_of(usage, self._wall())
-            await self._client.patch(
-                OWN_NODE_METRICS, "", self._node, {"status": status}, content_type=MERGE_PATCH, subresource="status"
-            )
-        except CotenantError as error:
-            self.failures += 1
-            if not self.said:
-                _log.warning("NodeMetric %s is not written: %s", self._node, error)
-            self.said = str(error)
-            return False
-        if self.said:
-            _log.info("NodeMetric %s is written again", self._node)
-        self.said = ""
-        self.written += 1
+    async def _update(self) -> bool | None:
+        policy = await self._policy()
+        usage = self._usage(tuple(window_s * _SECOND_US for window_s in windows_s(policy)))
+        if usage is None:
+            return None
+        body = {"status": status_of(usage, self._wall())}
+        await self._client.patch(OWN_NODE_METRICS, "", self._node, body, content_type=MERGE_PATCH, subresource="status")
         return True
 
     async def _policy(self) -> CollectPolicy:
@@ -118,11 +96,7 @@ def windows_s(policy: CollectPolicy) -> tuple[int, ...]:
 
 def duration_s(text: str) -> int:
     """Whole seconds of a duration as Go writes it (`1h30m0s`); 0 where it is none, or too long."""
-    found = _DURATION.fullmatch(text)
-    if not text or found is None:
-        return 0
-    hours, minutes, seconds = (int(part or 0) for part in found.groups())
-    total = hours * 3600 + minutes * 60 + seconds
+    total = whole_seconds(text) or 0
     return total if total <= LONGEST_WINDOW_S else 0
 
 

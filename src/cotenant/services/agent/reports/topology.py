@@ -9,7 +9,6 @@ Source: Koordinator, koordlet's NodeResourceTopology (names of annotations; zone
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -37,17 +36,16 @@ from cotenant.model.cpus.reported import (
     NODE_RESERVATION,
     POD_CPU_ALLOCS,
 )
-from cotenant.model.errors import CotenantError
 from cotenant.model.machine.counters import LogicalCpu
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.quantities import format_bytes
+from cotenant.services.agent.object_writing import ObjectWriter
 
 PERIOD_S = 60.0
-_log = logging.getLogger(__name__)
 
 
-class NodeTopologyWriter:
-    """One node's object. `written` and `failures` are for metrics."""
+class NodeTopologyWriter(ObjectWriter):
+    """Of one node."""
 
     def __init__(
         self,
@@ -60,37 +58,19 @@ class NodeTopologyWriter:
         memory: Callable[[], Sequence[tuple[int, int]]] = read_memory_bytes,
         kubelet: Callable[[], CpuManager] = read_cpu_manager,
     ) -> None:
-        self.period_s = PERIOD_S
-        self.written = 0
-        self.failures = 0
-        self.said = ""
-        self._client = client
-        self._node = node
+        super().__init__(NODE_TOPOLOGIES.name, client, node, PERIOD_S)
         self._pods = pods
         self._reserved = reserved
         self._cpus = cpus
         self._memory = memory
         self._kubelet = kubelet
 
-    async def write(self) -> bool:
-        """Once. False where it says that already, or, counted, where the server did not take it."""
-        try:
-            cpus = tuple(self._cpus())
-            if not cpus:
-                return False
-            said = told_of(cpus, tuple(self._pods()), tuple(self._reserved()), self._kubelet())
-            changed = await self._say(said, zones(cpus, self._memory()))
-        except CotenantError as error:
-            self.failures += 1
-            if not self.said:
-                _log.warning("NodeResourceTopology %s is not written: %s", self._node, error)
-            self.said = str(error)
-            return False
-        if self.said:
-            _log.info("NodeResourceTopology %s is written again", self._node)
-        self.said = ""
-        self.written += changed
-        return changed
+    async def _update(self) -> bool | None:
+        cpus = tuple(self._cpus())
+        if not cpus:
+            return None
+        said = told_of(cpus, tuple(self._pods()), tuple(self._reserved()), self._kubelet())
+        return await self._say(said, zones(cpus, self._memory()))
 
     async def _say(self, said: Mapping[str, str | None], parts: list[dict[str, Any]]) -> bool:
         try:

@@ -87,7 +87,7 @@ def test_an_object_of_another_agent_is_left_alone() -> None:
     writer = DeviceWriter(client, "n", GpuReader(FakeNvml(Gpu("GPU-a"))).read, lambda bus: (None, None))  # type: ignore[arg-type]
     assert not asyncio.run(writer.write())
     assert client.writes == 0
-    assert "somebody else" in writer.said
+    assert "somebody else" in writer.problem
 
 
 def test_a_machine_without_gpus_writes_nothing() -> None:

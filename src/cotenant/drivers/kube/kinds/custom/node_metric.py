@@ -9,13 +9,13 @@ Source: Koordinator, apis/slo/v1alpha1 (NodeMetric).
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping
 from math import nan
 
 from msgspec import field
 
+from cotenant.drivers.kube.kinds.durations import whole_seconds
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities, Time
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
 from cotenant.model.cluster.qos import class_of_label
@@ -23,7 +23,6 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_metric import REPORT_INTERVAL_S, MeasuredPod, NodeMetric, Statistic, Use, Window
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, parse_amount
 
-_DURATION = re.compile(r"(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,6})(?:\.[0-9]+)?s)?")
 _STATISTICS = {statistic.value: statistic for statistic in Statistic}
 
 
@@ -131,8 +130,7 @@ def _use(written: Resources | None, where: str) -> Use | None:
 
 
 def _seconds(text: str | None, where: str) -> int:
-    found = _DURATION.fullmatch(text or "")
-    if not text or found is None:
+    found = whole_seconds(text or "")
+    if found is None:
         raise InvalidInput(where, text, 'a duration such as "5m0s"')
-    hours, minutes, seconds = (int(part or 0) for part in found.groups())
-    return hours * 3600 + minutes * 60 + seconds
+    return found
