@@ -1,7 +1,7 @@
-"""One API server from its parts: store, kinds with their schemas, patches.
+"""Assembles an API server from a store, the built-in kinds with their schemas, and patches.
 
-Problem: the verbs know none of the schemas, patches and printer columns, which are apart so that each can be tested alone. Choice: they meet
-here and nowhere else. Limits: what needs a running server (webhooks, custom resources) is added to the `Api` by its owner.
+Problem: the verbs do not depend on schemas, patches and printer columns, so that each can be tested alone. Choice: they are combined here
+and nowhere else. Limits: what needs a running server (webhooks, custom resources) is added to the `Api` by its owner.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cotenant.local.apiserver.verbs.api import Api
 
 
 def built_in() -> tuple[Resource, ...]:
-    """Every built-in resource with its schema. Raises Unsupported where the package that has the schemas is missing."""
+    """Every built-in resource with its schema. Raises Unsupported if the package that provides the schemas is missing."""
     return tuple(
         replace(resource, schema=builtin_schema(resource.group, resource.version, resource.kind))
         for resource in BUILT_IN

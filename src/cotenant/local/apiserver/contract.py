@@ -1,9 +1,9 @@
-"""What the parts of the API server say to one another.
+"""The values and Protocols shared by the parts of the API server.
 
-Problem: storage, verbs, patches, schemas, admission and HTTP must be built, tested and read apart. Choice: the values and Protocols here,
-and nothing else, cross between them. An API object is an open document that its writer owns, so this package, alone in the project, passes
-objects as plain mappings (`Manifest`); what is stored is their encoded form, which lists and watches hand out without decoding it.
-Limits: one storage version a kind; another served version of it differs in the name only.
+Problem: storage, verbs, patches, schemas, admission and HTTP must be built, tested and read separately. Choice: only the values and
+Protocols here cross between them. An API object is an open document that its writer owns, so this package, alone in the project, passes
+objects as plain mappings (`Manifest`); what is stored is their encoded form, which lists and watches return without decoding it.
+Limits: one storage version per kind; another served version of it differs in the name only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-Manifest = dict[str, Any]  # one API object (or a list of them) as JSON gives it
+Manifest = dict[str, Any]  # one API object (or a list) as decoded from JSON
 
 MERGE = "application/merge-patch+json"
 JSON = "application/json-patch+json"
@@ -30,7 +30,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A printer column of a Table. `value` is given the object and the time (Unix seconds) and returns a JSON scalar."""
+    """A printer column of a Table. `value` takes the object and the time (Unix seconds) and returns a JSON scalar."""
 
     name: str
     type: str  # string, integer, number, boolean, date
@@ -44,22 +44,22 @@ class Schema(Protocol):
     """The shape of one kind (built-in or custom): validates, prunes, fills defaults, and knows how lists merge."""
 
     def unknown_fields(self, obj: Manifest) -> list[str]:
-        """Paths (`spec.containers[0].imagee`) of fields that the kind does not have; they are dropped as `prune` drops them, in one walk.
-        Raises ApiError 400 where a value has the wrong type."""
+        """Paths (`spec.containers[0].imagee`) of unknown fields, which are also pruned in the same walk.
+        Raises ApiError 400 if a value has the wrong type."""
 
     def prune(self, obj: Manifest) -> None:
-        """Drop, in place, the fields that the kind does not have (those a schema preserves stay)."""
+        """Drop unknown fields in place (those that the schema preserves stay)."""
 
     def default(self, obj: Manifest) -> None:
-        """Fill in, in place, what the writer left out."""
+        """Set defaults in place."""
 
     def validate(self, obj: Manifest, old: Manifest | None) -> list[Cause]:
-        """What is wrong with it, in Kubernetes' words; empty where nothing is. `old` is the stored object on update."""
+        """Validation errors, worded as in Kubernetes; empty if valid. `old` is the stored object on update."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One served resource: what a URL names, and how its objects behave."""
+    """One served resource: its names, verbs and subresources, columns, schema and selectable fields."""
 
     group: str  # "" = core
     version: str
@@ -89,13 +89,13 @@ class Resource:
 
     @property
     def storage(self) -> tuple[str, str]:
-        """What its objects are stored under."""
+        """The (group, plural) under which its objects are stored."""
         return self.stored_as if self.stored_as != ("", "") else (self.group, self.plural)
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One thing wrong with an object: `reason` as in Kubernetes (FieldValueRequired, FieldValueInvalid, ...)."""
+    """One validation error of an object: `reason` as in Kubernetes (FieldValueRequired, FieldValueInvalid, ...)."""
 
     reason: str
     message: str
@@ -103,7 +103,7 @@ class Cause:
 
 
 class ApiError(Exception):
-    """What a client is told: a `Status`. Raised anywhere under the HTTP layer, written by it."""
+    """An error response, a `Status`. Raised anywhere below the HTTP layer, which writes it."""
 
     def __init__(
         self,
@@ -127,10 +127,10 @@ class ApiError(Exception):
         self.kind = kind
         self.causes = causes
         self.retry_after_s = retry_after_s
-        self.continue_token = continue_token  # of a 410: where to go on inconsistently
+        self.continue_token = continue_token  # of a 410: the token for an inconsistent continuation
 
     def status(self) -> Manifest:
-        """The `Status` object of the answer."""
+        """The `Status` object of the response."""
         details: Manifest = {}
         for key, value in (
             ("name", self.name),
@@ -159,7 +159,7 @@ class ApiError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a request is about. An empty namespace means all of them (or a cluster-scoped resource); an empty name, the collection."""
+    """The object or collection of a request. An empty namespace means all namespaces (or a cluster-scoped resource); an empty name means the collection."""
 
     resource: Resource
     namespace: str = ""
@@ -169,7 +169,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How to write. `validation`: Strict refuses unknown and doubled fields, Warn reports them, Ignore drops them."""
+    """Options of a write. `validation`: Strict refuses unknown and duplicate fields, Warn reports them, Ignore drops them."""
 
     dry_run: bool = False
     validation: str = "Warn"
@@ -181,7 +181,7 @@ class WriteOptions:
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """How to delete."""
+    """Options of a deletion."""
 
     grace_s: int | None = None
     propagation: str = ""  # Orphan, Background, Foreground; "" = the kind's default
@@ -193,7 +193,7 @@ class DeleteOptions:
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """What to list or watch."""
+    """Options of a list or watch."""
 
     labels: str = ""
     fields: str = ""
@@ -208,7 +208,7 @@ class ListOptions:
 
 @dataclass(slots=True)
 class Answer:
-    """A written (or read) object and what the client should be warned of."""
+    """A written (or read) object and the warnings for the client."""
 
     raw: bytes  # the encoded object
     created: bool = False
@@ -216,14 +216,14 @@ class Answer:
 
 
 class Admission(Protocol):
-    """Asked for every write after defaulting and before validation: mutates, then validates. Raises `ApiError` to refuse."""
+    """Admission of writes, called after defaulting and before validation: mutates, then validates. Raises `ApiError` to refuse."""
 
     async def mutate(
         self, operation: str, target: Target, obj: Manifest | None, old: Manifest | None, options: WriteOptions
     ) -> Manifest | None:
-        """The object as admission leaves it (the same one, or a changed copy)."""
+        """The object after mutation (the same one, or a changed copy)."""
 
     async def validate(
         self, operation: str, target: Target, obj: Manifest | None, old: Manifest | None, options: WriteOptions
     ) -> list[str]:
-        """Warnings for the client."""
+        """Validate the object. Returns warnings for the client."""

@@ -1,9 +1,10 @@
-"""What the server serves: resources by URL and by kind; custom ones come and go.
+"""The served resources, by URL and by kind; custom ones are added and removed at run time.
 
-Problem: routing, discovery, clients' RESTMappers and the garbage collector look resources up by different names, and CustomResourceDefinitions
-change the answer while watches run. Choice: plain dictionaries and a revision that every change raises, so that discovery documents are
-rebuilt only then. The first resource added under a storage is its hub: what is stored has the hub's apiVersion, other served versions
-(and events.k8s.io beside core events) are read through a conversion. Limits: versions differ in apiVersion only, except events.
+Problem: routing, discovery, clients' RESTMappers and the garbage collector look resources up by different names, and
+CustomResourceDefinitions change the set while watches run. Choice: plain dictionaries and a revision that every change increments, so that
+discovery documents are rebuilt only then. The first resource added under a storage is its hub: stored objects have the hub's apiVersion,
+other served versions (and events.k8s.io beside core events) are read through a conversion. Limits: versions differ in apiVersion only,
+except events.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Registry:
             self.add(resource)
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
-        """What a URL names, None where nothing is served there."""
+        """The resource at a URL, None if nothing is served there."""
         return self._by_url.get((group, version, plural))
 
     def by_kind(self, group: str, kind: str, version: str = "") -> Resource | None:
@@ -40,7 +41,7 @@ class Registry:
         return self._by_kind.get((group, kind))
 
     def stored(self, group: str, plural: str) -> Resource | None:
-        """The resource of a group and plural in the version that it is stored in, None where none is served."""
+        """The resource of a group and plural in its storage version, None if it is not served."""
         if self._stored_at != self.revision:
             self._stored = {}
             for resource in self._by_url.values():
@@ -51,15 +52,15 @@ class Registry:
         return self._stored.get((group, plural))
 
     def hub(self, resource: Resource) -> Resource:
-        """The resource whose apiVersion the stored objects of its storage have."""
+        """The resource whose apiVersion the stored objects have."""
         return self._hubs.get(resource.storage, resource)
 
     def resources(self) -> tuple[Resource, ...]:
-        """All, in the order in which they were added."""
+        """All resources, in the order in which they were added."""
         return tuple(self._by_url.values())
 
     def add(self, resource: Resource, *, is_hub: bool = False) -> None:
-        """Serve a resource, replacing an older one at the same URL. The first of a storage is its hub, or the one that says so."""
+        """Serve a resource, replacing an older one at the same URL. The first of a storage is its hub, unless a later one is added with `is_hub`."""
         url = (resource.group, resource.version, resource.plural)
         self._by_url[url] = resource
         kind = (resource.group, resource.kind)
@@ -71,19 +72,19 @@ class Registry:
         self.revision += 1
 
     def remove(self, group: str, version: str, plural: str) -> None:
-        """Serve it no more (its stored objects stay until they are deleted). Unknown ones are ignored."""
-        gone = self._by_url.pop((group, version, plural), None)
-        if gone is None:
+        """Stop serving a resource (its stored objects stay until they are deleted). Unknown ones are ignored."""
+        removed = self._by_url.pop((group, version, plural), None)
+        if removed is None:
             return
-        rest = [resource for resource in self._by_url.values() if resource.storage == gone.storage]
-        if self._by_kind.get((group, gone.kind)) is gone:
-            del self._by_kind[(group, gone.kind)]
-            for resource in rest:
-                if (resource.group, resource.kind) == (group, gone.kind):
-                    self._by_kind[(group, gone.kind)] = resource
+        remaining = [resource for resource in self._by_url.values() if resource.storage == removed.storage]
+        if self._by_kind.get((group, removed.kind)) is removed:
+            del self._by_kind[(group, removed.kind)]
+            for resource in remaining:
+                if (resource.group, resource.kind) == (group, removed.kind):
+                    self._by_kind[(group, removed.kind)] = resource
                     break
-        if self._hubs.get(gone.storage) is gone:
-            del self._hubs[gone.storage]
-            if rest:
-                self._hubs[gone.storage] = rest[0]
+        if self._hubs.get(removed.storage) is removed:
+            del self._hubs[removed.storage]
+            if remaining:
+                self._hubs[removed.storage] = remaining[0]
         self.revision += 1

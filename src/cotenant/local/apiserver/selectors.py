@@ -1,10 +1,9 @@
-"""Label and field selectors: read once from their text, then asked about many objects.
+"""Label and field selectors: parsed once, then matched against many objects.
 
-Problem: every list and every watch event is asked whether it is selected, 50 watchers wide. Choice: a selector becomes a tuple of
-requirements over a plain mapping of labels (or of selectable fields); an empty one is None-like (`is_empty`) and costs nothing. Limits:
-label selectors have Kubernetes' six forms (`a`, `!a`, `a=b`, `a==b`, `a!=b`, `a in (x,y)`, `a notin (x,y)`, and `a>5`, `a<5`); field
-selectors have `=`, `==` and `!=` only, on the fields that the resource declares.
-
+Problem: every list and every watch event is matched, for up to 50 watchers. Choice: a selector becomes a tuple of requirements over a plain
+mapping of labels (or of selectable fields); an empty one (`is_empty`) costs nothing. Limits: label selectors have Kubernetes' forms
+(`a`, `!a`, `a=b`, `a==b`, `a!=b`, `a in (x,y)`, `a notin (x,y)`, and `a>5`, `a<5`); field selectors have `=`, `==` and `!=` only, on the
+fields that the resource declares.
 Sources: Kubernetes API reference, "Labels and Selectors" and "Field Selectors".
 """
 
@@ -36,7 +35,7 @@ class Requirement:
     values: frozenset[str] = frozenset()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels satisfy it. NotIn holds where the key is absent, as in Kubernetes."""
+        """Whether labels satisfy it. NotIn holds if the key is absent, as in Kubernetes."""
         value = labels.get(self.key)
         if self.operator == "In":
             return value is not None and value in self.values
@@ -55,7 +54,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """All of its requirements must hold; without any it selects everything. `nothing` selects no object at all."""
+    """All requirements must hold; without any it selects everything. With `nothing` it selects no object."""
 
     requirements: tuple[Requirement, ...] = ()
     nothing: bool = False
@@ -77,7 +76,7 @@ def _bad(text: str, why: str) -> ApiError:
 
 
 def parse_labels(text: str) -> LabelSelector:
-    """A `labelSelector` parameter. Raises ApiError 400 where it cannot be read."""
+    """Parse a `labelSelector` parameter. Raises ApiError 400 if it is malformed."""
     if not text.strip():
         return LabelSelector()
     requirements: list[Requirement] = []
@@ -116,7 +115,7 @@ def parse_labels(text: str) -> LabelSelector:
 
 
 def label_selector(obj: Mapping[str, Any] | None) -> LabelSelector:
-    """A LabelSelector object (matchLabels, matchExpressions) of a manifest. None selects nothing; `{}` everything."""
+    """Parse a manifest's LabelSelector (matchLabels, matchExpressions). None selects nothing; `{}` everything."""
     if obj is None:
         return LabelSelector(nothing=True)
     requirements = [
@@ -132,7 +131,7 @@ def label_selector(obj: Mapping[str, Any] | None) -> LabelSelector:
 
 @dataclass(frozen=True, slots=True)
 class FieldTerm:
-    """One term of a field selector: the field's value equals (or not) a text."""
+    """One term of a field selector: the field equals, or does not equal, a value."""
 
     field: str
     value: str
@@ -141,7 +140,7 @@ class FieldTerm:
 
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
-    """All of its terms must hold; without any it selects everything."""
+    """All terms must hold; without any it selects everything."""
 
     terms: tuple[FieldTerm, ...] = ()
 
@@ -151,12 +150,12 @@ class FieldSelector:
         return not self.terms
 
     def exact(self, field: str) -> str | None:
-        """The value that a field must have, None where it may have several."""
+        """The value that a field is required to equal, None if there is no such term."""
         return next((term.value for term in self.terms if term.field == field and term.is_equal), None)
 
 
 def _split(text: str) -> list[str]:
-    """Terms between commas that no backslash escapes."""
+    """Split at commas that are not escaped by a backslash."""
     terms, term, at = [], "", 0
     while at < len(text):
         if text[at] == "\\" and at + 1 < len(text):
@@ -173,7 +172,7 @@ def _split(text: str) -> list[str]:
 
 
 def parse_fields(text: str, selectable: Collection[str]) -> FieldSelector:
-    """A `fieldSelector` parameter over the fields that a kind declares. Raises ApiError 400 for any other field."""
+    """Parse a `fieldSelector` parameter over the fields that a kind declares. Raises ApiError 400 for any other field."""
     if not text.strip():
         return FieldSelector()
     terms: list[FieldTerm] = []

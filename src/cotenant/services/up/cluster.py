@@ -33,7 +33,7 @@ from cotenant.local.apiserver.custom.serving import CustomKinds
 from cotenant.local.apiserver.http.app import Application
 from cotenant.local.apiserver.http.auth import Credentials, kubeconfig
 from cotenant.local.apiserver.http.server import ApiServer
-from cotenant.local.apiserver.storage.sqlite import Database, Hold
+from cotenant.local.apiserver.storage.sqlite import Database, DirectoryLock
 from cotenant.local.apiserver.storage.store import Store
 from cotenant.local.apiserver.verbs.api import Api
 from cotenant.local.controllers.registry import controller_manager
@@ -138,7 +138,9 @@ class LocalCluster:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             if not self.config.is_ephemeral:
                 return Database(directory)
-            self._stack.callback(Hold(directory).release)  # the kubeconfig and the port are written all the same
+            self._stack.callback(
+                DirectoryLock(directory).release
+            )  # the kubeconfig and the port are written all the same
             return None
         except InvalidInput as error:
             raise InvalidInput("--dir", error.value, error.expected, error.hint) from None

@@ -1,8 +1,8 @@
-"""Asking a webhook over HTTPS.
+"""The HTTPS client for webhooks.
 
-Problem: a webhook is called inside a write, so a call must be bounded in time and size, cheap when it is near, and its failure must say
-what failed. Choice: one keep-alive client for all; a TLS context for each CA bundle; the configured timeout covers everything. A service
-reference is followed only where an Endpoints object leads to this machine: there is no cluster network here. Source: Kubernetes, "Dynamic
+Problem: a webhook is called inside a write, so a call must be bounded in time and size, cheap on the same machine, and its failure must say
+what failed. Choice: one keep-alive client for all; one TLS context per CA bundle; the configured timeout covers everything. A service
+reference is followed only if an Endpoints object leads to this machine: there is no cluster network here. Source: Kubernetes, "Dynamic
 Admission Control", contacting the webhook. Limits: no client certificates; redirects are not followed.
 """
 
@@ -44,7 +44,7 @@ class Caller:
         self._contexts: dict[str, ssl.SSLContext] = {}
 
     async def post(self, webhook: Webhook, body: bytes) -> bytes:
-        """The body of a 200 answer. Raises CallFailed."""
+        """POST a review. Returns the body of a 200 response. Raises CallFailed."""
         import aiohttp
 
         address = self._address(webhook)
@@ -65,10 +65,10 @@ class Caller:
                     timeout=aiohttp.ClientTimeout(total=None),
                 ) as answer,
             ):
-                told = await self._read(answer, shown)
+                body_read = await self._read(answer, shown)
                 if answer.status != 200:
                     raise CallFailed(f"failed to call webhook: the server responded with status code {answer.status}")
-                return told
+                return body_read
         except TimeoutError:
             raise CallFailed(f"{shown}: context deadline exceeded") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -112,7 +112,7 @@ class Caller:
         return _Address(f"https://{host}:{port}{path}", named)
 
     def _endpoint(self, service: ServiceReference, shown: str) -> tuple[str, int]:
-        """A loopback endpoint of a service."""
+        """A loopback (host, port) of a service."""
         found = self._lookup("services", service.namespace, service.name)
         if found is None:
             raise CallFailed(f'{shown}: service "{service.name}" not found')
@@ -132,7 +132,7 @@ class Caller:
         raise CallFailed(f'{shown}: no endpoints available for service "{service.name}" on this machine')
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close all connections."""
         if self._session is not None:
             await self._session.close()
             self._session = None

@@ -1,8 +1,8 @@
-"""Webhook configurations, read: which writes each webhook wants to see.
+"""Webhook configurations: parsing, rule matching, and validation.
 
-Problem: every write is asked of every webhook, so a configuration is parsed once, not a write. Choice: a frozen `Webhook` with its rules as
-sets; matching is a chain of cheap refusals. What this server cannot honour is refused when the configuration is written: CEL
-`matchConditions` are not evaluated here, and a condition that is skipped would call, or not call, the wrong way. Source: Kubernetes API
+Problem: every write is matched against every webhook, so a configuration is parsed once, not per write. Choice: a frozen `Webhook` with its
+rules as sets; matching is a chain of cheap tests. What this server cannot honour is refused when the configuration is written: CEL
+`matchConditions` are not evaluated here, and ignoring a condition would call, or not call, the webhook wrongly. Source: Kubernetes API
 reference, admissionregistration.k8s.io/v1; "Dynamic Admission Control". Limits: matchPolicy Equivalent is treated as Exact.
 """
 
@@ -24,7 +24,7 @@ _DRY_RUNNABLE = frozenset({"None", "NoneOnDryRun"})
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Operations on resources."""
+    """A rule: operations on resources."""
 
     operations: frozenset[str]
     groups: frozenset[str]
@@ -33,7 +33,7 @@ class Rule:
     scope: str
 
     def matches(self, operation: str, target: Target) -> bool:
-        """Whether a write is one of them."""
+        """Whether the rule matches a write."""
         resource = target.resource
         if not ("*" in self.operations or operation in self.operations):
             return False
@@ -58,7 +58,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class ServiceReference:
-    """A webhook behind a Service."""
+    """The Service of a webhook."""
 
     namespace: str
     name: str
@@ -73,7 +73,7 @@ class Webhook:
     name: str
     configuration: str
     is_mutating: bool
-    url: str  # empty: by service
+    url: str  # empty: the webhook is reached through its service
     service: ServiceReference | None
     ca_bundle: str  # base64, empty for the system's
     rules: tuple[Rule, ...]
@@ -85,12 +85,12 @@ class Webhook:
     review_versions: tuple[str, ...]
     is_reinvoked: bool
 
-    def wants(self, operation: str, target: Target) -> bool:
-        """Whether its rules name a write."""
+    def matches_rules(self, operation: str, target: Target) -> bool:
+        """Whether one of its rules matches a write."""
         return any(rule.matches(operation, target) for rule in self.rules)
 
     def selects(self, obj: Manifest | None, old: Manifest | None) -> bool:
-        """Whether its object selector takes the new or the old object."""
+        """Whether its object selector matches the new or the old object."""
         if self.objects.is_empty:
             return True
         return any(self.objects.matches(_labels(one)) for one in (obj, old) if one is not None)
@@ -112,7 +112,7 @@ def _rule(rule: Manifest) -> Rule:
 
 
 def read(obj: Manifest, *, is_mutating: bool) -> tuple[Webhook, ...]:
-    """The webhooks of a stored configuration, in its order."""
+    """Parse the webhooks of a stored configuration, in its order."""
     return tuple(_webhook(one, obj["metadata"].get("name", ""), is_mutating) for one in obj.get("webhooks") or ())
 
 
@@ -144,13 +144,13 @@ def _webhook(one: Manifest, configuration: str, is_mutating: bool) -> Webhook:
     )
 
 
-def applies_to_itself(target: Target) -> bool:
-    """Whether a write is of a webhook configuration: no webhook sees those, so that none can lock itself in."""
+def is_exempt(target: Target) -> bool:
+    """Whether a write is of a webhook configuration. These are exempt, so that a webhook cannot block its own removal."""
     return target.resource.group == GROUP and target.resource.plural in (MUTATING, VALIDATING)
 
 
 def check(obj: Manifest, kind: str) -> None:
-    """Refuse a configuration that cannot be honoured. Raises ApiError 422 with every cause."""
+    """Validate a configuration. Raises ApiError 422 with every cause."""
     causes: list[Cause] = []
     seen: set[str] = set()
     for index, one in enumerate(obj.get("webhooks") or ()):
@@ -190,8 +190,8 @@ def check(obj: Manifest, kind: str) -> None:
             causes.append(Cause("FieldValueNotSupported", text, f"{where}.failurePolicy"))
     if causes:
         name = obj.get("metadata", {}).get("name", "")
-        told = [f"{cause.field}: {cause.message}" for cause in causes]
-        text = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
+        texts = [f"{cause.field}: {cause.message}" for cause in causes]
+        text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
         raise ApiError(
             422,
             "Invalid",
@@ -227,5 +227,5 @@ def _check_client(client: Manifest, where: str) -> list[Cause]:
 
 
 def is_namespaced(target: Target) -> bool:
-    """Whether a write happens in a namespace."""
+    """Whether the target is namespaced."""
     return target.resource.scope is Scope.NAMESPACED

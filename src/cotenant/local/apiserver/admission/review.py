@@ -1,8 +1,8 @@
-"""AdmissionReview: the question that a webhook is asked, and its answer, believed only as far as it is well formed.
+"""AdmissionReview requests and responses.
 
-Problem: a webhook may answer nonsense, and what counts as nonsense decides whether a pod gets in under failurePolicy Ignore. Choice: the
-same checks, in the same words, as kube-apiserver: uid, apiVersion and kind, and a patch with its type; anything else is a call that
-failed. Source: Kubernetes, "Dynamic Admission Control", webhook request and response; observed behaviour of v1.36.
+Problem: a webhook may return a malformed response, and what counts as malformed decides whether a pod is admitted under failurePolicy
+Ignore. Choice: the same checks, with the same wording, as kube-apiserver: uid, apiVersion and kind, and a patch with its type; anything
+else is a failed call. Source: Kubernetes, "Dynamic Admission Control", webhook request and response; observed behaviour of v1.36.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "Del
 
 
 class CallFailed(Exception):
-    """The webhook could not be asked, or did not answer sensibly. The failure policy decides what that means."""
+    """The webhook could not be called, or returned a malformed response. The failure policy decides the outcome."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A well-formed answer."""
+    """A well-formed response."""
 
     is_allowed: bool
     patch: bytes = b""
@@ -38,12 +38,12 @@ class Verdict:
 def request(
     uid: str, operation: str, target: Target, obj: Manifest | None, old: Manifest | None, options: WriteOptions
 ) -> Manifest:
-    """The AdmissionReview that asks."""
+    """The AdmissionReview request."""
     resource = target.resource
     kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
     about = {"group": resource.group, "version": resource.version, "resource": resource.plural}
     metadata = (obj or old or {}).get("metadata") or {}
-    asked: Manifest = {
+    review: Manifest = {
         "uid": uid,
         "kind": kind,
         "resource": about,
@@ -51,12 +51,12 @@ def request(
         "requestResource": about,
     }
     if target.subresource:
-        asked["subResource"] = asked["requestSubResource"] = target.subresource
+        review["subResource"] = review["requestSubResource"] = target.subresource
     if name := target.name or metadata.get("name"):
-        asked["name"] = name
+        review["name"] = name
     if target.namespace:
-        asked["namespace"] = target.namespace
-    asked |= {
+        review["namespace"] = target.namespace
+    review |= {
         "operation": operation,
         "userInfo": {"username": options.user, "groups": list(options.groups)},
         "object": obj,
@@ -64,17 +64,17 @@ def request(
         "dryRun": options.dry_run,
         "options": _options(operation, options),
     }
-    return {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": asked}
+    return {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": review}
 
 
 def _options(operation: str, options: WriteOptions) -> Manifest:
-    told: Manifest = {"kind": _OPTIONS[operation], "apiVersion": "meta.k8s.io/v1"}
+    encoded_options: Manifest = {"kind": _OPTIONS[operation], "apiVersion": "meta.k8s.io/v1"}
     if options.dry_run:
-        told["dryRun"] = ["All"]
+        encoded_options["dryRun"] = ["All"]
     if operation != "DELETE" and options.manager:
-        told["fieldManager"] = options.manager
-        told["fieldValidation"] = options.validation
-    return told
+        encoded_options["fieldManager"] = options.manager
+        encoded_options["fieldValidation"] = options.validation
+    return encoded_options
 
 
 def _invalid(why: str) -> CallFailed:
@@ -82,7 +82,7 @@ def _invalid(why: str) -> CallFailed:
 
 
 def read(body: bytes, uid: str, *, is_mutating: bool) -> Verdict:
-    """What a webhook answered. Raises CallFailed for anything malformed."""
+    """Parse a webhook's response. Raises CallFailed if it is malformed."""
     try:
         review = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -136,7 +136,7 @@ def _warnings(value: Any) -> tuple[str, ...]:
 
 
 def denied(name: str, status: Manifest) -> ApiError:
-    """What the client is told when a webhook says no. A code below 400 is no refusal and becomes 400."""
+    """The error for a denied request. A code below 400 becomes 400."""
     code = status.get("code")
     by = f'admission webhook "{name}" denied the request'
     message, reason = status.get("message"), status.get("reason")

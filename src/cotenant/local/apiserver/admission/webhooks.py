@@ -1,11 +1,11 @@
-"""Webhooks in the write path: the `Admission` that asks them.
+"""The `Admission` that calls the registered webhooks on every write.
 
-Problem: every write passes here, most with nobody to ask; a webhook that is down, slow or wrong must do to the write exactly what its
-failure policy says, and no more. Choice: the configurations are read again only when their tables changed (two integers to compare);
-mutating webhooks are asked one after the other, in the order of their configurations' names, validating ones together. A denial refuses
-under any policy; so does a patch that does not apply; a call that fails refuses under Fail and is passed over under Ignore. Warnings of
-both phases reach the client with the write. Source: Kubernetes, "Dynamic Admission Control". Limits: a webhook with reinvocationPolicy
-IfNeeded is asked once more after a later one changed the object; matchPolicy Equivalent is treated as Exact.
+Problem: every write passes here, mostly without a matching webhook; a webhook that is down, slow or wrong must affect the write exactly as
+its failure policy says. Choice: the configurations are parsed again only when their tables changed (two integers to compare); mutating
+webhooks are called in sequence, in the order of their configurations' names, validating ones concurrently. A denial refuses under any
+policy; so does a patch that does not apply; a failed call refuses under Fail and is ignored under Ignore. Warnings of both phases are
+returned with the write. Source: Kubernetes, "Dynamic Admission Control". Limits: a webhook with reinvocationPolicy IfNeeded is called once
+more after a later one changed the object; matchPolicy Equivalent is treated as Exact.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from cotenant.local.apiserver.verbs.api import Api
 _encode = msgspec.json.Encoder().encode
 
 
-class TableFace(Protocol):
+class TableView(Protocol):
     """A table of stored objects."""
 
     changes: int
 
     def walk(self, namespace: str = "") -> Iterable[Any]:
-        """Its objects, by name."""
+        """The objects, in name order."""
 
 
-Tables = Callable[[tuple[str, str]], TableFace]  # by (group, plural)
+Tables = Callable[[tuple[str, str]], TableView]  # by (group, plural)
 Lookup = Callable[[str, str, str, str], Manifest | None]  # group, plural, namespace, name
 
 
@@ -47,7 +47,7 @@ def _new_uid() -> str:
 
 
 class Webhooks:
-    """Asks the registered webhooks about every write."""
+    """Calls the registered webhooks on every write."""
 
     def __init__(self, tables: Tables, lookup: Lookup, new_uid: Callable[[], str] = _new_uid) -> None:
         self._tables = {
@@ -56,10 +56,10 @@ class Webhooks:
         }
         self._lookup = lookup
         self._new_uid = new_uid
-        self._read: dict[bool, tuple[int, tuple[Webhook, ...]]] = {}
-        self._told: weakref.WeakKeyDictionary[asyncio.Task[Any], list[str]] = weakref.WeakKeyDictionary()
+        self._parsed: dict[bool, tuple[int, tuple[Webhook, ...]]] = {}
+        self._pending_warnings: weakref.WeakKeyDictionary[asyncio.Task[Any], list[str]] = weakref.WeakKeyDictionary()
         self._caller = Caller(lambda plural, namespace, name: lookup("", plural, namespace, name))
-        self.failures = 0  # calls that failed, whatever their policy made of it
+        self.failures = 0  # failed calls, under any failure policy
 
     async def close(self) -> None:
         """Close the connections to the webhooks."""
@@ -67,29 +67,31 @@ class Webhooks:
 
     def _webhooks(self, is_mutating: bool) -> tuple[Webhook, ...]:
         table = self._tables[is_mutating]
-        known = self._read.get(is_mutating)
+        known = self._parsed.get(is_mutating)
         if known is not None and known[0] == table.changes:
             return known[1]
         found: list[Webhook] = []
         for stored in table.walk():
             found.extend(configuration.read(stored.decode(), is_mutating=is_mutating))
-        self._read[is_mutating] = (table.changes, tuple(found))
+        self._parsed[is_mutating] = (table.changes, tuple(found))
         return tuple(found)
 
-    def _asked(
+    def _matching(
         self, is_mutating: bool, operation: str, target: Target, obj: Manifest | None, old: Manifest | None
     ) -> list[Webhook]:
         webhooks = self._webhooks(is_mutating)
-        if not webhooks or configuration.applies_to_itself(target):
+        if not webhooks or configuration.is_exempt(target):
             return []
-        wanting = [one for one in webhooks if one.wants(operation, target)]
-        if not wanting:
+        candidates = [one for one in webhooks if one.matches_rules(operation, target)]
+        if not candidates:
             return []
         labels = self._namespace_labels(target, obj, old)
-        return [one for one in wanting if (labels is None or one.namespaces.matches(labels)) and one.selects(obj, old)]
+        return [
+            one for one in candidates if (labels is None or one.namespaces.matches(labels)) and one.selects(obj, old)
+        ]
 
     def _namespace_labels(self, target: Target, obj: Manifest | None, old: Manifest | None) -> dict[str, str] | None:
-        """The labels that namespace selectors look at; None for what is in no namespace (always selected)."""
+        """The labels for namespace selectors; None for cluster-scoped objects (always selected)."""
         resource = target.resource
         if resource.group == "" and resource.plural == "namespaces":
             about: Manifest | None = obj or old
@@ -103,25 +105,25 @@ class Webhooks:
     async def mutate(
         self, operation: str, target: Target, obj: Manifest | None, old: Manifest | None, options: WriteOptions
     ) -> Manifest | None:
-        """The object as the mutating webhooks leave it (the same one where none changed it). Raises ApiError."""
-        if configuration.applies_to_itself(target) and obj is not None:
+        """The object after the mutating webhooks (the same one if none changed it). Raises ApiError."""
+        if configuration.is_exempt(target) and obj is not None:
             configuration.check(obj, target.resource.kind)
-        asked = self._asked(True, operation, target, obj, old)
-        if not asked:
+        matching = self._matching(True, operation, target, obj, old)
+        if not matching:
             return obj
         changed_at: dict[str, int] = {}
-        for turn, webhook in enumerate(asked):
-            after = await self._change(webhook, operation, target, obj, old, options)
+        for position, webhook in enumerate(matching):
+            after = await self._mutate_one(webhook, operation, target, obj, old, options)
             if after is not obj:
-                changed_at[webhook.name] = turn
+                changed_at[webhook.name] = position
                 obj = after
         last = max(changed_at.values(), default=-1)
-        for turn, webhook in enumerate(asked):
-            if webhook.is_reinvoked and turn < last:
-                obj = await self._change(webhook, operation, target, obj, old, options)
+        for position, webhook in enumerate(matching):
+            if webhook.is_reinvoked and position < last:
+                obj = await self._mutate_one(webhook, operation, target, obj, old, options)
         return obj
 
-    async def _change(
+    async def _mutate_one(
         self,
         webhook: Webhook,
         operation: str,
@@ -130,13 +132,13 @@ class Webhooks:
         old: Manifest | None,
         options: WriteOptions,
     ) -> Manifest | None:
-        verdict = await self._ask(webhook, operation, target, obj, old, options)
-        if verdict is None:
+        response = await self._call(webhook, operation, target, obj, old, options)
+        if response is None:
             return obj
-        self._warnings().extend(verdict.warnings)
-        if not verdict.is_allowed:
-            raise review.denied(webhook.name, verdict.status)
-        if not verdict.patch:
+        self._warnings().extend(response.warnings)
+        if not response.is_allowed:
+            raise review.denied(webhook.name, response.status)
+        if not response.patch:
             return obj
         if obj is None:
             raise ApiError(
@@ -145,35 +147,35 @@ class Webhooks:
                 f'admission webhook "{webhook.name}" attempted to modify the object, which is not supported for this operation',
             )
         try:
-            return json_patch(obj, verdict.patch)
-        except ApiError as error:  # under any failure policy: the webhook did answer
+            return json_patch(obj, response.patch)
+        except ApiError as error:  # under any failure policy: the webhook did respond
             raise ApiError(500, "InternalError", f"Internal error occurred: {error.message}") from None
 
     async def validate(
         self, operation: str, target: Target, obj: Manifest | None, old: Manifest | None, options: WriteOptions
     ) -> list[str]:
-        """Ask the validating webhooks together. Returns the warnings of both phases. Raises ApiError."""
-        warnings = self._told.pop(_task(), []) if self._told else []
-        asked = self._asked(False, operation, target, obj, old)
-        if not asked:
+        """Call the validating webhooks concurrently. Returns the warnings of both phases. Raises ApiError."""
+        warnings = self._pending_warnings.pop(_task(), []) if self._pending_warnings else []
+        matching = self._matching(False, operation, target, obj, old)
+        if not matching:
             return warnings
-        verdicts = await asyncio.gather(
-            *(self._ask(webhook, operation, target, obj, old, options) for webhook in asked), return_exceptions=True
+        responses = await asyncio.gather(
+            *(self._call(webhook, operation, target, obj, old, options) for webhook in matching), return_exceptions=True
         )
-        for webhook, verdict in zip(asked, verdicts, strict=True):
-            if isinstance(verdict, BaseException):
-                raise verdict
-            if verdict is None:
+        for webhook, response in zip(matching, responses, strict=True):
+            if isinstance(response, BaseException):
+                raise response
+            if response is None:
                 continue
-            warnings.extend(verdict.warnings)
-            if not verdict.is_allowed:
-                raise review.denied(webhook.name, verdict.status)
+            warnings.extend(response.warnings)
+            if not response.is_allowed:
+                raise review.denied(webhook.name, response.status)
         return warnings
 
     def _warnings(self) -> list[str]:
-        return self._told.setdefault(_task(), [])
+        return self._pending_warnings.setdefault(_task(), [])
 
-    async def _ask(
+    async def _call(
         self,
         webhook: Webhook,
         operation: str,
@@ -182,7 +184,7 @@ class Webhooks:
         old: Manifest | None,
         options: WriteOptions,
     ) -> Verdict | None:
-        """Its answer; None where the call failed and the policy is to go on. Raises ApiError where it is not."""
+        """The webhook's response; None if the call failed under Ignore. Raises ApiError if it failed under Fail."""
         if options.dry_run and not webhook.is_dry_runnable:
             raise ApiError(
                 400,
@@ -191,9 +193,9 @@ class Webhooks:
                 kind=target.resource.kind,
             )
         uid = self._new_uid()
-        question = review.request(uid, operation, target, obj, old, options)
+        request = review.request(uid, operation, target, obj, old, options)
         try:
-            answer = await self._caller.post(webhook, _encode(question))
+            answer = await self._caller.post(webhook, _encode(request))
             return review.read(answer, uid, is_mutating=webhook.is_mutating)
         except CallFailed as error:
             self.failures += 1
@@ -211,7 +213,7 @@ def _task() -> asyncio.Task[Any]:
 
 
 def attach(api: Api) -> Webhooks:
-    """Have an API server ask its webhooks from now on. Close what is returned before the API."""
+    """Make an API server call its webhooks from now on. Close the returned object before the API."""
     webhooks = Webhooks(api.context.store.table, api.context.lookup)
     api.admission.append(webhooks)
     return webhooks

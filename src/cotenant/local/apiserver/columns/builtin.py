@@ -1,8 +1,8 @@
-"""Which columns `kubectl get` shows for each built-in kind.
+"""The printer columns of the built-in kinds.
 
-Problem: people read clusters through these columns, and scripts cut them. Choice: one tuple a kind, computed from the plain object with
-the texts that Kubernetes prints; kinds without an entry get NAME and CREATED AT, as there. Source: the Tables that a v1.36 kube-apiserver
-returns for each kind, and the behaviour of `kubectl get` documented for pods.
+Problem: users read clusters through these columns, and scripts parse them. Choice: one tuple per kind, computed from the plain object with
+the texts that Kubernetes prints; kinds without an entry get NAME and CREATED AT, as upstream. Source: the Tables that a v1.36
+kube-apiserver returns for each kind, and the behaviour of `kubectl get` documented for pods.
 """
 
 from __future__ import annotations
@@ -46,5 +46,5 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
 
 
 def columns_of(group: str, kind: str) -> tuple[Column, ...]:
-    """The columns of a built-in kind; empty for one that has none of its own."""
+    """The columns of a built-in kind; empty if it has no entry."""
     return _COLUMNS.get((group, kind), ())

@@ -1,4 +1,4 @@
-"""The columns of nodes, volumes, services, events, configuration and policy objects."""
+"""The printer columns of nodes, volumes, services, events, configuration and policy objects."""
 
 from __future__ import annotations
 
@@ -31,11 +31,13 @@ _SHOWN_ENDPOINTS = 3
 
 def _node_status(obj: Manifest, now: float) -> str:
     conditions = sequence(obj, "status", "conditions")
-    told = ["Ready" if one.get("status") == "True" else "NotReady" for one in conditions if one.get("type") == "Ready"]
-    told = told or ["Unknown"]
+    states = [
+        "Ready" if one.get("status") == "True" else "NotReady" for one in conditions if one.get("type") == "Ready"
+    ]
+    states = states or ["Unknown"]
     if at(obj, "spec", "unschedulable"):
-        told.append("SchedulingDisabled")
-    return ",".join(told)
+        states.append("SchedulingDisabled")
+    return ",".join(states)
 
 
 def _roles(obj: Manifest, now: float) -> str:

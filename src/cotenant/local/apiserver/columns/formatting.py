@@ -1,4 +1,4 @@
-"""The texts that several kinds' columns share: ages, selectors, images.
+"""Text formatting shared by the columns of several kinds: ages, selectors, images.
 
 Source: Kubernetes' printing conventions (ages keep two units while they are small; absent values read `<none>`).
 """
@@ -20,7 +20,7 @@ _YEAR_DAYS = 365
 
 
 def at(obj: Manifest, *path: str) -> Any:
-    """The value at a path, None where there is none."""
+    """The value at a path, None if absent."""
     value: Any = obj
     for part in path:
         if not isinstance(value, dict):
@@ -30,13 +30,13 @@ def at(obj: Manifest, *path: str) -> Any:
 
 
 def mapping(obj: Manifest, *path: str) -> Manifest:
-    """The mapping at a path, an empty one where there is none."""
+    """The mapping at a path, empty if absent."""
     value = at(obj, *path)
     return value if isinstance(value, dict) else {}
 
 
 def sequence(obj: Manifest, *path: str) -> list[Any]:
-    """The list at a path, an empty one where there is none."""
+    """The list at a path, empty if absent."""
     value = at(obj, *path)
     return value if isinstance(value, list) else []
 
@@ -52,7 +52,7 @@ def seconds(text: object) -> float | None:
 
 
 def duration(total_s: float) -> str:
-    """A duration as people read it: `45s`, `2m30s`, `5h`, `3d4h`, `2y`."""
+    """A duration in kubectl's short form: `45s`, `2m30s`, `5h`, `3d4h`, `2y`."""
     whole = int(total_s)
     if whole < -1:
         return "<invalid>"
@@ -97,7 +97,7 @@ def labels_text(labels: object) -> str:
 
 
 def selector_text(selector: object) -> str:
-    """A LabelSelector as kubectl writes it."""
+    """A LabelSelector in kubectl's notation."""
     if not isinstance(selector, dict):
         return NONE
     parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
@@ -131,17 +131,17 @@ def text(
     type: str = "string",
     description: str = "",
 ) -> Column:
-    """A column."""
+    """A column with a computed value."""
     return Column(name, type, value, description=description, priority=1 if wide else 0)
 
 
 def number(name: str, *path: str, wide: bool = False) -> Column:
-    """A whole number at a path, 0 where absent."""
+    """An integer column read from a path, 0 if absent."""
     return Column(name, "integer", lambda obj, now: at(obj, *path) or 0, priority=1 if wide else 0)
 
 
 def field(name: str, *path: str, default: str = "", wide: bool = False) -> Column:
-    """A text at a path."""
+    """A string column read from a path."""
     return Column(name, "string", lambda obj, now: str(at(obj, *path) or default), priority=1 if wide else 0)
 
 

@@ -1,8 +1,8 @@
-"""A pod's columns, STATUS above all.
+"""The printer columns of pods, STATUS above all.
 
-Problem: STATUS is no field: it is what a person should know first, drawn from phase, conditions, and every container's state. Choice: the
-order of precedence that `kubectl get pods` shows: gated, then an init container that has not finished, then the containers (the first
-one that says a reason), then deletion. Source: Kubernetes documentation, Pod Lifecycle and Init Containers ("Understanding Pod status").
+Problem: STATUS is not a field but a summary of phase, conditions and every container's state. Choice: the precedence of
+`kubectl get pods`: scheduling gates, then an init container that has not finished, then the containers (the first one with a reason),
+then deletion. Source: Kubernetes documentation, Pod Lifecycle and Init Containers ("Understanding Pod status").
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cotenant.local.apiserver.contract import Manifest
 
 
 class Summary(NamedTuple):
-    """What the first columns say."""
+    """The values of the first columns."""
 
     ready: int
     total: int
@@ -45,7 +45,7 @@ def _ended(terminated: Manifest, prefix: str = "") -> str:
 
 
 class _Restarts:
-    """Restarts, and when the last one was."""
+    """The number of restarts, and the time of the last one."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -59,7 +59,7 @@ class _Restarts:
 
 
 def summary(obj: Manifest) -> Summary:
-    """Ready containers, all that run for good, status, restarts."""
+    """Ready and total containers (sidecars included), status, restarts."""
     status = at(obj, "status", "reason") or at(obj, "status", "phase") or ""
     scheduled = _condition(obj, "PodScheduled")
     if scheduled is not None and scheduled.get("reason") == "SchedulingGated":
@@ -115,15 +115,15 @@ def summary(obj: Manifest) -> Summary:
 
 
 def _ready(obj: Manifest, now: float) -> str:
-    told = summary(obj)
-    return f"{told.ready}/{told.total}"
+    found = summary(obj)
+    return f"{found.ready}/{found.total}"
 
 
 def _restarts(obj: Manifest, now: float) -> str:
-    told = summary(obj)
-    if told.restarts and told.last_restart is not None:
-        return f"{told.restarts} ({duration(now - told.last_restart)} ago)"
-    return str(told.restarts)
+    found = summary(obj)
+    if found.restarts and found.last_restart is not None:
+        return f"{found.restarts} ({duration(now - found.last_restart)} ago)"
+    return str(found.restarts)
 
 
 def _ip(obj: Manifest, now: float) -> str:

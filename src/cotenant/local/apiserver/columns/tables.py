@@ -1,4 +1,4 @@
-"""Tables: what `kubectl get` shows, computed by the server.
+"""Tables: the response that `kubectl get` prints, computed by the server.
 
 Problem: clients print kinds that they do not know, so the server decides columns and cells. Choice: the columns of a resource are values
 (contract.Column) that read the plain object; a row carries the object's metadata, the object, or nothing, as `includeObject` asks.
@@ -12,7 +12,7 @@ from cotenant.local.apiserver.contract import Manifest, Resource
 
 
 class Table:
-    """Makes the rows and the document of one resource."""
+    """Builds the rows and the Table document of one resource."""
 
     def __init__(self, resource: Resource, include: str = "Metadata", version: str = "v1") -> None:
         self._columns = resource.columns or columns_of(resource.group, resource.kind) or DEFAULT
@@ -20,7 +20,7 @@ class Table:
         self._api_version = f"meta.k8s.io/{version}"
 
     def definitions(self) -> list[Manifest]:
-        """The heads of the columns."""
+        """The column definitions."""
         return [
             {
                 "name": column.name,
@@ -46,7 +46,7 @@ class Table:
         return row
 
     def document(self, rows: list[Manifest], metadata: Manifest, *, has_definitions: bool = True) -> Manifest:
-        """The Table of some rows. On a watch only the first event has the definitions. `rows` comes last."""
+        """A Table document. On a watch only the first event has the definitions. `rows` is the last key."""
         return {
             "kind": "Table",
             "apiVersion": self._api_version,

@@ -1,4 +1,4 @@
-"""The columns of workloads and of their disruption budgets."""
+"""The printer columns of workloads and disruption budgets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""CustomResourceDefinition as a kind: defaults and rules.
+"""CustomResourceDefinition as a kind: defaults and validation.
 
 Limits: conversion by webhook is refused, as this server stores one form and serves versions that differ in name only; CEL rules
-(`x-kubernetes-validations`) are accepted but not enforced, of which the writer is warned. Source: Kubernetes API reference
+(`x-kubernetes-validations`) are accepted but not enforced, and the client is warned. Source: Kubernetes API reference
 apiextensions.k8s.io/v1.
 """
 
@@ -23,7 +23,7 @@ _MAX_SELECTABLE = 8
 
 
 def default_definition(obj: Manifest) -> None:
-    """Fill a definition in, and bring nested schemas to their canonical form. `ApiError` 400 where one is not a schema."""
+    """Set a definition's defaults, and bring nested schemas to their canonical form. Raises ApiError 400 if one is not a schema."""
     spec = obj.setdefault("spec", {})
     names = spec.setdefault("names", {})
     kind = names.get("kind", "")
@@ -38,7 +38,7 @@ def default_definition(obj: Manifest) -> None:
 
 
 def _decode_nested(schema: Any, depth: int) -> None:
-    """Schemas under `items` and `additionalProperties` are typed as any JSON, so decoding has not looked into them."""
+    """Decode schemas under `items` and `additionalProperties`, which are typed as any JSON and therefore not decoded yet."""
     if depth > 2 * MAX_DEPTH or not isinstance(schema, dict):
         return
     for key in ("items", "additionalProperties"):
@@ -58,7 +58,7 @@ def _decode_nested(schema: Any, depth: int) -> None:
 
 
 def check_definition(obj: Manifest, old: Manifest | None) -> list[Cause]:
-    """What is wrong with a definition."""
+    """Validation errors of a definition."""
     causes: list[Cause] = []
     spec = obj.get("spec", {})
     group, names = spec.get("group", ""), spec.get("names", {})
@@ -113,15 +113,15 @@ def check_definition(obj: Manifest, old: Manifest | None) -> list[Cause]:
 
 
 def is_established(obj: Manifest) -> bool:
-    """Whether a definition's resource is served."""
+    """Whether a definition has the condition Established."""
     return any(
         each.get("type") == "Established" and each.get("status") == "True"
         for each in obj.get("status", {}).get("conditions", ())
     )
 
 
-def not_enforced(obj: Manifest) -> list[str]:
-    """What a client should be warned of."""
+def unenforced_warnings(obj: Manifest) -> list[str]:
+    """Warnings about rules that are stored but not enforced."""
     return [
         f'spec.versions[{index}] ("{version.get("name")}"): x-kubernetes-validations (CEL) rules are stored but not enforced by this server'
         for index, version in enumerate(obj.get("spec", {}).get("versions", ()))
@@ -182,8 +182,8 @@ def _check_scale(scale: Manifest | None, field: str, causes: list[Cause]) -> Non
             continue
         roots = (root,) if root else ("spec", "status")
         if "[" in path or not path.startswith(tuple(f".{each}." for each in roots)):
-            told = " or ".join(f".{each}" for each in roots)
-            causes.append(words.wrong(f"{field}.{key}", path, f"should be a json path under {told}"))
+            allowed = " or ".join(f".{each}" for each in roots)
+            causes.append(words.wrong(f"{field}.{key}", path, f"should be a json path under {allowed}"))
 
 
 def _check_columns(columns: list[Manifest] | tuple[()], field: str, causes: list[Cause]) -> None:

@@ -1,4 +1,4 @@
-"""The `format`s of strings that a structural schema may ask for. An unknown one asks for nothing.
+"""The string formats that a structural schema may require. An unknown format is not checked.
 
 Source: Kubernetes documentation of CustomResourceDefinition validation (the formats that are checked).
 """
@@ -64,7 +64,7 @@ FORMATS: dict[str, Callable[[str], bool]] = {
 
 
 def fits(text: str, name: str) -> bool:
-    """Whether a text is of a format."""
+    """Whether a string has a format."""
     check = FORMATS.get(name)
     if check is None:
         return True

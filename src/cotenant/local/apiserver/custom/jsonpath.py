@@ -1,8 +1,8 @@
-"""The JSONPaths of printer columns and selectable fields: `.spec.replicas`, `.status.conditions[?(@.type=="Ready")].status`.
+"""JSONPaths of printer columns and selectable fields: `.spec.replicas`, `.status.conditions[?(@.type=="Ready")].status`.
 
-Problem: definitions name fields by kubectl's JSONPath. Choice: the part of it that definitions use, compiled to steps: names, quoted names, indices,
-`[*]` and one comparison in a filter. Limits: no recursive descent, slices or functions; such a path is refused when the definition is written.
-
+Problem: definitions name fields by kubectl's JSONPath. Choice: the subset that definitions use, compiled to steps: names, quoted names,
+indices, `[*]` and one comparison in a filter. Limits: no recursive descent, slices or functions; such a path is refused when the
+definition is written.
 Source: Kubernetes documentation "JSONPath Support"; "Additional printer columns".
 """
 
@@ -62,11 +62,11 @@ class JsonPath:
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The field names of a path that consists of nothing else."""
+        """The field names of a path that has only field names, else None."""
         return self.steps if all(isinstance(each, str) for each in self.steps) else None
 
     def find(self, obj: Manifest) -> list[Any]:
-        """All values that the path names, in order."""
+        """All values at the path, in order."""
         found: list[Any] = [obj]
         for step in self.steps:
             below: list[Any] = []
@@ -85,13 +85,13 @@ class JsonPath:
 
 
 def compile_path(text: str) -> JsonPath:
-    """A path from its text (with or without the braces that kubectl allows). Raises ValueError where it is none, or beyond this part."""
+    """Compile a path (with or without the braces that kubectl allows). Raises ValueError if it is malformed or not in the supported subset."""
     body = text.strip()
     if body.startswith("{") and body.endswith("}"):
         body = body[1:-1].strip()
     body = body.removeprefix("$")
     if not body.startswith((".", "[")):
-        raise ValueError(f"{text}: a path begins with '.'")
+        raise ValueError(f"{text}: a path must begin with '.'")
     steps: list[Any] = []
     at = 0
     if body == ".":
@@ -99,7 +99,7 @@ def compile_path(text: str) -> JsonPath:
     while at < len(body):
         match = _TOKEN.match(body, at)
         if match is None:
-            raise ValueError(f"{text}: not understood from {body[at:]!r}")
+            raise ValueError(f"{text}: cannot be parsed from {body[at:]!r}")
         if match["name"] is not None:
             steps.append(re.sub(r"\\(.)", r"\1", match["name"]))
         elif match["quoted"] is not None or match["double"] is not None:

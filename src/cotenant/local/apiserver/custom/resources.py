@@ -1,7 +1,7 @@
-"""A definition's resources: what the registry serves for each of its versions.
+"""The resources that the registry serves for each version of a definition.
 
-Sources: Kubernetes API reference apiextensions.k8s.io/v1 (subresources, additionalPrinterColumns, selectableFields); a kind that names no
-columns shows its age.
+Sources: Kubernetes API reference apiextensions.k8s.io/v1 (subresources, additionalPrinterColumns, selectableFields); a kind without columns
+shows its age.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _AGE = Column("Age", "date", lambda obj, now: since(obj.get("metadata", {}).get(
 
 
 def resources_of(definition: Manifest) -> tuple[Resource, ...]:
-    """One resource a served version, that of the storage version first (its apiVersion is stored)."""
+    """One resource per served version, the storage version first (its apiVersion is stored)."""
     spec = definition["spec"]
     versions = sorted((each for each in spec["versions"]), key=lambda each: not each.get("storage"))
     return tuple(_resource(spec, version) for version in versions if version.get("served"))

@@ -1,10 +1,9 @@
-"""What a structural schema says of values, compiled: types, ranges, patterns, combinations.
+"""Validation rules of a structural schema, compiled: types, ranges, patterns, combinations.
 
-Problem: custom objects are judged on every write, by schemas of hundreds of nodes, in the words of the real server. Choice: one slotted rule a schema
-node, checks in the order in which Kubernetes reports them, a path built only where something is wrong. Limits: patterns are Go's (RE2); they are run
-by Python's engine, which has no bound on a pattern's time, so a definition's author can make this server slow. `x-kubernetes-validations` (CEL)
-is not evaluated: whoever writes such a definition is warned.
-
+Problem: custom objects are validated on every write, against schemas of hundreds of nodes, with the messages of the real server. Choice: one
+slotted rule per schema node, checks in the order in which Kubernetes reports them, a path built only for an error. Limits: patterns are
+Go's (RE2) but run on Python's engine, which does not bound a pattern's time, so a definition's author can slow this server down.
+`x-kubernetes-validations` (CEL) is not evaluated; the client that writes such a definition is warned.
 Source: Kubernetes documentation of CustomResourceDefinition validation; the messages of its OpenAPI validation.
 """
 
@@ -56,7 +55,7 @@ class Rule:
     )
 
     def __init__(self, schema: Manifest) -> None:
-        """Compile a schema that the definition's own check has let through."""
+        """Compile a schema that has passed the validation of its definition."""
         self.type: str = "int-or-string" if schema.get("x-kubernetes-int-or-string") else schema.get("type", "")
         self.nullable = bool(schema.get("nullable"))
         self.enum: list[Any] | None = schema.get("enum")
@@ -87,7 +86,7 @@ class Rule:
         }
 
     def check(self, value: Any, path: str, causes: list[Cause]) -> None:
-        """Add what is wrong with a value."""
+        """Append the validation errors of a value."""
         if value is None and self.nullable:
             return
         if self.type and not _is_type(value, self.type):
@@ -116,7 +115,7 @@ class Rule:
             self._check_combinations(value, path, causes)
 
     def holds(self, value: Any) -> bool:
-        """Whether nothing is wrong with a value."""
+        """Whether a value is valid."""
         causes: list[Cause] = []
         self.check(value, "", causes)
         return not causes
@@ -137,18 +136,18 @@ class Rule:
                 if not value.get(name)
             ]
         if self.sizes:
-            least, most = self.sizes.get("minProperties"), self.sizes.get("maxProperties")
-            if least is not None and len(value) < least:
-                causes.append(words.wrong(path, value, f"{path} in body should have at least {least} properties"))
-            if most is not None and len(value) > most:
-                causes.append(_too_many(path, len(value), most))
+            minimum, maximum = self.sizes.get("minProperties"), self.sizes.get("maxProperties")
+            if minimum is not None and len(value) < minimum:
+                causes.append(words.wrong(path, value, f"{path} in body should have at least {minimum} properties"))
+            if maximum is not None and len(value) > maximum:
+                causes.append(_too_many(path, len(value), maximum))
 
     def _check_list(self, value: list[Any], path: str, causes: list[Cause]) -> None:
-        least, most = self.sizes.get("minItems"), self.sizes.get("maxItems")
-        if least is not None and len(value) < least:
-            causes.append(words.wrong(path, len(value), f"{path} in body should have at least {least} items"))
-        if most is not None and len(value) > most:
-            causes.append(_too_many(path, len(value), most))
+        minimum, maximum = self.sizes.get("minItems"), self.sizes.get("maxItems")
+        if minimum is not None and len(value) < minimum:
+            causes.append(words.wrong(path, len(value), f"{path} in body should have at least {minimum} items"))
+        if maximum is not None and len(value) > maximum:
+            causes.append(_too_many(path, len(value), maximum))
         if self.items is not None:
             for index, each in enumerate(value):
                 self.items.check(each, f"{path}[{index}]", causes)
@@ -162,11 +161,11 @@ class Rule:
                 seen.add(identity)
 
     def _check_text(self, value: str, path: str, causes: list[Cause]) -> None:
-        least, most = self.sizes.get("minLength"), self.sizes.get("maxLength")
-        if most is not None and len(value) > most:
-            causes.append(Cause("FieldValueTooLong", f"Too long: may not be more than {most} bytes", path))
-        if least is not None and len(value) < least:
-            causes.append(words.wrong(path, value, f"{path} in body should be at least {least} chars long"))
+        minimum, maximum = self.sizes.get("minLength"), self.sizes.get("maxLength")
+        if maximum is not None and len(value) > maximum:
+            causes.append(Cause("FieldValueTooLong", f"Too long: may not be more than {maximum} bytes", path))
+        if minimum is not None and len(value) < minimum:
+            causes.append(words.wrong(path, value, f"{path} in body should be at least {minimum} chars long"))
         if self.pattern is not None and not self.pattern.search(value):
             causes.append(words.wrong(path, value, f"{path} in body should match '{self.pattern_text}'"))
         if self.form and not fits(value, self.form):
@@ -174,17 +173,17 @@ class Rule:
 
     def _check_number(self, value: float, path: str, causes: list[Cause]) -> None:
         ranges = self.ranges
-        most, least, step = ranges.get("maximum"), ranges.get("minimum"), ranges.get("multipleOf")
-        if most is not None:
+        maximum, minimum, step = ranges.get("maximum"), ranges.get("minimum"), ranges.get("multipleOf")
+        if maximum is not None:
             is_open = "exclusiveMaximum" in ranges
-            if value > most or (is_open and value == most):
-                told = "less than" if is_open else "less than or equal to"
-                causes.append(words.wrong(path, value, f"{path} in body should be {told} {words.shown(most)}"))
-        if least is not None:
+            if value > maximum or (is_open and value == maximum):
+                expected = "less than" if is_open else "less than or equal to"
+                causes.append(words.wrong(path, value, f"{path} in body should be {expected} {words.shown(maximum)}"))
+        if minimum is not None:
             is_open = "exclusiveMinimum" in ranges
-            if value < least or (is_open and value == least):
-                told = "greater than" if is_open else "greater than or equal to"
-                causes.append(words.wrong(path, value, f"{path} in body should be {told} {words.shown(least)}"))
+            if value < minimum or (is_open and value == minimum):
+                expected = "greater than" if is_open else "greater than or equal to"
+                causes.append(words.wrong(path, value, f"{path} in body should be {expected} {words.shown(minimum)}"))
         if step and abs(value / step - round(value / step)) > 1e-9:
             causes.append(words.wrong(path, value, f"{path} in body should be a multiple of {words.shown(step)}"))
 
@@ -205,7 +204,7 @@ class Rule:
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:
-    """A Go pattern as one of Python's: `$` and `\\z` end the text. Raises `re.error` where it is none."""
+    """Convert a Go pattern to Python's: `$` and `\\z` match the end of the text only. Raises `re.error` if it is invalid."""
     out: list[str] = []
     index, in_class = 0, False
     while index < len(text):
@@ -240,13 +239,15 @@ def _is_type(value: Any, wanted: str) -> bool:
 
 def _mistyped(path: str, value: Any, wanted: str) -> Cause:
     name = _NAMES.get(type(value), "unknown")
-    told = "integer,string" if wanted == "int-or-string" else wanted
+    expected = "integer,string" if wanted == "int-or-string" else wanted
     where = f"{path} in body" if path else "in body"
-    return Cause("FieldValueTypeInvalid", f'Invalid value: "{name}": {where} must be of type {told}: "{name}"', path)
+    return Cause(
+        "FieldValueTypeInvalid", f'Invalid value: "{name}": {where} must be of type {expected}: "{name}"', path
+    )
 
 
-def _too_many(path: str, found: int, most: int) -> Cause:
-    return Cause("FieldValueTooMany", f"Too many: {found}: must have at most {most} items", path)
+def _too_many(path: str, found: int, maximum: int) -> Cause:
+    return Cause("FieldValueTooMany", f"Too many: {found}: must have at most {maximum} items", path)
 
 
 def _equal(a: Any, b: Any) -> bool:

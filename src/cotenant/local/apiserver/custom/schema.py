@@ -1,4 +1,4 @@
-"""The schema of one version of a custom kind: a `Schema` (contract.py) made from its `openAPIV3Schema`."""
+"""The schema of one version of a custom kind: a `Schema` (contract.py) built from its `openAPIV3Schema`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from cotenant.local.apiserver.custom.rules import Rule
 from cotenant.local.apiserver.schema import decoding
 from cotenant.local.apiserver.schema.openapi import object_meta
 
-_OURS = ("apiVersion", "kind", "metadata")  # checked by the server, whatever the definition says of them
+_SYSTEM_FIELDS = ("apiVersion", "kind", "metadata")  # validated by the server, whatever the definition declares
 
 
 class CustomSchema:
-    """Checks, prunes and fills in the objects of a custom kind. `structural` is the definition's own schema, for OpenAPI documents."""
+    """Validates, prunes and defaults the objects of a custom kind. `structural` is the definition's own schema, for OpenAPI documents."""
 
     __slots__ = ("_defaults", "_kind", "_rule", "_version", "reset", "structural", "tree")
 
@@ -22,13 +22,13 @@ class CustomSchema:
         self._version = version
         self.tree = structural.compile_root(schema)
         self._defaults = structural.compile_defaults(schema)
-        properties = {name: each for name, each in schema.get("properties", {}).items() if name not in _OURS}
+        properties = {name: each for name, each in schema.get("properties", {}).items() if name not in _SYSTEM_FIELDS}
         self._rule = Rule({**schema, "properties": properties})
-        self._rule.required = tuple(name for name in self._rule.required if name not in _OURS)
+        self._rule.required = tuple(name for name in self._rule.required if name not in _SYSTEM_FIELDS)
         self.reset = frozenset({"status"} if has_status else ())
 
     def unknown_fields(self, obj: Manifest) -> list[str]:
-        """Paths of fields that neither the schema has nor it preserves; they are gone afterwards, as after `prune`."""
+        """Paths of unknown fields that are not preserved; they are also pruned."""
         metadata = obj.get("metadata")
         found: list[str] = []
         if type(metadata) is dict:
@@ -38,16 +38,16 @@ class CustomSchema:
         return found + structural.prune(obj, self.tree)
 
     def prune(self, obj: Manifest) -> None:
-        """Drop what the schema neither has nor preserves; `ApiError` 400 for metadata of a wrong type."""
+        """Drop unknown fields that are not preserved. Raises ApiError 400 for metadata of a wrong type."""
         self.unknown_fields(obj)
 
     def default(self, obj: Manifest) -> None:
-        """Fill in the schema's defaults."""
+        """Set the schema's defaults in place."""
         if self._defaults is not None:
             self._defaults.fill(obj)
 
     def validate(self, obj: Manifest, old: Manifest | None) -> list[Cause]:
-        """What is wrong with the values. CEL rules are not evaluated."""
+        """Validation errors. CEL rules are not evaluated."""
         causes: list[Cause] = []
         self._rule.check(obj, "", causes)
         return causes

@@ -1,7 +1,7 @@
-"""Whether a definition's schema is structural, and within what this server offers.
+"""Validation of a definition's schema: whether it is structural and supported by this server.
 
 Source: Kubernetes documentation, "Specifying a structural schema": a type for every field, element and the root; combinations
-(`allOf`, `anyOf`, `oneOf`, `not`) only restrict values; lists that are sets or maps say how their elements are told apart; defaults fit.
+(`allOf`, `anyOf`, `oneOf`, `not`) only restrict values; lists that are sets or maps declare how elements are identified; defaults are valid.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CEL = "x-kubernetes-validations"
 
 
 def check_root(schema: Manifest, field: str) -> list[Cause]:
-    """What is wrong with the schema of a version."""
+    """Validation errors of a version's schema."""
     causes: list[Cause] = []
     if schema.get("type") != "object":
         if schema.get("type"):
@@ -50,7 +50,7 @@ def check_root(schema: Manifest, field: str) -> list[Cause]:
 
 
 def uses_cel(schema: Any, depth: int = 0) -> bool:
-    """Whether a schema has rules in CEL anywhere."""
+    """Whether a schema has CEL rules at any level."""
     if depth > 4 * MAX_DEPTH:
         return False
     if isinstance(schema, dict):

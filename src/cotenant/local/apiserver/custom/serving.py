@@ -1,10 +1,9 @@
-"""Custom kinds come and go with their definitions, while the server runs.
+"""Serves custom kinds while their definitions exist.
 
-Problem: a definition must be served soon after it was written, after a restart too, and its objects must go before it does. Choice: one task
-watches the definitions; each is brought, idempotently, to where it belongs: names accepted and established in its status, its versions in
-the registry, a finalizer on it that is taken off once the objects are gone. The same object, as admission, warns of what is
-not enforced. Limits: a definition that cannot be compiled any more (written by a newer version of this program) is left unserved.
-
+Problem: a definition must be served soon after it was written, after a restart too, and its objects must be deleted before it is. Choice:
+one task watches the definitions and reconciles each idempotently: names accepted and established in its status, its versions in the
+registry, a finalizer that is removed once the objects are deleted. The same class, as admission, warns of what is not enforced. Limits: a
+definition that can no longer be compiled (written by a newer version of this program) is not served.
 Source: Kubernetes API reference apiextensions.k8s.io/v1 (conditions NamesAccepted, Established, Terminating; the clean-up finalizer).
 """
 
@@ -25,7 +24,7 @@ from cotenant.local.apiserver.contract import (
     Target,
     WriteOptions,
 )
-from cotenant.local.apiserver.custom.definition import not_enforced
+from cotenant.local.apiserver.custom.definition import unenforced_warnings
 from cotenant.local.apiserver.custom.resources import resources_of
 from cotenant.local.apiserver.verbs.api import Api
 from cotenant.local.apiserver.verbs.context import timestamp
@@ -34,39 +33,39 @@ GROUP = "apiextensions.k8s.io"
 PLURAL = "customresourcedefinitions"
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
-_OURS = WriteOptions(validation="Ignore", manager="apiextensions-apiserver")
-_RETRY_S = 0.5  # how often objects that hold on (finalizers of their own) are looked at again
+_SYSTEM_WRITE = WriteOptions(validation="Ignore", manager="apiextensions-apiserver")
+_RETRY_S = 0.5  # interval between checks for objects kept by finalizers
 _ATTEMPTS = 5
 
 
 class CustomKinds:
-    """Serves the custom kinds of one API. Also an `Admission`, to be added to the API's."""
+    """Serves the custom kinds of one API. Also an `Admission`, to be added to the API's plugins."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
         self._served: dict[str, tuple[Resource, ...]] = {}  # by definition
-        self._specs: dict[str, bytes] = {}  # what is served of it was made from
-        self._closing: dict[str, asyncio.Task[None]] = {}
+        self._specs: dict[str, bytes] = {}  # the spec that the served resources were built from
+        self._cleaning_up: dict[str, asyncio.Task[None]] = {}
         self._task: asyncio.Task[None] | None = None
         self.failures: dict[str, str] = {}  # definitions that could not be served, and why
 
-    # -- life -------------------------------------------------------------------------------------------------------------
+    # -- start and stop -------------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Serve what is defined already, and follow the definitions from there on."""
+        """Serve the existing definitions, then watch for changes."""
         page = await self._api.list(self._target(), ListOptions())
         for stored in page.items:
-            await self._settle(msgspec.json.decode(stored.raw))
-        self._task = asyncio.create_task(self._follow(page.resource_version))
+            await self._reconcile(msgspec.json.decode(stored.raw))
+        self._task = asyncio.create_task(self._watch(page.resource_version))
 
     async def stop(self) -> None:
-        """Follow no longer. What is served stays so."""
-        tasks = [task for task in (self._task, *self._closing.values()) if task is not None]
+        """Stop watching. Served kinds stay served."""
+        tasks = [task for task in (self._task, *self._cleaning_up.values()) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _follow(self, version: int) -> None:
+    async def _watch(self, version: int) -> None:
         while True:
             try:
                 async for line in self._api.watch(self._target(), ListOptions(resource_version=str(version))):
@@ -78,7 +77,7 @@ class CustomKinds:
                     if event["type"] == "DELETED":
                         self._withdraw(obj["metadata"]["name"])
                     elif event["type"] != "BOOKMARK":
-                        await self._settle(obj)
+                        await self._reconcile(obj)
             except ApiError as error:
                 if error.code != 410:
                     raise
@@ -88,24 +87,24 @@ class CustomKinds:
                 for name in [name for name in self._served if name not in present]:
                     self._withdraw(name)
                 for stored in page.items:
-                    await self._settle(msgspec.json.decode(stored.raw))
+                    await self._reconcile(msgspec.json.decode(stored.raw))
 
     # -- one definition ---------------------------------------------------------------------------------------------------
 
-    async def _settle(self, obj: Manifest) -> None:
-        """Bring one definition to where it belongs; what cannot be is recorded in `failures`, and the others go on."""
+    async def _reconcile(self, obj: Manifest) -> None:
+        """Reconcile one definition; a failure is recorded in `failures` and does not affect the others."""
         name = obj["metadata"]["name"]
         try:
-            await self._try_to_settle(name, obj)
+            await self._try_reconcile(name, obj)
         except (ApiError, KeyError, TypeError, ValueError, re.error) as wrong:
             self.failures[name] = str(wrong)
         else:
             self.failures.pop(name, None)
 
-    async def _try_to_settle(self, name: str, obj: Manifest) -> None:
+    async def _try_reconcile(self, name: str, obj: Manifest) -> None:
         if obj["metadata"].get("deletionTimestamp"):
-            if FINALIZER in obj["metadata"].get("finalizers", ()) and name not in self._closing:
-                self._closing[name] = asyncio.create_task(self._close(obj))
+            if FINALIZER in obj["metadata"].get("finalizers", ()) and name not in self._cleaning_up:
+                self._cleaning_up[name] = asyncio.create_task(self._clean_up(obj))
             return
         problem = self._conflict(obj)
         if not problem:
@@ -136,15 +135,15 @@ class CustomKinds:
         self._specs.pop(name, None)
 
     def _conflict(self, obj: Manifest) -> str:
-        """Why the names cannot be had: another kind of the group has them."""
+        """Why the names are not accepted: another kind of the group uses them. Empty if they are."""
         spec, name = obj["spec"], obj["metadata"]["name"]
         names = spec["names"]
-        mine = {(each.group, each.version, each.plural) for each in self._served.get(name, ())}
+        own = {(each.group, each.version, each.plural) for each in self._served.get(name, ())}
         for other in self._api.registry.resources():
-            if other.group != spec["group"] or (other.group, other.version, other.plural) in mine:
+            if other.group != spec["group"] or (other.group, other.version, other.plural) in own:
                 continue
             if other.is_custom and other.plural == names["plural"]:
-                continue  # its own, of a version that is served no more
+                continue  # its own, of a version no longer served
             taken = {other.plural, other.singular, *other.short_names}
             for wanted in (names["plural"], names.get("singular", ""), *names.get("shortNames", ())):
                 if wanted in taken:
@@ -153,8 +152,8 @@ class CustomKinds:
                 return f'"{other.kind}" is already in use'
         return ""
 
-    async def _close(self, obj: Manifest) -> None:
-        """Delete the objects, then let the definition go."""
+    async def _clean_up(self, obj: Manifest) -> None:
+        """Delete the objects, then remove the definition's finalizer."""
         name = obj["metadata"]["name"]
         now = timestamp(self._api.context.clock())
         try:
@@ -169,16 +168,16 @@ class CustomKinds:
             self._withdraw(name)
             await self._change(name, "", _without_finalizer)
         finally:
-            self._closing.pop(name, None)
+            self._cleaning_up.pop(name, None)
 
     async def _change(self, name: str, subresource: str, change: Callable[[Manifest], bool]) -> None:
-        """Read, change and write a definition until nobody came in between; nothing where it is gone or already so."""
+        """Read, modify and write a definition, retrying on conflict; does nothing if it is deleted or needs no change."""
         for _ in range(_ATTEMPTS):
             try:
                 obj = msgspec.json.decode(await self._api.get(self._target(name)))
                 if not change(obj):
                     return
-                await self._api.update(self._target(name, subresource), obj, _OURS)
+                await self._api.update(self._target(name, subresource), obj, _SYSTEM_WRITE)
                 return
             except ApiError as error:
                 if error.code == 404:
@@ -194,17 +193,17 @@ class CustomKinds:
     async def mutate(
         self, operation: str, target: Target, obj: Manifest | None, old: Manifest | None, options: WriteOptions
     ) -> Manifest | None:
-        """Changes nothing."""
+        """Return the object unchanged."""
         return obj
 
     async def validate(
         self, operation: str, target: Target, obj: Manifest | None, old: Manifest | None, options: WriteOptions
     ) -> list[str]:
-        """Warns of rules that a definition has and this server does not enforce."""
+        """Warn of rules in a definition that this server does not enforce."""
         is_definition = target.resource.group == GROUP and target.resource.plural == PLURAL
-        if not is_definition or obj is None or target.subresource or options is _OURS:
+        if not is_definition or obj is None or target.subresource or options is _SYSTEM_WRITE:
             return []
-        return not_enforced(obj)
+        return unenforced_warnings(obj)
 
 
 def _with_finalizer(obj: Manifest) -> bool:

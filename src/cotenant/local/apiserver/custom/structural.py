@@ -1,9 +1,9 @@
-"""Structural schemas compiled to the tree that patches merge by, and what follows from it: pruning and defaults.
+"""Structural schemas compiled to the tree that patches merge by, with pruning and defaults.
 
-Problem: an `openAPIV3Schema` says which fields a custom kind has, which stay although unknown, what is filled in and how lists merge. Choice: the
-same nodes as for built-in kinds (`schema/tree.py`), compiled once a version, and two walks beside them: one prunes, one fills in. A value
-of a wrong type is left for validation to refuse. Limits: a schema may be `MAX_DEPTH` levels deep; the definition is refused beyond.
-
+Problem: an `openAPIV3Schema` defines which fields a custom kind has, which unknown ones are preserved, what is defaulted and how lists
+merge. Choice: the same nodes as for built-in kinds (`schema/tree.py`), compiled once per version, and two walks beside them: one prunes,
+one sets defaults. A value of a wrong type is left to validation. Limits: a schema may be `MAX_DEPTH` levels deep; deeper definitions are
+refused.
 Source: Kubernetes documentation, "Extend the Kubernetes API with CustomResourceDefinitions" (structural schemas, pruning, defaulting).
 """
 
@@ -25,7 +25,7 @@ _EMBEDDED = "x-kubernetes-embedded-resource"
 
 
 def compile_root(schema: Manifest) -> SchemaNode:
-    """The node of a whole object: its schema, with the metadata that every object has."""
+    """The node of a whole object: its schema, plus apiVersion, kind and metadata."""
     node = compile_node(schema)
     root = node.copy() if node.kind == tree.STRUCT else SchemaNode(tree.STRUCT)
     root.fields = {**node.fields, **_type_fields()}
@@ -81,7 +81,7 @@ def _type_fields() -> dict[str, SchemaNode]:
 
 
 def prune(value: Any, node: SchemaNode, path: str = "") -> list[str]:
-    """Drop, in place, what the schema neither has nor preserves; the paths of what was dropped."""
+    """Drop unknown fields that are not preserved, in place. Returns their paths."""
     dropped: list[str] = []
     _prune(value, node, path, dropped)
     return dropped
@@ -115,7 +115,7 @@ def _prune(value: Any, node: SchemaNode, path: str, dropped: list[str]) -> None:
 
 
 class Defaults:
-    """The defaults of a schema: only the branches that have any."""
+    """The defaults of a schema, limited to the branches that have any."""
 
     __slots__ = ("fields", "item", "values")
 
@@ -125,7 +125,7 @@ class Defaults:
         self.item: Defaults | None = None  # of a list's elements or a map's values
 
     def fill(self, value: Any) -> None:
-        """Fill a value in, in place."""
+        """Set the defaults of a value, in place."""
         if type(value) is dict:
             for name, default in self.values.items():
                 if value.get(name) is None:
@@ -142,7 +142,7 @@ class Defaults:
 
 
 def compile_defaults(schema: Manifest) -> Defaults | None:
-    """The defaults of a schema, None where it has none."""
+    """The defaults of a schema, None if it has none."""
     defaults = Defaults()
     for name, each in schema.get("properties", {}).items():
         if "default" in each and not (each.get("nullable") and each["default"] is None):

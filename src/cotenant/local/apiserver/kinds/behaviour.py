@@ -1,9 +1,10 @@
-"""How the objects of a kind behave when they are written: the seam between the verbs and each kind.
+"""The behaviour of a kind on writes: the interface between the verbs and each kind.
 
-Problem: a pod's spec is nearly immutable, a Job's status is the controller's, a namespace dies slowly. Choice: one class whose defaults
-suit most kinds and custom resources, overridden where a kind differs; it sees plain documents and a `World` to look other objects up in.
-Sources: the strategies of each kind as the Kubernetes API reference and API conventions describe them (status is written through the
-status subresource only; generation counts changes of the wanted state; metadata of the status subresource of custom resources is ignored).
+Problem: a pod's spec is nearly immutable, a Job's status belongs to its controller, a namespace is deleted in stages. Choice: one class
+whose defaults suit most kinds and custom resources, overridden per kind; it sees plain documents and a `World` for looking up other
+objects. Sources: the strategies of each kind as the Kubernetes API reference and API conventions describe them (status is written through
+the status subresource only; generation counts changes of the desired state; metadata of the status subresource of custom resources is
+ignored).
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from cotenant.local.apiserver.verbs import object_meta
 
 
 class World(Protocol):
-    """What a kind may look up while it is written."""
+    """What a behaviour may look up during a write."""
 
     def lookup(self, group: str, plural: str, namespace: str, name: str) -> Manifest | None:
-        """One stored object, fresh."""
+        """One stored object, as a new document."""
 
     def scan(self, group: str, plural: str, namespace: str = "") -> Iterator[Manifest]:
-        """All stored objects of a kind, fresh."""
+        """All stored objects of a kind, as new documents."""
 
     def version(self, group: str, plural: str) -> int:
-        """A number that changes whenever an object of a kind does."""
+        """A counter that changes whenever an object of a kind does."""
 
     def now(self) -> float:
         """Unix seconds."""
@@ -36,15 +37,15 @@ class World(Protocol):
 class Behaviour:
     """The default: no generation, no status of its own, immediate deletion."""
 
-    has_generation = False  # metadata.generation is kept
+    has_generation = False  # metadata.generation is maintained
     has_status = False  # the status is written through the status subresource only
-    keeps_first_status = False  # a create may say the status all the same
+    keeps_first_status = False  # a create may set the status
     is_status_metadata_kept = (
         True  # labels, annotations, finalizers may be written through status (not for custom resources)
     )
     may_create_on_update = False  # PUT of an unknown name creates
-    needs_version = False  # PUT must say the resourceVersion
-    default_propagation = "Background"  # what a delete that does not say means for dependents
+    needs_version = False  # PUT requires a resourceVersion
+    default_propagation = "Background"  # of a delete without a propagation policy
 
     def __init__(
         self,
@@ -54,7 +55,7 @@ class Behaviour:
         may_create_on_update: bool | None = None,
         needs_version: bool | None = None,
     ) -> None:
-        """What is not given is as the class says."""
+        """Options not given keep the class's value."""
         if has_generation is not None:
             self.has_generation = has_generation
         if has_status is not None:
@@ -65,78 +66,78 @@ class Behaviour:
             self.needs_version = needs_version
 
     def admit(self, obj: Manifest, old: Manifest | None, world: World) -> None:
-        """Built-in mutating admission, in place, before webhooks are asked. `old` is None on create. Raises ApiError to refuse."""
+        """Built-in mutating admission, in place, before webhooks. `old` is None on create. Raises ApiError to refuse."""
 
     def admit_last(self, obj: Manifest, old: Manifest | None, world: World) -> None:
         """Built-in validating admission. Raises ApiError to refuse."""
 
     def check_delete(self, obj: Manifest) -> None:
-        """Whether an object may be deleted at all. Raises ApiError 403."""
+        """Check whether an object may be deleted. Raises ApiError 403."""
 
     def prepare_create(self, obj: Manifest, world: World) -> None:
-        """What the server says of a new object, in place, after admission."""
+        """Set system fields of a new object, in place, after admission."""
 
     def prepare_update(self, obj: Manifest, old: Manifest, world: World) -> None:
-        """Before an update is checked, in place. The status is the old one already."""
+        """Adjust an update before validation, in place. The status has already been reset to the old one."""
 
     def prepare_status(self, obj: Manifest, old: Manifest) -> None:
-        """Before a status update is checked, in place. What is not status has been reset already."""
+        """Adjust a status update before validation, in place. Everything but the status has already been reset."""
 
     def merge(self, subresource: str, new: Manifest, base: Manifest) -> Manifest:
-        """What another subresource may write: `base` (a copy of the stored object) with those parts of `new`. Raises ApiError 405."""
+        """Apply a write through another subresource: `base` (a copy of the stored object) with the parts of `new` it covers. Raises ApiError 405."""
         raise ApiError(
             405, "MethodNotAllowed", f"the server does not allow this method on the requested resource ({subresource})"
         )
 
     def check_create(self, obj: Manifest) -> list[Cause]:
-        """What is wrong with a new object beyond its schema."""
+        """Validation errors of a new object beyond its schema."""
         return []
 
     def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
-        """What may not change."""
+        """Validation errors for changes that are not allowed."""
         return []
 
-    def grace_s(self, obj: Manifest, asked: int | None) -> int | None:
-        """Seconds between the request to delete and the end; None for kinds that have no graceful deletion."""
+    def grace_s(self, obj: Manifest, requested: int | None) -> int | None:
+        """The grace period of a deletion in seconds; None for kinds without graceful deletion."""
         return None
 
     def prepare_delete(self, obj: Manifest) -> None:
-        """What a kind does to its object when its deletion begins, in place."""
+        """Adjust an object when its deletion begins, in place."""
 
     def is_removable(self, obj: Manifest) -> bool:
-        """Whether an object without finalizers and grace may go (a namespace has finalizers in its spec too)."""
+        """Whether an object without finalizers and grace may be removed (a namespace also has finalizers in its spec)."""
         return True
 
     def is_done(self, obj: Manifest) -> bool:
-        """Whether an object that is being deleted has nothing left to wait for."""
+        """Whether an object being deleted can be removed now."""
         return object_meta.is_done(obj) and self.is_removable(obj)
 
-    def outlived(self, table: Table, written: Stored, now: float) -> list[Stored]:
-        """Objects of the kind whose time is over, found when another one is written."""
+    def expired(self, table: Table, written: Stored, now: float) -> list[Stored]:
+        """Expired objects of the kind, found when another one is written."""
         return []
 
-    def wanted(self, obj: Manifest) -> object:
-        """The part of an object whose changes count as a generation."""
+    def desired_state(self, obj: Manifest) -> object:
+        """The part of an object whose changes increment the generation."""
         return {key: value for key, value in obj.items() if key not in ("metadata", "status", "apiVersion", "kind")}
 
 
 class SpecBehaviour(Behaviour):
-    """A spec with a generation and a status that controllers write."""
+    """A kind with a spec, a generation, and a status that controllers write."""
 
     has_generation = True
     has_status = True
 
     def __init__(self, first_status: Manifest | None = None, **options: bool) -> None:
-        """`first_status`: what a new object's status says before a controller has seen it."""
+        """`first_status`: the status of a new object."""
         super().__init__(**options)
         self._first_status = first_status
 
     def prepare_create(self, obj: Manifest, world: World) -> None:
-        """The first status, where the kind has one."""
+        """Set the first status, if the kind has one."""
         if self._first_status is not None:
             obj["status"] = dict(self._first_status)
 
-    def wanted(self, obj: Manifest) -> object:
+    def desired_state(self, obj: Manifest) -> object:
         """The spec."""
         return obj.get("spec")
 
@@ -148,8 +149,8 @@ class CustomBehaviour(Behaviour):
     is_status_metadata_kept = False
     needs_version = True
 
-    def wanted(self, obj: Manifest) -> object:
-        """Everything but metadata, and but the status where that is a subresource."""
+    def desired_state(self, obj: Manifest) -> object:
+        """Everything but metadata, and except the status if it is a subresource."""
         left_out = (
             ("metadata", "apiVersion", "kind", "status") if self.has_status else ("metadata", "apiVersion", "kind")
         )

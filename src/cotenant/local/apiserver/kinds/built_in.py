@@ -1,8 +1,8 @@
-"""The built-in resources: URL, names for kubectl, verbs, subresources, fields that a field selector may name, and behaviour.
+"""The built-in resources: URL, names for kubectl, verbs, subresources, selectable fields, and behaviour.
 
-Problem: discovery, kubectl and controllers must find here what they find in a real cluster. Choice: one table. Only what behaves is
-listed: kinds that nothing here enforces or works on (CronJobs, ReplicationControllers, quotas, limit ranges) are left out, so a client
-learns at once that they are not served. Source: Kubernetes API reference and `kubectl api-resources` of v1.36.
+Problem: discovery, kubectl and controllers must find the same resources as in a real cluster. Choice: one table. Only kinds with
+behaviour are listed: those that nothing here enforces or works on (CronJobs, ReplicationControllers, quotas, limit ranges) are left out, so
+that a client learns immediately that they are not served. Source: Kubernetes API reference and `kubectl api-resources` of v1.36.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Fields = Mapping[str, Callable[[Manifest], str]]
 
 
 def field(path: str) -> Callable[[Manifest], str]:
-    """The text at a path (`spec.nodeName`), empty where there is none."""
+    """A reader of the text at a path (`spec.nodeName`), empty if absent."""
     parts = path.split(".")
 
     def read(obj: Manifest) -> str:
@@ -113,7 +113,7 @@ def _resource(
 
 
 _CLUSTER = Scope.CLUSTER
-_EVERY = ("all",)
+_CATEGORY_ALL = ("all",)
 
 BUILT_IN: tuple[Resource, ...] = (
     _resource("", "Binding", "bindings", verbs=CREATE),
@@ -146,7 +146,7 @@ BUILT_IN: tuple[Resource, ...] = (
         "Pod",
         "pods",
         short=("po",),
-        categories=_EVERY,
+        categories=_CATEGORY_ALL,
         fields=_POD_FIELDS,
         sub=("binding", "eviction", "ephemeralcontainers", "resize", "status"),
     ),
@@ -157,24 +157,26 @@ BUILT_IN: tuple[Resource, ...] = (
         "Service",
         "services",
         short=("svc",),
-        categories=_EVERY,
+        categories=_CATEGORY_ALL,
         sub=("status",),
         fields=_fields("spec.clusterIP", "spec.type"),
     ),
     _resource("apps", "ControllerRevision", "controllerrevisions"),
-    _resource("apps", "DaemonSet", "daemonsets", short=("ds",), categories=_EVERY, sub=("status",)),
-    _resource("apps", "Deployment", "deployments", short=("deploy",), categories=_EVERY, sub=("scale", "status")),
+    _resource("apps", "DaemonSet", "daemonsets", short=("ds",), categories=_CATEGORY_ALL, sub=("status",)),
+    _resource(
+        "apps", "Deployment", "deployments", short=("deploy",), categories=_CATEGORY_ALL, sub=("scale", "status")
+    ),
     _resource(
         "apps",
         "ReplicaSet",
         "replicasets",
         short=("rs",),
-        categories=_EVERY,
+        categories=_CATEGORY_ALL,
         sub=("scale", "status"),
         fields=_fields("status.replicas"),
     ),
-    _resource("apps", "StatefulSet", "statefulsets", short=("sts",), categories=_EVERY, sub=("scale", "status")),
-    _resource("batch", "Job", "jobs", categories=_EVERY, sub=("status",), fields=_fields("status.successful")),
+    _resource("apps", "StatefulSet", "statefulsets", short=("sts",), categories=_CATEGORY_ALL, sub=("scale", "status")),
+    _resource("batch", "Job", "jobs", categories=_CATEGORY_ALL, sub=("status",), fields=_fields("status.successful")),
     _resource("policy", "PodDisruptionBudget", "poddisruptionbudgets", short=("pdb",), sub=("status",)),
     _resource("coordination.k8s.io", "Lease", "leases"),
     _resource("scheduling.k8s.io", "PriorityClass", "priorityclasses", _CLUSTER, short=("pc",)),
@@ -213,7 +215,7 @@ BUILT_IN: tuple[Resource, ...] = (
 
 
 def behaviours(*, taints_new_nodes: bool = True) -> dict[tuple[str, str], Behaviour]:
-    """How each built-in behaves, by storage; what is not here is stored as written, without generation."""
+    """The behaviour of each built-in kind, by storage; a kind not listed is stored as written, without generation."""
     replica_status: Manifest = {"replicas": 0}
     daemon_status = dict.fromkeys(
         ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"), 0
@@ -253,7 +255,7 @@ _SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease"
 
 
 def first_objects() -> list[tuple[tuple[str, str], Manifest]]:
-    """What every cluster has from the start: storage and object."""
+    """The default objects of every cluster: (storage, object)."""
     found: list[tuple[tuple[str, str], Manifest]] = [
         (("", "namespaces"), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         for name in _SYSTEM_NAMESPACES

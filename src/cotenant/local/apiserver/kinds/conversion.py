@@ -1,7 +1,7 @@
-"""Reading and writing a storage through another served resource: another version of a custom kind, or events.k8s.io beside core events.
+"""Conversion between the stored form and other served forms: another version of a custom kind, or events.k8s.io beside core events.
 
-Problem: one storage, several URLs. Choice: what is stored has the hub's form; others are converted at the edge, so history, watches and
-selectors see one form. Two versions of a kind differ in apiVersion only (conversion strategy None). The two Event APIs differ in the
+Problem: one storage, several URLs. Choice: stored objects have the hub's form; others are converted on read and write, so history, watches
+and selectors see one form. Two versions of a kind differ in apiVersion only (conversion strategy None). The two Event APIs differ in the
 names of six fields. Source: Kubernetes API reference, Event v1 core and Event v1 events.k8s.io.
 """
 
@@ -29,7 +29,7 @@ def _is_event(resource: Resource) -> bool:
 
 
 def outward(obj: Manifest, resource: Resource, hub: Resource) -> Manifest:
-    """A stored object as a resource shows it, in place where it can be."""
+    """Convert a stored object to a resource's form, in place if possible."""
     if resource is hub or resource.api_version == hub.api_version:
         return obj
     if _is_event(resource):
@@ -39,7 +39,7 @@ def outward(obj: Manifest, resource: Resource, hub: Resource) -> Manifest:
 
 
 def inward(obj: Manifest, resource: Resource, hub: Resource) -> Manifest:
-    """A written object in the form in which it is stored."""
+    """Convert a written object to the stored form."""
     if resource is hub or resource.api_version == hub.api_version:
         return obj
     if _is_event(resource):
@@ -49,7 +49,7 @@ def inward(obj: Manifest, resource: Resource, hub: Resource) -> Manifest:
 
 
 def converter(resource: Resource, hub: Resource) -> Convert | None:
-    """Stored bytes to shown bytes; None where they are the same."""
+    """A converter from stored to served bytes; None if they are identical."""
     if resource is hub or resource.api_version == hub.api_version:
         return None
     return lambda raw: encode(outward(decode(raw), resource, hub))

@@ -1,4 +1,4 @@
-"""ConfigMaps and Secrets: one that says it is immutable stays as it is; a Secret's type and a revision's data stay in any case.
+"""ConfigMaps, Secrets and ControllerRevisions: immutability of marked objects, of a Secret's type, and of a revision's data.
 
 Source: Kubernetes documentation "Immutable ConfigMaps" and "Immutable Secrets".
 """
@@ -18,7 +18,7 @@ class DataBehaviour(Behaviour):
     """A ConfigMap."""
 
     def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
-        """Only where it does not say immutable."""
+        """Refuse changes if it is marked immutable."""
         if not old.get("immutable"):
             return []
         changed = [name for name in ("immutable", "data", "binaryData") if obj.get(name) != old.get(name)]
@@ -29,22 +29,22 @@ class RevisionBehaviour(Behaviour):
     """A ControllerRevision: a snapshot."""
 
     def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
-        """Its data never changes."""
+        """Refuse a change of its data."""
         return [immutable("data", obj.get("data"))] if obj.get("data") != old.get("data") else []
 
 
 class SecretBehaviour(DataBehaviour):
-    """A Secret. `stringData` is written into `data`."""
+    """A Secret. `stringData` is merged into `data`."""
 
     def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
-        """Its type never changes."""
+        """Refuse a change of its type."""
         causes = super().check_update(obj, old)
         if obj.get("type") != old.get("type"):
             causes.append(immutable("type", obj.get("type")))
         return causes
 
     def admit(self, obj: Manifest, old: Manifest | None, world: World) -> None:
-        """Plain text becomes encoded data; an absent type is Opaque."""
+        """Encode `stringData` into `data`; default the type to Opaque."""
         if not obj.get("type"):
             obj["type"] = "Opaque"
         plain = obj.pop("stringData", None)

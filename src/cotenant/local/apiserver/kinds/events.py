@@ -1,10 +1,9 @@
-"""Events: in the namespace of what they are about, and gone after an hour.
+"""Events: namespace validation, and expiry after an hour.
 
-Problem: a scheduler writes an event a pod; kept for ever they would outgrow everything else. Choice: as in Kubernetes an event is deleted
-an hour after it was last written, and, unlike there, when so many newer ones exist. Both happen when another event is written. Limits:
-the hour begins again when the server starts.
-
-Source: Kubernetes API reference, Event; an event about a cluster-scoped object lives in `default`.
+Problem: a scheduler writes one event per pod; kept forever they would outgrow all other objects. Choice: as in Kubernetes an event is
+deleted an hour after its last write, and, unlike upstream, when too many newer ones exist. Both happen when another event is written.
+Limits: the hour starts again when the server starts.
+Source: Kubernetes API reference, Event; an event about a cluster-scoped object is in `default`.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ class EventBehaviour(Behaviour):
 
     may_create_on_update = True
 
-    def __init__(self, *, age_s: float = 3_600.0, most: int = 50_000) -> None:
+    def __init__(self, *, age_s: float = 3_600.0, max_events: int = 50_000) -> None:
         super().__init__()
         self._age_s = age_s
-        self._most = most
-        self._written: deque[tuple[float, Key, int]] = deque()  # when, what and its resourceVersion then
+        self._max_events = max_events
+        self._written: deque[tuple[float, Key, int]] = deque()  # (time, key, resourceVersion) of each write
         self._is_loaded = False
 
-    def outlived(self, table: Table, written: Stored, now: float) -> list[Stored]:
-        """What was last written an hour ago, or is beyond the number that is kept."""
+    def expired(self, table: Table, written: Stored, now: float) -> list[Stored]:
+        """Events last written more than an hour ago, or beyond the maximum number."""
         if not self._is_loaded:
             self._is_loaded = True
             older = sorted(
@@ -40,7 +39,9 @@ class EventBehaviour(Behaviour):
             self._written.extend((now, stored.key, stored.resource_version) for stored in older)
         self._written.append((now, written.key, written.resource_version))
         found: list[Stored] = []
-        while self._written and (now - self._written[0][0] > self._age_s or table.count - len(found) > self._most):
+        while self._written and (
+            now - self._written[0][0] > self._age_s or table.count - len(found) > self._max_events
+        ):
             _, key, revision = self._written.popleft()
             stored = table.get(key)
             if stored is not None and stored.resource_version == revision:
@@ -48,15 +49,15 @@ class EventBehaviour(Behaviour):
         return found
 
     def check_create(self, obj: Manifest) -> list[Cause]:
-        """The namespaces must agree."""
+        """The namespaces of the event and its object must agree."""
         field = "involvedObject" if "involvedObject" in obj else "regarding"
         about = obj.get(field) or {}
-        said, namespace = about.get("namespace") or "", obj["metadata"].get("namespace") or ""
-        if obj.get("eventTime"):  # the newer rule
-            agrees = bool(said) or namespace in ("default", "kube-system")
+        named, namespace = about.get("namespace") or "", obj["metadata"].get("namespace") or ""
+        if obj.get("eventTime"):  # events.k8s.io's rule
+            agrees = bool(named) or namespace in ("default", "kube-system")
         else:
-            agrees = said == namespace or (not said and namespace in ("", "default"))
+            agrees = named == namespace or (not named and namespace in ("", "default"))
         if agrees:
             return []
-        why = f"Invalid value: {shown(said)}: does not match event.namespace"
+        why = f"Invalid value: {shown(named)}: does not match event.namespace"
         return [Cause("FieldValueInvalid", why, f"{field}.namespace")]

@@ -1,4 +1,4 @@
-"""Namespaces: active until deleted, then Terminating until their content is gone.
+"""Namespaces: Active until deleted, then Terminating until their content is deleted.
 
 Source: Kubernetes documentation "Namespaces"; namespace finalization as the API reference describes it (`spec.finalizers`, `/finalize`).
 """
@@ -20,7 +20,7 @@ class NamespaceBehaviour(Behaviour):
     has_status = True
 
     def prepare_create(self, obj: Manifest, world: World) -> None:
-        """It begins Active, with the finalizer that waits for its content, and labelled with its name."""
+        """Set phase Active, the finalizer that waits for its content, and the name label."""
         spec = obj.setdefault("spec", {})
         finalizers = spec.setdefault("finalizers", [])
         if FINALIZER not in finalizers:
@@ -29,38 +29,38 @@ class NamespaceBehaviour(Behaviour):
         self._label(obj)
 
     def prepare_update(self, obj: Manifest, old: Manifest, world: World) -> None:
-        """spec.finalizers change through /finalize only."""
+        """Reset the spec: spec.finalizers change through /finalize only."""
         if "spec" in old:
             obj["spec"] = old["spec"]
         self._label(obj)
 
     def merge(self, subresource: str, new: Manifest, base: Manifest) -> Manifest:
-        """finalize: the finalizers of the spec."""
+        """/finalize: replace the finalizers of the spec."""
         if subresource != "finalize":
             return super().merge(subresource, new, base)
         base["spec"] = {**(base.get("spec") or {}), "finalizers": (new.get("spec") or {}).get("finalizers") or []}
         return base
 
     def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
-        """The label with its name stays."""
+        """The name label is immutable."""
         name = obj["metadata"].get("name", "")
         if (obj["metadata"].get("labels") or {}).get(NAME_LABEL) != name:
             return [immutable(f"metadata.labels[{NAME_LABEL}]", name)]
         return []
 
     def check_delete(self, obj: Manifest) -> None:
-        """Those that the system lives in stay."""
+        """Refuse to delete the system namespaces."""
         name = obj["metadata"]["name"]
         if name in UNDELETABLE:
             raise forbidden_message("namespaces", name, "this namespace may not be deleted")
 
     def prepare_delete(self, obj: Manifest) -> None:
-        """It is Terminating from the request on."""
+        """Set phase Terminating."""
         if not self.is_removable(obj):
             obj.setdefault("status", {})["phase"] = "Terminating"
 
     def is_removable(self, obj: Manifest) -> bool:
-        """Not before its content is gone."""
+        """Whether its content has been deleted (no finalizer in the spec)."""
         return not (obj.get("spec") or {}).get("finalizers")
 
     @staticmethod

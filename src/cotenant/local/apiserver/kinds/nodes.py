@@ -1,4 +1,4 @@
-"""Nodes: tainted until the node controller has seen them ready.
+"""Nodes: tainted at creation until the node controller finds them ready.
 
 Sources: Kubernetes documentation "Nodes", "Taint Nodes by Condition" (the admission controller TaintNodesByCondition).
 """
@@ -9,22 +9,22 @@ from cotenant.local.apiserver.contract import Cause, Manifest
 from cotenant.local.apiserver.kinds.behaviour import Behaviour, World
 
 NOT_READY = "node.kubernetes.io/not-ready"
-_ONCE = ("podCIDR", "podCIDRs", "providerID")
-_FREE = ("taints", "unschedulable", "configSource")
+_SET_ONCE = ("podCIDR", "podCIDRs", "providerID")
+_MUTABLE = ("taints", "unschedulable", "configSource")
 
 
 class NodeBehaviour(Behaviour):
-    """A node. Its status may be given on create, as a kubelet does."""
+    """A node. Its status may be set on create, as a kubelet does."""
 
     has_status = True
     keeps_first_status = True
 
     def __init__(self, *, taints_new: bool) -> None:
         super().__init__()
-        self._taints_new = taints_new  # False where no node controller would take the taint away
+        self._taints_new = taints_new  # False if no node controller would remove the taint
 
     def admit(self, obj: Manifest, old: Manifest | None, world: World) -> None:
-        """A new node is not ready, whatever it says."""
+        """Add the not-ready taint to a new node, whatever its conditions."""
         if old is not None or not self._taints_new:
             return
         spec = obj.get("spec")
@@ -35,13 +35,13 @@ class NodeBehaviour(Behaviour):
             spec["taints"] = [*taints, {"key": NOT_READY, "effect": "NoSchedule"}]
 
     def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
-        """What identifies the node is set once; the rest of the spec but taints and cordon does not change."""
+        """Pod CIDRs and the provider ID are set once; of the rest of the spec only taints and cordon may change."""
         new, was = obj.get("spec") or {}, old.get("spec") or {}
         for name in new.keys() | was.keys():
-            if name in _FREE or new.get(name) == was.get(name) or (name in _ONCE and not was.get(name)):
+            if name in _MUTABLE or new.get(name) == was.get(name) or (name in _SET_ONCE and not was.get(name)):
                 continue
             why = "Forbidden: node updates may only change labels, taints, or capacity"
-            if name in _ONCE:
+            if name in _SET_ONCE:
                 what = "providerID" if name == "providerID" else "podCIDR"
                 why = f'Forbidden: node updates may not change {what} except from "" to valid'
                 return [

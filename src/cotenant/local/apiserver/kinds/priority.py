@@ -1,4 +1,4 @@
-"""PriorityClasses: a value that never changes, and one default at most.
+"""PriorityClasses: an immutable value, and at most one default.
 
 Source: Kubernetes documentation "Pod Priority and Preemption".
 """
@@ -9,7 +9,7 @@ from cotenant.local.apiserver.contract import Cause, Manifest
 from cotenant.local.apiserver.kinds.behaviour import Behaviour, World
 from cotenant.local.apiserver.verbs.errors import forbidden_message, immutable
 
-HIGHEST_OF_USERS = 1_000_000_000
+MAX_USER_PRIORITY = 1_000_000_000
 SYSTEM = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
@@ -19,13 +19,13 @@ class PriorityClassBehaviour(Behaviour):
     has_generation = True
 
     def admit(self, obj: Manifest, old: Manifest | None, world: World) -> None:
-        """Lower ones may be preempted unless it says otherwise."""
+        """Set the defaults of value and preemption policy."""
         obj.setdefault("value", 0)
         if not obj.get("preemptionPolicy"):
             obj["preemptionPolicy"] = "PreemptLowerPriority"
 
     def admit_last(self, obj: Manifest, old: Manifest | None, world: World) -> None:
-        """Only one may be the default. Raises ApiError 403."""
+        """At most one class may be the default. Raises ApiError 403."""
         if not obj.get("globalDefault"):
             return
         name = obj["metadata"].get("name", "")
@@ -38,18 +38,18 @@ class PriorityClassBehaviour(Behaviour):
                 )
 
     def check_create(self, obj: Manifest) -> list[Cause]:
-        """The prefix `system-` and the highest values are the system's."""
+        """The prefix `system-` and the highest values are reserved for the system."""
         name, value = obj["metadata"].get("name", ""), obj.get("value", 0)
         if name.startswith("system-") and (name not in SYSTEM or value != SYSTEM[name]):
             why = "Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: "
             return [Cause("FieldValueForbidden", f"{why}{name} is not a known system priority class", "metadata.name")]
-        if isinstance(value, int) and value > HIGHEST_OF_USERS and name not in SYSTEM:
-            why = f"Forbidden: maximum allowed value of a user defined priority is {HIGHEST_OF_USERS}"
+        if isinstance(value, int) and value > MAX_USER_PRIORITY and name not in SYSTEM:
+            why = f"Forbidden: maximum allowed value of a user defined priority is {MAX_USER_PRIORITY}"
             return [Cause("FieldValueForbidden", why, "value")]
         return []
 
     def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
-        """Value and policy stay."""
+        """Value and preemption policy are immutable."""
         causes = []
         if obj.get("value") != old.get("value"):
             causes.append(Cause("FieldValueForbidden", "Forbidden: may not be changed in an update.", "value"))

@@ -1,4 +1,4 @@
-"""Access reviews: whoever got past the bearer token may do everything, and that is what these answer.
+"""Access reviews: the holder of the bearer token may do everything, and the responses say so.
 
 Nothing is stored. Source: Kubernetes API reference, SelfSubjectAccessReview, SelfSubjectRulesReview, SelfSubjectReview.
 """
@@ -13,7 +13,7 @@ _WHY = "the holder of the cluster's token may do everything"
 
 
 def review(resource: Resource, obj: Manifest, options: WriteOptions) -> Answer:
-    """The review with its status. Raises ApiError 422 where it asks nothing."""
+    """The review with its status. Raises ApiError 422 if it names no attributes."""
     shapes.check(obj, shapes.Review)
     answer: Manifest = {
         "kind": resource.kind,

@@ -1,4 +1,4 @@
-"""The scale subresource: the wanted number of replicas as an autoscaling/v1 Scale, for built-in and custom kinds.
+"""The scale subresource: the number of replicas as an autoscaling/v1 Scale, for built-in and custom kinds.
 
 Source: Kubernetes API reference, Scale v1 autoscaling; CustomResourceDefinition `subresources.scale` (three paths).
 """
@@ -29,7 +29,7 @@ def _read(obj: Manifest, path: str) -> Any:
 
 
 def _selector_text(selector: Any) -> str:
-    """A label selector as the text that a list takes."""
+    """A label selector in the text form of list requests."""
     if isinstance(selector, str):
         return selector
     if not isinstance(selector, dict):
@@ -48,7 +48,7 @@ def _selector_text(selector: Any) -> str:
 
 
 def scale_of(obj: Manifest, resource: Resource) -> Manifest:
-    """An object's Scale."""
+    """The Scale of an object."""
     wanted, current, selector = resource.scale_paths
     status: dict[str, Any] = {"replicas": _read(obj, current) or 0}
     text = _selector_text(_read(obj, selector))
@@ -66,7 +66,7 @@ def scale_of(obj: Manifest, resource: Resource) -> Manifest:
 
 
 def with_scale(obj: Manifest, scale: Manifest, resource: Resource) -> Manifest:
-    """The object with the replicas that a Scale wants, in place. Raises ApiError 400, 409, 422."""
+    """Set the replicas of a Scale on the object, in place. Raises ApiError 400, 409, 422."""
     if not isinstance(scale, dict) or scale.get("kind") not in (None, "", "Scale"):
         raise bad_request("not a Scale object")
     shapes.check(scale, shapes.Scale)

@@ -1,6 +1,6 @@
-"""Services: given an address of the cluster's range, which then stays.
+"""Services: allocation of cluster IPs, which are then immutable.
 
-Nothing routes to these addresses in a local cluster; they are given because clients wait for one and print it.
+Nothing routes to these addresses in a local cluster; they are allocated because clients wait for one and print it.
 Source: Kubernetes documentation "Service ClusterIP allocation".
 """
 
@@ -13,7 +13,7 @@ from cotenant.local.apiserver.kinds.behaviour import Behaviour, World
 from cotenant.local.apiserver.verbs.errors import shown
 
 _RANGE = ipaddress.IPv4Network("10.96.0.0/16")
-_FIRST = 256  # the addresses below are left to those who name one
+_FIRST = 256  # lower addresses are reserved for services that request one
 
 
 class ServiceBehaviour(Behaviour):
@@ -27,20 +27,20 @@ class ServiceBehaviour(Behaviour):
         self._next = _FIRST
 
     def prepare_create(self, obj: Manifest, world: World) -> None:
-        """An address, and the fields that say how it is reached."""
+        """Allocate an address and set the IP family fields."""
         spec = obj.setdefault("spec", {})
         spec.setdefault("type", "ClusterIP")
         obj["status"] = {"loadBalancer": {}}
         if spec["type"] == "ExternalName":
             return
         if not spec.get("clusterIP"):
-            spec["clusterIP"] = self._free(world)
+            spec["clusterIP"] = self._unused_address(world)
         spec.setdefault("clusterIPs", [spec["clusterIP"]])
         spec.setdefault("ipFamilies", ["IPv4"])
         spec.setdefault("ipFamilyPolicy", "SingleStack")
 
     def prepare_update(self, obj: Manifest, old: Manifest, world: World) -> None:
-        """A writer that leaves the address out means the one that it has."""
+        """Keep the present address if the update leaves it out."""
         spec, was = obj.setdefault("spec", {}), old.get("spec") or {}
         if spec.get("type", "ClusterIP") != "ExternalName":
             for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
@@ -48,7 +48,7 @@ class ServiceBehaviour(Behaviour):
                     spec[name] = was[name]
 
     def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
-        """The address stays while the type does."""
+        """The address is immutable unless the type changes."""
         spec, was = obj.get("spec") or {}, old.get("spec") or {}
         if was.get("clusterIP") and spec.get("clusterIP") != was["clusterIP"] and spec.get("type") != "ExternalName":
             if was.get("type") == "ExternalName":
@@ -57,7 +57,7 @@ class ServiceBehaviour(Behaviour):
             return [Cause("FieldValueInvalid", why, "spec.clusterIPs[0]")]
         return []
 
-    def _free(self, world: World) -> str:
+    def _unused_address(self, world: World) -> str:
         used = {(service.get("spec") or {}).get("clusterIP") for service in world.scan("", "services")}
         size = _RANGE.num_addresses - 1 - _FIRST
         for _ in range(size):

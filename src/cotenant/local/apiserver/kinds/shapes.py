@@ -1,6 +1,6 @@
-"""The shapes of the documents that are acted on and not stored: Binding, Eviction, Scale, reviews.
+"""Typed structs of documents that are acted on but not stored: Binding, Eviction, Scale, reviews.
 
-Stored kinds have schemas; these have one typed struct each, so that a wrong type is a 400 that names the field.
+Stored kinds have schemas; these have one struct each, so that a wrong type is a 400 that names the field.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cotenant.local.apiserver.verbs.errors import bad_request
 
 
 class Metadata(msgspec.Struct, rename="camel"):
-    """What is read of their metadata."""
+    """The metadata fields that are read."""
 
     name: str | None = None
     namespace: str | None = None
@@ -25,7 +25,7 @@ class Metadata(msgspec.Struct, rename="camel"):
 
 
 class Reference(msgspec.Struct, rename="camel"):
-    """What a Binding points to."""
+    """The target of a Binding."""
 
     kind: str | None = None
     name: str | None = None
@@ -85,7 +85,7 @@ class Review(msgspec.Struct, rename="camel"):
 
 
 def check(obj: Manifest, shape: type[msgspec.Struct]) -> None:
-    """Raises ApiError 400 where a document does not have a shape. Fields beyond it are not looked at."""
+    """Check a document against a struct. Unknown fields are ignored. Raises ApiError 400."""
     try:
         msgspec.convert(obj, shape)
     except msgspec.ValidationError as error:

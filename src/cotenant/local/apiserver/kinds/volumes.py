@@ -1,4 +1,4 @@
-"""PersistentVolumes and claims: they begin Pending; a bound claim's spec stays.
+"""PersistentVolumes and claims: phase Pending at creation; a claim's spec is mostly immutable.
 
 Source: Kubernetes documentation "Persistent Volumes".
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from cotenant.local.apiserver.contract import Cause, Manifest
 from cotenant.local.apiserver.kinds.behaviour import Behaviour, World
 
-_CLAIM_FREE = ("resources", "volumeAttributesClassName")
+_CLAIM_MUTABLE = ("resources", "volumeAttributesClassName")
 
 
 class VolumeBehaviour(Behaviour):
@@ -17,7 +17,7 @@ class VolumeBehaviour(Behaviour):
     has_status = True
 
     def prepare_create(self, obj: Manifest, world: World) -> None:
-        """Pending until a controller has seen it."""
+        """Set phase Pending."""
         obj["status"] = {"phase": "Pending"}
 
 
@@ -25,10 +25,10 @@ class ClaimBehaviour(VolumeBehaviour):
     """A PersistentVolumeClaim."""
 
     def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
-        """Only the size may grow; a controller fills the volume's name in once, and the class where it was left out."""
+        """Only resources and attributes class may change; the volume name, and an absent storage class, may be set once."""
         new, was = obj.get("spec") or {}, old.get("spec") or {}
         for name in new.keys() | was.keys():
-            if name in _CLAIM_FREE or new.get(name) == was.get(name):
+            if name in _CLAIM_MUTABLE or new.get(name) == was.get(name):
                 continue
             if name in ("volumeName", "storageClassName") and not was.get(name):
                 continue

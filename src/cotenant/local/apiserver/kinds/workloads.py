@@ -1,4 +1,4 @@
-"""Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs: what of them may not change, and the selector that a Job is given.
+"""Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs: selector validation, immutable fields, and the generated selector of Jobs.
 
 Sources: Kubernetes documentation of each workload ("Label selector updates", "Job: immutable fields", StatefulSet limitations).
 """
@@ -14,8 +14,15 @@ from cotenant.local.apiserver.verbs.errors import bad_request, immutable, shown
 
 _JOB_NAME = ("job-name", "batch.kubernetes.io/job-name")
 _CONTROLLER_UID = ("controller-uid", "batch.kubernetes.io/controller-uid")
-_JOB_FIXED = ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
-_SET_FREE = (
+_JOB_IMMUTABLE = (
+    "selector",
+    "completionMode",
+    "podFailurePolicy",
+    "backoffLimitPerIndex",
+    "managedBy",
+    "successPolicy",
+)
+_STATEFUL_SET_MUTABLE = (
     "replicas",
     "ordinals",
     "template",
@@ -27,7 +34,7 @@ _SET_FREE = (
 
 
 def _check_selector(obj: Manifest) -> list[Cause]:
-    """A selector is needed, and must select the pods of the template."""
+    """A selector is required, and must match the labels of the template."""
     spec = obj.get("spec") or {}
     selector = spec.get("selector")
     if selector is None:
@@ -58,18 +65,18 @@ def _check_selector(obj: Manifest) -> list[Cause]:
 
 def _name(obj: Manifest) -> str:
     kind = str(obj.get("kind", "")).lower()
-    return "deployment" if kind == "replicaset" else kind  # the server's own words
+    return "deployment" if kind == "replicaset" else kind  # as in kube-apiserver's message
 
 
 class WorkloadBehaviour(SpecBehaviour):
-    """A Deployment, ReplicaSet or DaemonSet: its selector stays."""
+    """A Deployment, ReplicaSet or DaemonSet: the selector is immutable."""
 
     def check_create(self, obj: Manifest) -> list[Cause]:
-        """The selector."""
+        """Validate the selector."""
         return _check_selector(obj)
 
     def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
-        """The selector stays."""
+        """Validate the selector, which is immutable."""
         causes = _check_selector(obj)
         if (obj.get("spec") or {}).get("selector") != old["spec"].get("selector"):
             causes.append(immutable("spec.selector", (obj.get("spec") or {}).get("selector")))
@@ -77,16 +84,16 @@ class WorkloadBehaviour(SpecBehaviour):
 
 
 class StatefulSetBehaviour(SpecBehaviour):
-    """A StatefulSet: most of its spec stays."""
+    """A StatefulSet: most of its spec is immutable."""
 
     def check_create(self, obj: Manifest) -> list[Cause]:
-        """The selector."""
+        """Validate the selector."""
         return _check_selector(obj)
 
     def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
-        """What it may change."""
+        """Only some fields of the spec may change."""
         new, was = obj.get("spec") or {}, old["spec"]
-        if all(new.get(name) == was.get(name) for name in new.keys() | was.keys() if name not in _SET_FREE):
+        if all(new.get(name) == was.get(name) for name in new.keys() | was.keys() if name not in _STATEFUL_SET_MUTABLE):
             return _check_selector(obj)
         why = (
             "Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
@@ -96,15 +103,15 @@ class StatefulSetBehaviour(SpecBehaviour):
 
 
 class JobBehaviour(SpecBehaviour):
-    """A Job: selects its pods by its own uid, and runs the template that it was created with.
+    """A Job: selects its pods by its own UID; its template is immutable.
 
-    A delete that says nothing leaves its pods (kubectl says Background).
+    A delete without a propagation policy orphans its pods (kubectl sends Background).
     """
 
     default_propagation = "Orphan"
 
     def prepare_create(self, obj: Manifest, world: World) -> None:
-        """Labels of the template and a selector that only this Job's pods have, unless the writer chose one."""
+        """Set unique labels on the template and a matching selector, unless `manualSelector` is set."""
         obj["status"] = {}
         spec = obj.get("spec")
         if not isinstance(spec, dict) or not isinstance(spec.get("template"), dict):
@@ -127,7 +134,7 @@ class JobBehaviour(SpecBehaviour):
         spec["selector"] = {**selector, "matchLabels": match}
 
     def check_create(self, obj: Manifest) -> list[Cause]:
-        """The selector must be the one given, unless the writer took that on."""
+        """The selector must be the generated one, unless `manualSelector` is set; the restart policy must not be Always."""
         causes = _check_selector(obj)
         spec = obj["spec"]
         if not spec.get("manualSelector"):
@@ -151,9 +158,9 @@ class JobBehaviour(SpecBehaviour):
         return causes
 
     def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
-        """What stays; a suspended Job that never ran may still change where its pods may go."""
+        """Immutable fields; a suspended Job that never started may still change its scheduling directives."""
         new, was = obj.get("spec") or {}, old["spec"]
-        causes = [immutable(f"spec.{name}", new.get(name)) for name in _JOB_FIXED if new.get(name) != was.get(name)]
+        causes = [immutable(f"spec.{name}", new.get(name)) for name in _JOB_IMMUTABLE if new.get(name) != was.get(name)]
         is_indexed = was.get("completionMode") == "Indexed"
         if new.get("completions") != was.get("completions") and not (
             is_indexed and new.get("completions") is not None and new.get("completions") == new.get("parallelism")
@@ -168,9 +175,9 @@ class JobBehaviour(SpecBehaviour):
 
 
 def _only_directives(new: Any, old: Any) -> bool:
-    """Whether two pod templates differ only in what directs their scheduling, their resources, labels and annotations."""
+    """Whether two pod templates differ only in scheduling directives, resources, labels and annotations."""
 
-    def rest(template: Any) -> Any:
+    def without_directives(template: Any) -> Any:
         spec = {
             name: value
             for name, value in (template.get("spec") or {}).items()
@@ -191,4 +198,4 @@ def _only_directives(new: Any, old: Any) -> bool:
         }
         return spec, affinity, metadata
 
-    return bool(rest(new) == rest(old))
+    return bool(without_directives(new) == without_directives(old))

@@ -1,9 +1,8 @@
-"""What happened lately: the events of one resource, so that a watch can start in the past and a paged list can stay in it.
+"""Recent events of one resource, so that a watch can start in the past and a paged list can stay at its snapshot.
 
-Problem: a client that lost its connection resumes from its last resourceVersion; a list in pages is one snapshot. Choice: a ring of
-events that name the object before and after (references, not copies), bounded by count, by age and by the bytes that only it keeps
-alive. What fell out moves `compacted`; older questions are answered 410 Expired. Limits: in memory; after a restart everything before
-the restart is compacted.
+Problem: a client that lost its connection resumes from its last resourceVersion; a paged list is one snapshot. Choice: a ring of events that
+reference the object before and after (not copies), bounded by count, by age and by the bytes that only the ring keeps alive. Dropping an
+event raises `compacted`; requests for older revisions get 410 Expired. Limits: in memory; a restart compacts all earlier history.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class Bounds:
 
 
 class Event:
-    """One write. `old` is the object before (None where it was created), `new` after (for DELETED its last state)."""
+    """One write. `old` is the object before (None if created), `new` after (for DELETED its last state)."""
 
     __slots__ = ("at", "new", "old", "resource_version", "type")
 
@@ -43,12 +42,12 @@ class Event:
 
 
 def expired(asked: int, compacted: int) -> ApiError:
-    """What a watch from too far back is told."""
+    """The error for a watch or list from before the retained history."""
     return ApiError(410, "Expired", f"too old resource version: {asked} ({compacted})")
 
 
 class History:
-    """The ring of one resource."""
+    """The event ring of one resource."""
 
     __slots__ = ("_bounds", "_bytes", "_events", "compacted")
 
@@ -56,13 +55,13 @@ class History:
         self._bounds = bounds
         self._events: deque[Event] = deque()
         self._bytes = 0
-        self.compacted = compacted  # everything after this revision is here
+        self.compacted = compacted  # all events after this revision are retained
 
     def __len__(self) -> int:
         return len(self._events)
 
     def append(self, event: Event) -> None:
-        """Remember an event; the oldest make room."""
+        """Append an event and drop the oldest beyond the bounds."""
         self._events.append(event)
         if event.old is not None:
             self._bytes += len(event.old.raw)
@@ -78,7 +77,7 @@ class History:
                 self._bytes -= len(oldest.old.raw)
 
     def since(self, revision: int) -> list[Event]:
-        """The events after a revision, oldest first. Raises ApiError 410 where they are no longer all here."""
+        """The events after a revision, oldest first. Raises ApiError 410 if some of them have been dropped."""
         if revision < self.compacted:
             raise expired(revision, self.compacted)
         found: list[Event] = []
@@ -90,7 +89,7 @@ class History:
         return found
 
     def undo(self, revision: int, state: dict[Key, Stored | None]) -> None:
-        """Add to `state` what each object changed after a revision was at that revision. Raises ApiError 410 as `since`."""
+        """Add to `state` the version at a revision of each object changed after it. Raises ApiError 410 as `since`."""
         for event in reversed(self.since(revision)):
             state[event.new.key] = event.old
 

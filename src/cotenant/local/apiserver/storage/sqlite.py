@@ -1,13 +1,12 @@
-"""The database under the store: one SQLite file in the cluster's directory, and who holds that directory.
+"""The database under the store: one SQLite file in the cluster's directory, and the exclusive lock on that directory.
 
-Problem: after kill -9 every acknowledged write must be there, and two processes must never write one directory. Choice: SQLite in WAL
+Problem: after kill -9 every acknowledged write must be present, and two processes must never write one directory. Choice: SQLite in WAL
 mode; a batch of writes is one transaction. With `synchronous=NORMAL` (the default) a commit is in the kernel's page cache before it is
-acknowledged: kill -9 of this process loses nothing. A power cut or a kernel crash may lose the last commits since the last checkpoint,
-never the file's consistency, and revisions that clients saw may then be given out again; with `fsync=True` (`synchronous=FULL`) every
-commit is forced to the disk first and that cannot happen. The directory is held by flock on `holder.json`, which names the holder;
-the kernel lets go of it when the process dies, however it dies. Limits: local file systems (WAL and flock need shared memory and locks).
-
-Checkpoints run from another thread with a connection of their own, since they wait for the disk.
+acknowledged: kill -9 of this process loses nothing. A power cut or a kernel crash may lose the commits since the last checkpoint, never
+the file's consistency, and revisions that clients have seen may then be assigned again; with `fsync=True` (`synchronous=FULL`) every
+commit is forced to the disk first, which prevents that. The directory is locked by flock on `holder.json`, which names the holder; the
+kernel releases it when the process dies. Limits: local file systems (WAL and flock need shared memory and locks).
+Checkpoints run in another thread with a connection of their own, since they wait for the disk.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from cotenant.model.errors import InvalidInput, Permanent
 SCHEMA_VERSION = 1
 FILE = "cluster.db"
 HOLDER = "holder.json"
-CHECKPOINT_BYTES = 16 << 20  # WAL size that asks for a checkpoint
+CHECKPOINT_BYTES = 16 << 20  # WAL size that triggers a checkpoint
 _BUSY_MS = 250
-_WAL_LIMIT_BYTES = 512 << 20  # beyond this the writer waits for one
+_WAL_LIMIT_BYTES = 512 << 20  # beyond this the writer itself checkpoints
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -40,7 +39,7 @@ CREATE TABLE IF NOT EXISTS objects (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One object as stored. `resource` is `GROUP/PLURAL`."""
+    """One stored object. `resource` is `GROUP/PLURAL`."""
 
     id: int
     resource: str
@@ -50,11 +49,11 @@ class Row:
     object: bytes
 
 
-class Hold:
-    """A directory held by this process alone, until released."""
+class DirectoryLock:
+    """An exclusive lock on a directory, held by this process until released."""
 
     def __init__(self, directory: Path) -> None:
-        """Raises InvalidInput naming the holder where another process has it."""
+        """Raises InvalidInput naming the holder if another process holds the lock."""
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = directory / HOLDER
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -65,13 +64,13 @@ class Hold:
             os.close(self._fd)
             try:
                 holder = json.loads(text)
-                who = f"process {holder['pid']} since {holder['since']}"
+                holder_text = f"process {holder['pid']} since {holder['since']}"
             except (ValueError, KeyError, TypeError):
-                who = "another process"
+                holder_text = "another process"
             raise InvalidInput(
                 "directory",
                 str(directory),
-                f"a directory that nobody uses, but {who} holds it",
+                f"a directory that no other process uses, but {holder_text} holds it",
                 "stop it, or name another directory",
             ) from None
         since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -79,7 +78,7 @@ class Hold:
         os.pwrite(self._fd, json.dumps({"pid": os.getpid(), "since": since}).encode() + b"\n", 0)
 
     def release(self) -> None:
-        """Let go of it. The file stays, empty: removing it would let two processes lock two files."""
+        """Release the lock. The file stays, empty: removing it would let two processes lock two different files."""
         if self._fd >= 0:
             os.ftruncate(self._fd, 0)
             os.close(self._fd)
@@ -90,22 +89,22 @@ class Database:
     """The objects of a cluster on disk. `commit` may be called from one thread at a time."""
 
     def __init__(self, directory: Path, *, fsync: bool = False) -> None:
-        """Open or create. Raises InvalidInput where another process holds the directory, Permanent where the file is unusable."""
-        self._hold = Hold(directory)
+        """Open or create. Raises InvalidInput if another process holds the directory, Permanent if the file is unusable."""
+        self._lock = DirectoryLock(directory)
         self.path = directory / FILE
         self.fsync = fsync
         self._since_checkpoint = 0
         try:
             self._connection = self._open()
-            # From here on the event loop waits with it: somebody else's lock is an error, soon.
+            # From here on the event loop blocks on it, so another connection's lock must fail quickly.
             self._connection.execute(f"PRAGMA busy_timeout={_BUSY_MS}")
         except sqlite3.DatabaseError as error:
-            self._hold.release()
+            self._lock.release()
             raise Permanent(
                 f"{self.path}: {error}: not a usable database; restore it from a copy, or move it away to start empty"
             ) from error
         except BaseException:
-            self._hold.release()
+            self._lock.release()
             raise
 
     def _connect(self) -> sqlite3.Connection:
@@ -147,7 +146,7 @@ class Database:
             ) from error
 
     def rows(self) -> Iterator[Row]:
-        """Every object. Raises Permanent where the file is damaged."""
+        """Every stored object. Raises Permanent if the file is damaged."""
         try:
             for found in self._connection.execute(
                 "SELECT id, resource, namespace, name, revision, object FROM objects"
@@ -161,7 +160,7 @@ class Database:
     def commit(
         self, puts: Sequence[tuple[int, str, str, str, int, bytes]], removed: Iterable[int], revision: int
     ) -> None:
-        """One transaction. Raises sqlite3.Error (disk full, I/O) with nothing of it written."""
+        """Commit one transaction. Raises sqlite3.Error (disk full, I/O); nothing is written then."""
         connection = self._connection
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -177,11 +176,11 @@ class Database:
         self._bound_log()
 
     def due(self) -> bool:
-        """Whether so much was committed since the last checkpoint that another one should run in the background."""
+        """Whether enough was committed since the last checkpoint that a background checkpoint should run."""
         return self._since_checkpoint > CHECKPOINT_BYTES
 
     def checkpoint(self) -> None:
-        """Move the log into the file. From any thread: it has a connection of its own. Raises sqlite3.Error."""
+        """Move the log into the file. May run in any thread, since it opens its own connection. Raises sqlite3.Error."""
         self._since_checkpoint = 0
         connection = self._connect()
         try:
@@ -190,11 +189,11 @@ class Database:
             connection.close()
 
     def _bound_log(self) -> None:
-        """Under writes that never pause the log never empties behind a background checkpoint; past a limit the writer empties it."""
+        """Bound the log's size: under continuous writes a background checkpoint never empties it, so beyond a limit the writer does."""
         if os.stat(f"{self.path}-wal").st_size > _WAL_LIMIT_BYTES:
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
     def close(self) -> None:
-        """Close the file (which checkpoints it) and let go of the directory."""
+        """Close the file (which checkpoints it) and release the directory."""
         self._connection.close()
-        self._hold.release()
+        self._lock.release()

@@ -1,12 +1,11 @@
 """The store: every object in memory as encoded bytes, one revision counter, and group commit to SQLite.
 
-Problem: thousands of writes a second from hundreds of connections, each acknowledged only once it cannot be lost, in one process.
-Choice: a write changes the tables at once, so the next write in the same loop sees it (optimistic concurrency needs no lock), and joins
+Problem: thousands of writes per second from hundreds of connections, each acknowledged only once it is durable, in one process.
+Choice: a write changes the tables immediately, so the next write in the same loop sees it (optimistic concurrency needs no lock), and joins
 the pending batch; the batch is one transaction, committed when the event loop has run what was ready. Only after the commit are events
-published, writers answered and reads of those revisions let go: nothing is seen that a crash could take back. Without fsync the commit
-is a page-cache write of some ten microseconds a row and runs in the loop; with fsync it runs in a thread while the next batch gathers.
-A commit that fails (disk full) undoes its batch and everything built on it; those writers get 500 and the store goes on.
-
+published, writes acknowledged and reads of those revisions answered: no client sees a state that a crash could revert. Without fsync the
+commit is a page-cache write of about ten microseconds per row and runs in the loop; with fsync it runs in a thread while the next batch
+collects. A failed commit (disk full) reverts its batch and every write after it; those clients get 500 and the store continues.
 Limits: one event loop; without a database (`--ephemeral`) the same path, with nothing written.
 """
 
@@ -43,23 +42,23 @@ class _Head(msgspec.Struct):
 _head = msgspec.json.Decoder(_Head).decode
 
 
-class _Shelf:
-    """The objects of one namespace, and their names in order (put in order when asked, not at each write)."""
+class _NamespaceTable:
+    """The objects of one namespace, and their sorted names (sorted on demand, not at each write)."""
 
-    __slots__ = ("_fresh", "_has_gaps", "_order", "objects")
+    __slots__ = ("_added", "_has_gaps", "_order", "objects")
 
     def __init__(self) -> None:
         self.objects: dict[str, Stored] = {}
         self._order: list[str] = []
-        self._fresh: list[str] = []
+        self._added: list[str] = []
         self._has_gaps = False
 
     def put(self, stored: Stored) -> bool:
-        """Whether it is new."""
+        """Add or replace an object. Returns whether it was added."""
         name = stored.key[1]
         is_new = name not in self.objects
         if is_new:
-            self._fresh.append(name)
+            self._added.append(name)
         self.objects[name] = stored
         return is_new
 
@@ -70,12 +69,12 @@ class _Shelf:
     def order(self) -> list[str]:
         if self._has_gaps:
             names = dict.fromkeys(self._order)
-            names.update(dict.fromkeys(self._fresh))
+            names.update(dict.fromkeys(self._added))
             objects = self.objects
             self._order = sorted([name for name in names if name in objects])
-        elif self._fresh:
-            self._order = sorted(self._order + self._fresh)  # two runs: a merge
-        self._fresh = []
+        elif self._added:
+            self._order = sorted(self._order + self._added)  # two sorted runs merge in linear time
+        self._added = []
         self._has_gaps = False
         return self._order
 
@@ -89,68 +88,68 @@ class Table:
         self.selectable: Selectable = ()
         self.history = History(compacted, bounds)
         self.channels: dict[object, Channel] = {}
-        self._shelves: dict[str, _Shelf] = {}
+        self._namespaces: dict[str, _NamespaceTable] = {}
         self._order: list[str] | None = None
         self.count = 0
-        self.changes = 0  # how often it was written, undone writes included
+        self.changes = 0  # number of writes, reverted ones included
 
     def get(self, key: Key) -> Stored | None:
-        """The object of a key."""
-        shelf = self._shelves.get(key[0])
-        return None if shelf is None else shelf.objects.get(key[1])
+        """The object with this key, None if absent."""
+        entries = self._namespaces.get(key[0])
+        return None if entries is None else entries.objects.get(key[1])
 
     def put(self, stored: Stored) -> None:
         """Add or replace."""
-        shelf = self._shelves.get(stored.key[0])
-        if shelf is None:
-            shelf = self._shelves[stored.key[0]] = _Shelf()
+        entries = self._namespaces.get(stored.key[0])
+        if entries is None:
+            entries = self._namespaces[stored.key[0]] = _NamespaceTable()
             self._order = None
         self.changes += 1
-        if shelf.put(stored):
+        if entries.put(stored):
             self.count += 1
 
     def drop(self, key: Key) -> None:
-        """Remove; the key must be there."""
-        shelf = self._shelves[key[0]]
-        shelf.drop(key[1])
+        """Remove an object; the key must exist."""
+        entries = self._namespaces[key[0]]
+        entries.drop(key[1])
         self.changes += 1
         self.count -= 1
-        if not shelf.objects:
-            del self._shelves[key[0]]
+        if not entries.objects:
+            del self._namespaces[key[0]]
             self._order = None
 
     def size(self, namespace: str = "") -> int:
-        """How many objects a namespace has; all of them for an empty one."""
+        """The number of objects in a namespace; in all namespaces if it is empty."""
         if not namespace:
             return self.count
-        shelf = self._shelves.get(namespace)
-        return 0 if shelf is None else len(shelf.objects)
+        entries = self._namespaces.get(namespace)
+        return 0 if entries is None else len(entries.objects)
 
     def walk(self, namespace: str = "", after: Key | None = None) -> Iterator[Stored]:
-        """The objects of a namespace (all for an empty one) in order of their keys, beginning after a key."""
+        """The objects of a namespace (of all if it is empty) in key order, starting after a key."""
         if namespace:
-            names = [namespace] if namespace in self._shelves else []
+            names = [namespace] if namespace in self._namespaces else []
         else:
             if self._order is None:
-                self._order = sorted(self._shelves)
+                self._order = sorted(self._namespaces)
             names = self._order
         for name in names[bisect.bisect_left(names, after[0]) :] if after is not None else names:
-            shelf = self._shelves[name]
-            order = shelf.order()
+            entries = self._namespaces[name]
+            order = entries.order()
             start = bisect.bisect_right(order, after[1]) if after is not None and name == after[0] else 0
-            objects = shelf.objects
+            objects = entries.objects
             for at in range(start, len(order)):
                 yield objects[order[at]]
 
     def channel(self, key: object, predicate: Predicate | None, convert: Convert | None, after: int = 0) -> Channel:
-        """The channel of a selection; it passes on what happens after a revision."""
+        """The channel of a selection, created on first use; it delivers events after the revision `after`."""
         found = self.channels.get(key)
         if found is None:
             found = self.channels[key] = Channel(predicate, convert, after)
         return found
 
     def publish(self, events: list[Event]) -> None:
-        """Hand committed events to the watchers, and remember them."""
+        """Deliver committed events to the watchers, and append them to the history."""
         for event in events:
             self.history.append(event)
         for key, channel in tuple(self.channels.items()):
@@ -161,7 +160,7 @@ class Table:
 
 
 class _Write:
-    """One change in the pending batch. `new` is the state after; for a removal its last one."""
+    """One write in a batch."""
 
     __slots__ = ("event", "table")
 
@@ -171,7 +170,7 @@ class _Write:
 
 
 class Store:
-    """All tables and the revision they share. Everything but `settled` returns at once; call it from one event loop."""
+    """All tables and their shared revision. All methods but `settled` and `close` return immediately; use from one event loop."""
 
     def __init__(
         self,
@@ -180,7 +179,7 @@ class Store:
         clock: Callable[[], float] = time.time,
         bounds: Bounds | None = None,
     ) -> None:
-        """Load what the database holds. Raises Permanent where it is damaged."""
+        """Load the database's objects. Raises Permanent if it is damaged."""
         self._database = database
         self._clock = clock
         self._bounds = bounds if bounds is not None else Bounds()
@@ -217,7 +216,7 @@ class Store:
         return found
 
     def table(self, storage: Storage, selectable: Selectable = ()) -> Table:
-        """The table of a storage, made when first asked for. `selectable` are its field selectors' fields."""
+        """The table of a storage, created on first use. `selectable` are the fields that field selectors may use."""
         table = self._table(storage)
         if selectable and [name for name, _ in selectable] != [name for name, _ in table.selectable]:
             table.selectable = selectable
@@ -230,7 +229,7 @@ class Store:
         return tuple(self._tables.values())
 
     def put(self, table: Table, key: Key, obj: Manifest, current: Stored | None) -> Stored:
-        """Create (`current` None) or replace. Gives `obj` its resourceVersion and encodes it. `current` must be what the table has."""
+        """Create (`current` None) or replace. Sets the resourceVersion of `obj` and encodes it. `current` must be the table's object."""
         revision = self._advance()
         metadata = obj["metadata"]
         metadata["resourceVersion"] = str(revision)
@@ -253,7 +252,7 @@ class Store:
         return stored
 
     def remove(self, table: Table, current: Stored, obj: Manifest) -> Stored:
-        """Remove; `obj` is its last state and gets the resourceVersion of the removal."""
+        """Remove an object; `obj` is its last state and gets the resourceVersion of the removal."""
         revision = self._advance()
         obj["metadata"]["resourceVersion"] = str(revision)
         last = Stored(current.id, current.key, revision, current.uid, encode(obj), current.labels, current.fields)
@@ -274,9 +273,9 @@ class Store:
             asyncio.get_running_loop().call_soon(self._flush)
 
     async def settled(self, revision: int) -> None:
-        """Return once everything up to a revision is committed. Raises ApiError 500 where it could not be.
+        """Return once everything up to a revision is committed. Raises ApiError 500 if the commit failed.
 
-        Await it in the same step as the write or read that it is about: a failure is told only to those who wait already.
+        Await it in the same step as the write or read it concerns: a failure is reported only to tasks already waiting.
         """
         if revision <= self.published or not (self._pending or self._in_flight):
             return
@@ -285,7 +284,7 @@ class Store:
         await future
 
     def pending_changes(self, table: Table, state: dict[Key, Stored | None]) -> None:
-        """Add to `state` what each object of uncommitted writes was before them."""
+        """Add to `state` the version before each uncommitted write of a table."""
         for write in reversed(self._in_flight + self._pending):
             if write.table is table:
                 state[write.event.new.key] = write.event.old
@@ -306,7 +305,7 @@ class Store:
         else:
             try:
                 self._commit(database)
-            except Exception as error:  # counted and told to every writer; the store goes on
+            except Exception as error:  # counted and reported to every waiting writer; the store continues
                 self._committed(error)
             else:
                 self._committed(None)
@@ -348,7 +347,7 @@ class Store:
         self._maybe_checkpoint()
 
     def _undo(self, writes: list[_Write], error: BaseException) -> None:
-        """Take back a failed batch and everything written after it, the newest first."""
+        """Revert a failed batch and everything written after it, newest first."""
         self.failed_commits += 1
         for write in reversed(writes + self._pending):
             event = write.event
@@ -357,7 +356,7 @@ class Store:
             else:
                 write.table.put(event.old)
         self._pending = []
-        self.published = self.revision  # the revisions in between were never seen
+        self.published = self.revision  # the revisions in between were never published
         waiters, self._waiters = self._waiters, []
         why = ApiError(500, "InternalError", f"Internal error occurred: the write could not be stored: {error}")
         for _, future in waiters:
@@ -375,14 +374,16 @@ class Store:
     def _checkpointed(self, future: asyncio.Future[None]) -> None:
         self._checkpoints.discard(future)
         if not future.cancelled() and isinstance(future.exception(), sqlite3.Error):
-            self.failed_commits += 1  # nothing is lost: the log still has it, and the next commit tells its writers
+            self.failed_commits += (
+                1  # nothing is lost: the log still has the data, and the next commit reports the error
+            )
 
     async def close(self) -> None:
-        """Commit what is pending, then refuse writes. Idempotent."""
+        """Commit pending writes, then refuse further ones. Idempotent."""
         if self._is_closed:
             return
         while self._pending or self._in_flight:
-            with contextlib.suppress(ApiError):  # its writers were told
+            with contextlib.suppress(ApiError):  # already reported to its writers
                 await self.settled(self.revision)
         self._is_closed = True
         for table in self._tables.values():

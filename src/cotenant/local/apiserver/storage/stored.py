@@ -1,9 +1,9 @@
-"""A stored object: its encoded bytes, and the little that lists and watches ask without decoding it.
+"""A stored object: its encoded bytes, and the fields that lists and watches need without decoding it.
 
 Problem: 10,000 nodes and 100,000 pods of 3 KB must fit in 2 GiB and be listed and filtered in microseconds each. Choice: the bytes are
-the object; beside them stand the identity, the labels (shared between objects that have the same ones) and the values of the selectable
-fields, as a tuple in the order that the table declares. After a restart the field values are computed when first asked for.
-Limits: replaced, never changed in place; so a snapshot is a list of references.
+the object; beside them are the identity, the labels (shared between objects with equal labels) and the values of the selectable fields, as
+a tuple in the order that the table declares. After a restart the field values are computed on first use.
+Limits: replaced, never modified in place, so a snapshot is a list of references.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _SHARED_LIMIT = 65_536
 
 
 def decode(raw: bytes) -> Manifest:
-    """A stored object as a document, fresh: the caller may change it."""
+    """Decode a stored object into a new document, which the caller may modify."""
     return _decode(raw)
 
 
 def share_labels(labels: Mapping[str, str] | None) -> dict[str, str]:
-    """The one copy of these labels. Treat as frozen."""
+    """The shared copy of these labels. Do not modify."""
     if not labels:
         return _NO_LABELS
     key = tuple(labels.items())
     found = _shared.get(key)
     if found is None:
         if len(_shared) >= _SHARED_LIMIT:
-            _shared.clear()  # only sharing is lost
+            _shared.clear()  # existing objects keep their copies
         found = _shared[key] = {sys.intern(name): value for name, value in key}
     return found
 
@@ -78,7 +78,7 @@ class Stored:
         return self.key[1]
 
     def decode(self) -> Manifest:
-        """As a document, fresh."""
+        """Decode into a new document."""
         return _decode(self.raw)
 
     def selectable(self, fields: Selectable) -> tuple[str, ...]:
@@ -89,7 +89,7 @@ class Stored:
         return values
 
     def at_version(self, resource_version: int) -> bytes:
-        """The same object, encoded, saying another resourceVersion (an object that leaves a selection is sent as it last was there)."""
+        """The encoded object with another resourceVersion (an object that leaves a selection is sent in its last selected state)."""
         was = b'"resourceVersion":"%d"' % self.resource_version
         if self.raw.count(was) == 1:
             return self.raw.replace(was, b'"resourceVersion":"%d"' % resource_version)

@@ -1,13 +1,12 @@
-"""Watches: one encoded line an event, shared by every watcher whose selection is the same.
+"""Watches: one encoded line per event, shared by all watchers with the same selection.
 
-Problem: 50 clients watch the same pods; encoding and filtering each event 50 times would be the server's whole day. Choice: watchers of
-one resource with the same namespace, selectors and served version share a channel; after each commit the channel filters the batch
-once, builds its lines once, and hands every watcher the same tuple. A watcher that does not read in time has a bounded buffer; when it
-overflows the watch ends cleanly after what it holds (no ERROR event), as the real server ends it. Lines are made only while somebody
-watches; the history keeps objects. Limits: single event loop.
-
-Selection: an object that enters is ADDED, one that leaves is DELETED and shown as it last was in the selection with the new
-resourceVersion (Kubernetes watch cache); so a bind is DELETED under `spec.nodeName=`.
+Problem: 50 clients watch the same pods; encoding and filtering each event 50 times would dominate the server's CPU. Choice: watchers of one
+resource with the same namespace, selectors and served version share a channel; after each commit the channel filters the batch once,
+builds its lines once, and hands every watcher the same tuple. Each watcher has a bounded buffer; if a slow reader overflows it, the watch
+ends cleanly after the buffered events (no ERROR event), as on the real server. Lines are built only while a watcher exists; the history
+keeps objects. Limits: single event loop.
+Selection: an object that enters is ADDED, one that leaves is DELETED and shown in its last selected state with the new resourceVersion
+(Kubernetes watch cache); so a binding is a DELETED event under `spec.nodeName=`.
 """
 
 from __future__ import annotations
@@ -28,20 +27,20 @@ BUFFER_BYTES = 64 << 20
 
 
 def line(kind: str, raw: bytes) -> bytes:
-    """One event as a watch sends it."""
+    """One encoded event line."""
     return b'{"type":"%s","object":%s}\n' % (kind.encode(), raw)
 
 
 def bookmark(api_version: str, kind: str, revision: int, is_initial_end: bool = False) -> bytes:
-    """A BOOKMARK: everything up to a revision has been sent."""
+    """A BOOKMARK line: all events up to a revision have been sent."""
     metadata: dict[str, object] = {"resourceVersion": str(revision), "creationTimestamp": None}
     if is_initial_end:
         metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
     return line("BOOKMARK", encode({"kind": kind, "apiVersion": api_version, "metadata": metadata}))
 
 
-def seen(event: Event, predicate: Predicate | None, convert: Convert | None) -> bytes | None:
-    """An event as a selection sees it, None where it does not."""
+def selected_line(event: Event, predicate: Predicate | None, convert: Convert | None) -> bytes | None:
+    """The line of an event under a selection, None if the selection does not include it."""
     if predicate is None:
         kind, raw = event.type, event.new.raw
     else:
@@ -61,7 +60,7 @@ def seen(event: Event, predicate: Predicate | None, convert: Convert | None) -> 
 
 
 class Batch:
-    """Lines handed to every watcher of a channel; joined at most once."""
+    """The lines of a batch, shared by all watchers of a channel; joined at most once."""
 
     __slots__ = ("_joined", "lines", "size")
 
@@ -83,18 +82,18 @@ class Channel:
     __slots__ = ("_after", "_convert", "_predicate", "watches")
 
     def __init__(self, predicate: Predicate | None, convert: Convert | None, after: int = 0) -> None:
-        self._after = after  # events up to this revision are not for these watchers
+        self._after = after  # events up to this revision are not delivered
         self._predicate = predicate
         self._convert = convert
         self.watches: list[Watch] = []
 
     def publish(self, events: Iterable[Event]) -> None:
-        """Hand a committed batch to the watchers."""
+        """Deliver a committed batch to the watchers."""
         lines = [
             text
             for event in events
             if event.resource_version > self._after
-            and (text := seen(event, self._predicate, self._convert)) is not None
+            and (text := selected_line(event, self._predicate, self._convert)) is not None
         ]
         if lines:
             batch = Batch(tuple(lines))
@@ -102,9 +101,9 @@ class Channel:
                 watch.push(batch)
 
     def replay(self, events: Iterable[Event]) -> Iterator[bytes]:
-        """The lines of past events, made when asked for."""
+        """The lines of past events, built lazily."""
         for event in events:
-            text = seen(event, self._predicate, self._convert)
+            text = selected_line(event, self._predicate, self._convert)
             if text is not None:
                 yield text
 
@@ -112,7 +111,7 @@ class Channel:
 class Watch:
     """One client's stream of event lines; an async iterator of lines, or of joined chunks through `chunk`.
 
-    It ends when its time is up, when its reader was too slow, or when `close` is called.
+    It ends at its timeout, when its reader was too slow, or when `close` is called.
     """
 
     def __init__(
@@ -148,7 +147,7 @@ class Watch:
         channel.watches.append(self)
 
     def push(self, batch: Batch) -> None:
-        """A committed batch (called by the channel)."""
+        """Append a committed batch; called by the channel."""
         if self._events + len(batch.lines) > self._buffer_events or self._bytes + batch.size > self._buffer_bytes:
             self.was_slow = True
             self._detach()
@@ -159,7 +158,7 @@ class Watch:
         self._wake()
 
     def close(self) -> None:
-        """End the stream; what is pending is dropped."""
+        """End the stream and drop pending lines."""
         self._pending.clear()
         self._first = None
         self._detach()
@@ -189,13 +188,13 @@ class Watch:
                 raise StopAsyncIteration
 
     async def chunk(self, most_bytes: int = 1 << 20) -> bytes:
-        """All lines that are ready (about `most_bytes` at most) as one piece; empty at the end of the stream."""
+        """All ready lines (about `most_bytes` at most) joined; empty at the end of the stream."""
         while True:
             if self._first is None and self._at == 0 and len(self._pending) == 1:
                 batch = self._pending.popleft()
                 self._events -= len(batch.lines)
                 self._bytes -= batch.size
-                return batch.joined()  # the one copy that all watchers of the channel send
+                return batch.joined()  # shared by all watchers of the channel
             parts: list[bytes] = []
             size = 0
             while size < most_bytes and (text := self._next_line()):
@@ -228,7 +227,7 @@ class Watch:
         return b""
 
     async def _ready(self) -> bool:
-        """Wait for something to send; False at the end."""
+        """Wait until there is something to send. Returns False at the end of the stream."""
         if self.is_closed:
             return False
         if self._loop.time() >= self._end_at:

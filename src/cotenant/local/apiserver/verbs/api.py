@@ -1,7 +1,7 @@
-"""The API server's verbs, in process: what the HTTP layer, the controllers and the simulated nodes call.
+"""The API server's verbs, in process: called by the HTTP layer, the controllers and the simulated nodes.
 
-Every method raises `ApiError` (a Kubernetes Status) to refuse. Objects are handed over: a document passed to `create` or `update` is
-changed in place. Reads and answers are encoded JSON.
+Every method raises `ApiError` (a Kubernetes Status) to refuse. Documents passed to `create` or `update` are modified in place. Reads and
+answers are encoded JSON.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Api:
         bookmark_period_s: float = 60.0,
         taints_new_nodes: bool = True,
     ) -> None:
-        """`taints_new_nodes`: whether a node controller runs that takes the not-ready taint off again."""
+        """`taints_new_nodes`: whether a node controller runs that removes the not-ready taint again."""
         self.store = store
         self.registry = registry if registry is not None else Registry(built_in.BUILT_IN)
         self.context = Context(
@@ -76,11 +76,11 @@ class Api:
 
     @property
     def admission(self) -> list[Admission]:
-        """Who is asked about every write, in order. May be extended while serving."""
+        """The admission plugins called for every write, in order. May be extended while serving."""
         return self.context.admission
 
     def target(self, group: str, plural: str, namespace: str = "", name: str = "", subresource: str = "") -> Target:
-        """What a built-in or custom resource's plural names, in the version it is stored in. Raises ApiError 404 where it is not served."""
+        """The target for a resource's plural, in its storage version. Raises ApiError 404 if it is not served."""
         resource = self.registry.stored(group, plural)
         if resource is None:
             raise ApiError(404, "NotFound", "the server could not find the requested resource")
@@ -107,14 +107,14 @@ class Api:
         if not isinstance(obj, dict):
             raise bad_request("the object provided is not a JSON object")
         if target.subresource:
-            return await self._create_part(target, obj, chosen)
+            return await self._create_subresource(target, obj, chosen)
         if resource.group == "" and resource.kind == "Binding":
             return await bind(self.context, self._built_in("", "pods"), target, obj, chosen)
         if resource.group in _REVIEWS:
             return review(resource, obj, chosen)
         return await create(self.context, target, obj, chosen)
 
-    async def _create_part(self, target: Target, obj: Manifest, options: WriteOptions) -> Answer:
+    async def _create_subresource(self, target: Target, obj: Manifest, options: WriteOptions) -> Answer:
         if target.resource.storage == ("", "pods"):
             pods = target.resource
             if target.subresource == "binding":
@@ -125,7 +125,7 @@ class Api:
         raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
 
     async def update(self, target: Target, obj: Manifest, options: WriteOptions | None = None) -> Answer:
-        """PUT: the whole object, or the part of it that a subresource names. Raises ApiError 400, 404, 409, 422."""
+        """PUT: the whole object, or the part that a subresource covers. Raises ApiError 400, 404, 409, 422."""
         chosen = options if options is not None else WriteOptions()
         if not isinstance(obj, dict):
             raise bad_request("the object provided is not a JSON object")
@@ -140,13 +140,13 @@ class Api:
             return await create(self.context, target, obj, chosen)
         if not self.context.admission:
             return await modify(self.context, target, Modification(lambda _: obj, is_put=True), chosen)
-        raw = encode(obj)  # admission waits, so the change may be made more than once
+        raw = encode(obj)  # admission awaits, so the change may be applied more than once
         return await modify(self.context, target, Modification(lambda _: decode(raw), is_put=True), chosen)
 
     async def patch(
         self, target: Target, body: bytes, content_type: str, options: WriteOptions | None = None
     ) -> Answer:
-        """PATCH in one of four forms. Raises ApiError 400, 404, 409, 415, 422."""
+        """PATCH in one of the four patch formats. Raises ApiError 400, 404, 409, 415, 422."""
         chosen = options if options is not None else WriteOptions()
         patching = self.context.patching
         if patching is None or content_type not in (JSON, MERGE, STRATEGIC, APPLY):
@@ -210,13 +210,13 @@ class Api:
         return await modify(self.context, target, Modification(change, operation="Apply"), options)
 
     async def delete(self, target: Target, options: DeleteOptions | None = None) -> Answer:
-        """DELETE: gone, or marked. Raises ApiError 404, 409, 422."""
+        """DELETE: removes the object or marks it for deletion. Raises ApiError 404, 409, 422."""
         return await delete(self.context, target, options if options is not None else DeleteOptions())
 
     async def delete_collection(
         self, target: Target, selection: ListOptions | None = None, options: DeleteOptions | None = None
     ) -> Page:
-        """DELETE of a collection; returns what was selected."""
+        """DELETE of a collection; returns the selected objects."""
         return await delete_collection(
             self.context,
             target,
@@ -225,7 +225,7 @@ class Api:
         )
 
     async def bootstrap(self) -> None:
-        """Make what every cluster has, where it is missing. Idempotent."""
+        """Create the default objects of every cluster that are missing. Idempotent."""
         for storage, obj in built_in.first_objects():
             namespace = obj["metadata"].get("namespace", "")
             resource = self._built_in(*storage)
@@ -241,5 +241,5 @@ class Api:
         return found
 
     async def close(self) -> None:
-        """Commit what is pending, end the watches, close the database."""
+        """Commit pending writes, end the watches, close the database."""
         await self.store.close()

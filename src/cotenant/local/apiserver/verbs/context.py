@@ -1,7 +1,6 @@
-"""What the verbs share: the store, the registry, each kind's behaviour, admission, patches, the clock and randomness.
+"""The state that the verbs share: the store, the registry, each kind's behaviour, admission, patches, the clock and randomness.
 
-Limits: `Patching` and admission are other parts' work and may be absent; without patches a PATCH is refused with 415 and
-managedFields are not kept.
+Limits: `Patching` and admission are optional; without patching a PATCH is refused with 415 and managedFields are not kept.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _METADATA_FIELDS: dict[str, Callable[[Manifest], str]] = {
 
 
 class Patching(Protocol):
-    """How patches and managed fields work (local/apiserver/patching)."""
+    """Patch formats and managed fields, implemented by local/apiserver/patching."""
 
     def json_patch(self, obj: Manifest, body: bytes) -> Manifest:
         """RFC 6902."""
@@ -60,7 +59,7 @@ class Patching(Protocol):
         now: str,
         subresource: str,
     ) -> None:
-        """Write into `new` who manages which of its fields."""
+        """Update the managedFields of `new`."""
 
 
 def timestamp(now: float) -> str:
@@ -74,7 +73,7 @@ def _new_uid() -> str:
 
 @dataclass(slots=True)
 class Context:
-    """One server's parts."""
+    """The shared state of one server."""
 
     store: Store
     registry: Registry
@@ -101,7 +100,7 @@ class Context:
         return table
 
     def behaviour(self, resource: Resource) -> Behaviour:
-        """How the objects of a resource behave."""
+        """The behaviour of a resource's kind."""
         found = self.behaviours.get(resource.storage)
         if found is not None:
             return found
@@ -114,11 +113,11 @@ class Context:
         return found
 
     def key(self, target: Target) -> Key:
-        """The key of the object that a target names."""
+        """The storage key of a target."""
         return (target.namespace, target.name)
 
     def lookup(self, group: str, plural: str, namespace: str, name: str) -> Manifest | None:
-        """One stored object, fresh (`World`)."""
+        """One stored object as a new document (`World`)."""
         found = self.find(group, plural, namespace, name)
         return None if found is None else found.decode()
 
@@ -127,12 +126,12 @@ class Context:
         return self.store.table((group, plural)).get((namespace, name))
 
     def scan(self, group: str, plural: str, namespace: str = "") -> Iterator[Manifest]:
-        """All stored objects of a kind, fresh (`World`)."""
+        """All stored objects of a kind as new documents (`World`)."""
         for stored in self.store.table((group, plural)).walk(namespace):
             yield stored.decode()
 
     def version(self, group: str, plural: str) -> int:
-        """A number that changes whenever an object of a kind does (`World`)."""
+        """A counter that changes whenever an object of a kind does (`World`)."""
         return self.store.table((group, plural)).changes
 
     def now(self) -> float:

@@ -1,9 +1,9 @@
-"""The token that says where a paged list goes on.
+"""Continue tokens of paged lists.
 
-Problem: a list in pages must be one snapshot, although the server keeps no state a client. Choice: the token carries the
-resourceVersion of the first page and the key after which the next page begins, as base64 JSON (opaque to clients, as Kubernetes asks).
-A token with resourceVersion -1 goes on from the key in whatever state the store is now: the "inconsistent continuation" that a 410
-answer offers. Limits: not signed; a forged token can only name another key of the same list.
+Problem: a paged list must be one snapshot, although the server keeps no state per client. Choice: the token carries the resourceVersion of
+the first page and the key after which the next page begins, as base64 JSON (opaque to clients, as Kubernetes requires). A token with
+resourceVersion -1 continues from the key in the store's current state: the "inconsistent continuation" that a 410 response offers.
+Limits: not signed; a forged token can only name another key of the same list.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ class _Body(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Go on after `after` = (namespace, name), at `resource_version`."""
+    """Continue after the key `after` = (namespace, name), at `resource_version`."""
 
     resource_version: int
     after: tuple[str, str]
 
 
 def encode(token: Token) -> str:
-    """As text."""
+    """Encode as an opaque text."""
     body = _Body("meta.k8s.io/v1", token.resource_version, token.after)
     return base64.urlsafe_b64encode(msgspec.json.encode(body)).decode().rstrip("=")
 
 
 def decode(text: str) -> Token:
-    """From a client's text. Raises ApiError 400 where it is not one of ours."""
+    """Decode a client's token. Raises ApiError 400 if it is malformed."""
     try:
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         body = msgspec.json.decode(raw, type=_Body)

@@ -1,4 +1,4 @@
-"""Delete one object, or those that a selection names."""
+"""Deletion of one object or of a selection."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cotenant.local.apiserver.verbs.deletion import Step, check_options, decide
 from cotenant.local.apiserver.verbs.errors import conflict, not_found, precondition
 from cotenant.local.apiserver.verbs.read import Page, list_page
 
-# Kinds whose delete answers with the object even when it is gone at once; the others answer with a Status.
+# Kinds whose DELETE returns the object even if it is removed immediately; the others return a Status.
 _RETURNED = frozenset(
     {
         ("", "pods"),
@@ -36,7 +36,7 @@ _ATTEMPTS = 8
 
 
 def check_preconditions(target: Target, stored: Stored, options: DeleteOptions) -> None:
-    """Whether the object is the one that was meant. Raises ApiError 409."""
+    """Check the preconditions on UID and resourceVersion. Raises ApiError 409."""
     if options.uid and options.uid != stored.uid:
         raise precondition(
             target.resource,
@@ -54,7 +54,7 @@ def check_preconditions(target: Target, stored: Stored, options: DeleteOptions) 
 
 
 def success(resource: Resource, name: str, uid: str) -> Manifest:
-    """The Status of a deletion that is over."""
+    """The Status of a completed deletion."""
     details = {"name": name, "kind": resource.plural, "uid": uid}
     if resource.group:
         details["group"] = resource.group
@@ -62,9 +62,9 @@ def success(resource: Resource, name: str, uid: str) -> Manifest:
 
 
 async def delete(context: Context, target: Target, options: DeleteOptions, *, is_admitted: bool = False) -> Answer:
-    """Delete an object, or mark it for deletion. Raises ApiError 404, 409, 422, and what admission refuses.
+    """Delete an object, or mark it for deletion. Raises ApiError 404, 409, 422, or the refusal of admission.
 
-    `is_admitted`: admission was asked already, about the eviction.
+    `is_admitted`: admission has already accepted the eviction.
     """
     resource = target.resource
     table = context.table(resource)
@@ -112,7 +112,7 @@ async def delete(context: Context, target: Target, options: DeleteOptions, *, is
 
 
 async def delete_collection(context: Context, target: Target, chosen: ListOptions, options: DeleteOptions) -> Page:
-    """Delete what a selection names. Returns what it named, as it was; what is gone meanwhile is passed over."""
+    """Delete the selected objects. Returns them as they were before; objects deleted meanwhile are skipped."""
     page = await list_page(context, target, chosen)
     for item in page.items:
         one = Target(target.resource, item.namespace, item.name)

@@ -1,4 +1,4 @@
-"""What a delete request does to an object: removes it, marks it, or finds it marked already.
+"""The effect of a delete request on an object: remove it, mark it, or keep it because it is marked already.
 
 Problem: grace, finalizers and propagation interact. Choice: a pure function from the object and the request to the next step.
 Sources: Kubernetes documentation "Finalizers", "Garbage Collection", "Pod Lifecycle: termination".
@@ -19,16 +19,16 @@ FOREGROUND = "foregroundDeletion"
 
 
 class Step(StrEnum):
-    """What to do."""
+    """The effect of a deletion."""
 
-    REMOVE = "remove"  # gone at once
-    MARK = "mark"  # write the changed object
+    REMOVE = "remove"  # remove the object now
+    MARK = "mark"  # store the changed object
     KEEP = "keep"  # being deleted already: nothing to write
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The step, with the object as it then is."""
+    """The step, with the resulting object."""
 
     step: Step
     obj: Manifest
@@ -75,11 +75,11 @@ def decide(
     is_removable: bool = True,
     default_propagation: str = "Background",
 ) -> Decision:
-    """The next step. `grace_s` is the kind's answer (None: it has no graceful deletion); changes `obj` in place.
+    """The next step. `grace_s` is the grace period that the kind allows (None: no graceful deletion). Changes `obj` in place.
 
-    `default_propagation` counts where neither the request nor the object says one. `is_removable` False: the kind has something of its own to wait for (a namespace's content).
+    `default_propagation` applies if neither the request nor the object sets one. `is_removable` False: the kind waits for something else (a namespace's content).
 
-    A grace period that runs already may only be shortened; the deletion timestamp moves with it, not into the past.
+    A running grace period may only be shortened; the deletion timestamp moves with it, but not into the past.
     """
     metadata = obj["metadata"]
     before = list(metadata.get("finalizers") or ())
@@ -116,7 +116,7 @@ def decide(
         if metadata.get("generation"):
             metadata["generation"] += 1
         return Decision(Step.MARK, obj)
-    if grace_s is not None:  # a graceful kind shows even its last state as deleted
+    if grace_s is not None:  # with graceful deletion the last state also carries a deletion timestamp
         metadata["deletionTimestamp"] = timestamp(now)
         metadata["deletionGracePeriodSeconds"] = 0
         if metadata.get("generation"):

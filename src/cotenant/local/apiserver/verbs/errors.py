@@ -1,4 +1,4 @@
-"""The refusals that several verbs share, in Kubernetes' words (clients and people match on them)."""
+"""Error responses shared by the verbs, worded as in Kubernetes (clients match on the text)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def qualified(resource: Resource) -> str:
 
 
 def not_found(resource: Resource, name: str) -> ApiError:
-    """404."""
+    """404 NotFound."""
     return ApiError(
         404,
         "NotFound",
@@ -29,7 +29,7 @@ def not_found(resource: Resource, name: str) -> ApiError:
 
 
 def already_exists(resource: Resource, name: str) -> ApiError:
-    """409 on create."""
+    """409 AlreadyExists, on create."""
     return ApiError(
         409,
         "AlreadyExists",
@@ -41,7 +41,7 @@ def already_exists(resource: Resource, name: str) -> ApiError:
 
 
 def conflict(resource: Resource, name: str, why: str = _MODIFIED, subresource: str = "") -> ApiError:
-    """409 on update."""
+    """409 Conflict, on update."""
     plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
     shown = f"{plural}.{resource.group}" if resource.group else plural
     return ApiError(
@@ -55,21 +55,21 @@ def conflict(resource: Resource, name: str, why: str = _MODIFIED, subresource: s
 
 
 def precondition(resource: Resource, name: str, why: str) -> ApiError:
-    """409 on delete: names the kind, not the plural."""
+    """409 Conflict of a delete precondition, which names the kind instead of the plural."""
     shown_kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
     message = f'Operation cannot be fulfilled on {shown_kind} "{name}": {why}'
     return ApiError(409, "Conflict", message, name=name, group=resource.group, kind=resource.kind)
 
 
 def invalid(resource: Resource, name: str, causes: Sequence[Cause]) -> ApiError:
-    """422 with every cause."""
+    """422 Invalid, with every cause."""
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
     texts = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes]
-    told = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     return ApiError(
         422,
         "Invalid",
-        f'{kind} "{name}" is invalid: {told}',
+        f'{kind} "{name}" is invalid: {listed}',
         name=name,
         group=resource.group,
         kind=resource.kind,
@@ -78,7 +78,7 @@ def invalid(resource: Resource, name: str, causes: Sequence[Cause]) -> ApiError:
 
 
 def forbidden(resource: Resource, name: str, why: str, causes: tuple[Cause, ...] = ()) -> ApiError:
-    """403."""
+    """403 Forbidden."""
     return ApiError(
         403,
         "Forbidden",
@@ -91,23 +91,23 @@ def forbidden(resource: Resource, name: str, why: str, causes: tuple[Cause, ...]
 
 
 def forbidden_message(plural: str, name: str, why: str) -> ApiError:
-    """403 where only the qualified plural is at hand (`priorityclasses.scheduling.k8s.io`)."""
+    """403 Forbidden, from the qualified plural only (`priorityclasses.scheduling.k8s.io`)."""
     kind, _, group = plural.partition(".")
     return ApiError(403, "Forbidden", f'{plural} "{name}" is forbidden: {why}', name=name, group=group, kind=kind)
 
 
 def bad_request(message: str) -> ApiError:
-    """400."""
+    """400 BadRequest."""
     return ApiError(400, "BadRequest", message)
 
 
 def immutable(field: str, value: object) -> Cause:
-    """A changed field that may not change."""
+    """The cause for a changed immutable field."""
     return Cause("FieldValueInvalid", f"Invalid value: {shown(value)}: field is immutable", field)
 
 
 def shown(value: object) -> str:
-    """A value as Kubernetes writes it in a cause."""
+    """A value as Kubernetes formats it in a cause."""
     if isinstance(value, str):
         return f'"{value}"'
     if isinstance(value, bool):

@@ -1,7 +1,7 @@
-"""Names: which are legal for a kind, and how one is generated from a prefix.
+"""Object names: validation per kind, and generation from a prefix.
 
 Sources: Kubernetes documentation "Object Names and IDs"; API conventions for generateName (a prefix of at most 58 characters, five
-random characters of an alphabet without vowels and look-alikes, so that no word appears).
+random characters of an alphabet without vowels and easily confused digits, so that no word appears).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SUBDOMAIN_RE = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 SUBDOMAIN = "subdomain"
 LABEL = "label"
 PATH = "path"
-ANY_PREFIX = "any prefix"  # core events: whatever clients of old put before the random characters
+ANY_PREFIX = "any prefix"  # core events: old clients use arbitrary prefixes
 
 _SUBDOMAIN_MESSAGE = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an "
@@ -32,7 +32,7 @@ _LABEL_MESSAGE = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric "
     "character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
-# Kinds whose names are stricter or freer than a DNS subdomain.
+# Kinds whose name rule differs from a DNS subdomain.
 _FORMS: dict[tuple[str, str], str] = {
     ("", "namespaces"): LABEL,
     ("", "services"): LABEL,
@@ -41,12 +41,12 @@ _FORMS: dict[tuple[str, str], str] = {
 
 
 def form_of(group: str, plural: str) -> str:
-    """Which form the names of a resource have."""
+    """The name rule of a resource."""
     return _FORMS.get((group, plural), SUBDOMAIN)
 
 
 def problem(name: str, form: str) -> str:
-    """Why a name is not of a form, empty where it is."""
+    """Why a name violates a rule, empty if it is valid."""
     if form == PATH:
         if name in (".", "..") or "/" in name or "%" in name:
             return "may not be '.' or '..' and may not contain '/' or '%'"
@@ -61,7 +61,7 @@ def problem(name: str, form: str) -> str:
 
 
 def check(name: str, generate_name: str, form: str) -> list[Cause]:
-    """What is wrong with an object's name and its prefix."""
+    """Validation errors of an object's name and generateName."""
     causes: list[Cause] = []
     if form == ANY_PREFIX:
         generate_name, form = "", SUBDOMAIN
@@ -80,5 +80,5 @@ def check(name: str, generate_name: str, form: str) -> list[Cause]:
 
 
 def generate(prefix: str, choose: Callable[[str], str]) -> str:
-    """A name from a prefix; `choose` picks one character of a text (random.choice, or a test's)."""
+    """Generate a name from a prefix; `choose` picks one character of a string (random.choice, or a test's)."""
     return prefix[: MAX_NAME - RANDOM_LENGTH] + "".join(choose(ALPHABET) for _ in range(RANDOM_LENGTH))

@@ -1,4 +1,4 @@
-"""The metadata of an object through its life: what the server sets, what it keeps, what a writer may say.
+"""ObjectMeta: the fields that the server sets, the fields that an update keeps, and the validation of the rest.
 
 Sources: Kubernetes API conventions "Metadata"; the validation rules of ObjectMeta as documented for labels, annotations, finalizers and
 owner references.
@@ -38,7 +38,7 @@ _VALUE_MESSAGE = (
 
 
 def metadata_of(obj: Manifest) -> dict[str, Any]:
-    """The metadata, made where absent. Raises ApiError 400 where it is not an object."""
+    """The metadata, created if absent. Raises ApiError 400 if it is not an object."""
     metadata = obj.get("metadata")
     if metadata is None:
         metadata = obj["metadata"] = {}
@@ -51,9 +51,9 @@ def metadata_of(obj: Manifest) -> dict[str, Any]:
 
 
 def check_type(obj: Manifest, target: Target) -> None:
-    """Whether the document is of the resource's kind; fills apiVersion and kind where absent. Raises ApiError 400.
+    """Check that the document has the resource's kind; set apiVersion and kind if absent. Raises ApiError 400.
 
-    A custom object must say both itself, as on the real server, whose decoder has no type to take them from.
+    A custom object must contain both, as on the real server, whose decoder has no Go type to infer them from.
     """
     if not isinstance(obj, dict):
         raise bad_request("the object provided is not a JSON object")
@@ -81,21 +81,21 @@ def _unhandled(kind: str, version: str, wanted: str) -> ApiError:
     )
 
 
-def place(metadata: dict[str, Any], target: Target) -> None:
-    """Put an object into the request's namespace. Raises ApiError 400 where it says another."""
-    said = metadata.get("namespace") or ""
+def set_namespace(metadata: dict[str, Any], target: Target) -> None:
+    """Set the request's namespace on an object. Raises ApiError 400 if it names another."""
+    named = metadata.get("namespace") or ""
     if target.resource.scope is Scope.CLUSTER:
-        if said:
+        if named:
             raise bad_request("namespace may not be set on a cluster-scoped object")
         metadata.pop("namespace", None)
         return
-    if said and said != target.namespace:
+    if named and named != target.namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     metadata["namespace"] = target.namespace
 
 
-def begin(metadata: dict[str, Any], uid: str, stamp: str, *, has_generation: bool) -> None:
-    """What the server says of a new object. Raises ApiError where the writer set what is not theirs."""
+def set_system_fields(metadata: dict[str, Any], uid: str, stamp: str, *, has_generation: bool) -> None:
+    """Set the system fields of a new object. Raises ApiError if the client set a resourceVersion."""
     if metadata.get("resourceVersion"):
         raise ApiError(500, "", "resourceVersion should not be set on objects to be created")  # as the real server does
     metadata.pop("resourceVersion", None)
@@ -110,7 +110,7 @@ def begin(metadata: dict[str, Any], uid: str, stamp: str, *, has_generation: boo
 
 
 def check_kept(metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
-    """What the writer says of what only the server sets, where it is not as it was; left out is fine."""
+    """Errors for changed system fields; leaving them out is allowed."""
     return [
         immutable(f"metadata.{name}", metadata[name])
         for name in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
@@ -119,12 +119,12 @@ def check_kept(metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
 
 
 def check_uid(metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
-    """The same of the UID alone."""
+    """As `check_kept`, for the UID alone."""
     return [each for each in check_kept(metadata, old) if each.field == "metadata.uid"]
 
 
-def carry_over(metadata: dict[str, Any], old: dict[str, Any]) -> None:
-    """What an update cannot change is as it was."""
+def keep_system_fields(metadata: dict[str, Any], old: dict[str, Any]) -> None:
+    """Copy the fields that an update cannot change from the stored object."""
     for name in _KEPT:
         if name in old:
             metadata[name] = old[name]
@@ -156,7 +156,7 @@ def _value_problem(value: str) -> str:
 
 
 def check_labels(labels: object, path: str) -> list[Cause]:
-    """What is wrong with a map of labels."""
+    """Validation errors of a label map."""
     if labels is None:
         return []
     if not isinstance(labels, dict):
@@ -228,7 +228,7 @@ def _check_owners(owners: object) -> list[Cause]:
 
 
 def check_metadata(metadata: dict[str, Any], old: dict[str, Any] | None, *, is_core: bool = True) -> list[Cause]:
-    """What is wrong with what the writer says in the metadata (names apart). `is_core` False: finalizers need no domain."""
+    """Validation errors of the metadata (names excepted). `is_core` False: finalizers need no domain."""
     causes: list[Cause] = []
     if "labels" in metadata:
         causes += check_labels(metadata["labels"], "metadata.labels")
@@ -273,7 +273,7 @@ def _check_finalizers(finalizers: object, old: dict[str, Any] | None, *, is_core
 
 
 def is_done(obj: Manifest) -> bool:
-    """Whether an object that is being deleted has nothing left to wait for (no finalizer, no grace)."""
+    """Whether an object being deleted can be removed (no finalizer, no grace period left)."""
     metadata = obj["metadata"]
     return bool(
         metadata.get("deletionTimestamp")

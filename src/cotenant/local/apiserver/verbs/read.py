@@ -1,9 +1,8 @@
 """Get, list and watch.
 
-Problem: a list is one snapshot however many pages it takes; a watch continues exactly where a list ended. Choice: the snapshot of a
-page is the table with the history undone back to the token's revision; lists and watches read encoded objects and filter on what stands
-beside them. Nothing uncommitted is answered: a read waits for the batch that it saw.
-
+Problem: a list is one snapshot over all its pages; a watch continues exactly where a list ended. Choice: a page's snapshot is the table
+with the history undone back to the token's revision; lists and watches read encoded objects and filter on the fields stored beside them.
+Uncommitted state is never returned: a read waits for the batch that it saw.
 Sources: Kubernetes API concepts, "Resource versions", "Retrieving large results sets in chunks", "Streaming lists".
 """
 
@@ -34,7 +33,7 @@ _MIN_WATCH_S = 1800.0
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of a list, encoded. `remaining` is -1 where it is not known (a selector is set)."""
+    """One page of a list, encoded. `remaining` is -1 if unknown (with a selector)."""
 
     items: list[Stored]
     resource_version: int
@@ -44,7 +43,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What of a table is asked for."""
+    """The requested part of a table."""
 
     namespace: str
     labels: LabelSelector
@@ -56,7 +55,7 @@ class Selection:
         return self.labels.is_empty and self.fields.is_empty
 
     def predicate(self, table: Table, *, with_namespace: bool) -> Predicate | None:
-        """The question asked of each object, None where all pass."""
+        """The filter on objects, None if all pass."""
         namespace = self.namespace if with_namespace else ""
         labels = None if self.labels.is_empty else self.labels
         names = [name for name, _ in table.selectable]
@@ -124,7 +123,7 @@ def _forbidden_match(why: str) -> ApiError:
 
 
 def too_large(asked: int, current: int) -> ApiError:
-    """What a reader from the future is told (a list; a watch stays silent)."""
+    """The error for a list at a revision that does not exist yet (a watch waits for it instead)."""
     return ApiError(
         504,
         "Timeout",
@@ -135,7 +134,7 @@ def too_large(asked: int, current: int) -> ApiError:
 
 
 def _snapshot_version(context: Context, options: ListOptions) -> int:
-    """The revision that a first page must show exactly, 0 for the newest."""
+    """The exact revision required of a first page, 0 for the newest."""
     asked = parse_version(options.resource_version)
     if options.match and options.match not in ("Exact", "NotOlderThan"):
         why = f'Unsupported value: "{options.match}": supported values: "Exact", "NotOlderThan", ""'
@@ -150,14 +149,14 @@ def _snapshot_version(context: Context, options: ListOptions) -> int:
     return asked if is_exact else 0
 
 
-def _at(context: Context, table: Table, revision: int, selected: Selection, after: Key | None) -> Iterator[Stored]:
+def _walk_at(context: Context, table: Table, revision: int, selected: Selection, after: Key | None) -> Iterator[Stored]:
     """The objects of a table as they were at a revision, in order. Raises ApiError 410."""
-    was: dict[Key, Stored | None] = {}
-    context.store.pending_changes(table, was)
-    table.history.undo(revision, was)
+    at_revision: dict[Key, Stored | None] = {}
+    context.store.pending_changes(table, at_revision)
+    table.history.undo(revision, at_revision)
     gone = sorted(
         key
-        for key, old in was.items()
+        for key, old in at_revision.items()
         if old is not None
         and table.get(key) is None
         and (not selected.namespace or key[0] == selected.namespace)
@@ -166,24 +165,24 @@ def _at(context: Context, table: Table, revision: int, selected: Selection, afte
     at = 0
     for stored in table.walk(selected.namespace, after):
         while at < len(gone) and gone[at] < stored.key:
-            old = was[gone[at]]
+            old = at_revision[gone[at]]
             at += 1
             if old is not None:
                 yield old
-        if stored.key in was:
-            old = was[stored.key]
+        if stored.key in at_revision:
+            old = at_revision[stored.key]
             if old is not None:
                 yield old
         else:
             yield stored
     for key in gone[at:]:
-        old = was[key]
+        old = at_revision[key]
         if old is not None:
             yield old
 
 
 async def list_page(context: Context, target: Target, options: ListOptions) -> Page:
-    """One page, a snapshot. Raises ApiError 400, 410 (with a token to go on inconsistently), 504."""
+    """One page of a snapshot. Raises ApiError 400, 410 (with a token for an inconsistent continuation), 504."""
     table = context.table(target.resource)
     selected = selection(context, target, options)
     after: Key | None = None
@@ -202,7 +201,7 @@ async def list_page(context: Context, target: Target, options: ListOptions) -> P
         fresh = continuation.encode(continuation.Token(continuation.INCONSISTENT, after))
         raise ApiError(410, "Expired", _CONTINUE_EXPIRED, continue_token=fresh)
     if exact and revision < context.store.revision:
-        walk = _at(context, table, revision, selected, after)
+        walk = _walk_at(context, table, revision, selected, after)
     else:
         walk = table.walk(selected.namespace, after)
     predicate = selected.predicate(table, with_namespace=False)
@@ -236,7 +235,7 @@ def _shown(context: Context, resource: Resource, items: list[Stored]) -> list[St
 
 
 def watch(context: Context, target: Target, options: ListOptions) -> Watch:
-    """A stream of events. Raises ApiError 400, and 410 where it should start in what is forgotten.
+    """A stream of events. Raises ApiError 400, and 410 if it should start before the retained history.
 
     (The real server answers 200 and then an ERROR event with that 410; the HTTP layer may do so with the error's status.)
     """
@@ -262,7 +261,7 @@ def watch(context: Context, target: Target, options: ListOptions) -> Watch:
     else:
         events = table.history.since(asked)
         first = channel.replay(events)
-        if asked > published:  # from the future: silent until the revisions get there
+        if asked > published:  # a future revision: no events until it is reached
             channel = table.channel((channel_key, asked), predicate, convert, asked)
     rng = context.rng
     timeout_s = options.timeout_s if options.timeout_s > 0 else _MIN_WATCH_S * (1.0 + rng.random())
@@ -281,11 +280,11 @@ def watch(context: Context, target: Target, options: ListOptions) -> Watch:
 
 
 def _published_state(context: Context, table: Table, selected: Selection) -> list[Stored]:
-    """What the watchers have been told so far: the table without the uncommitted batch."""
+    """The state published to watchers: the table without the uncommitted batch."""
     if context.store.published == context.store.revision:
         walk = table.walk(selected.namespace)
     else:
-        walk = _at(context, table, context.store.published, selected, None)
+        walk = _walk_at(context, table, context.store.published, selected, None)
     predicate = selected.predicate(table, with_namespace=False)
     return [stored for stored in walk if predicate is None or predicate(stored)]
 

@@ -2,10 +2,9 @@
 
 Order (that of the Kubernetes API server): the document's shape (unknown fields, pruning, defaults), name and metadata, the kind's
 preparation and built-in admission, mutating admission, validation, validating admission, managed fields, optimistic concurrency, store.
-Between reading the stored object and writing, only admission waits; where another write came in between, the change is made again on the
-new object, unless the writer named a resourceVersion: that is a conflict.
-
-Limits: dry runs do all of it but the last step; a dry run's object has no resourceVersion of its own.
+Between reading the stored object and writing, only admission awaits; if another write happened in between, the change is applied again to
+the new object, unless the client named a resourceVersion: that is a conflict.
+Limits: dry runs perform all steps but the last; a dry run's object has no resourceVersion of its own.
 """
 
 from __future__ import annotations
@@ -38,24 +37,24 @@ Change = Callable[[Manifest], Manifest]
 
 @dataclass(frozen=True, slots=True)
 class Modification:
-    """How an update makes the new object from the old one (a fresh copy each time it is asked)."""
+    """How an update derives the new object from the old one (a fresh copy at each attempt)."""
 
     change: Change
-    operation: str = "Update"  # Apply for server-side apply: its change sets managed fields itself
-    is_put: bool = False  # the writer sent the whole object
+    operation: str = "Update"  # Apply for server-side apply, which sets managed fields itself
+    is_put: bool = False  # the client sent the whole object
     is_trusted: bool = False  # the server's own change (scale): no fields to prune
 
 
 def check_fields(obj: Manifest, resource: Resource, options: WriteOptions) -> list[str]:
-    """Unknown fields refused or reported, pruned; defaults filled in. Returns warnings."""
+    """Refuse or report unknown fields, prune them, and set defaults. Returns warnings."""
     schema = resource.schema
     if schema is None:
         return []
-    unknown = schema.unknown_fields(obj)  # it prunes as well: one walk
+    unknown = schema.unknown_fields(obj)  # also prunes, in the same walk
     if unknown and options.validation == "Strict":
-        told = ", ".join(f'unknown field "{path}"' for path in unknown)
+        listed = ", ".join(f'unknown field "{path}"' for path in unknown)
         raise bad_request(
-            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: strict decoding error: {told}'
+            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: strict decoding error: {listed}'
         )
     warnings = [f'unknown field "{path}"' for path in unknown] if options.validation != "Ignore" else []
     schema.default(obj)
@@ -63,7 +62,7 @@ def check_fields(obj: Manifest, resource: Resource, options: WriteOptions) -> li
 
 
 def check_namespace(context: Context, target: Target) -> None:
-    """The namespace must be there, and not on its way out. Raises ApiError 404, 403."""
+    """Check that the namespace exists and is not terminating. Raises ApiError 404, 403."""
     resource = target.resource
     if resource.scope is Scope.CLUSTER:
         return
@@ -99,7 +98,7 @@ async def create(
     behaviour = context.behaviour(resource)
     object_meta.check_type(obj, target)
     metadata = object_meta.metadata_of(obj)
-    object_meta.place(metadata, target)
+    object_meta.set_namespace(metadata, target)
     if target.name and metadata.setdefault("name", target.name) != target.name:
         raise bad_request(
             f"the name of the object ({metadata['name']}) does not match the name on the URL ({target.name})"
@@ -115,13 +114,13 @@ async def create(
     if is_generated:
         metadata["name"] = names.generate(prefix, context.rng.choice)
     managed = metadata.get("managedFields") if is_applied else None
-    object_meta.begin(metadata, context.new_uid(), context.stamp(), has_generation=behaviour.has_generation)
+    object_meta.set_system_fields(metadata, context.new_uid(), context.stamp(), has_generation=behaviour.has_generation)
     if managed is not None:
         metadata["managedFields"] = managed
     if behaviour.has_status and not behaviour.keeps_first_status:
         obj.pop("status", None)
     target = Target(resource, target.namespace, metadata.get("name") or "", "")
-    if target.name:  # without one it is refused below
+    if target.name:  # an empty name is refused below
         behaviour.prepare_create(obj, context)
     causes = names.check(target.name, prefix, names.form_of(resource.group, resource.plural))
     causes += object_meta.check_metadata(metadata, None, is_core=_is_core(resource))
@@ -135,7 +134,7 @@ async def create(
     for admission in context.admission:
         warnings += await admission.validate("CREATE", target, obj, None, options)
     if context.admission:
-        check_namespace(context, target)  # it may have begun to go while admission waited
+        check_namespace(context, target)  # its deletion may have started during admission
     table = context.table(resource)
     key = (target.namespace, target.name)
     attempts = 0
@@ -157,12 +156,12 @@ async def create(
 
 
 def _is_core(resource: Resource) -> bool:
-    """Whether the stricter rule for finalizers holds (custom resources and their definitions may name one without a domain)."""
+    """Whether the stricter finalizer rule applies (custom resources and their definitions may use one without a domain)."""
     return not resource.is_custom and resource.group != "apiextensions.k8s.io"
 
 
 def _expire(context: Context, behaviour: Behaviour, table: Table, written: Stored) -> None:
-    for stored in behaviour.outlived(table, written, context.now()):
+    for stored in behaviour.expired(table, written, context.now()):
         context.store.remove(table, stored, stored.decode())
 
 
@@ -187,7 +186,7 @@ def _check_identity(target: Target, new: Manifest, old: Manifest, how: Modificat
         raise bad_request(
             f"the name of the object ({metadata['name']}) does not match the name on the URL ({target.name})"
         )
-    object_meta.place(metadata, target)
+    object_meta.set_namespace(metadata, target)
     uid = metadata.get("uid")
     if uid and uid != was["uid"] and how.is_put:
         raise conflict(
@@ -208,7 +207,7 @@ def _check_identity(target: Target, new: Manifest, old: Manifest, how: Modificat
 
 
 def _check_kept(target: Target, metadata: Manifest, old: Manifest) -> list[Cause]:
-    """What a writer may not change. Of a custom object's status the real server looks at nothing but the status itself."""
+    """Errors for changed immutable metadata. For a custom object's status the real server checks only the status itself."""
     if target.subresource != "status":
         return object_meta.check_kept(metadata, old)
     return [] if target.resource.is_custom else object_meta.check_uid(metadata, old)
@@ -230,26 +229,26 @@ def _same(new: Manifest, old: Manifest) -> bool:
 
 
 def _only_status(new: Manifest, base: Manifest, *, keeps_metadata: bool) -> Manifest:
-    """A status write: everything else is as it was, labels and annotations apart where the kind lets them through."""
+    """Apply a status write: only the status changes, plus labels, annotations and finalizers if the kind allows it."""
     if "status" in new:
         base["status"] = new["status"]
     else:
         base.pop("status", None)
-    said, kept = new["metadata"], base["metadata"]
+    sent, kept = new["metadata"], base["metadata"]
     for name in ("labels", "annotations", "finalizers") if keeps_metadata else ():
-        if name in said:
-            kept[name] = said[name]
+        if name in sent:
+            kept[name] = sent[name]
         else:
             kept.pop(name, None)
-    if "managedFields" in said:
-        kept["managedFields"] = said["managedFields"]
+    if "managedFields" in sent:
+        kept["managedFields"] = sent["managedFields"]
     return base
 
 
 def _shape(
     target: Target, behaviour: Behaviour, new: Manifest, old: Manifest, base: Manifest, context: Context
 ) -> Manifest:
-    """What of a write counts, by where it was written to. `base` is a copy of the stored object that may be changed."""
+    """The parts of a write that take effect, depending on the subresource. `base` is a mutable copy of the stored object."""
     if target.subresource == "status":
         shaped = _only_status(new, base, keeps_metadata=behaviour.is_status_metadata_kept)
         behaviour.prepare_status(shaped, old)
@@ -286,11 +285,11 @@ async def modify(context: Context, target: Target, how: Modification, options: W
         if kept := _check_kept(target, new["metadata"], old["metadata"]):
             raise invalid(resource, target.name, kept)
         new = _shape(target, behaviour, new, old, outward(stored.decode(), resource, hub), context)
-        object_meta.carry_over(new["metadata"], old["metadata"])
+        object_meta.keep_system_fields(new["metadata"], old["metadata"])
         if (
             behaviour.has_generation
             and target.subresource != "status"
-            and behaviour.wanted(new) != behaviour.wanted(old)
+            and behaviour.desired_state(new) != behaviour.desired_state(old)
         ):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         is_same = _same(new, old) and (how.operation != "Apply" or new["metadata"] == old["metadata"])
@@ -299,7 +298,7 @@ async def modify(context: Context, target: Target, how: Modification, options: W
         for admission in context.admission:
             warnings += await admission.validate("UPDATE", target, new, old, options)
         if table.get(stored.key) is not stored:
-            continue  # another write came in between
+            continue  # the object was written concurrently
         if is_same:
             await context.store.settled(stored.resource_version)
             return _answer(context, resource, stored.raw, old, created=False, warnings=warnings)
@@ -331,7 +330,7 @@ async def _write(
     options: WriteOptions,
     warnings: list[str],
 ) -> Answer:
-    """Store the new state; an object whose last finalizer went is removed."""
+    """Store the new state; an object without a remaining finalizer is removed."""
     resource = target.resource
     old, new = states
     if context.patching is not None and how.operation != "Apply":

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cotenant.local.apiserver.contract import ApiError, Manifest
-from cotenant.local.apiserver.custom.definition import not_enforced
+from cotenant.local.apiserver.custom.definition import unenforced_warnings
 from cotenant.local.apiserver.schema.builtin import builtin_schema
 
 CRD = builtin_schema("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
@@ -175,9 +175,9 @@ def test_a_version_with_stored_objects_stays() -> None:
 def test_cel_rules_are_accepted_with_a_warning() -> None:
     obj = definition(properties(a={"type": "integer", "x-kubernetes-validations": [{"rule": "self > 0"}]}))
     assert causes(obj) == []
-    (warning,) = not_enforced(obj)
+    (warning,) = unenforced_warnings(obj)
     assert "not enforced" in warning
-    assert not_enforced(definition()) == []
+    assert unenforced_warnings(definition()) == []
 
 
 @pytest.mark.parametrize("path", ["spec.x", ".spec[", "..x", ".spec[0:2]", ""])

@@ -211,7 +211,7 @@ def test_an_event_may_be_generated_with_a_dot_in_the_old_form_only(serve: Any) -
 
 def test_events_end_after_an_hour_and_beyond_a_number(serve: Any) -> None:
     async def case(server: Any) -> None:
-        server.api.context.behaviours[("", "events")] = EventBehaviour(most=3)
+        server.api.context.behaviours[("", "events")] = EventBehaviour(max_events=3)
         about = {"kind": "Node", "name": "n"}
 
         async def names() -> list[str]:

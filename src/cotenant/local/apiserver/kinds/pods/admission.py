@@ -1,4 +1,4 @@
-"""What the server's own admission makes of a new pod: priority, tolerations, service account, requests from limits.
+"""Built-in admission of pods: priority, default tolerations, service account, requests from limits.
 
 Sources: Kubernetes documentation of the admission controllers Priority, DefaultTolerationSeconds and ServiceAccount, and "Resource
 Management for Pods and Containers" (a limit without a request is the request).
@@ -23,7 +23,7 @@ def _forbidden(obj: Manifest, why: str) -> ApiError:
 
 
 class Priorities:
-    """The priority classes as pods need them; read again only when one has changed."""
+    """The priority classes, cached until one changes."""
 
     def __init__(self) -> None:
         self._version = -1
@@ -31,7 +31,7 @@ class Priorities:
         self._default = ""
 
     def admit(self, pod: Manifest, world: World) -> None:
-        """Set the pod's priority from its class. Raises ApiError 403 where the class is unknown or the pod says another priority."""
+        """Set the pod's priority from its class. Raises ApiError 403 if the class is unknown or the pod has a different priority."""
         version = world.version(*_STORAGE)
         if version != self._version:
             self._read(world)
@@ -46,11 +46,11 @@ class Priorities:
             spec["priorityClassName"] = name
         else:
             priority, policy = 0, "PreemptLowerPriority"
-        said = spec.get("priority")
-        if said is not None and said != priority:
+        given = spec.get("priority")
+        if given is not None and given != priority:
             raise _forbidden(
                 pod,
-                f"the integer value of priority ({said}) must not be provided in pod spec; priority admission controller computed "
+                f"the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed "
                 f"{priority} from the given PriorityClass name",
             )
         if spec.get("preemptionPolicy") not in (None, policy):
@@ -69,13 +69,13 @@ class Priorities:
         for found in world.scan(*_STORAGE):
             name, value = found["metadata"]["name"], int(found.get("value", 0))
             self._by_name[name] = (value, found.get("preemptionPolicy") or "PreemptLowerPriority")
-            # Several defaults may exist by accident: the least of them counts.
+            # Several defaults may exist: the one with the lowest value applies.
             if found.get("globalDefault") and (best is None or value < best):
                 best, self._default = value, name
 
 
 def add_tolerations(spec: Manifest) -> None:
-    """Every pod stays five minutes on a node that is not ready or unreachable, unless it says something about that."""
+    """Add the default tolerations of five minutes for not-ready and unreachable nodes, unless the pod has its own."""
     tolerations: list[Any] = spec.get("tolerations") or []
     covered = set()
     for toleration in tolerations:
@@ -93,7 +93,7 @@ def add_tolerations(spec: Manifest) -> None:
 
 
 def fill_requests(spec: Manifest) -> None:
-    """A limit without a request is the request."""
+    """Set missing requests to the limits."""
     for group in ("containers", "initContainers"):
         for container in spec.get(group) or ():
             resources = container.get("resources") if isinstance(container, dict) else None
@@ -104,6 +104,6 @@ def fill_requests(spec: Manifest) -> None:
 
 
 def set_account(spec: Manifest) -> None:
-    """The service account `default`, under both of its names."""
+    """Default the service account, and set both of its field names."""
     name = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
     spec["serviceAccountName"] = spec["serviceAccount"] = name

@@ -1,6 +1,6 @@
-"""pods/binding and bindings: a pod gets its node, with the scheduler's annotations and labels, in one write.
+"""pods/binding and bindings: assigns a pod to a node, with the scheduler's annotations and labels, in one write.
 
-Rules seen on a real server: a wrong uid, a second bind and a gated pod are 409; an unknown node is not checked; the annotations and
+Rules observed on a real server: a wrong UID, a second bind and a gated pod are 409; an unknown node is not checked; the annotations and
 labels of the Binding are merged into the pod; PodScheduled becomes True; the nomination is cleared.
 """
 
@@ -44,7 +44,7 @@ def _check(binding: Manifest, name: str) -> None:
         )
 
 
-def _why_not(pod: Manifest) -> str:
+def _refusal(pod: Manifest) -> str:
     name, spec = pod["metadata"]["name"], pod["spec"]
     if pod["metadata"].get("deletionTimestamp"):
         return f"pod {name} is being deleted, cannot be assigned to a host"
@@ -67,18 +67,18 @@ def _assign(pod: Manifest, binding: Manifest, now: float) -> None:
 
 
 async def bind(context: Context, pods: Resource, target: Target, binding: Manifest, options: WriteOptions) -> Answer:
-    """Bind the pod that the target (or, on /bindings, the object) names. Raises ApiError 400, 404, 409, 422."""
+    """Bind the pod named by the target (or, on /bindings, by the object). Raises ApiError 400, 404, 409, 422."""
     shapes.check(binding, shapes.Binding)
     metadata = metadata_of(binding)
     name = target.name or metadata.get("name") or ""
     _check(binding, name)
     warnings: list[str] = []
     if context.admission:
-        asked = Target(pods, target.namespace, name, "binding")
+        binding_target = Target(pods, target.namespace, name, "binding")
         for admission in context.admission:
-            binding = await admission.mutate("CREATE", asked, binding, None, options) or binding
+            binding = await admission.mutate("CREATE", binding_target, binding, None, options) or binding
         for admission in context.admission:
-            warnings += await admission.validate("CREATE", asked, binding, None, options)
+            warnings += await admission.validate("CREATE", binding_target, binding, None, options)
         shapes.check(binding, shapes.Binding)
         metadata = metadata_of(binding)
     table = context.table(pods)
@@ -90,11 +90,11 @@ async def bind(context: Context, pods: Resource, target: Target, binding: Manife
             pods, name, f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {stored.uid}"
         )
     if metadata.get("resourceVersion") and metadata["resourceVersion"] != str(stored.resource_version):
-        said = metadata["resourceVersion"]
-        why = f"Precondition failed: ResourceVersion in precondition: {said}, ResourceVersion in object meta: {stored.resource_version}"
+        given = metadata["resourceVersion"]
+        why = f"Precondition failed: ResourceVersion in precondition: {given}, ResourceVersion in object meta: {stored.resource_version}"
         raise conflict(pods, name, why)
     pod = stored.decode()
-    if why := _why_not(pod):
+    if why := _refusal(pod):
         raise conflict(pods, name, why, "binding")
     _assign(pod, binding, context.now())
     if not options.dry_run:

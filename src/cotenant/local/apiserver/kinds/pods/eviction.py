@@ -1,9 +1,9 @@
-"""pods/eviction: delete a pod if its disruption budget allows.
+"""pods/eviction: deletes a pod if its disruption budget allows.
 
-Problem: two evictions at once must not both take the last allowed disruption. Choice: budget and pod are read, checked and written in one
-step of the event loop, so nothing comes in between (the real server retries on conflicts instead). The eviction is recorded in the
+Problem: two concurrent evictions must not both consume the last allowed disruption. Choice: budget and pod are read, checked and written in
+one step of the event loop, so no write can interleave (the real server retries on conflicts instead). The eviction is recorded in the
 budget's status (`disruptedPods`, one disruption fewer), which its controller confirms. Source: Kubernetes documentation "API-initiated
-Eviction", policy/v1 API reference; behaviour at an unprocessed budget as seen on a real server (429).
+Eviction", policy/v1 API reference; behaviour at an unprocessed budget as observed on a real server (429).
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ def _too_many(message: str, retry_after_s: int) -> ApiError:
 
 
 def _options(eviction: Manifest, options: WriteOptions) -> DeleteOptions:
-    said: dict[str, Any] = eviction.get("deleteOptions") or {}
-    preconditions = said.get("preconditions") or {}
+    requested: dict[str, Any] = eviction.get("deleteOptions") or {}
+    preconditions = requested.get("preconditions") or {}
     return DeleteOptions(
-        grace_s=said.get("gracePeriodSeconds"),
-        propagation=said.get("propagationPolicy") or "",
+        grace_s=requested.get("gracePeriodSeconds"),
+        propagation=requested.get("propagationPolicy") or "",
         uid=preconditions.get("uid") or "",
         resource_version=preconditions.get("resourceVersion") or "",
-        dry_run=options.dry_run or bool(said.get("dryRun")),
+        dry_run=options.dry_run or bool(requested.get("dryRun")),
         user=options.user,
     )
 
 
-def _is_free(pod: Manifest) -> bool:
-    """Whether no budget is asked: the pod has ended, has not begun, or is going already."""
+def _needs_no_budget(pod: Manifest) -> bool:
+    """Whether no budget is checked: the pod has finished, is pending, or is already being deleted."""
     phase = (pod.get("status") or {}).get("phase")
     return phase in ("Succeeded", "Failed", "Pending") or bool(pod["metadata"].get("deletionTimestamp"))
 
@@ -79,8 +79,8 @@ def _budgets(context: Context, resource: Resource, pod: Stored) -> list[Stored]:
     return found
 
 
-def _needs_no_leave(pod: Manifest, budget: Manifest) -> bool:
-    """A pod that is not ready may go where the budget says so, or where enough others are healthy."""
+def _may_evict_unready(pod: Manifest, budget: Manifest) -> bool:
+    """Whether an unready pod may be evicted without consuming a disruption: by the budget's policy, or because enough pods are healthy."""
     if _is_ready(pod):
         return False
     if (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
@@ -90,8 +90,8 @@ def _needs_no_leave(pod: Manifest, budget: Manifest) -> bool:
     return desired > 0 and healthy >= desired
 
 
-def _say_full(status: dict[str, Any], generation: int, stamp: str) -> None:
-    """The condition that no disruption is allowed any more."""
+def _set_insufficient(status: dict[str, Any], generation: int, stamp: str) -> None:
+    """Set the condition DisruptionAllowed to False."""
     condition: dict[str, Any] = {
         "type": "DisruptionAllowed",
         "status": "False",
@@ -110,8 +110,8 @@ def _say_full(status: dict[str, Any], generation: int, stamp: str) -> None:
     conditions.append(condition)
 
 
-def _take(budget: Manifest, pod_name: str, stamp: str) -> None:
-    """Take one allowed disruption. Raises ApiError 403, 429."""
+def _consume(budget: Manifest, pod_name: str, stamp: str) -> None:
+    """Consume one allowed disruption. Raises ApiError 403, 429."""
     name, status = budget["metadata"]["name"], budget.setdefault("status", {})
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
         raise _too_many(f"The disruption budget {name} is still being processed by the server.", _RETRY_S)
@@ -136,9 +136,9 @@ def _take(budget: Manifest, pod_name: str, stamp: str) -> None:
             ),
             {},
         )
-        said = condition.get("message", "")
-        if said and condition.get("reason") == "SyncFailed":
-            why = f"The disruption budget {name} does not allow evicting pods currently because it failed sync: {said}"
+        sync_error = condition.get("message", "")
+        if sync_error and condition.get("reason") == "SyncFailed":
+            why = f"The disruption budget {name} does not allow evicting pods currently because it failed sync: {sync_error}"
         elif healthy <= desired:
             why = f"The disruption budget {name} needs {desired} healthy pods and has {healthy} currently"
         else:
@@ -146,14 +146,14 @@ def _take(budget: Manifest, pod_name: str, stamp: str) -> None:
         raise _too_many(why, 0)
     status["disruptionsAllowed"] = allowed - 1
     if allowed == 1:
-        _say_full(status, budget["metadata"].get("generation", 0), stamp)
+        _set_insufficient(status, budget["metadata"].get("generation", 0), stamp)
     disrupted[pod_name] = stamp
 
 
 async def evict(
     context: Context, pods: Resource, budgets: Resource, target: Target, eviction: Manifest, options: WriteOptions
 ) -> Answer:
-    """Evict the pod that the target names. Raises ApiError 400, 404, 409, 429, 500."""
+    """Evict the target pod. Raises ApiError 400, 404, 409, 429, 500."""
     shapes.check(eviction, shapes.Eviction)
     if eviction.get("kind") not in (None, "", "Eviction"):
         raise bad_request(f"not a Eviction object: {eviction.get('kind')}")
@@ -174,7 +174,7 @@ async def evict(
     one = Target(pods, target.namespace, name)
     check_preconditions(one, stored, how)
     pod = stored.decode()
-    if not _is_free(pod):
+    if not _needs_no_budget(pod):
         found = _budgets(context, budgets, stored)
         if len(found) > 1:
             raise ApiError(
@@ -184,8 +184,8 @@ async def evict(
             )
         if found:
             budget = found[0].decode()
-            if not _needs_no_leave(pod, budget):
-                _take(budget, name, timestamp(context.now()))
+            if not _may_evict_unready(pod, budget):
+                _consume(budget, name, timestamp(context.now()))
                 if not how.dry_run:
                     context.store.put(context.table(budgets), found[0].key, budget, found[0])
     if not how.dry_run:
@@ -196,7 +196,7 @@ async def evict(
             "message": "Eviction API: evicting",
         }
         set_condition(pod.setdefault("status", {}), condition, context.now())
-        # Marked and deleted at once: the two writes are one batch.
+        # The condition and the deletion are two writes of one batch.
         marked = context.store.put(table, stored.key, pod, stored)
         how = DeleteOptions(how.grace_s, how.propagation, how.uid, str(marked.resource_version), user=how.user)
     await delete(context, one, how, is_admitted=True)

@@ -1,4 +1,4 @@
-"""Pods: admitted with a priority, born Pending, nearly immutable, deleted with grace once they are bound.
+"""Pods: admission, phase Pending at creation, a mostly immutable spec, graceful deletion once bound.
 
 Sources: Kubernetes documentation "Pod Lifecycle" and "Pod Scheduling Readiness"; `admission` and `updates` for the rest.
 """
@@ -39,7 +39,7 @@ class PodBehaviour(SpecBehaviour):
         self._priorities = pod_admission.Priorities()
 
     def admit(self, obj: Manifest, old: Manifest | None, world: World) -> None:
-        """Requests from limits, service account, priority, tolerations; an update keeps the priority."""
+        """Set requests from limits, service account, priority and tolerations; an update keeps the priority."""
         spec = obj.get("spec")
         if not isinstance(spec, dict):
             raise bad_request("Pod: spec: expected an object")
@@ -55,7 +55,7 @@ class PodBehaviour(SpecBehaviour):
         pod_admission.add_tolerations(spec)
 
     def prepare_create(self, obj: Manifest, world: World) -> None:
-        """Pending, with its QoS class; a gated pod says that it is."""
+        """Set phase Pending and the QoS class; a gated pod gets the condition SchedulingGated."""
         spec = obj["spec"]
         status: dict[str, Any] = {"phase": "Pending", "qosClass": qos_class(spec)}
         if spec.get("schedulingGates"):
@@ -72,13 +72,13 @@ class PodBehaviour(SpecBehaviour):
         obj["status"] = status
 
     def prepare_status(self, obj: Manifest, old: Manifest) -> None:
-        """The QoS class stays, and who owns the pod is not the kubelet's to say."""
+        """Keep the QoS class if the status update leaves it out."""
         status = obj.setdefault("status", {})
         if not status.get("qosClass") and "qosClass" in (old.get("status") or {}):
             status["qosClass"] = old["status"]["qosClass"]
 
     def merge(self, subresource: str, new: Manifest, base: Manifest) -> Manifest:
-        """resize and ephemeralcontainers."""
+        """Apply a write to /resize or /ephemeralcontainers."""
         if subresource == "resize":
             pod_admission.fill_requests(new["spec"])
             return pod_updates.merge_resize(new, base)
@@ -87,7 +87,7 @@ class PodBehaviour(SpecBehaviour):
         return super().merge(subresource, new, base)
 
     def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
-        """By what was written to."""
+        """Validate an update by its subresource."""
         if subresource == "resize":
             return pod_updates.check_resize(obj, old)
         if subresource == "ephemeralcontainers":
@@ -95,19 +95,19 @@ class PodBehaviour(SpecBehaviour):
         return pod_updates.check_spec(obj["spec"], old["spec"])
 
     def check_create(self, obj: Manifest) -> list[Cause]:
-        """A gated pod cannot be on a node."""
+        """A gated pod may not name a node."""
         spec = obj["spec"]
         if spec.get("schedulingGates") and spec.get("nodeName"):
             why = "Forbidden: cannot be set until all schedulingGates have been cleared"
             return [Cause("FieldValueForbidden", why, "spec.nodeName")]
         return []
 
-    def grace_s(self, obj: Manifest, asked: int | None) -> int | None:
-        """As asked, or as the pod says; none where no kubelet has it or it has ended."""
+    def grace_s(self, obj: Manifest, requested: int | None) -> int | None:
+        """The requested grace period, else the pod's; 0 if the pod is unassigned or finished."""
         spec = obj["spec"]
         if not spec.get("nodeName") or (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
             return 0
-        if asked is not None:
-            return asked
-        said = spec.get("terminationGracePeriodSeconds")
-        return DEFAULT_GRACE_S if said is None else int(said)
+        if requested is not None:
+            return requested
+        own = spec.get("terminationGracePeriodSeconds")
+        return DEFAULT_GRACE_S if own is None else int(own)

@@ -30,7 +30,7 @@ def _containers(spec: Manifest) -> Iterator[Any]:
 
 
 def qos_class(spec: Manifest) -> str:
-    """Guaranteed, Burstable or BestEffort. A missing request is the limit; pod-level resources, where set, decide alone."""
+    """Guaranteed, Burstable or BestEffort. A missing request counts as the limit; pod-level resources, if set, decide alone."""
     if isinstance(spec.get("resources"), dict) and spec["resources"]:
         return _class_of([spec["resources"]])
     return _class_of(

@@ -1,4 +1,4 @@
-"""What may change in a pod after it was created: images, deadlines, added tolerations, removed gates; resources through /resize.
+"""Updates of pods: image, deadline, added tolerations, removed scheduling gates; resources through /resize.
 
 Sources: Kubernetes documentation "Pod update and replacement", "Pod Scheduling Readiness", "Resize CPU and Memory Resources assigned to
 Containers", "Ephemeral Containers".
@@ -25,10 +25,10 @@ def _forbidden(field: str, why: str) -> Cause:
 
 
 def check_spec(new: Manifest, old: Manifest) -> list[Cause]:
-    """What is wrong with a changed pod spec."""
+    """Validation errors of a pod spec update."""
     if new == old:
         return []
-    munged = dict(new)
+    masked = dict(new)
     for group in _GROUPS:
         before, after = old.get(group) or [], new.get(group) or []
         if len(before) != len(after):
@@ -41,20 +41,20 @@ def check_spec(new: Manifest, old: Manifest) -> list[Cause]:
         if causes:
             return causes
         if before:
-            munged[group] = [
+            masked[group] = [
                 {**container, "image": was.get("image")} for container, was in zip(after, before, strict=True)
             ]
     causes = _check_deadline(new.get("activeDeadlineSeconds"), old.get("activeDeadlineSeconds"))
     causes += _check_tolerations(new.get("tolerations") or [], old.get("tolerations") or [])
     causes += _check_gates(new.get("schedulingGates") or [], old.get("schedulingGates") or [])
     for name in ("activeDeadlineSeconds", "tolerations", "schedulingGates"):
-        _as_before(munged, old, name)
+        _as_before(masked, old, name)
     if int(old.get("terminationGracePeriodSeconds") or 0) < 0 and new.get("terminationGracePeriodSeconds") == 1:
-        _as_before(munged, old, "terminationGracePeriodSeconds")
+        _as_before(masked, old, "terminationGracePeriodSeconds")
     if old.get("schedulingGates"):
-        causes += _check_gated(munged, old)
-    if munged != old and not causes:
-        changed = sorted(name for name in munged.keys() | old.keys() if munged.get(name) != old.get(name))
+        causes += _check_gated(masked, old)
+    if masked != old and not causes:
+        changed = sorted(name for name in masked.keys() | old.keys() if masked.get(name) != old.get(name))
         causes.append(
             _forbidden(
                 "spec", f"pod updates may not change fields other than {_UPDATABLE}\n(changed: {', '.join(changed)})"
@@ -63,11 +63,11 @@ def check_spec(new: Manifest, old: Manifest) -> list[Cause]:
     return causes
 
 
-def _as_before(munged: dict[str, Any], old: Manifest, name: str) -> None:
+def _as_before(masked: dict[str, Any], old: Manifest, name: str) -> None:
     if name in old:
-        munged[name] = old[name]
+        masked[name] = old[name]
     else:
-        munged.pop(name, None)
+        masked.pop(name, None)
 
 
 def _check_deadline(new: Any, old: Any) -> list[Cause]:
@@ -116,24 +116,24 @@ def _check_gates(new: list[Any], old: list[Any]) -> list[Cause]:
     ]
 
 
-def _check_gated(munged: dict[str, Any], old: Manifest) -> list[Cause]:
-    """A gated pod may narrow where it may go: add to nodeSelector and to required node affinity."""
+def _check_gated(masked: dict[str, Any], old: Manifest) -> list[Cause]:
+    """A gated pod may narrow its node selection: add to nodeSelector and to required node affinity."""
     causes: list[Cause] = []
-    before, after = old.get("nodeSelector") or {}, munged.get("nodeSelector") or {}
+    before, after = old.get("nodeSelector") or {}, masked.get("nodeSelector") or {}
     if before != after:
         if any(after.get(key) != value for key, value in before.items()):
             why = f"Invalid value: {shown(after)}: only additions to spec.nodeSelector are allowed (no mutations or deletions)"
             causes.append(Cause("FieldValueInvalid", why, "spec.nodeSelector"))
-        _as_before(munged, old, "nodeSelector")
+        _as_before(masked, old, "nodeSelector")
     was = dict(old.get("affinity") or {})
-    now = dict(munged.get("affinity") or {})
+    now = dict(masked.get("affinity") or {})
     node_before, node_after = was.pop("nodeAffinity", None) or {}, now.pop("nodeAffinity", None) or {}
     if node_before != node_after:
         if not _is_narrower(_terms(node_after), _terms(node_before)):
             why = "Invalid value: only additions are allowed to the terms of a gated pod's required node affinity"
             causes.append(Cause("FieldValueInvalid", why, "spec.affinity.nodeAffinity"))
         if was == now:
-            _as_before(munged, old, "affinity")
+            _as_before(masked, old, "affinity")
     return causes
 
 
@@ -149,14 +149,14 @@ def _is_narrower(new: list[Any], old: list[Any]) -> bool:
         return False
     for after, before in zip(new, old, strict=True):
         for name in ("matchExpressions", "matchFields"):
-            said = after.get(name) or []
-            if any(expression not in said for expression in before.get(name) or []):
+            present = after.get(name) or []
+            if any(expression not in present for expression in before.get(name) or []):
                 return False
     return True
 
 
 def merge_resize(new: Manifest, base: Manifest) -> Manifest:
-    """The stored pod with the containers' resources and resize policies of `new`. Raises ApiError 422 where containers differ."""
+    """The stored pod with the containers' resources and resize policies of `new`. Raises ApiError 422 if the containers differ."""
     for group in _GROUPS:
         before, after = base["spec"].get(group) or [], new["spec"].get(group) or []
         if [container.get("name") for container in before] != [container.get("name") for container in after]:
@@ -180,7 +180,7 @@ def merge_resize(new: Manifest, base: Manifest) -> Manifest:
 
 
 def check_resize(new: Manifest, old: Manifest) -> list[Cause]:
-    """What is wrong with a resize."""
+    """Validation errors of a resize."""
     causes: list[Cause] = []
     if qos_class(new["spec"]) != qos_class(old["spec"]):
         shown_class = shown(qos_class(new["spec"]))
@@ -207,10 +207,10 @@ def _check_container(new: Any, old: Any, field: str, *, is_main: bool) -> list[C
         return [_forbidden(field, "only sidecar and main containers can be resized")]
     causes: list[Cause] = []
     for name in ("requests", "limits"):
-        said, was = after.get(name) or {}, before.get(name) or {}
-        if any(resource not in said for resource in was if resource in _RESIZABLE):
+        present, was = after.get(name) or {}, before.get(name) or {}
+        if any(resource not in present for resource in was if resource in _RESIZABLE):
             causes.append(_forbidden(field, f"resource {name} cannot be removed"))
-        if any(said.get(key) != was.get(key) for key in said.keys() | was.keys() if key not in _RESIZABLE):
+        if any(present.get(key) != was.get(key) for key in present.keys() | was.keys() if key not in _RESIZABLE):
             causes.append(_forbidden("spec", "only cpu and memory resources are mutable"))
     if after.get("claims") != before.get("claims"):
         causes.append(_forbidden("spec", "only cpu and memory resources are mutable"))
@@ -228,7 +228,7 @@ def merge_ephemeral(new: Manifest, base: Manifest) -> Manifest:
 
 
 def check_ephemeral(new: Manifest, old: Manifest) -> list[Cause]:
-    """They can be added; those that are there stay as they are."""
+    """Ephemeral containers may be added; existing ones are immutable."""
     after = {container.get("name"): container for container in new["spec"].get("ephemeralContainers") or []}
     return [
         _forbidden(
