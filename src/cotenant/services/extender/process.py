@@ -37,7 +37,7 @@ from cotenant.services.extender.profile_judge import ProfileJudge, warm
 from cotenant.services.extender.protocol import Extender
 from cotenant.services.extender.watches import MirrorWatches
 from cotenant.services.reporting.endpoint import ReportEndpoint
-from cotenant.services.running import TaskSet, cancelled, log_to_stderr, raise_descriptors, run_until_signal
+from cotenant.services.running import TaskSet, log_to_stderr, raise_descriptors, run_until_signal
 
 FOUNDING, FOUNDING_LEDGER = "founding", "founding-ledger"
 MOST_NODES = 20_000
@@ -155,8 +155,6 @@ async def serve(
         tasks, end = TaskSet(), asyncio.Event()
         if parts.watches is not None:
             tasks.start("watches", parts.watches.run())
-            syncing = asyncio.create_task(parts.watches.wait_synced(), name="first lists")
-            stack.push_async_callback(cancelled, [syncing])
         listening(server.address)
         _log.info("profile %s on %s", settings.profile, server.address)
         serving = [tasks.start("http", each.run(end)) for each in (server, *others)]

@@ -7,6 +7,7 @@ cannot be read counts as unknown; pods that kube-scheduler has assumed are not s
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 
@@ -36,14 +37,12 @@ class MirrorWatches:
         self._watches.deliver(PODS, self.take_pods, field_selector=BOUND)
 
     async def run(self) -> None:
-        """Watch, until cancelled."""
-        await self._watches.run()
-
-    async def wait_synced(self) -> None:
-        """Until everything is listed; residents count from then on."""
-        await self._watches.wait_synced()
-        self._mirror.sync()
-        _log.info("%d nodes, %d bound pods", len(self._mirror.rows) - 1, self._mirror.residents)
+        """Watch, until cancelled. Residents count once everything is listed."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watches.run())
+            await self._watches.wait_synced()
+            self._mirror.sync()
+            _log.info("%d nodes, %d bound pods", len(self._mirror.rows) - 1, self._mirror.residents)
 
     def take_nodes(self, happened: Sequence[Happening[NodeObject]]) -> None:
         """Nodes that were added, changed or removed."""

@@ -19,6 +19,7 @@ from tests.fakes.fake_api import FakeApi, Faults
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.messages import Answer, Receive, Scope, Send, send_answer
+from cotenant.drivers.http.pages import HealthPages
 from cotenant.drivers.http.server import HttpServer
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
@@ -89,13 +90,11 @@ class Pages:
     """Health and metrics of a process."""
 
     def __init__(self, process: KubeProcess) -> None:
-        self._process = process
+        health = process.health
+        self._pages = HealthPages(process.metrics.page, health.unhealthy, health.unready)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        health = self._process.health
-        wrong = {"/healthz": health.unhealthy, "/readyz": health.unready}.get(scope["path"], lambda: "")()
-        body = self._process.metrics.page() if scope["path"] == "/metrics" else wrong.encode()
-        await send_answer(send, Answer(503 if wrong else 200, body))
+        await send_answer(send, self._pages.answer(scope["method"], scope["path"]) or Answer(404))
 
 
 @asynccontextmanager
@@ -133,8 +132,8 @@ def test_a_controller_of_a_few_lines_leads_watches_writes_and_serves() -> None:
                 await api.until(
                     lambda: count(api, "a") == 1 and sum(e.get("count", 1) for e in api.events("Counted")) == 3
                 )
-                assert await get(counter, "/healthz") == (200, "")
-                assert await get(counter, "/readyz") == (200, "")
+                assert await get(counter, "/healthz") == (200, "ok\n")
+                assert await get(counter, "/readyz") == (200, "ok\n")
                 _, page = await get(counter, "/metrics")
                 assert "pod_counter_counts_total 3.0" in page
                 assert "process_cpu_seconds_total" in page
@@ -178,7 +177,7 @@ def test_a_replica_that_does_not_lead_is_ready_and_writes_nothing() -> None:
                 await follower.process.watches.wait_synced()
                 api.pod("x", on="a")
                 await api.until(lambda: count(api, "a") == 1)
-                assert await get(follower, "/readyz") == (200, "")
+                assert await get(follower, "/readyz") == (200, "ok\n")
                 assert follower.log == []
                 assert follower.nodes == {"x": "a"}
                 follower.statuses.put("a", PodCount("a", 99))
@@ -194,8 +193,8 @@ def test_it_is_not_ready_before_everything_is_listed() -> None:
             api.faults = Faults(refuse=lambda method, path: 403 if path.endswith("/pods") else 0)
             async with running(api) as counter:
                 await api.until_asked("GET", "/api/v1/pods")
-                assert await get(counter, "/readyz") == (503, "not everything has been listed yet")
-                assert await get(counter, "/healthz") == (200, "")
+                assert await get(counter, "/readyz") == (503, "not everything has been listed yet\n")
+                assert await get(counter, "/healthz") == (200, "ok\n")
             assert counter.log == ["stopped"]
 
     asyncio.run(scenario())
