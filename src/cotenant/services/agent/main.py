@@ -10,11 +10,15 @@ import asyncio
 import gc
 import logging
 import signal
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from cotenant.drivers.http.address import Address, Listening, bind
+from cotenant.drivers.http.limits import DEFAULTS, ServerLimits
 from cotenant.engine.node.decision_log import DecisionKind, HeldKnob
 from cotenant.engine.node.settings import Mode
 from cotenant.model.errors import InvalidInput
@@ -29,6 +33,9 @@ GARBAGE = (
     20,
     20,
 )  # a tick makes thousands of values and no cycles: to look for some as often as usual costs an eighth of it
+if TYPE_CHECKING:  # uvicorn comes with it: only where the agent listens
+    from cotenant.drivers.http.server import HttpServer
+
 _log = logging.getLogger(__name__)
 
 
@@ -89,16 +96,23 @@ async def _once(request: Request, config: AgentConfig) -> None:
                 print(line)
 
 
-async def _live(request: Request, config: AgentConfig) -> None:
-    from cotenant.drivers.http.address import Address, bind
+def http_server(process: AgentProcess, where: Address | Listening, limits: ServerLimits = DEFAULTS) -> HttpServer:
+    """The server of the agent's pages."""
     from cotenant.drivers.http.server import HttpServer
 
+    return HttpServer(process.pages, where, limits=limits, traffic=process.traffic)
+
+
+async def _live(request: Request, config: AgentConfig) -> None:
     listening = bind(Address.parse("listen", config.listen)) if config.listen else None
     stop = asyncio.Event()
     stop_on_signals(stop)
-    async with open_ports(config, single=request.single) as ports:
+    async with AsyncExitStack() as stack:
+        if listening is not None:
+            stack.callback(listening.close)
+        ports = await stack.enter_async_context(open_ports(config, single=request.single))
         process = AgentProcess(config, ports)
-        server = None if listening is None else HttpServer(process.pages, listening, traffic=process.traffic)
+        server = None if listening is None else http_server(process, listening)
         loop = asyncio.get_running_loop()
         reloading: set[asyncio.Task[bool]] = set()
 

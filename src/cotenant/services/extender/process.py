@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from cotenant.drivers.http.address import Address
+from cotenant.drivers.http.address import Address, bind
 from cotenant.drivers.http.limits import ServerLimits
 from cotenant.drivers.http.server import HttpServer
 from cotenant.drivers.http.tls import Tls
@@ -136,6 +136,8 @@ async def serve(
     """Serve until `stop` is set. `listening` is called with the address. Raises `InvalidInput`."""
     address, health, tls = check(settings)
     async with AsyncExitStack() as stack:
+        bound = bind(address)  # an address in use is reported before anything that takes seconds
+        stack.callback(bound.close)
         client = None
         if settings.cluster:
             access: Access = load_access(settings.kubeconfig, settings.context)
@@ -144,7 +146,7 @@ async def serve(
         parts = Parts(settings, client=client)
         if isinstance(parts.judge, ProfileJudge):
             warm(parts.judge)
-        server = HttpServer(parts.app, address, limits=limits, tls=tls, traffic=parts.traffic)
+        server = HttpServer(parts.app, bound, limits=limits, tls=tls, traffic=parts.traffic)
         others = [HttpServer(Pages(parts.app), health, limits=limits)] if health is not None else []
         if not address.is_loopback and settings.client_ca is None:
             _log.warning("%s can be reached from elsewhere, and asks nobody for a certificate", server.address)

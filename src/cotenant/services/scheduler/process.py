@@ -105,8 +105,9 @@ class SchedulerProcess:
         health = HealthPages(self.metrics.page, kube.health.unhealthy, kube.health.unready)
         traffic = Traffic("scheduler")
         self.metrics.registry.register(traffic)
+        self.pages = Pages(health, report=self._report, debug=self._debug_pages())
         self.server = HttpServer(
-            Pages(health, report=self._report, debug=self._debug_pages()),
+            self.pages,
             listening or options.listen,
             limits=options.http,
             traffic=traffic,
