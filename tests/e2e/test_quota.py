@@ -76,7 +76,7 @@ def test_what_was_borrowed_is_given_back(up: Up, api: Client, namespace: str, sc
     eventually("it is told", lambda: api.get(f"{path}/e2e-a").get("status", {}).get("used") == {"cpu": "8"})
     assert json.loads(annotations("e2e-a")[f"{PREFIX}runtime"]) == {"cpu": "8"}
     eventually("the bad one is told", lambda: annotations("e2e-bad").get("cotenant.io/quota-problem"))
-    assert "is over the maximum 3" in annotations("e2e-bad")["cotenant.io/quota-problem"]
+    assert "exceeds the maximum 3" in annotations("e2e-bad")["cotenant.io/quota-problem"]
 
     for i in range(8):
         api.create(pods, of_quota(f"b{i}", "e2e-b"))
@@ -87,6 +87,6 @@ def test_what_was_borrowed_is_given_back(up: Up, api: Client, namespace: str, sc
     assert "quota e2e-a has used 8 cpu where it may use 4 for more than 2 s" in told[0]
     conditions = [c for each in api.items(pods, labelSelector="app=e2e-b") if not is_running(each)
                   for c in each["status"].get("conditions", [])]  # fmt: skip
-    assert any("Quota e2e-b has not enough left: cpu of its runtime" in c.get("message", "") for c in conditions)
+    assert any("Insufficient quota e2e-b: cpu of its runtime" in c.get("message", "") for c in conditions)
     lost = api.get(f"{pods}/lost")["status"]["conditions"]
     assert any("Quota e2e-bad is not used" in c.get("message", "") for c in lost)

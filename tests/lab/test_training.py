@@ -13,7 +13,7 @@ from cotenant.lab.scenarios.training import POLICIES, Training
 from cotenant.lab.workloads import training as workload
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import GPU_CORE
-from cotenant.policy.quota.admission import sort_out
+from cotenant.policy.quota.admission import select_usable
 
 LOAD = 0.3
 
@@ -54,7 +54,7 @@ def test_organisations_take_turns_to_be_in_a_rush() -> None:
 
 def test_what_is_owed_is_the_cluster_and_the_tree_is_sound() -> None:
     quotas = workload.quotas()
-    kept, broken = sort_out(quotas)
+    kept, broken = select_usable(quotas)
     assert (len(kept), broken) == (len(quotas), ())
     leaves = [quota for quota in quotas if not quota.is_parent]
     assert sum(quota.minimum.get(GPU_CORE) for quota in leaves) == workload.NODES * workload.GPUS_A_NODE * 100

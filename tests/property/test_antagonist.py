@@ -32,9 +32,9 @@ def capped(node: SharedNode, config: Settings, memory: CauseHistory) -> list[str
     """The pods that half an hour of this node has capped, in order."""
     names = []
     for state in node.states(HALF_HOUR_S, LEARNING_S):
-        before = {cap.uid for cap in memory.caps.standing}
+        before = {cap.uid for cap in memory.caps.active}
         _, memory = decide(state, config, memory)
-        names += [cap.uid for cap in memory.caps.standing if cap.uid not in before]
+        names += [cap.uid for cap in memory.caps.active if cap.uid not in before]
     return names
 
 

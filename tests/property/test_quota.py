@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cotenant.model.compiled import njit
 from cotenant.model.groups.quota import ROOT_QUOTA, Quota, QuotaPod
 from cotenant.model.resources import Amounts
-from cotenant.policy.quota.admission import sort_out
+from cotenant.policy.quota.admission import select_usable
 from cotenant.policy.quota.forest import Forest
 from cotenant.policy.quota.headroom import HeadroomRules, shortages
 from cotenant.policy.quota.headroom_arrays import HeadroomTable, quota_book, quota_fits
@@ -147,12 +147,12 @@ def a_life(draw: st.DrawFn, tree: QuotaTree) -> None:
                 asking.append((name, draw(AMOUNTS)))
                 tree.ask(*asking[-1])
             case "gone" if asking:
-                tree.ask_no_more(*asking.pop(draw(st.integers(0, len(asking) - 1))))
+                tree.withdraw(*asking.pop(draw(st.integers(0, len(asking) - 1))))
             case "use":
                 using.append((name, draw(AMOUNTS), draw(st.booleans())))
                 tree.use(*using[-1])
             case "stop" if using:
-                tree.use_no_more(*using.pop(draw(st.integers(0, len(using) - 1))))
+                tree.release(*using.pop(draw(st.integers(0, len(using) - 1))))
             case "total":
                 tree.set_total(draw(AMOUNTS))
             case "put":
@@ -197,7 +197,7 @@ def test_at_every_level_the_children_share_no_more_than_their_parent_has(
     data.draw(a_life(tree))
     for parent in (ROOT_QUOTA, *(quota.name for quota in tree.quotas())):
         for resource in {resource for quota in tree.quotas() for resource, _ in quota.maximum}:
-            standings = [tree.standing(child, resource) for child in tree.children(parent)]
+            standings = [tree.runtime_terms(child, resource) for child in tree.children(parent)]
             shares = sum(standing.runtime for standing in standings)
             if standings:
                 assert shares <= standings[0].total
@@ -244,7 +244,7 @@ def test_what_is_sorted_out_holds_together_and_every_other_has_a_reason(
         )
         for i, parent, bad, tree_id in heap
     ]
-    kept, refused = sort_out(given_)
+    kept, refused = select_usable(given_)
     Forest(kept).validate()
     unfit = [violation for violation in refused if violation.rule != "namespace"]
     assert len(kept) + len(unfit) == len(given_)
@@ -335,12 +335,12 @@ def test_preemption_takes_less_important_pods_only_makes_room_and_takes_no_pod_t
     assert not (told.victims and told.still_short)
     assert all(pod.preemptible and pod.priority < newcomer.priority for pod in told.victims)
     for pod in told.victims:
-        tree.use_no_more("q", pod.request)
+        tree.release("q", pod.request)
     assert told.still_short or not shortages(tree, "q", newcomer.request, newcomer.preemptible)
     for pod in told.victims:
         tree.use("q", pod.request)
         assert shortages(tree, "q", newcomer.request, newcomer.preemptible)
-        tree.use_no_more("q", pod.request)
+        tree.release("q", pod.request)
 
 
 @pytest.mark.slow
@@ -381,13 +381,13 @@ def test_reclaim_takes_whole_jobs_of_borrowers_only_frees_all_that_is_missing_an
         used = dict(tree.used(job.quota))
         assert any(used[name] > most for name, most in runtimes[job.quota].items()), "not a borrower"
     for job in told.jobs:
-        tree.use_no_more(job.quota, job.held)
+        tree.release(job.quota, job.held)
     if told.granted:
         assert room()
     for job in told.jobs:
         tree.use(job.quota, job.held)
         assert not room()
-        tree.use_no_more(job.quota, job.held)
+        tree.release(job.quota, job.held)
 
 
 @pytest.mark.slow

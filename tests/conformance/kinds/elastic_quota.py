@@ -76,7 +76,7 @@ def tree(case: Any) -> Told:
     }
     for expected, field in fields.items():
         for name, wanted in case.expect.get(expected, {}).items():
-            got = {key: getattr(made.standing(name, named(key)), field) for key in wanted}
+            got = {key: getattr(made.runtime_terms(name, named(key)), field) for key in wanted}
             yield f"{expected}.{name}", wanted, got
 
 
@@ -89,7 +89,7 @@ def guarantee(case: Any) -> Told:
     made.validate()
     for field in ("allocated", "guaranteed"):
         for name, wanted in case.expect[field].items():
-            got = {key: getattr(made.standing(name, named(key)), field) for key in wanted}
+            got = {key: getattr(made.runtime_terms(name, named(key)), field) for key in wanted}
             yield f"{field}.{name}", wanted, got
 
 

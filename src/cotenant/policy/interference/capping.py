@@ -1,7 +1,7 @@
-"""What is done with a guilty pod: a hard cap for a while, then let go; who offends again and again should leave.
+"""Capping of antagonists: a hard cap for a limited time, its effect on the victim, and eviction of repeat offenders.
 
-Problem: a cap on the wrong pod costs work and helps nobody. Choice: while a pod is capped the victim's signal is compared with what it was; only
-caps that helped count as offences, and a pod whose cap did not help is spared by that victim for a while. Limits: two pods capped for one victim
+Problem: a cap on the wrong pod costs work and helps no service. Choice: while a pod is capped the victim's signal is compared with its level before; only
+caps that helped count as offences, and a pod whose cap did not help is exempt from caps for that victim for a while. Limits: two pods capped for one victim
 at the same time share the credit.
 
 Source: Zhang et al., CPI2, EuroSys'13, section 5 (0.1 core, 0.01 for the lowest class, 5 minutes; repeat offenders go elsewhere).
@@ -27,13 +27,13 @@ MOST_OFFENCES = 64
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """One pod held down for one victim."""
+    """A cap on one pod for one victim."""
 
     uid: str
     victim: str  # uid
     since_us: int
     until_us: int
-    level_before_ppm: int  # the victim's signal that led to it
+    level_before_ppm: int  # the victim's signal that caused the cap
     reason: Reason
     level_sum_ppm: int = 0  # the victim's samples since
     samples: int = 0
@@ -46,7 +46,7 @@ class Cap:
 
 @dataclass(frozen=True, slots=True)
 class Offence:
-    """A cap that is over."""
+    """A cap that has ended."""
 
     uid: str
     victim: str
@@ -56,37 +56,37 @@ class Offence:
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """Those that stand, and those that were."""
+    """Active caps, and those that have ended."""
 
-    standing: tuple[Cap, ...] = ()
+    active: tuple[Cap, ...] = ()
     offences: tuple[Offence, ...] = ()
 
 
 def cap_m(pod: NodePod, settings: Settings) -> int:
-    """To how much CPU a guilty pod is held."""
+    """The CPU that a capped pod may use."""
     lowest = pod.priority_class is PriorityClass.FREE
     return settings.cap_lowest_cpu_m if lowest else settings.cap_cpu_m
 
 
 def observe(caps: Caps, done: Slice, settings: Settings) -> Caps:
-    """Note how the victims fare under their caps. A sample that began before the cap does not count."""
-    standing = []
-    for cap in caps.standing:
+    """Record the victims' signals under their caps. A sample that began before the cap does not count."""
+    active = []
+    for cap in caps.active:
         sample = done.victim(cap.victim)
         if sample is not None and done.at_us - settings.sample_us >= cap.since_us:
             cap = replace(cap, level_sum_ppm=cap.level_sum_ppm + sample.level_ppm, samples=cap.samples + 1)
-        standing.append(cap)
-    return replace(caps, standing=tuple(standing))
+        active.append(cap)
+    return replace(caps, active=tuple(active))
 
 
 def release(caps: Caps, state: NodeState, settings: Settings) -> tuple[Caps, tuple[Reason, ...]]:
-    """Let go of what is over: by time, or because the pod or its victim left."""
+    """End caps whose time is over, or whose pod or victim left."""
     here = {entry.pod.uid: entry.pod for entry in state.pods}
-    standing, offences, reasons = [], list(caps.offences), []
-    for cap in caps.standing:
+    active, offences, reasons = [], list(caps.offences), []
+    for cap in caps.active:
         pod, victim = here.get(cap.uid), here.get(cap.victim)
         if pod is not None and victim is not None and state.at_us < cap.until_us:
-            standing.append(cap)
+            active.append(cap)
             continue
         since = cap.level_since_ppm
         helped = (
@@ -94,26 +94,26 @@ def release(caps: Caps, state: NodeState, settings: Settings) -> tuple[Caps, tup
         )
         if pod is None or victim is None:
             gone = "it" if pod is None else "its victim"
-            reasons.append(Reason(RULE, f"{cap.uid if pod is None else pod.key} is let go: {gone} left the node"))
+            reasons.append(Reason(RULE, f"{cap.uid if pod is None else pod.key} is released: {gone} left the node"))
             continue
         offences.append(Offence(cap.uid, cap.victim, state.at_us, helped))
-        after = "no sample of its victim since" if since is None else f"{victim.key} went to {_ratio(since)}"
+        after = "there is no sample of its victim since" if since is None else f"{victim.key} went to {_ratio(since)}"
         reasons.append(
             Reason(
                 RULE,
-                f"{pod.key} is let go after {(state.at_us - cap.since_us) // 1_000_000} s: {after}"
-                f" from {_ratio(cap.level_before_ppm)}, which {'helped' if helped else 'did not help'}",
+                f"{pod.key} is released after {(state.at_us - cap.since_us) // 1_000_000} s: {after}"
+                f" from {_ratio(cap.level_before_ppm)}, the cap {'helped' if helped else 'did not help'}",
                 (Term("before", cap.level_before_ppm, "ppm"), Term("under the cap", since or 0, "ppm")),
             )
         )
     kept_us = max(settings.offence_window_us, settings.spare_us)
     recent = tuple(each for each in offences if state.at_us - each.at_us <= kept_us)[-MOST_OFFENCES:]
-    return Caps(tuple(standing), recent), tuple(reasons)
+    return Caps(tuple(active), recent), tuple(reasons)
 
 
-def spared(caps: Caps, uid: str, victim: str, now_us: int, settings: Settings) -> bool:
-    """Whether a pod is not to be capped for this victim now: it is already, or that did not help lately."""
-    if any(cap.uid == uid for cap in caps.standing):
+def exempt(caps: Caps, uid: str, victim: str, now_us: int, settings: Settings) -> bool:
+    """Whether a pod must not be capped for this victim now: it is capped already, or a recent cap did not help."""
+    if any(cap.uid == uid for cap in caps.active):
         return True
     return any(
         each.uid == uid and each.victim == victim and not each.helped and now_us - each.at_us <= settings.spare_us
@@ -122,33 +122,33 @@ def spared(caps: Caps, uid: str, victim: str, now_us: int, settings: Settings) -
 
 
 def knobs(caps: Caps, pods: Sequence[PodUse], settings: Settings) -> tuple[SetKnob, ...]:
-    """The caps as wishes; a pod capped for two victims is wished once."""
+    """The caps as knobs; a pod capped for two victims appears once."""
     groups = {entry.pod.uid: entry.pod for entry in pods if entry.pod.group}
-    wishes: dict[str, SetKnob] = {}
-    for cap in caps.standing:
+    desired: dict[str, SetKnob] = {}
+    for cap in caps.active:
         pod = groups.get(cap.uid)
         if pod is not None:
             quota = CpuMax(cap_m(pod, settings) * USUAL_PERIOD_US // 1000, USUAL_PERIOD_US)
-            wishes.setdefault(cap.uid, SetKnob(Target(pod.group, Knob.CPU_MAX), str(quota), cap.reason))
-    return tuple(wishes.values())
+            desired.setdefault(cap.uid, SetKnob(Target(pod.group, Knob.CPU_MAX), str(quota), cap.reason))
+    return tuple(desired.values())
 
 
 def evictions(caps: Caps, pods: Sequence[PodUse], now_us: int, settings: Settings) -> tuple[EvictPod, ...]:
-    """Pods whose caps helped often enough lately that they should leave."""
+    """Pods to evict because their caps helped often enough recently."""
     counts: dict[str, int] = {}
     for each in caps.offences:
         if each.helped and now_us - each.at_us <= settings.offence_window_us:
             counts[each.uid] = counts.get(each.uid, 0) + 1
-    wishes = []
+    desired = []
     for entry in pods:
         count = counts.get(entry.pod.uid, 0)
         if count >= settings.offences and entry.pod.phase is Phase.RUNNING:
-            text = f"{entry.pod.key} had to be capped {count} times in {settings.offence_window_us // 60_000_000} min, and each time it helped"
+            text = f"{entry.pod.key} was capped {count} times in {settings.offence_window_us // 60_000_000} min, and each cap helped its victim"
             reason = Reason(RULE, text, (Term("caps that helped", count), Term("limit", settings.offences)))
-            wishes.append(
+            desired.append(
                 EvictPod(entry.pod.uid, entry.pod.key, reason, entry.use.cpu_m or 0, entry.use.working_set_bytes or 0)
             )
-    return tuple(wishes)
+    return tuple(desired)
 
 
 def _ratio(ppm: int) -> str:

@@ -1,7 +1,7 @@
-"""The suspects of one victim in order, by correlation or by direct blame.
+"""Ranking of the suspects of one victim, by correlation or by direct blame.
 
-Problem: correlation needs a window of ups and downs; who ran while the victim waited is known at once, but says nothing of caches or disks.
-Choice: both, by the settings; each place with what it follows from. Limits: direct blame counts only samples in which the victim suffered.
+Problem: correlation needs a window with variation; which group ran while the victim waited is known at once, but does not cover caches or disks.
+Choice: both, by the settings; each suspect with the inputs of its score. Limits: direct blame counts only samples in which the victim suffered.
 """
 
 from __future__ import annotations
@@ -11,49 +11,49 @@ from dataclasses import dataclass
 
 from cotenant.model.machine.node_state import PPM
 from cotenant.policy.interference.correlation import score_ppm
-from cotenant.policy.interference.series import Slice, tells
+from cotenant.policy.interference.series import Slice, is_informative
 from cotenant.policy.interference.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Suspect:
     """One suspect: a correlation in -1..1, or a share of the blame in 0..1, in millionths."""
 
     uid: str
     score_ppm: int
-    samples: int  # that it follows from
+    samples: int  # number of samples behind the score
     blame_us: int | None = None  # direct blame behind the share
 
 
-def by_correlation(slices: Sequence[Slice], victim: str, threshold_ppm: int, settings: Settings) -> tuple[Place, ...]:
+def by_correlation(slices: Sequence[Slice], victim: str, threshold_ppm: int, settings: Settings) -> tuple[Suspect, ...]:
     """Best-effort pods by the published score, highest first; equal ones by uid."""
     levels = [
         (part, sample.level_ppm)
         for part in slices
-        if (sample := part.victim(victim)) is not None and tells(sample, settings)
+        if (sample := part.victim(victim)) is not None and is_informative(sample, settings)
     ]
     pairs: dict[str, list[tuple[int, int]]] = {}
     for part, level in levels:
         for uid, amount in part.activity:
             pairs.setdefault(uid, []).append((level, amount))
-    places = [
-        Place(uid, score, len(points))
+    suspects = [
+        Suspect(uid, score, len(points))
         for uid, points in pairs.items()
         if (score := score_ppm(points, threshold_ppm)) is not None
     ]
-    return tuple(sorted(places, key=lambda place: (-place.score_ppm, place.uid)))
+    return tuple(sorted(suspects, key=lambda suspect: (-suspect.score_ppm, suspect.uid)))
 
 
-def by_blame(slices: Sequence[Slice], victim: str, threshold_ppm: int, settings: Settings) -> tuple[Place, ...]:
-    """Pods by their share of what the victim waited for others while it suffered, largest first; its own tasks are not others.
+def by_blame(slices: Sequence[Slice], victim: str, threshold_ppm: int, settings: Settings) -> tuple[Suspect, ...]:
+    """Pods by their share of the victim's waiting behind others while it suffered, largest first; its own tasks are excluded.
 
-    Services are among them: one that is to blame takes the place, so that no best-effort pod pays for it.
+    Services are included: where one is to blame it ranks first, so that no best-effort pod is capped instead.
     """
     shares: dict[str, int] = {}
     others = samples = 0
     for part in slices:
         sample = part.victim(victim)
-        if sample is None or sample.level_ppm <= threshold_ppm or not tells(sample, settings):
+        if sample is None or sample.level_ppm <= threshold_ppm or not is_informative(sample, settings):
             continue
         samples += 1
         for blamed in part.blame:
@@ -64,5 +64,5 @@ def by_blame(slices: Sequence[Slice], victim: str, threshold_ppm: int, settings:
     total = others + sum(shares.values())
     if not total:
         return ()
-    places = [Place(uid, ran_us * PPM // total, samples, ran_us) for uid, ran_us in shares.items()]
-    return tuple(sorted(places, key=lambda place: (-place.score_ppm, place.uid)))
+    suspects = [Suspect(uid, ran_us * PPM // total, samples, ran_us) for uid, ran_us in shares.items()]
+    return tuple(sorted(suspects, key=lambda suspect: (-suspect.score_ppm, suspect.uid)))

@@ -1,8 +1,8 @@
-"""From the agent's intervals to the samples that the search works on, and the window of them that it looks back over.
+"""Samples for the search, made from the agent's intervals, and the window of recent samples.
 
-Problem: judging every second would find an outlier every minute by chance. Choice: as published, one sample a minute over ten seconds, means
-weighted by time. Victims and suspects share one row per sample, so that memory is samples x (victims + suspects). Limits: a pod that appears
-within a sample has the mean of its part of it.
+Problem: evaluating every second would find an outlier every minute by chance. Choice: as published, one sample per minute over ten seconds, means
+weighted by time. Victims and suspects share one record per sample, so that memory is samples x (victims + suspects). Limits: a pod that appears
+within a sample has the mean over its part of it.
 
 Source: Zhang et al., CPI2, EuroSys'13, section 4 (10 s of every 60 s).
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from cotenant.model.machine.node_state import NodeState, PodUse
 from cotenant.model.machine.run_queue import NoCulprit
 from cotenant.policy.interference.settings import Settings
-from cotenant.policy.interference.signals import activity, suffering_ppm
+from cotenant.policy.interference.signals import activity, victim_level_ppm
 
 Amounts = tuple[tuple[str, int], ...]  # by pod
 
@@ -24,7 +24,7 @@ class VictimSample:
     """A protected pod over one sample."""
 
     uid: str
-    job: str  # pods of one job have the same usual values
+    job: str  # pods of one job share their usual values
     level_ppm: int
     cpu_m: int
     throttled_ppm: int
@@ -32,11 +32,11 @@ class VictimSample:
 
 @dataclass(frozen=True, slots=True)
 class BlameSample:
-    """Who ran while one victim waited, microseconds; of nobody and of itself apart."""
+    """Groups that ran while one victim waited, microseconds; unattributed time and the victim itself separately."""
 
     victim: str  # uid
     by_pod: Amounts  # uids of others
-    by_others: int  # groups that are no pod of this node, and what is unknown
+    by_others: int  # groups that belong to no pod of this node, and unknown ones
     itself: int
 
 
@@ -56,38 +56,38 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The window of samples, oldest first, and the intervals of the one that is being taken."""
+    """The window of samples, oldest first, and the intervals of the current sample."""
 
     slices: tuple[Slice, ...] = ()
-    turn: int = -1  # which sample `taken` is part of
+    sample: int = -1  # index of the sample that `taken` is part of
     taken: tuple[tuple[int, Slice], ...] = ()  # length in us, and the interval as a slice
 
 
-def tells(sample: VictimSample, settings: Settings) -> bool:
-    """Whether a sample says anything of neighbours: the victim ran enough, and was not stopped by its own quota."""
+def is_informative(sample: VictimSample, settings: Settings) -> bool:
+    """Whether a sample can show interference: the victim ran enough, and was not throttled by its own quota."""
     return sample.cpu_m >= settings.least_victim_cpu_m and sample.throttled_ppm <= settings.own_throttled_ppm
 
 
 def job_of(entry: PodUse) -> str:
-    """What the pod is an instance of: its namespace with its application label, else its own name."""
+    """The workload that the pod is an instance of: its namespace with its application label, else its own name."""
     labels = entry.pod.labels
     name = labels.get("app.kubernetes.io/name") or labels.get("app") or entry.pod.name
     return f"{entry.pod.namespace}/{name}"
 
 
 def extend(series: Series, state: NodeState, settings: Settings) -> tuple[Series, Slice | None]:
-    """Take an interval in; the sample that it completed, if it did."""
-    turn, into_us = divmod(state.at_us - 1, settings.every_us)
+    """Add an interval; returns the sample that it completed, if any."""
+    index, into_us = divmod(state.at_us - 1, settings.every_us)
     done = None
-    if series.taken and turn != series.turn:
+    if series.taken and index != series.sample:
         done = _mean(series.taken)
-        series = Series(_recent((*series.slices, done), state.at_us, settings), turn)
+        series = Series(_recent((*series.slices, done), state.at_us, settings), index)
     if into_us < settings.sample_us:
         taken = (*series.taken, (state.interval_us, _interval(state, settings)))
-        series = Series(series.slices, turn, taken)
+        series = Series(series.slices, index, taken)
     elif series.taken:
         done = _mean(series.taken)
-        series = Series(_recent((*series.slices, done), state.at_us, settings), turn)
+        series = Series(_recent((*series.slices, done), state.at_us, settings), index)
     return series, done
 
 
@@ -98,7 +98,7 @@ def _recent(slices: tuple[Slice, ...], now_us: int, settings: Settings) -> tuple
 def _interval(state: NodeState, settings: Settings) -> Slice:
     victims = []
     for entry in state.services():
-        level = suffering_ppm(settings.victim_signal, entry)
+        level = victim_level_ppm(settings.victim_signal, entry)
         if level is not None and entry.use.cpu_m is not None:
             victims.append(
                 VictimSample(entry.pod.uid, job_of(entry), level, entry.use.cpu_m, entry.use.throttled_ppm or 0)
@@ -121,12 +121,12 @@ def _blame(state: NodeState) -> tuple[BlameSample, ...]:
         victim = _owner(entry.victim, owners)
         if victim is None or entry.culprit is NoCulprit.IDLE:
             continue
-        pods, rest = samples.setdefault(victim, ({}, [0, 0]))
+        pods, unattributed = samples.setdefault(victim, ({}, [0, 0]))
         culprit = None if isinstance(entry.culprit, NoCulprit) else _owner(entry.culprit, owners)
         if culprit is None:
-            rest[0] += entry.ran_us
+            unattributed[0] += entry.ran_us
         elif culprit == victim:
-            rest[1] += entry.ran_us
+            unattributed[1] += entry.ran_us
         else:
             pods[culprit] = pods.get(culprit, 0) + entry.ran_us
     return tuple(

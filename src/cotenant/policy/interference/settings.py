@@ -1,10 +1,10 @@
 """Settings of the search for antagonists, with the published values as defaults.
 
-Problem: the published rule was tuned for cycles per instruction in a large cluster; a node without counters has other signals and sees fewer
-tasks. Choice: every number is a setting. Limits: a window holds at most `MOST_SLICES` samples, so that memory stays small.
+Problem: the published rule was tuned for cycles per instruction in a large cluster; a node without counters has other signals and
+fewer tasks. Choice: every number is a setting. Limits: a window holds at most `MOST_SLICES` samples, so that memory stays small.
 
-Source: Zhang et al., CPI2: CPU performance isolation for shared compute clusters, EuroSys'13, table of parameters. Departures: how a service is
-told to suffer (run delay instead of CPI), floors under the threshold of such signals, and one task, not five, is enough for a service's usual
+Source: Zhang et al., CPI2: CPU performance isolation for shared compute clusters, EuroSys'13, table of parameters. Departures: the victim's
+signal (run delay instead of CPI), floors under the threshold of such signals, and one task, not five, is enough for a service's usual
 values, as a node seldom has more.
 """
 
@@ -20,7 +20,7 @@ MOST_SLICES = 120
 
 
 class VictimSignal(StrEnum):
-    """By what a service is told to suffer. All are in millionths, and grow as it suffers more."""
+    """How a service's suffering is measured. All are in millionths, and grow with the suffering."""
 
     CPI = "cpi"  # cycles per instruction: needs a hardware counter
     RUN_DELAY = "run-delay"  # time waited for a CPU per CPU time used
@@ -29,15 +29,15 @@ class VictimSignal(StrEnum):
 
 
 class SuspectSignal(StrEnum):
-    """By what a suspect is told to be active."""
+    """How a suspect's activity is measured."""
 
     CPU = "cpu"  # CPU time used
     IO = "io"  # bytes read and written
     BLAME = "blame"  # how long it ran on a CPU that the victim waited for: needs the eBPF probe
 
 
-# A lone service hardly waits at all, so that mean and deviations are near 0 and any wait would be an outlier; and within its objective, whatever is
-# usual for it, a service is fast enough.
+# A service alone on its node hardly waits at all, so that mean and deviation are near 0 and any wait would be an outlier; and a service within its
+# objective is fast enough, whatever its usual values.
 FLOORS_PPM = {
     VictimSignal.CPI: 1,
     VictimSignal.RUN_DELAY: 100_000,
@@ -52,29 +52,29 @@ class Settings:
 
     victim_signal: VictimSignal = VictimSignal.RUN_DELAY
     suspect_signal: SuspectSignal = SuspectSignal.CPU
-    every_us: int = 60 * SECOND_US  # a sample is taken so often ...
-    sample_us: int = 10 * SECOND_US  # ... over so long
+    every_us: int = 60 * SECOND_US  # period of samples
+    sample_us: int = 10 * SECOND_US  # duration of a sample
     window_us: int = 600 * SECOND_US  # how far a search looks back
-    outliers: int = 3  # so many samples above the threshold ...
-    outlier_window_us: int = 300 * SECOND_US  # ... within so long make an anomaly
-    sigmas: int = 2  # the threshold: a service's mean plus so many deviations
-    threshold_ppm: int | None = None  # a fixed threshold instead; None: from what is usual for the service
-    least_threshold_ppm: int | None = None  # what is usual never makes a lower one; None: `FLOORS_PPM`
-    least_victim_cpu_m: int = 250  # a victim's sample with less use says nothing
-    own_throttled_ppm: int = 100_000  # nor does one in which its own quota stopped it in more of its periods
-    suspect_ppm: int = 350_000  # least correlation, or least share of the blame
+    outliers: int = 3  # number of samples above the threshold ...
+    outlier_window_us: int = 300 * SECOND_US  # ... within this time that make an anomaly
+    sigmas: int = 2  # the threshold: a service's mean plus this many deviations
+    threshold_ppm: int | None = None  # a fixed threshold instead; None: from the service's usual values
+    least_threshold_ppm: int | None = None  # floor of the threshold from usual values; None: `FLOORS_PPM`
+    least_victim_cpu_m: int = 250  # a victim's sample with less use is ignored
+    own_throttled_ppm: int = 100_000  # and so is one in which its own quota throttled it in more of its periods
+    suspect_ppm: int = 350_000  # minimum correlation, or minimum share of the blame
     search_gap_us: int = SECOND_US  # between two searches on this machine
     cap_us: int = 300 * SECOND_US
     cap_cpu_m: int = 100  # of batch work
     cap_lowest_cpu_m: int = 10  # of the lowest priority class
-    helped_ppm: int = 100_000  # a cap that lowered the victim's signal by less did not help
-    spare_us: int = 600 * SECOND_US  # a suspect whose cap did not help the victim is not capped for it again so soon
-    offences: int = 3  # so many caps that helped ...
-    offence_window_us: int = 3600 * SECOND_US  # ... within so long, and it should leave
-    usual_tasks: int = 1  # a service's usual values need so many tasks ...
-    usual_samples: int = 100  # ... with so many samples each
-    refresh_us: int = 86_400 * SECOND_US  # they are computed anew so often
-    age_ppm: int = 900_000  # and what they stood on before weighs so much
+    helped_ppm: int = 100_000  # a cap helped if it lowered the victim's signal by at least this share
+    spare_us: int = 600 * SECOND_US  # a suspect whose cap did not help the victim is exempt for it for this long
+    offences: int = 3  # number of caps that helped ...
+    offence_window_us: int = 3600 * SECOND_US  # ... within this time after which the pod is evicted
+    usual_tasks: int = 1  # minimum number of tasks for a service's usual values ...
+    usual_samples: int = 100  # ... with this many samples each
+    refresh_us: int = 86_400 * SECOND_US  # period after which they are recomputed
+    age_ppm: int = 900_000  # weight of the earlier sums then
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:
@@ -98,7 +98,7 @@ class Settings:
 
     @property
     def floor_ppm(self) -> int:
-        """The least threshold that what is usual can make."""
+        """The smallest threshold that usual values can give."""
         return FLOORS_PPM[self.victim_signal] if self.least_threshold_ppm is None else self.least_threshold_ppm
 
     @property

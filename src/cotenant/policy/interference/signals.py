@@ -1,6 +1,6 @@
-"""How much a service suffers and how active a suspect is, over one interval, by the signal that the settings name.
+"""Signals of victims and suspects over one interval, as selected by the settings.
 
-Limits: None where the signal is not known on this node; then nothing is concluded.
+Limits: None where the signal is not available on this node; then no conclusion is drawn.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from cotenant.model.machine.node_state import PPM, PodUse
 from cotenant.policy.interference.settings import SuspectSignal, VictimSignal
 
-LEAST_REQUESTS = 20  # fewer say nothing of a p99
+LEAST_REQUESTS = 20  # below it a p99 is meaningless
 
 
-def suffering_ppm(signal: VictimSignal, entry: PodUse) -> int | None:
-    """A service's signal in millionths; None where it is not known."""
+def victim_level_ppm(signal: VictimSignal, entry: PodUse) -> int | None:
+    """A service's signal in millionths; None where unknown."""
     use, health = entry.use, entry.health
     match signal:
         case VictimSignal.CPI:
@@ -29,7 +29,7 @@ def suffering_ppm(signal: VictimSignal, entry: PodUse) -> int | None:
 
 
 def activity(signal: SuspectSignal, entry: PodUse) -> int | None:
-    """A suspect's activity per second, in the signal's unit; None where it is not known. Blame is of a pair, and told elsewhere."""
+    """A suspect's activity per second, in the signal's unit; None where unknown. Blame is measured per pair (series.py)."""
     use = entry.use
     match signal:
         case SuspectSignal.CPU:

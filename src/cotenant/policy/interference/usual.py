@@ -1,10 +1,10 @@
-"""What is usual for a service: mean and deviation of its signal, newer days weighing more.
+"""Usual values of a service: mean and deviation of its signal, with recent days weighing more.
 
-Problem: "slow" means slower than this service is elsewhere or on other days. Choice: as published, sums over all samples; once a day what was
-before is weighed down and the day's are added. Memory is six numbers a service. Limits: the first values stand as soon as there are enough
-samples, not after a day; a service that has always been disturbed looks usual.
+Problem: "slow" means slower than this service is elsewhere or on other days. Choice: as published, sums over all samples; once a day the earlier
+sums are weighted down and the day's are added. Memory is six numbers per service. Limits: the first values are available as soon as there are enough
+samples, not after a day; interference that was always present looks usual.
 
-Source: Zhang et al., CPI2, EuroSys'13, section 3.1: at least 5 tasks with 100 samples each, each day 0.9 of the one after.
+Source: Zhang et al., CPI2, EuroSys'13, section 3.1: at least 5 tasks with 100 samples each, each day weighs 0.9 of the next.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from dataclasses import dataclass
 from math import isqrt
 
 from cotenant.model.machine.node_state import PPM
-from cotenant.policy.interference.series import Slice, tells
+from cotenant.policy.interference.series import Slice, is_informative
 from cotenant.policy.interference.settings import Settings
 
 MOST_JOBS = 256
-MOST_TASKS = 32  # of one service that are counted apart
+MOST_TASKS = 32  # tasks of one service that are counted separately
 
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """A service's signal as it usually is, millionths."""
+    """A service's usual signal, millionths."""
 
     mean_ppm: int
     deviation_ppm: int
 
     def threshold_ppm(self, settings: Settings) -> int:
-        """Above this a sample is an outlier."""
+        """The level above which a sample is an outlier."""
         return max(settings.floor_ppm, self.mean_ppm + settings.sigmas * self.deviation_ppm)
 
 
@@ -64,22 +64,22 @@ class _Job:
 
 
 @dataclass(frozen=True, slots=True)
-class UsualBook:
-    """All services of a node."""
+class UsualValues:
+    """Usual values of all services of a node."""
 
     jobs: tuple[_Job, ...] = ()
     refreshed_us: int | None = None
 
     def of(self, job: str) -> Usual | None:
-        """What is usual for a service; None while too little was seen."""
+        """The usual values of a service; None while there are too few samples."""
         return next((entry.usual for entry in self.jobs if entry.name == job), None)
 
 
-def learn(book: UsualBook, done: Slice, settings: Settings) -> UsualBook:
-    """Take a sample in; those in which a service hardly ran or its own quota stopped it say nothing."""
-    jobs = {job.name: job for job in book.jobs}
+def learn(values: UsualValues, done: Slice, settings: Settings) -> UsualValues:
+    """Add a sample; those in which a service hardly ran or was throttled by its own quota are ignored."""
+    jobs = {job.name: job for job in values.jobs}
     for sample in done.victims:
-        if not tells(sample, settings):
+        if not is_informative(sample, settings):
             continue
         job = jobs.get(sample.job) or _Job(sample.job, done.at_us)
         tasks = dict(job.tasks)
@@ -87,16 +87,16 @@ def learn(book: UsualBook, done: Slice, settings: Settings) -> UsualBook:
             tasks[sample.uid] = tasks.get(sample.uid, 0) + 1
         job = _Job(job.name, done.at_us, job.before, job.today.add(sample.level_ppm), tuple(tasks.items()), job.usual)
         jobs[sample.job] = job if job.usual else _judged(job, settings)
-    started = done.at_us if book.refreshed_us is None else book.refreshed_us
+    started = done.at_us if values.refreshed_us is None else values.refreshed_us
     if done.at_us - started >= settings.refresh_us:
         jobs = {name: _new_day(job, settings) for name, job in jobs.items()}
         started = done.at_us
     newest = sorted(jobs.values(), key=lambda job: -job.seen_us)[:MOST_JOBS]
-    return UsualBook(tuple(sorted(newest, key=lambda job: job.name)), started)
+    return UsualValues(tuple(sorted(newest, key=lambda job: job.name)), started)
 
 
 def _judged(job: _Job, settings: Settings) -> _Job:
-    """With values as usual, if enough was seen."""
+    """With usual values, if there are enough samples."""
     enough = sum(samples >= settings.usual_samples for _, samples in job.tasks) >= settings.usual_tasks
     if not enough:
         return job

@@ -1,9 +1,9 @@
-"""How much a pod will use, from what it requests, what was estimated of it, and how good such estimates have proved.
+"""Prediction of a pod's use from its request, its estimate, and the measured accuracy of estimates.
 
-Problem: fitting by estimates lends what is idle, but when estimates are half wrong it overfills nodes and everybody suffers. Choice:
-empirical Bayes in logarithms. From the shapes whose use has been measured we know how use relates to requests (a prior with mean and spread)
-and how far estimates miss (a bias and a spread); an unmeasured shape's use is the posterior between its estimate and the prior, so good
-estimates are believed and bad ones are not. Limits: log-normal errors that are alike for all shapes; a measured shape is taken at its measurement.
+Problem: fitting by estimates lends idle capacity, but with inaccurate estimates it overfills nodes and all pods slow down. Choice:
+empirical Bayes in logarithms. The shapes with measured use show how use relates to requests (a prior with mean and spread)
+and how far estimates deviate (a bias and a spread); an unmeasured shape's use is the posterior between its estimate and the prior, so accurate
+estimates have a high weight and inaccurate ones a low weight. Limits: log-normal errors, equal for all shapes; a measured shape uses its measurement.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 
 from cotenant.model.arrays import Float
 
-ENOUGH_SHAPES = 20  # below this many measured shapes, estimates are taken as they are
+ENOUGH_SHAPES = 20  # with fewer measured shapes, estimates are used unchanged
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """In natural logarithms."""
+    """Parameters of prior and error, in natural logarithms."""
 
     prior_mean: float  # of use / request
     prior_sd: float
@@ -29,7 +29,7 @@ class Calibration:
 
 
 def calibrate(request: Float, estimate: Float, measured: Float) -> Calibration:
-    """From measured shapes, aligned columns in one unit. Zero entries are left out."""
+    """Calibrate from measured shapes, aligned columns in one unit. Rows with a zero are ignored."""
     known = (request > 0) & (estimate > 0) & (measured > 0)
     if known.sum() < 2:
         return Calibration(0.0, 0.0, 0.0, 0.0, int(known.sum()))
@@ -48,7 +48,7 @@ def predict(request: Float, estimate: Float, calibration: Calibration, caution: 
     trust = prior / (prior + error) if prior + error > 0 else 1.0
     known = (request > 0) & (estimate > 0)
     safe_request, safe_estimate = np.where(known, request, 1.0), np.where(known, estimate, 1.0)
-    told = np.log(safe_estimate / safe_request) - calibration.bias
-    centre = calibration.prior_mean + trust * (told - calibration.prior_mean)
+    corrected = np.log(safe_estimate / safe_request) - calibration.bias
+    centre = calibration.prior_mean + trust * (corrected - calibration.prior_mean)
     spread = np.sqrt(prior * (1.0 - trust))
     return np.where(known, safe_request * np.exp(centre + caution * spread), estimate)

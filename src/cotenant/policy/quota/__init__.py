@@ -1,1 +1,5 @@
-"""Who may use how much: the elastic quota tree. Pure; engine/plugins/quotas/plugin.py brings it the pods of a cluster."""
+"""Elastic quotas: how a tree of quotas divides resources, and which pods it admits, revokes or reclaims. Pure functions and values.
+
+Belongs here: runtimes, validation, headroom, preemption within a quota, revocation, reclaim. Not here: pods and objects of a cluster over time
+(engine/plugins/quotas).
+"""

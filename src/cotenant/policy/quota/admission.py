@@ -1,9 +1,9 @@
-"""May a quota be written like this, may it be deleted: every rule of the tree, and which ones are broken.
+"""Validation of quotas: whether a quota may be created, changed or deleted, and which rules it violates.
 
-Problem: one bad quota (a cycle, a minimum over its maximum, children owed more than their parent) makes nonsense of everybody's runtime. Choice: each
-rule is a small function that says what is wrong, for people to read; `check` asks all of them about one quota among those that stand, `sort_out` takes
-a heap of quotas as found in a cluster and keeps the largest part that holds together, with a reason for each other. Limits: whether a quota holds pods is a fact that
-the caller brings; no webhook calls this yet.
+Problem: one invalid quota (a cycle, a minimum above its maximum, children guaranteed more than their parent) invalidates the runtimes of the whole
+tree. Choice: each rule is a small function that returns messages for users; `check` applies all of them to one quota among the existing ones;
+`select_usable` takes the quotas found in a cluster and keeps the largest consistent part, with a reason for each rejected one. Limits: the
+caller supplies which quotas have pods; no webhook calls this yet.
 
 Source: Koordinator's pkg/webhook/elasticquota and the rules of its 0.7 release; names of rules are ours.
 """
@@ -19,7 +19,7 @@ from cotenant.model.resources import format_amount
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A broken rule: its name, and what is wrong in one line."""
+    """A violated rule: its name, and a one-line message."""
 
     quota: str
     rule: str
@@ -28,10 +28,10 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What an installation demands beyond the rules that always hold."""
+    """Optional rules of an installation."""
 
     key_subset: bool = False  # a child's maximum may mention fewer resources than its parent's
-    strict_used: tuple[str, ...] = ()  # resources whose maximum may not fall below what is used
+    strict_used: tuple[str, ...] = ()  # resources whose maximum must not be below current use
 
 
 DEFAULT_RULES = Rules()
@@ -45,15 +45,15 @@ def check(
     used: Levels = (),
     rules: Rules = DEFAULT_RULES,
 ) -> tuple[Violation, ...]:
-    """What speaks against this quota among `others`; `old` is what it replaces, `with_pods` names the quotas that hold pods."""
-    standing = tuple(other for other in others if other.name != quota.name)
+    """Violations of this quota among `others`; `old` is what it replaces, `with_pods` names the quotas that have pods."""
+    existing = tuple(other for other in others if other.name != quota.name)
     holding = frozenset(with_pods)
     return (
         *check_alone(quota, used, rules),
-        *check_place(quota, standing, holding),
-        *check_change(quota, old, standing, holding),
-        *check_keys(quota, standing, rules),
-        *check_minima(quota, standing),
+        *check_place(quota, existing, holding),
+        *check_change(quota, old, existing, holding),
+        *check_keys(quota, existing, rules),
+        *check_minima(quota, existing),
     )
 
 
@@ -61,14 +61,14 @@ def check_alone(quota: Quota, used: Levels = (), rules: Rules = DEFAULT_RULES) -
     """Rules about a quota by itself."""
     found = []
     if quota.name == ROOT_QUOTA:
-        found.append(Violation(quota.name, "built-in", "the root is not written as an object"))
+        found.append(Violation(quota.name, "built-in", "the root cannot be defined by an object"))
     elif quota.name in BUILT_IN and (quota.is_parent or quota.parent != ROOT_QUOTA):
-        found.append(Violation(quota.name, "built-in", "a built-in quota stays a leaf below the root"))
+        found.append(Violation(quota.name, "built-in", "a built-in quota must be a leaf below the root"))
     for resource, least in quota.minimum:
         if resource not in quota.maximum:
             found.append(Violation(quota.name, "min-keys", f"the minimum mentions {resource}, the maximum does not"))
         elif least > quota.maximum.get(resource):
-            text = f"minimum {format_amount(resource, least)} of {resource} is over the maximum {format_amount(resource, quota.maximum.get(resource))}"
+            text = f"minimum {format_amount(resource, least)} of {resource} exceeds the maximum {format_amount(resource, quota.maximum.get(resource))}"
             found.append(Violation(quota.name, "min-over-max", text))
     for resource, amount in used:
         if resource in rules.strict_used and amount > quota.maximum.get(resource):
@@ -78,25 +78,27 @@ def check_alone(quota: Quota, used: Levels = (), rules: Rules = DEFAULT_RULES) -
 
 
 def check_place(quota: Quota, others: Sequence[Quota], with_pods: frozenset[str] = frozenset()) -> list[Violation]:
-    """Rules about where it stands: its parent, its tree, its namespaces."""
+    """Rules about its parent, its tree and its namespaces."""
     by_name = {other.name: other for other in others}
     found = []
     for namespace in quota.namespaces:
         for other in others:
             if namespace in other.namespaces:
-                text = f"the pods of namespace {namespace} belong to {other.name} already"
+                text = f"the pods of namespace {namespace} already belong to {other.name}"
                 found.append(Violation(quota.name, "namespace", text))
     for child in others:
         if child.parent == quota.name and not quota.is_parent:
-            found.append(Violation(quota.name, "is-parent", f"it has the child {child.name} and is not a parent"))
+            found.append(
+                Violation(quota.name, "is-parent", f"it has the child {child.name} but is not marked as a parent")
+            )
         if child.parent == quota.name and child.tree_id != quota.tree_id:
-            text = f"its child {child.name} is of the tree {child.tree_id or 'default'!r}, it is of {quota.tree_id or 'default'!r}"
+            text = f"its child {child.name} is in tree {child.tree_id or 'default'!r}, but it is in {quota.tree_id or 'default'!r}"
             found.append(Violation(quota.name, "tree-id", text))
     if quota.is_parent and quota.name in with_pods:
-        found.append(Violation(quota.name, "parent-has-pods", "it holds pods, and a parent may not"))
+        found.append(Violation(quota.name, "parent-has-pods", "it has pods, which a parent must not have"))
     if quota.parent == ROOT_QUOTA:
         return found
-    if quota.parent == quota.name or _comes_back(quota, by_name):
+    if quota.parent == quota.name or _is_in_cycle(quota, by_name):
         found.append(Violation(quota.name, "cycle", f"following its parents from {quota.parent} leads back to it"))
         return found
     parent = by_name.get(quota.parent)
@@ -106,9 +108,9 @@ def check_place(quota: Quota, others: Sequence[Quota], with_pods: frozenset[str]
     if not parent.is_parent:
         found.append(Violation(quota.name, "parent-is-leaf", f"{parent.name} is not marked as a parent"))
     if parent.name in with_pods:
-        found.append(Violation(quota.name, "parent-has-pods", f"{parent.name} holds pods, and a parent may not"))
+        found.append(Violation(quota.name, "parent-has-pods", f"{parent.name} has pods, which a parent must not have"))
     if parent.tree_id != quota.tree_id:
-        text = f"it is of the tree {quota.tree_id or 'default'!r}, its parent of {parent.tree_id or 'default'!r}"
+        text = f"it is in tree {quota.tree_id or 'default'!r}, but its parent is in {parent.tree_id or 'default'!r}"
         found.append(Violation(quota.name, "tree-id", text))
     return found
 
@@ -116,7 +118,7 @@ def check_place(quota: Quota, others: Sequence[Quota], with_pods: frozenset[str]
 def check_change(
     quota: Quota, old: Quota | None, others: Sequence[Quota], with_pods: frozenset[str] = frozenset()
 ) -> list[Violation]:
-    """Rules about what may change of a quota that has children or pods."""
+    """Rules about changes of a quota that has children or pods."""
     if old is None:
         return []
     has_children = any(other.parent == old.name for other in others)
@@ -127,12 +129,12 @@ def check_change(
     if has and quota.parent != old.parent:
         found.append(Violation(quota.name, "parent-changed", f"its parent cannot change while it has {has}"))
     if quota.tree_id != old.tree_id:
-        found.append(Violation(quota.name, "tree-id", "a quota stays in its tree"))
+        found.append(Violation(quota.name, "tree-id", "the tree of a quota cannot change"))
     return found
 
 
 def check_keys(quota: Quota, others: Sequence[Quota], rules: Rules = DEFAULT_RULES) -> list[Violation]:
-    """A child's maximum mentions the resources that its parent's mentions; its minimum no others than its parent's does."""
+    """A child's maximum must mention the same resources as its parent's; its minimum must not mention others than its parent's."""
     found = []
     for parent, child in _pairs(quota, others):
         upper, lower = set(parent.maximum.names()), set(child.maximum.names())
@@ -149,7 +151,7 @@ def check_keys(quota: Quota, others: Sequence[Quota], rules: Rules = DEFAULT_RUL
 
 
 def check_minima(quota: Quota, others: Sequence[Quota]) -> list[Violation]:
-    """Children are not owed more than their parent: neither this quota's, nor it with its siblings."""
+    """Minima of children must not exceed their parent's: for this quota's children, and for this quota with its siblings."""
     found = []
     if not (quota.is_tree_root or quota.allows_force_update):
         found += _sum_of_minima(quota.name, quota, [other for other in others if other.parent == quota.name])
@@ -161,24 +163,24 @@ def check_minima(quota: Quota, others: Sequence[Quota]) -> list[Violation]:
 
 
 def check_delete(quota: Quota, others: Iterable[Quota], with_pods: Iterable[str] = ()) -> tuple[Violation, ...]:
-    """What speaks against deleting a quota."""
+    """Reasons against deleting a quota."""
     found = []
     if quota.name in (ROOT_QUOTA, SYSTEM_QUOTA, DEFAULT_QUOTA):
-        found.append(Violation(quota.name, "built-in", "a built-in quota stays"))
+        found.append(Violation(quota.name, "built-in", "a built-in quota cannot be deleted"))
     children = sorted(other.name for other in others if other.parent == quota.name)
     if children:
         found.append(Violation(quota.name, "has-children", f"it has children: {', '.join(children)}"))
     if quota.name in with_pods:
-        found.append(Violation(quota.name, "has-pods", "it holds pods"))
+        found.append(Violation(quota.name, "has-pods", "it has pods"))
     return tuple(found)
 
 
-def sort_out(quotas: Iterable[Quota]) -> tuple[tuple[Quota, ...], tuple[Violation, ...]]:
-    """Quotas that one or several trees can be built of, and why the others cannot take part.
+def select_usable(quotas: Iterable[Quota]) -> tuple[tuple[Quota, ...], tuple[Violation, ...]]:
+    """The quotas that form consistent trees, and why the others are not used.
 
-    Only what would break a tree counts here: a name that comes twice, a missing, foreign or circular parent, a minimum over the maximum; with a
-    quota fall those below it. A namespace that two quotas claim stays with the first by name, and the other is kept without it. Sums of minima
-    that are too large are borne: scaling deals with them.
+    Only what would break a tree counts: a duplicate name, a missing, foreign or circular parent, a minimum above the maximum; descendants of a
+    rejected quota are rejected too. A namespace claimed by two quotas stays with the first by name, and the other is kept without it. Sums of
+    minima that are too large are tolerated, since minima are scaled.
     """
     kept: dict[str, Quota] = {}
     refused = []
@@ -205,7 +207,7 @@ def sort_out(quotas: Iterable[Quota]) -> tuple[tuple[Quota, ...], tuple[Violatio
 
 
 def inherited(quotas: Iterable[Quota]) -> tuple[Quota, ...]:
-    """A quota that names no tree is in that of its nearest ancestor that does, as upstream's webhook writes it."""
+    """Quotas with the tree id of their nearest ancestor where they have none, as upstream's webhook sets it."""
     given = tuple(quotas)
     by_name = {quota.name: quota for quota in given}
     return tuple(quota if quota.tree_id else replace(quota, tree_id=_tree_above(quota, by_name)) for quota in given)
@@ -213,15 +215,15 @@ def inherited(quotas: Iterable[Quota]) -> tuple[Quota, ...]:
 
 def _tree_above(quota: Quota, by_name: dict[str, Quota]) -> str:
     at: Quota | None = quota
-    for _ in range(len(by_name) + 1):  # a circle ends too
+    for _ in range(len(by_name) + 1):  # bounded, in case of a cycle
         if at is None or at.tree_id:
             break
         at = by_name.get(at.parent)
     return at.tree_id if at is not None else ""
 
 
-def borne(quotas: Iterable[Quota], rules: Rules = DEFAULT_RULES) -> tuple[Violation, ...]:
-    """What is wrong with quotas that are used all the same: scaling and division deal with it, and their owners should know."""
+def tolerated(quotas: Iterable[Quota], rules: Rules = DEFAULT_RULES) -> tuple[Violation, ...]:
+    """Problems of quotas that are used nevertheless: scaling and division handle them, and their owners should know."""
     given = {quota.name: quota for quota in quotas}
     below: dict[str, list[Quota]] = {}
     for quota in given.values():
@@ -232,7 +234,7 @@ def borne(quotas: Iterable[Quota], rules: Rules = DEFAULT_RULES) -> tuple[Violat
         if parent is None:
             continue
         if not parent.is_parent:
-            text = f"it has children ({_list(child.name for child in children)}) and is not marked as a parent"
+            text = f"it has children ({_list(child.name for child in children)}) but is not marked as a parent"
             found.append(Violation(name, "is-parent", text))
         if not (parent.is_tree_root or parent.allows_force_update):
             found += _sum_of_minima(name, parent, [child for child in children if not child.allows_force_update])
@@ -246,18 +248,18 @@ def _breaks(quota: Quota, by_name: dict[str, Quota]) -> Violation | None:
         return violation
     if quota.parent == ROOT_QUOTA:
         return None
-    if _comes_back(quota, by_name):
+    if _is_in_cycle(quota, by_name):
         return Violation(quota.name, "cycle", f"following its parents from {quota.parent} leads back to it")
     parent = by_name.get(quota.parent)
     if parent is None:
         return Violation(quota.name, "unknown-parent", f"there is no usable quota {quota.parent}")
     if parent.tree_id != quota.tree_id:
-        text = f"it is of the tree {quota.tree_id or 'default'!r}, its parent of {parent.tree_id or 'default'!r}"
+        text = f"it is in tree {quota.tree_id or 'default'!r}, but its parent is in {parent.tree_id or 'default'!r}"
         return Violation(quota.name, "tree-id", text)
     return None
 
 
-def _comes_back(quota: Quota, by_name: dict[str, Quota]) -> bool:
+def _is_in_cycle(quota: Quota, by_name: dict[str, Quota]) -> bool:
     at: str | None = quota.parent
     for _ in range(len(by_name) + 1):
         if at == quota.name:
@@ -277,9 +279,9 @@ def _pairs(quota: Quota, others: Sequence[Quota]) -> list[tuple[Quota, Quota]]:
 def _sum_of_minima(name: str, parent: Quota, children: Sequence[Quota]) -> list[Violation]:
     found = []
     for resource in sorted({resource for child in children for resource, _ in child.minimum}):
-        owed = sum(child.minimum.get(resource) for child in children)
-        if owed > parent.minimum.get(resource):
-            text = f"the children of {parent.name} are owed {format_amount(resource, owed)} of {resource}, it is owed {format_amount(resource, parent.minimum.get(resource))}"
+        total = sum(child.minimum.get(resource) for child in children)
+        if total > parent.minimum.get(resource):
+            text = f"the minima of the children of {parent.name} add up to {format_amount(resource, total)} of {resource}, its own is {format_amount(resource, parent.minimum.get(resource))}"
             found.append(Violation(name, "min-sum", text))
     return found
 

@@ -1,12 +1,12 @@
-"""May this pod run as far as its quota goes, and by which term not.
+"""Quota headroom: whether a pod fits within its quota, and which limits it exceeds.
 
-Problem: a pod that waits for its quota wants to know which of several limits holds it and by how much. Choice: the limits in one list, each with what it
-allows, what is used and what is asked: the quota's runtime (or its maximum, where runtimes are not to limit), the same of its ancestors where asked for,
-and the minimum for pods that may not be preempted, since only what is owed can be kept for ever. Only resources that the pod asks for can
-hold it. Limits: a quota's half of the question; room on a node is placement's. This is the plain form, microseconds a pod; headroom_arrays.py
+Problem: the owner of a pod that waits for its quota wants to know which of several limits it exceeds and by how much. Choice: all limits in one list, each
+with what it allows, what is used and what is requested: the quota's runtime (or its maximum, where runtimes are not limits), the same of its ancestors if
+enabled, and the minimum for non-preemptible pods, since only the guarantee can be held indefinitely. Only resources that the pod requests
+count. Limits: quotas only; capacity of nodes is checked by placement. This is the plain form, microseconds per pod; headroom_arrays.py
 answers yes or no inside compiled placement.
 
-Source: Koordinator's elasticquota plugin (PreFilter); upstream compares every resource of the quota, so that overuse of one holds pods that want none of it.
+Source: Koordinator's elasticquota plugin (PreFilter); upstream compares every resource of the quota, so that overuse of one also blocks pods that do not request it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RULE = "quota-headroom"
 
 
 class Limit(StrEnum):
-    """Which of a quota's limits."""
+    """A kind of limit."""
 
     RUNTIME = "runtime"
     MAXIMUM = "maximum"
@@ -33,7 +33,7 @@ class Limit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HeadroomRules:
-    """What counts as a limit."""
+    """Which limits apply."""
 
     by_runtime: bool = True  # False: the maximum limits instead
     check_parents: bool = False
@@ -44,7 +44,7 @@ DEFAULT_RULES = HeadroomRules()
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """One limit that a pod does not fit under. Amounts in the resource's unit."""
+    """One limit that a pod exceeds. Amounts in the resource's unit."""
 
     quota: str
     limit: Limit
@@ -55,18 +55,18 @@ class Shortage:
 
     @property
     def missing(self) -> int:
-        """How much less the pod would have to ask for, or others would have to give back."""
+        """The amount by which the limit is exceeded."""
         return self.used + self.request - self.allowed
 
     def __str__(self) -> str:
         amounts = [format_amount(self.resource, abs(n)) for n in (self.missing, self.used, self.request, self.allowed)]
-        return f"{self.quota}: {amounts[0]} of {self.resource} short: {amounts[1]} used + {amounts[2]} asked > {self.limit} {amounts[3]}"
+        return f"{self.quota}: {amounts[0]} of {self.resource} short: {amounts[1]} used + {amounts[2]} requested > {self.limit} {amounts[3]}"
 
 
 def shortages(
     tree: QuotaTree, name: str, request: Amounts, preemptible: bool = True, rules: HeadroomRules = DEFAULT_RULES
 ) -> tuple[Shortage, ...]:
-    """Every limit that a pod of this quota does not fit under; none = the quota lets it run."""
+    """Every limit that a pod of this quota exceeds; empty = the quota admits it."""
     return under(tree, name, request, preemptible, rules, tree.used, tree.nonpreemptible_used)
 
 
@@ -79,7 +79,7 @@ def under(
     used: Callable[[str], Levels],
     held: Callable[[str], Levels],
 ) -> tuple[Shortage, ...]:
-    """The same with other books: `used` and `held` say what is booked at a quota, and of it for pods that may not be preempted."""
+    """`shortages` with other accounts: `used` and `held` return a quota's use, and the part of it by non-preemptible pods."""
     found: list[Shortage] = []
     path = tree.path(name)
     for quota in path if rules.check_parents else path[:1]:
@@ -93,7 +93,7 @@ def under(
 
 
 def compare(quota: str, limit: Limit, allowed: Levels, used: Levels, request: Amounts) -> list[Shortage]:
-    """Where `used` and `request` together pass `allowed`; a resource that this does not mention is not limited."""
+    """Where `used` plus `request` exceed `allowed`; a resource absent from `allowed` is not limited."""
     most, use = dict(allowed), dict(used)
     return [
         Shortage(quota, limit, resource, most[resource], use.get(resource, 0), amount)
@@ -102,35 +102,35 @@ def compare(quota: str, limit: Limit, allowed: Levels, used: Levels, request: Am
     ]
 
 
-def told(found: tuple[Shortage, ...]) -> Reason:
-    """The answer for people, the largest obstacle in numbers."""
+def summary(found: tuple[Shortage, ...]) -> Reason:
+    """The result as a reason, with the terms of the first shortage."""
     if not found:
-        return Reason(RULE, "the quota has room")
+        return Reason(RULE, "the quota has headroom")
     first = found[0]
     unit = unit_of(first.resource).value
     terms = (
         Term(f"{first.limit} of {first.quota}", first.allowed, unit),
         Term("used", -first.used, unit),
-        Term("asked", -first.request, unit),
+        Term("requested", -first.request, unit),
     )
     return Reason(RULE, "; ".join(map(str, found)), terms)
 
 
-def refusal(name: str, found: Sequence[Shortage]) -> tuple[str, str]:
-    """For a pod of the quota `name` that does not fit: what holds it, in words that stay while figures move, and the figures."""
+def rejection(name: str, found: Sequence[Shortage]) -> tuple[str, str]:
+    """For a pod of the quota `name` that does not fit: the exceeded limits in words that do not change with the figures, and the figures."""
     held: dict[tuple[str, Limit], list[str]] = {}
     for shortage in found:
         held.setdefault((shortage.quota, shortage.limit), []).append(shortage.resource)
     parts = []
     for (quota, limit), resources in held.items():
         whose = "its" if quota == name else f"{quota}'s"
-        beyond = ", which is all that pods that may not be preempted can have" if limit is Limit.MINIMUM else ""
+        beyond = ", which limits pods that cannot be preempted" if limit is Limit.MINIMUM else ""
         parts.append(f"{' and '.join(resources)} of {whose} {limit}{beyond}")
-    return f"Quota {name} has not enough left: {'; '.join(parts)}.", "; ".join(map(_figures, found))
+    return f"Insufficient quota {name}: {'; '.join(parts)}.", "; ".join(map(_figures, found))
 
 
 def _figures(shortage: Shortage) -> str:
     used, request, allowed = (
         format_amount(shortage.resource, n) for n in (shortage.used, shortage.request, shortage.allowed)
     )
-    return f"{shortage.quota}: {used} of {allowed} {shortage.resource} are used, {request} more are asked"
+    return f"{shortage.quota}: {used} of {allowed} {shortage.resource} used, {request} requested"

@@ -1,9 +1,9 @@
-"""The headroom check as compiled code over arrays: many pods in order, each booked before the next is asked about.
+"""The headroom check as compiled code over arrays: many pods in order, each accounted before the next is checked.
 
-Problem: the plain check costs microseconds a pod, placement itself costs about one. Choice: limits, use and parents of all quotas as int64 arrays, one row a
-quota and one column a resource; the check and the booking of a pod are inlined into whoever compiles a loop around them, such as `admit_in_order`.
-Limits: amounts below 2^62; the arrays are a copy: whoever books pods in them brings the tree the same pods once they are placed, and takes over limits anew
-(`renew`, a quota at a time) when a runtime may have changed: with guarantees by use, after each of them. A property test compares them with the plain form.
+Problem: the plain check costs microseconds per pod, placement itself about one. Choice: limits, use and parents of all quotas as int64 arrays, one row per
+quota and one column per resource; the check and the accounting of a pod are inlined into the compiled loop that calls them, such as `admit_in_order`.
+Limits: amounts below 2^62; the arrays are a copy: the caller applies the same pods to the tree once they are placed, and refreshes limits
+(`renew`, one quota at a time) when a runtime may have changed: with guarantees by use, after each pod. A property test compares both forms.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from cotenant.policy.quota.tree import QuotaTree
 class QuotaArrays(NamedTuple):
     """N quotas in the order of their names, R resources in the order of `HeadroomTable.resources`."""
 
-    parent: Int  # [N] row of the next ancestor that limits too, -1 = none
+    parent: Int  # [N] row of the next ancestor that also limits, -1 = none
     above: Int  # [N] row of the parent, -1 = the root
-    limit: Int  # [N, R] runtime or maximum, `UNLIMITED` where not mentioned
-    minimum: Int  # [N, R] `UNLIMITED` where not mentioned
-    used: Int  # [N, R] with what is below
-    held: Int  # [N, R] the part of it that may not be preempted
+    limit: Int  # [N, R] runtime or maximum, `UNLIMITED` where absent
+    minimum: Int  # [N, R] `UNLIMITED` where absent
+    used: Int  # [N, R] with descendants
+    held: Int  # [N, R] the part of it by non-preemptible pods
 
 
 @inlined
@@ -52,7 +52,7 @@ def quota_fits(quotas: QuotaArrays, row: int, request: Int, preemptible: bool) -
 
 @inlined
 def quota_book(quotas: QuotaArrays, row: int, request: Int, sign: int, preemptible: bool) -> None:
-    """A pod of the quota in `row` has been placed (`sign` 1) or has left (-1)."""
+    """Add a placed pod of the quota in `row` (`sign` 1), or remove one (-1)."""
     above, used, held = quotas.above, quotas.used, quotas.held
     at = row
     while at >= 0:
@@ -65,7 +65,7 @@ def quota_book(quotas: QuotaArrays, row: int, request: Int, sign: int, preemptib
 
 @njit
 def admit_in_order(quotas: QuotaArrays, rows: Int, requests: Int, of: Int, preemptible: Mask, fits: Mask) -> None:
-    """Book those of P pods that fit, in order, and say in `fits` which. Pod p is of the quota in `rows[p]` and asks for `requests[of[p]]`."""
+    """Add those of P pods that fit, in order, and record them in `fits`. Pod p belongs to the quota in `rows[p]` and requests `requests[of[p]]`."""
     for p in range(len(rows)):
         request = requests[of[p]]
         fits[p] = quota_fits(quotas, rows[p], request, preemptible[p])
@@ -86,7 +86,7 @@ def book(quotas: QuotaArrays, row: int, request: Int, sign: int, preemptible: bo
 
 
 class HeadroomTable:
-    """A tree's limits and use as arrays, and which row is which quota."""
+    """A tree's limits and use as arrays, with the row of each quota."""
 
     def __init__(self, tree: QuotaTree, rules: HeadroomRules = DEFAULT_RULES) -> None:
         self.resources = tree.resources()
@@ -106,14 +106,14 @@ class HeadroomTable:
         self.copy(tree)
 
     def row(self, name: str) -> int:
-        """Where a quota stands; `InvalidInput` where it does not."""
+        """The row of a quota; raises `InvalidInput` for an unknown one."""
         try:
             return self._rows[name]
         except KeyError:
             raise InvalidInput("quota", name, "the name of a quota of this table") from None
 
     def request(self, amounts: Amounts) -> Int:
-        """A pod's requests as a row; what no quota has ever mentioned limits nobody and is left out."""
+        """A pod's requests as a row; resources that no quota mentions are not limited and left out."""
         row = np.zeros(len(self.resources), dtype=np.int64)
         for resource, amount in amounts:
             if resource in self._columns:
@@ -121,25 +121,25 @@ class HeadroomTable:
         return row
 
     def used(self, name: str) -> Levels:
-        """What is booked at a quota."""
+        """Recorded use of a quota."""
         return tuple(zip(self.resources, self.arrays.used[self.row(name)].tolist(), strict=True))
 
     def held(self, name: str) -> Levels:
-        """What is booked there for pods that may not be preempted."""
+        """Recorded use of a quota by non-preemptible pods."""
         return tuple(zip(self.resources, self.arrays.held[self.row(name)].tolist(), strict=True))
 
     def renew(self, tree: QuotaTree, name: str) -> None:
-        """Take over the limits that a pod of this quota is held to, as they are now."""
+        """Copy the current limits that apply to a pod of this quota."""
         for at in tree.path(name) if self._rules.check_parents else (name,):
             row = self._rows[at]
             for resource, amount in tree.runtime(at) if self._rules.by_runtime else tree.quota(at).maximum.items:
                 self.arrays.limit[row, self._columns[resource]] = amount
 
     def copy(self, tree: QuotaTree) -> None:
-        """Take over limits and use from the tree, which must have the same quotas and resources as before."""
+        """Copy limits and use from the tree, which must have the same quotas and resources as before."""
         if tree.resources() != self.resources or [quota.name for quota in tree.quotas()] != list(self._rows):
             raise InvalidInput(
-                "quota tree", "another", "the quotas and resources the table was made for", "make a new table"
+                "quota tree", "another", "the quotas and resources that the table was built for", "build a new table"
             )
         tree.refresh()
         for quota in tree.quotas():

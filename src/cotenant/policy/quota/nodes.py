@@ -1,7 +1,7 @@
-"""What is kept of each quota of a tree, and the terms that this tells to others.
+"""Per-quota records of a tree, and the terms of a runtime.
 
-Problem: the division of a resource among a parent's children needs a dozen numbers of each child, at hand and up to date. Choice: plain records, one a quota
-and resource, that only tree.py writes. Limits: no arithmetic here.
+Problem: dividing a resource among a parent's children needs a dozen current numbers of each child. Choice: plain records, one per quota
+and resource, written by tree.py only. Limits: no arithmetic here.
 """
 
 from __future__ import annotations
@@ -15,50 +15,50 @@ from cotenant.model.groups.quota import Quota
 UNLIMITED = 1 << 62
 
 
-class Standing(NamedTuple):
-    """Everything that decides a quota's runtime in one resource."""
+class RuntimeTerms(NamedTuple):
+    """All inputs of a quota's runtime in one resource."""
 
     resource: str
-    own_request: int  # by its own pods
-    child_request: int  # own pods and children, each at most its maximum
-    request: int  # the same, or the minimum where that is more and not lent
+    own_request: int  # of its own pods
+    child_request: int  # own pods and children, each child at most its maximum
+    request: int  # the same, or the minimum where that is larger and not lent
     limited: int  # the request, at most the maximum
-    used: int  # by its pods and those below
+    used: int  # by its pods and its descendants'
     minimum: int
     scaled_minimum: int
-    allocated: int  # used by its own pods, and guaranteed to its children; 0 without guarantees by use
+    allocated: int  # used by its own pods, plus its children's guarantees; 0 without guarantees by use
     guaranteed: int  # the larger of allocated and the minimum; 0 without guarantees by use
-    maximum: int | None  # None = not mentioned
+    maximum: int | None  # None = absent
     weight: int
-    total: int  # what its parent has to divide
-    start: int  # what it had before anything was shared
+    total: int  # the parent's amount to divide
+    start: int  # its amount before sharing
     runtime: int
 
 
 @dataclass(slots=True)
 class Column:
-    """One resource at one quota. Amounts in the resource's unit."""
+    """One resource of one quota. Amounts in the resource's unit."""
 
     minimum: int = 0
     maximum: int = UNLIMITED
     weight: int = 0
-    own: int = 0  # asked for by its own pods
+    own: int = 0  # requested by its own pods
     asked: int = 0  # own and the children's limited requests
     limited: int = 0
     used_own: int = 0
     used: int = 0
-    held: int = 0  # used by own and lower pods that may not be preempted
+    held: int = 0  # used by non-preemptible pods, descendants' included
     held_own: int = 0
     guaranteed: int = 0
     floor: int = 0  # scaled, as of the last division
     start: int = 0
     runtime: int = 0
-    # about the division among its children
+    # division among its children
     children_minimum: int = 0
     children_guaranteed: int = 0
-    wished: int = 0  # what all children would have if nothing were short
-    wish: int = 0  # what this one would have
-    starving: int = 0  # children without weight that want more than their floor
+    targets: int = 0  # sum of the children's targets
+    target: int = 0  # its runtime if nothing were short
+    starving: int = 0  # number of children without weight that request more than their floor
     starves: bool = False
     all_satisfied: bool = False
 

@@ -1,9 +1,9 @@
-"""Which pods of its own quota a more important pod may push out so that the quota lets it run.
+"""Preemption within a quota: which pods a more important pod of the same quota may evict to fit.
 
-Problem: within a quota the important pods come first, across quotas nobody preempts (what was borrowed is given back by revocation.py and reclaim.py).
-Choice: take away every preemptible pod of lower priority, see whether the newcomer then fits, and give pods back while it still does: gangs
-that would go whole first, then those whose eviction would break a disruption budget, then the most important. Limits: the quota's half; whether the victims' nodes then have room is
-the placement's. The default quota is in no tree, so that its pods are spared, as upstream does by default.
+Problem: within a quota important pods come first; across quotas there is no preemption (borrowed resources are returned by revocation.py and reclaim.py).
+Choice: remove every preemptible pod of lower priority, check whether the preemptor fits, and keep pods again while it still does: first gangs
+that would be evicted whole, then pods whose eviction would violate a disruption budget, then the most important. Limits: quotas only; whether the victims' nodes
+have room is checked by placement. The default quota is in no tree, so its pods are never victims, as upstream does by default.
 
 Source: Koordinator's elasticquota/preempt.go.
 """
@@ -20,34 +20,34 @@ from cotenant.policy.quota.tree import QuotaTree
 
 @dataclass(frozen=True, slots=True)
 class Preempted:
-    """The pods that go, most important first; none with `still_short` = it would not help."""
+    """The victims, most important first; none with `still_short` = preemption would not help."""
 
     victims: tuple[QuotaPod, ...] = ()
     still_short: tuple[Shortage, ...] = ()
 
     @property
     def violations(self) -> int:
-        """How many evictions would break a disruption budget."""
+        """Number of evictions that violate a disruption budget."""
         return sum(pod.breaks_budget for pod in self.victims)
 
 
 def preempt(
     tree: QuotaTree,
     name: str,
-    newcomer: QuotaPod,
+    preemptor: QuotaPod,
     pods: Sequence[QuotaPod],
     rules: HeadroomRules = DEFAULT_RULES,
 ) -> Preempted:
-    """`pods` are the placed pods of this very quota, those of a gang that goes whole as one. What the minimum refuses cannot be helped: only pods that may not be preempted count there."""
-    short = shortages(tree, name, newcomer.request, newcomer.preemptible, rules)
+    """Victims among `pods`, the placed pods of this quota (a gang that is evicted whole is one). A shortage of the minimum cannot be resolved, since it counts non-preemptible pods only."""
+    short = shortages(tree, name, preemptor.request, preemptor.preemptible, rules)
     if not short:
         return Preempted()
-    candidates = [pod for pod in pods if pod.preemptible and pod.priority < newcomer.priority]
+    candidates = [pod for pod in pods if pod.preemptible and pod.priority < preemptor.priority]
     missing = [(shortage.resource, shortage.missing) for shortage in short]
     freed = {resource: sum(pod.request.get(resource) for pod in candidates) for resource, _ in missing}
-    hopeless = tuple(s for s in short if s.limit is Limit.MINIMUM or freed[s.resource] < s.missing)
-    if hopeless:
-        return Preempted(still_short=hopeless)
+    unsolvable = tuple(s for s in short if s.limit is Limit.MINIMUM or freed[s.resource] < s.missing)
+    if unsolvable:
+        return Preempted(still_short=unsolvable)
     spare = {
         resource: min(freed[resource] - most for other, most in missing if other == resource) for resource in freed
     }

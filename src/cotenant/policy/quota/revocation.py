@@ -1,10 +1,10 @@
-"""A quota that uses more than its runtime gives back: when its time is up, and which of its pods go.
+"""Revocation: when a quota that uses more than its runtime must return resources, and which of its pods are evicted.
 
-Problem: A borrowed what B did not need; B comes, A's runtime falls, and A's pods still run. Choice: overuse must last for a delay, which starts anew when it
-ends or has been acted on; then the least important pods go until the rest fit, and of those that would go, the most important come back as
-long as they fit in what they use themselves. Where a resource cannot fit even so, all that use it and may be preempted go; upstream lets all go
-that may be preempted, used or not. Limits: pods are judged one by one; reclaim.py judges whole jobs, and evicts nothing where that helps
-nobody. Upstream leaves this off unless it is enabled; when to ask is the caller's matter.
+Problem: A borrowed what B did not need; B's requests grow, A's runtime falls, and A's pods still run. Choice: overuse must last for a delay, which restarts
+when it ends or was acted on; then the least important pods are removed until the others fit, and the most important of the removed are kept again
+while they fit in the resources that they use. Where a resource cannot fit even so, all its preemptible users are evicted; upstream evicts all
+preemptible pods, users of it or not. Limits: pods are evaluated one by one; reclaim.py evaluates whole jobs, and evicts nothing without
+benefit. Upstream leaves this off by default; the caller decides when to check.
 
 Source: Koordinator's quota_overuse_revoke.go.
 """
@@ -21,7 +21,7 @@ DELAY_US = 120_000_000
 
 @dataclass(frozen=True, slots=True)
 class Overuse:
-    """Since when a quota has used more than its runtime without a break; None = it does not."""
+    """Since when a quota has continuously used more than its runtime; None = it does not."""
 
     since_us: int | None = None
 
@@ -30,13 +30,13 @@ NO_OVERUSE = Overuse()
 
 
 def over(used: Levels, runtime: Levels) -> tuple[str, ...]:
-    """The resources of which more is used than the runtime allows."""
+    """The resources whose use exceeds the runtime."""
     use = dict(used)
     return tuple(resource for resource, amount in runtime if use.get(resource, 0) > amount)
 
 
 def watch(before: Overuse, is_over: bool, now_us: int, delay_us: int = DELAY_US) -> tuple[Overuse, bool]:
-    """The next state, and whether to revoke now: after more than `delay_us` of overuse. Acting on it starts the time anew."""
+    """The next state, and whether to revoke now: after more than `delay_us` of overuse. Acting on it restarts the delay."""
     if not is_over:
         return NO_OVERUSE, False
     if before.since_us is None:
@@ -47,7 +47,7 @@ def watch(before: Overuse, is_over: bool, now_us: int, delay_us: int = DELAY_US)
 
 
 def revoke(pods: Sequence[QuotaPod], runtime: Levels) -> tuple[QuotaPod, ...]:
-    """The pods of one quota that go so that the rest fit its runtime, most important first. `pods` are all that use something."""
+    """The pods of one quota to evict so that the others fit its runtime, most important first. `pods` are all that use something."""
     used = [sum(pod.request.get(resource) for pod in pods) for resource, _ in runtime]
     limits = [amount for _, amount in runtime]
     rows = {pod.uid: [pod.request.get(resource) for resource, _ in runtime] for pod in pods}

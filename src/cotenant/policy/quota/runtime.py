@@ -1,13 +1,13 @@
-"""How siblings share what their parent has of one resource: each one's *runtime*, the most that it may use now.
+"""Division of a parent's amount of one resource among siblings: each one's *runtime*, the most that it may use now.
 
-Problem: a quota is owed its minimum, what it does not ask for is of use to others, and not one milli-CPU or byte may be lost or invented on the way.
-Choice: everybody starts at what they ask for, or at their floor (the minimum) where they ask for more; what is then left is shared by weight, and
-who needs less than its share returns the difference to the others, until nothing is left or nobody wants more. The limit of that repeated
-sharing is found at once: members in the order of want / weight, each satisfied while its want is within its share of what remains. The others
+Problem: a quota is guaranteed its minimum, what it does not request is lent to others, and not one milli-CPU or byte may be lost or created.
+Choice: every member starts at its request, or at its floor (the minimum) where it requests more; the remainder is shared by weight, and
+members that need less than their share return the difference to the others, until nothing is left or no member wants more. The limit of that repeated
+sharing is computed directly: members in the order of want / weight, each satisfied while its want is within its share of the remainder. The others
 split the remainder by weight in one apportionment of whole units by largest remainder, ties by position. All of it is exact integer arithmetic.
-Consequences: the sum never exceeds the total as long as the floors do not, and a member's runtime never falls when its weight grows. Limits: as
+Consequences: the sum never exceeds the total as long as the floors do not, and a member's runtime never falls when its weight grows. Limits: as in
 every apportionment by largest remainder, one more unit of total may cost one member a unit. Upstream apportions in every round instead of once, so single
-units may differ from it. A member of weight 0 gets its floor and nothing that is left over.
+units may differ. A member of weight 0 gets its floor and no share of the remainder.
 
 Sources: Koordinator's runtime_quota_calculator.go and scale_minquota_when_over_root_res.go; Hamilton's method of apportionment.
 """
@@ -25,13 +25,13 @@ class Member(NamedTuple):
     """One of the siblings, in one resource."""
 
     request: int  # already at most its maximum
-    floor: int  # the larger of its (scaled) minimum and what is guaranteed to it
+    floor: int  # the larger of its (scaled) minimum and its guarantee
     weight: int
     lends: bool = True
 
 
 def share(total: int, members: Sequence[Member]) -> list[int]:
-    """The runtime of each member. Where the floors alone exceed `total`, everybody keeps them and nothing is shared."""
+    """The runtime of each member. Where the floors alone exceed `total`, every member keeps its floor and nothing is shared."""
     starts = [start(member.request, member.floor, member.lends) for member in members]
     wants = [max(0, member.request - member.floor) for member in members]
     gains = apportion(total - sum(starts), wants, [member.weight for member in members])
@@ -39,12 +39,12 @@ def share(total: int, members: Sequence[Member]) -> list[int]:
 
 
 def start(request: int, floor: int, lends: bool) -> int:
-    """What a member has before anything is shared: its floor, or less where it asks for less and lends the rest."""
+    """A member's amount before sharing: its floor, or its request where that is smaller and the difference is lent."""
     return request if lends and request < floor else floor
 
 
 def apportion(residual: int, wants: Sequence[int], weights: Sequence[int]) -> list[int]:
-    """`residual` whole units by weight, nobody more than it wants; the parts sum to the residual or to all that members with a weight want."""
+    """`residual` whole units by weight, at most each member's want; the parts sum to the residual or to all wants of members with a weight."""
     gains = [0] * len(wants)
     if residual <= 0:
         return gains
@@ -78,7 +78,7 @@ def apportion(residual: int, wants: Sequence[int], weights: Sequence[int]) -> li
 
 
 def scaled_minima(total: int, minima: Sequence[int], scalable: Sequence[bool]) -> list[int]:
-    """The minima, made to fit into `total`: those that cannot be scaled keep theirs, the others share the rest in proportion, rounded down."""
+    """The minima, scaled to fit into `total`: those that cannot be scaled are kept, the others share the remainder in proportion, rounded down."""
     if sum(minima) <= total:
         return list(minima)
     fixed = sum([minimum for minimum, scales in zip(minima, scalable, strict=True) if not scales])

@@ -1,14 +1,13 @@
-"""One tree of quotas: what is asked for and used at each, and from that each one's runtime, kept up to date as pods come and go.
+"""One tree of quotas: requests and use of each, and from those each one's runtime, kept up to date as pods arrive and leave.
 
-Problem: a change at one leaf moves the demand of all its ancestors and, where something is short, the runtime of everybody beside and below them; a
-thousand quotas cannot be computed anew for every pod. Choice: demand goes up at once, to the first ancestor whose limited demand does not change. Runtime
-comes down when it is asked for: each quota remembers for which resources, and for which children, the division among its children is out
-of date. Where a division satisfies all children and still does, only the changed ones are touched; a child that was short and asks for even more changes
-nothing; otherwise it is made anew from the plain arithmetic of
-runtime.py, and goes on only below children whose runtime changed. `runtime` of one quota refreshes its path, `refresh` everything.
-Limits: a new, changed or removed quota rebuilds the tree from what its quotas hold (`put`, `remove`); the tree takes any quotas whose parents
-exist, and admission.py judges the rest. A parent that does not mention a resource has none of it to divide. Resources that no maximum
-mentions are counted and never limited. With `guarantee_use`, what is guaranteed may exceed the total when that shrinks.
+Problem: a change at one leaf changes the demand of all its ancestors and, where something is short, the runtime of its siblings and their descendants; a
+thousand quotas cannot be recomputed for every pod. Choice: demand propagates upwards at once, to the first ancestor whose limited demand does not
+change. Runtime propagates downwards when it is read: each quota records for which resources, and for which children, the division among its children is
+out of date. Where a division satisfies all children before and after, only the changed ones are updated; a child that was short and requests even more
+changes nothing; otherwise the division is recomputed by the plain arithmetic of runtime.py, and continues only below children whose runtime changed.
+`runtime` of one quota refreshes its path, `refresh` everything. Limits: adding, changing or removing a quota rebuilds the tree (`put`, `remove`); the
+tree accepts any quotas whose parents exist, and admission.py checks the rest. A parent that does not mention a resource has none of it to divide.
+Resources that no maximum mentions are counted but never limited. With `guarantee_use`, guarantees may exceed the total when that shrinks.
 
 Source: Koordinator's group_quota_manager.go (propagation of requests, scaled minima, usage guarantees).
 """
@@ -20,12 +19,12 @@ from collections.abc import Iterable
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.quota import ROOT_QUOTA, Levels, Quota
 from cotenant.model.resources import Amounts
-from cotenant.policy.quota.nodes import Column, QuotaNode, Standing
+from cotenant.policy.quota.nodes import Column, QuotaNode, RuntimeTerms
 from cotenant.policy.quota.runtime import Member, apportion, scaled_minima, share, start
 
 
 class QuotaTree:
-    """The quotas of one tree under a total. Amounts that are added are taken away again with the same amounts."""
+    """The quotas of one tree under a total. Amounts that were added must be removed with the same values."""
 
     def __init__(
         self, quotas: Iterable[Quota], total: Amounts, scale_minima: bool = True, guarantee_use: bool = False
@@ -38,20 +37,20 @@ class QuotaTree:
         self._guarantee = guarantee_use
         self._total = total
         self._names: dict[str, int] = {}
-        self.changes = 0  # grows whenever a runtime may have become another
+        self.changes = 0  # incremented whenever a runtime may have changed
         self._build()
 
-    # --- what stands
+    # --- current state
 
     def __contains__(self, name: object) -> bool:
         return name in self._quotas
 
     def quotas(self) -> tuple[Quota, ...]:
-        """Every quota, by name."""
+        """All quotas, sorted by name."""
         return tuple(self._quotas[name] for name in sorted(self._quotas))
 
     def quota(self, name: str) -> Quota:
-        """One quota; `InvalidInput` where there is none of that name."""
+        """One quota; raises `InvalidInput` for an unknown name."""
         return self._node(name).quota
 
     def path(self, name: str) -> tuple[str, ...]:
@@ -59,33 +58,33 @@ class QuotaTree:
         return tuple(node.quota.name for node in self._node(name).upwards() if node.parent is not None)
 
     def children(self, name: str = ROOT_QUOTA) -> tuple[str, ...]:
-        """The quotas right below this one, by name."""
+        """The quotas directly below this one, sorted by name."""
         return tuple(child.quota.name for child in self._node(name).children)
 
     def resources(self) -> tuple[str, ...]:
-        """Every resource that was ever mentioned here."""
+        """Every resource mentioned so far."""
         return tuple(self._names)
 
     def total(self) -> Amounts:
-        """What the tree divides."""
+        """The total that the tree divides."""
         return self._total
 
     def runtime(self, name: str) -> Levels:
-        """What a quota may use now, of each resource that its maximum mentions."""
+        """A quota's current limit for each resource that its maximum mentions."""
         node = self._node(name)
         self._refresh_path(node)
         return tuple((resource, node.columns[self._names[resource]].runtime) for resource, _ in node.quota.maximum)
 
     def used(self, name: str = ROOT_QUOTA) -> Levels:
-        """What pods of a quota and of those below use."""
+        """Use by the pods of a quota and its descendants."""
         return tuple((resource, self._node(name).columns[i].used) for resource, i in self._names.items())
 
     def nonpreemptible_used(self, name: str) -> Levels:
-        """The part of `used` that may not be preempted."""
+        """The part of `used` by non-preemptible pods."""
         return tuple((resource, self._node(name).columns[i].held) for resource, i in self._names.items())
 
-    def standing(self, name: str, resource: str) -> Standing:
-        """The terms of a quota's runtime in one resource."""
+    def runtime_terms(self, name: str, resource: str) -> RuntimeTerms:
+        """The inputs of a quota's runtime in one resource."""
         node = self._node(name)
         if resource not in self._names or node.parent is None:
             raise InvalidInput("resource", resource, f"one of {', '.join(self._names)} at a quota below the root")
@@ -93,7 +92,7 @@ class QuotaTree:
         i = self._names[resource]
         column = node.columns[i]
         request = column.asked if node.lends else max(column.asked, column.minimum)
-        return Standing(
+        return RuntimeTerms(
             resource,
             column.own,
             column.asked,
@@ -111,38 +110,38 @@ class QuotaTree:
             column.runtime,
         )
 
-    # --- what happens
+    # --- events
 
     def ask(self, name: str, amounts: Amounts) -> None:
-        """A pod with these requests belongs to the quota from now on, placed or not."""
+        """Add the requests of a pod of this quota, placed or not."""
         self._request(name, amounts.items, 1)
 
-    def ask_no_more(self, name: str, amounts: Amounts) -> None:
-        """A pod that asked is gone."""
+    def withdraw(self, name: str, amounts: Amounts) -> None:
+        """Withdraw the requests of a pod that has left."""
         self._request(name, amounts.items, -1)
 
     def use(self, name: str, amounts: Amounts, preemptible: bool = True) -> None:
-        """A pod that asked has been placed."""
+        """Add the use of a pod that was placed."""
         self._use(name, amounts.items, 1, preemptible)
 
-    def use_no_more(self, name: str, amounts: Amounts, preemptible: bool = True) -> None:
-        """A placed pod has left its place."""
+    def release(self, name: str, amounts: Amounts, preemptible: bool = True) -> None:
+        """Release the use of a pod that is no longer placed."""
         self._use(name, amounts.items, -1, preemptible)
 
     def load(self, name: str, asked: Levels, used: Levels, held: Levels) -> None:
-        """Many pods at once: what they ask for, and what the placed ones use that may be preempted (`used`) and that may not (`held`)."""
+        """Add many pods at once: their requests, and the use of placed pods, preemptible (`used`) and not (`held`)."""
         self._request(name, asked, 1)
         self._use(name, used, 1, True)
         self._use(name, held, 1, False)
 
     def copy(self) -> QuotaTree:
-        """Another tree that stands as this one does."""
+        """An independent tree with the same state."""
         made = QuotaTree(self._quotas.values(), self._total, self._scale, self._guarantee)
-        made._take_over(self._nodes, self._names)
+        made._add_from(self._nodes, self._names)
         return made
 
     def set_total(self, total: Amounts) -> None:
-        """The cluster grew or shrank."""
+        """Set the total after the cluster grew or shrank."""
         self._total = total
         for resource, _ in total:
             self._column(resource)
@@ -153,11 +152,11 @@ class QuotaTree:
                 self._mark(self._root, i)
 
     def put(self, quota: Quota) -> None:
-        """A new quota, or a new form of one; `InvalidInput` where the tree would not hold together, and then nothing has changed."""
+        """Add or replace a quota; raises `InvalidInput` where the tree would be inconsistent, without any change."""
         self._rebuild({**self._quotas, quota.name: quota})
 
     def remove(self, name: str) -> None:
-        """A quota without children is gone, and with it what its pods ask for and use."""
+        """Remove a quota without children, with its pods' requests and use."""
         if self._node(name).children:
             raise InvalidInput("quota", name, "a quota without children", "remove the children first")
         self._rebuild({other: quota for other, quota in self._quotas.items() if other != name})
@@ -170,9 +169,9 @@ class QuotaTree:
                 self._divide(node)
 
     def validate(self) -> None:
-        """Compare everything with a tree computed from nothing but the pods' own amounts, and every division with the plain arithmetic.
+        """Compare everything with a tree computed from the pods' own amounts only, and every division with the plain arithmetic.
 
-        AssertionError names the first difference.
+        Raises AssertionError with the first difference.
         """
         self.refresh()
         fresh = self.copy()
@@ -180,12 +179,12 @@ class QuotaTree:
         for name, node in self._nodes.items():
             for resource, i in self._names.items():
                 mine, other = node.columns[i], fresh._nodes[name].columns[fresh._names[resource]]
-                for field in ("asked", "limited", "used", "held", "guaranteed", "floor", "start", "runtime", "wish"):
+                for field in ("asked", "limited", "used", "held", "guaranteed", "floor", "start", "runtime", "target"):
                     kept, computed = getattr(mine, field), getattr(other, field)
                     if kept != computed:
-                        raise AssertionError(f"quota {name}: {field} of {resource} is {kept}, computed anew {computed}")
+                        raise AssertionError(f"quota {name}: {field} of {resource} is {kept}, recomputed {computed}")
                 if min(mine.own, mine.used_own, mine.held_own) < 0:
-                    raise AssertionError(f"quota {name}: more {resource} was taken away than was added")
+                    raise AssertionError(f"quota {name}: more {resource} was removed than was added")
                 if i < self._divided:
                     self._validate_division(node, i, resource)
 
@@ -227,7 +226,7 @@ class QuotaTree:
             change = limited - column.limited
             column.limited = limited
             if at.parent is not None and change:
-                self._wish(at, at.parent, i, limited - change)
+                self._update_target(at, at.parent, i, limited - change)
             at = at.parent
 
     def _use(self, name: str, amounts: Levels, sign: int, preemptible: bool) -> None:
@@ -260,23 +259,23 @@ class QuotaTree:
                 return
             at.parent.columns[i].children_guaranteed += guaranteed - column.guaranteed
             column.guaranteed = guaranteed
-            self._wish(at, at.parent, i)
+            self._update_target(at, at.parent, i)
             at = at.parent
 
-    def _wish(self, node: QuotaNode, parent: QuotaNode, i: int, limited_before: int = 0) -> None:
-        """What this quota would have if nothing were short has changed: its parent's division is out of date for it.
+    def _update_target(self, node: QuotaNode, parent: QuotaNode, i: int, limited_before: int = 0) -> None:
+        """Update a quota's target, its runtime if nothing were short, and mark its parent's division as out of date for it.
 
-        Not so where it was short and is short still: how much more than it has it asks for does not matter to a division.
+        Not marked where it was short and still is: by how much its request exceeds its runtime does not affect a division.
         """
         column = node.columns[i]
         floor = column.minimum if column.minimum > column.guaranteed else column.guaranteed
         kept = floor > column.limited and (self._guarantee or not node.lends)
-        wish = floor if kept else column.limited
+        target = floor if kept else column.limited
         starves = column.weight == 0 and column.limited > floor
         above = parent.columns[i]
-        above.wished += wish - column.wish
+        above.targets += target - column.target
         above.starving += starves - column.starves
-        column.wish = wish
+        column.target = target
         column.starves = starves
         had = column.runtime if column.runtime > column.floor else column.floor
         if above.all_satisfied or i in parent.stale or limited_before <= had or column.limited <= had:
@@ -305,17 +304,17 @@ class QuotaTree:
             column = node.columns[i]
             satisfied_before = column.all_satisfied
             minima_fit = not self._scale or column.children_minimum <= column.runtime
-            column.all_satisfied = minima_fit and not column.starving and column.wished <= column.runtime
+            column.all_satisfied = minima_fit and not column.starving and column.targets <= column.runtime
             if not column.all_satisfied:
-                self._divide_anew(node, i)
+                self._divide_fully(node, i)
                 continue
             for child in changed if satisfied_before else node.children:
                 mine = child.columns[i]
                 mine.floor = max(mine.minimum, mine.guaranteed)
-                mine.start = mine.wish if mine.limited <= mine.floor else mine.floor
-                self._set_runtime(child, i, mine.wish)
+                mine.start = mine.target if mine.limited <= mine.floor else mine.floor
+                self._set_runtime(child, i, mine.target)
 
-    def _divide_anew(self, node: QuotaNode, i: int) -> None:
+    def _divide_fully(self, node: QuotaNode, i: int) -> None:
         total = node.columns[i].runtime
         minima = self._scaled(node, i)
         wants, weights, left = [], [], total
@@ -352,7 +351,7 @@ class QuotaTree:
             for amounts in (quota.maximum, quota.minimum):
                 for resource, _ in amounts:
                     self._names.setdefault(resource, len(self._names))
-        self._divided = len(self._names)  # columns from here on limit nobody
+        self._divided = len(self._names)  # further columns are not limited
         for resource, _ in self._total:
             self._names.setdefault(resource, len(self._names))
         below: dict[str, list[Quota]] = {}
@@ -361,24 +360,26 @@ class QuotaTree:
         self._root = QuotaNode(Quota(ROOT_QUOTA, is_parent=True), None, len(self._names))
         self._nodes = {ROOT_QUOTA: self._root}
         self._stale_nodes: list[dict[QuotaNode, None]] = [{}]
-        coming = [self._root]
-        for node in coming:  # grows while it is walked, so parents come before their children
+        ordered = [self._root]
+        for node in ordered:  # grows during the iteration, so parents precede their children
             for quota in below.get(node.quota.name, ()):
                 child = QuotaNode(quota, node, len(self._names))
                 node.children.append(child)
                 self._nodes[quota.name] = child
-                coming.append(child)
+                ordered.append(child)
         if len(self._nodes) <= len(self._quotas):
             lost = min(name for name in self._quotas if name not in self._nodes)
             raise InvalidInput(f"quota {lost}", self._quotas[lost].parent, "a chain of parents that ends at the root")
-        self._stale_nodes = [{} for _ in range(coming[-1].depth + 1)]
+        self._stale_nodes = [{} for _ in range(ordered[-1].depth + 1)]
         for resource, i in self._names.items():
             self._root.columns[i].runtime = self._total.get(resource)
-        for node in coming:
+        for node in ordered:
             self._read_columns(node)
             for i in range(self._divided):
                 self._mark(node, i)
-        for node in reversed(coming):  # what is not lent is asked for, and minima are guaranteed, before any pod comes
+        for node in reversed(
+            ordered
+        ):  # minima that are not lent count as requests, and minima are guaranteed, before any pod arrives
             for i in range(len(self._names)):
                 self._first_request(node, i)
 
@@ -402,19 +403,19 @@ class QuotaTree:
         if self._guarantee:
             column.guaranteed = max(column.children_guaranteed, column.minimum)
             node.parent.columns[i].children_guaranteed += column.guaranteed
-        self._wish(node, node.parent, i)
+        self._update_target(node, node.parent, i)
 
     def _rebuild(self, quotas: dict[str, Quota]) -> None:
         old = self._nodes, self._names
         fresh = QuotaTree(quotas.values(), self._total, self._scale, self._guarantee)
-        fresh._take_over(*old)
+        fresh._add_from(*old)
         self._quotas, self._names, self._divided = fresh._quotas, fresh._names, fresh._divided
         self._root = fresh._root
         self._nodes, self._stale_nodes = fresh._nodes, fresh._stale_nodes
         self.changes += 1
 
-    def _take_over(self, nodes: dict[str, QuotaNode], names: dict[str, int]) -> None:
-        """Ask for and use what pods of the same quotas ask for and use in another tree."""
+    def _add_from(self, nodes: dict[str, QuotaNode], names: dict[str, int]) -> None:
+        """Add the requests and use of the same quotas in another tree."""
         for name, node in nodes.items():
             if name not in self._nodes or node.parent is None:
                 continue
@@ -434,7 +435,7 @@ class QuotaTree:
                     self._guaranteed(mine, mine_at)
 
     def _column(self, resource: str) -> int:
-        """The column of a resource, a new one where it was never mentioned: nobody has a maximum, a weight or a share in it."""
+        """The column of a resource; a new one where it was never mentioned, without maximum, weight or share."""
         i = self._names.setdefault(resource, len(self._names))
         if i == len(self._root.columns):
             for node in self._nodes.values():

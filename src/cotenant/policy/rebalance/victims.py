@@ -1,8 +1,8 @@
-"""Which replicas have missed their objective for long enough that they should be seated elsewhere.
+"""Choice of replicas to move: those that have missed their objective for long enough.
 
-Problem: services are placed once and live for days, while what sits beside them changes every minute. Choice: a replica that misses its
-p99 objective in several consecutive windows is a victim; the largest misses by cores go first, a few a minute, and who has moved rests.
-Limits: it judges by latency alone, and says nothing of where to go or whether anywhere is better: that is asked of the placement score.
+Problem: services are placed once and run for days, while the pods beside them change every minute. Choice: a replica that misses its p99 objective in
+several consecutive windows is a victim; the largest misses by cores are moved first, a few per minute, and a replica that was moved has a back-off.
+Limits: it looks at latency alone; whether and where a better node exists is decided by the placement score.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from cotenant.model.arrays import Float, Int
 
 
 def victims(missed: Int, p99_ratio: Float, cores: Float, rested_s: Float, windows: float, rest_s: float) -> Int:
-    """Indices of replicas that should move, the most urgent first.
+    """Indices of replicas to move, the most urgent first.
 
     Aligned columns: `missed` consecutive windows so far, p99 over objective of the last one, requested cores, seconds since the last move.
     """

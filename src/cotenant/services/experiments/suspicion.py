@@ -113,8 +113,8 @@ class Watch:
         state = NodeState(sample.at_us, rates.interval_us, rates.host, entries, blame=rates.blame)
         for way in self.ways.values():
             verdict, way.memory = decide(state, way.settings, way.memory)
-            if way.capped is None and way.memory.caps.standing:
-                way.capped = way.memory.caps.standing[0].uid
+            if way.capped is None and way.memory.caps.active:
+                way.capped = way.memory.caps.active[0].uid
                 way.capped_us = sample.at_us
                 way.wish = next(iter(verdict.knobs), None)
                 way.said = verdict.reasons[-1].text

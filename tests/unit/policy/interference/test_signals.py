@@ -7,7 +7,7 @@ import pytest
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import PPM, GroupUse, PodUse, ServiceHealth
 from cotenant.policy.interference.settings import SuspectSignal, VictimSignal
-from cotenant.policy.interference.signals import activity, suffering_ppm
+from cotenant.policy.interference.signals import activity, victim_level_ppm
 
 
 def entry(health: ServiceHealth | None = None, **use: Any) -> PodUse:
@@ -35,7 +35,7 @@ def health(requests: int) -> ServiceHealth:
     ],
 )
 def test_how_a_service_suffers(signal: VictimSignal, given: PodUse, wanted: int | None) -> None:
-    assert suffering_ppm(signal, given) == wanted
+    assert victim_level_ppm(signal, given) == wanted
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from __future__ import annotations
 from cotenant.model.machine.node_state import PPM
 from cotenant.policy.interference.series import Slice, VictimSample
 from cotenant.policy.interference.settings import Settings, VictimSignal
-from cotenant.policy.interference.usual import MOST_JOBS, Usual, UsualBook, learn
+from cotenant.policy.interference.usual import MOST_JOBS, Usual, UsualValues, learn
 
 SETTINGS = Settings(usual_samples=4, refresh_us=1000)
 
@@ -12,8 +12,10 @@ def sample(level: int, uid: str = "u", job: str = "ns/j", cpu_m: int = 500, thro
     return VictimSample(uid, job, level, cpu_m, throttled)
 
 
-def learned(levels: list[int], settings: Settings = SETTINGS, book: UsualBook | None = None, at: int = 0) -> UsualBook:
-    book = book or UsualBook()
+def learned(
+    levels: list[int], settings: Settings = SETTINGS, book: UsualValues | None = None, at: int = 0
+) -> UsualValues:
+    book = book or UsualValues()
     for level in levels:
         book = learn(book, Slice(at, (sample(level),), ()), settings)
     return book
@@ -52,7 +54,7 @@ def test_an_older_day_weighs_nine_tenths() -> None:
 
 
 def test_samples_that_say_nothing_are_not_learned_from() -> None:
-    book = UsualBook()
+    book = UsualValues()
     for _ in range(10):
         idle, throttled = sample(100, cpu_m=100), sample(100, throttled=200_000)
         book = learn(book, Slice(0, (idle, throttled), ()), SETTINGS)
@@ -61,7 +63,7 @@ def test_samples_that_say_nothing_are_not_learned_from() -> None:
 
 def test_as_many_tasks_as_asked_for_are_needed() -> None:
     both = Settings(usual_samples=2, usual_tasks=2)
-    book = UsualBook()
+    book = UsualValues()
     for uid in ("a", "a", "a", "b"):
         book = learn(book, Slice(0, (sample(100, uid),), ()), both)
     assert book.of("ns/j") is None
@@ -69,7 +71,7 @@ def test_as_many_tasks_as_asked_for_are_needed() -> None:
 
 
 def test_services_not_seen_for_longest_are_forgotten_first() -> None:
-    book = learn(UsualBook(), Slice(0, (sample(1, job="old"),), ()), SETTINGS)
+    book = learn(UsualValues(), Slice(0, (sample(1, job="old"),), ()), SETTINGS)
     for number in range(MOST_JOBS):
         book = learn(book, Slice(1 + number, (sample(1, job=f"new-{number:03}"),), ()), SETTINGS)
     assert len(book.jobs) == MOST_JOBS

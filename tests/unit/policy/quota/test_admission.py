@@ -7,7 +7,7 @@ from tests.unit.policy.quota.shapes import cpu, quota
 
 from cotenant.model.groups.quota import DEFAULT_QUOTA, ROOT_QUOTA, Quota
 from cotenant.model.resources import Amounts
-from cotenant.policy.quota.admission import Rules, check, check_delete, sort_out
+from cotenant.policy.quota.admission import Rules, check, check_delete, select_usable
 
 P = quota("p", 50, 100, is_parent=True)
 A = quota("a", 30, 60, "p")
@@ -84,7 +84,7 @@ def test_what_an_installation_may_relax_or_demand() -> None:
 
 def test_a_violation_reads_as_a_sentence_with_amounts() -> None:
     (violation,) = check(quota("x", 21_000, 60_000, "p"), [replace(P, minimum=cpu(20_000))])
-    assert violation.text == "the children of p are owed 21 of cpu, it is owed 20"
+    assert violation.text == "the minima of the children of p add up to 21 of cpu, its own is 20"
 
 
 def test_only_an_empty_quota_can_be_deleted() -> None:
@@ -95,7 +95,7 @@ def test_only_an_empty_quota_can_be_deleted() -> None:
 
 def test_a_heap_of_quotas_is_sorted_out_with_what_hangs_below_the_bad_ones() -> None:
     heap = [P, A, quota("a"), quota("x", parent="y"), quota("y", parent="x"), quota("z", parent="x"), quota("w", 9, 1)]
-    kept, refused = sort_out(heap)
+    kept, refused = select_usable(heap)
     assert [good.name for good in kept] == ["a", "p"]
     assert [(violation.quota, violation.rule) for violation in refused] == [
         ("a", "name"),
@@ -107,6 +107,6 @@ def test_a_heap_of_quotas_is_sorted_out_with_what_hangs_below_the_bad_ones() -> 
 
 
 def test_a_namespace_that_two_claim_stays_with_the_first() -> None:
-    kept, refused = sort_out([quota("b", namespaces=("n", "m")), quota("a", namespaces=("n",))])
+    kept, refused = select_usable([quota("b", namespaces=("n", "m")), quota("a", namespaces=("n",))])
     assert [(good.name, good.namespaces) for good in kept] == [("a", ("n",)), ("b", ("m",))]
     assert [(violation.quota, violation.rule) for violation in refused] == [("b", "namespace")]

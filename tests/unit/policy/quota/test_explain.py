@@ -33,12 +33,18 @@ def test_the_first_two_terms_add_up_to_the_runtime() -> None:
 
 def test_it_says_in_words_what_is_lent_shared_kept_and_scaled() -> None:
     tree = founding()
-    assert explain(tree, "A")[0].text == "cpu: may use 5 of 100: all that it asks for, and 5 of what it is owed is lent"
-    assert explain(tree, "C")[0].text == "cpu: may use 35385m of 100: 20 owed + 15385m shared by weight 50, asks for 40"
+    assert (
+        explain(tree, "A")[0].text
+        == "cpu: runtime 5 of the parent's 100: all that it requests, and 5 of its guarantee is lent"
+    )
+    assert (
+        explain(tree, "C")[0].text
+        == "cpu: runtime 35385m of the parent's 100: 20 guaranteed + 15385m shared by weight 50, requests 40"
+    )
     tree.put(quota("A", 10_000, 100_000, lends=False))
-    text = "cpu: may use 10 of 100: all that it asks for, and 5 of what it is owed is kept for it"
+    text = "cpu: runtime 10 of the parent's 100: all that it requests, and 5 of its guarantee stays reserved for it"
     assert explain(tree, "A")[0].text == text
     tree.ask("A", cpu(5000))
-    assert explain(tree, "A")[0].text == "cpu: may use 10 of 100: all that it asks for"
+    assert explain(tree, "A")[0].text == "cpu: runtime 10 of the parent's 100: all that it requests"
     tree.set_total(cpu(30_000))
-    assert "; the minimum 20 is scaled to 10, all minima do not fit" in explain(tree, "C")[0].text
+    assert "; the minimum 20 is scaled to 10 because all minima together do not fit" in explain(tree, "C")[0].text

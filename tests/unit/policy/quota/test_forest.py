@@ -36,7 +36,7 @@ def forest() -> Forest:
     ],
 )
 def test_which_quota_a_pod_belongs_to(namespace: str, label: str, wanted: str) -> None:
-    told = forest().belonging(namespace, label)
+    told = forest().membership(namespace, label)
     assert told.quota == wanted
     assert told.because
 
@@ -77,7 +77,7 @@ def test_what_pods_outside_use_is_taken_off_the_default_tree() -> None:
 def test_a_name_a_namespace_and_a_tree_mean_one_thing() -> None:
     with pytest.raises(InvalidInput, match="each name once"):
         Forest([quota("a"), quota("a", tree_id="gpu")])
-    with pytest.raises(InvalidInput, match="each namespace at one quota"):
+    with pytest.raises(InvalidInput, match="each namespace in one quota"):
         Forest([quota("a", namespaces=("n",)), quota("b", namespaces=("n",))])
     with pytest.raises(InvalidInput, match="one of '', 'gpu'"):
         forest().tree("cpu")
@@ -90,7 +90,7 @@ def test_quotas_come_change_and_go_under_load() -> None:
     made.ask("web", cpu(30))
     made.put(quota("web", 10, 20, "team", namespaces=("back", "new")))
     assert made.tree().runtime("web") == (("cpu", 20),)
-    assert [made.belonging(space).quota for space in ("front", "back", "new")] == [DEFAULT_QUOTA, "web", "web"]
+    assert [made.membership(space).quota for space in ("front", "back", "new")] == [DEFAULT_QUOTA, "web", "web"]
     made.put(quota("far", 0, 5, tree_id="other"))
     made.put(quota(DEFAULT_QUOTA, 0, 7))
     assert made.tree_ids() == ("", "gpu", "other")
@@ -98,7 +98,7 @@ def test_quotas_come_change_and_go_under_load() -> None:
     made.remove(DEFAULT_QUOTA)
     made.remove("web")
     assert made.shortages(DEFAULT_QUOTA, cpu(8)) == ()
-    assert made.belonging("back").quota == DEFAULT_QUOTA
+    assert made.membership("back").quota == DEFAULT_QUOTA
     made.validate()
 
 
@@ -106,12 +106,12 @@ def test_a_change_that_does_not_hold_together_changes_nothing() -> None:
     made = forest()
     with pytest.raises(InvalidInput, match="the tree it is in"):
         made.put(quota("web", 10, 100, tree_id="gpu"))
-    with pytest.raises(InvalidInput, match="each namespace at one quota"):
+    with pytest.raises(InvalidInput, match="each namespace in one quota"):
         made.put(quota("x", namespaces=("front",)))
     with pytest.raises(InvalidInput, match="as its parent"):
         made.put(quota("x", parent="ml", namespaces=("x",)))  # of another tree
     with pytest.raises(InvalidInput, match="without children"):
         made.remove("team")
-    assert made.belonging("x").quota == DEFAULT_QUOTA
-    assert made.belonging("front").quota == "web"
+    assert made.membership("x").quota == DEFAULT_QUOTA
+    assert made.membership("front").quota == "web"
     made.validate()

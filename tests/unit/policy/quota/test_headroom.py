@@ -8,7 +8,7 @@ from cotenant.model.compiled import njit
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_decision import Term
 from cotenant.model.resources import Amounts
-from cotenant.policy.quota.headroom import HeadroomRules, Limit, shortages, told
+from cotenant.policy.quota.headroom import HeadroomRules, Limit, shortages, summary
 from cotenant.policy.quota.headroom_arrays import HeadroomTable, QuotaArrays, quota_book, quota_fits
 from cotenant.policy.quota.tree import QuotaTree
 
@@ -48,8 +48,8 @@ def test_a_parent_may_be_what_holds() -> None:
     assert shortages(made, "a", cpu(2000)) == ()
     (short,) = shortages(made, "a", cpu(2000), rules=HeadroomRules(check_parents=True))
     assert (short.quota, short.missing) == ("p", 1000)
-    reason = told((short,))
-    assert reason.text == "p: 1 of cpu short: 9 used + 2 asked > runtime 10"
+    reason = summary((short,))
+    assert reason.text == "p: 1 of cpu short: 9 used + 2 requested > runtime 10"
     assert [term.value for term in reason.terms] == [10_000, -9000, -2000]
     assert sum(term.value for term in reason.terms) == -short.missing
 
@@ -73,15 +73,15 @@ def test_an_overused_resource_holds_only_pods_that_ask_for_it() -> None:
     made = tree()
     made.use("a", cpu(9000))
     assert shortages(made, "a", Amounts.of({"memory": 5, "cpu": 0})) == ()
-    assert told(()).text == "the quota has room"
-    assert told(shortages(made, "a", cpu(1))).terms[1] == Term("used", -9000, "milli-CPU")
+    assert summary(()).text == "the quota has headroom"
+    assert summary(shortages(made, "a", cpu(1))).terms[1] == Term("used", -9000, "milli-CPU")
 
 
 def test_a_table_is_for_the_quotas_it_was_made_for() -> None:
     made = tree()
     table = HeadroomTable(made)
     made.put(quota("c"))
-    with pytest.raises(InvalidInput, match="make a new table"):
+    with pytest.raises(InvalidInput, match="build a new table"):
         table.copy(made)
     with pytest.raises(InvalidInput, match="of this table"):
         table.row("c")

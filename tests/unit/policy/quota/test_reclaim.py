@@ -25,12 +25,12 @@ def test_b_gets_its_minimum_back_from_a_by_whole_jobs() -> None:
     told = reclaim(tree, "b", cpu(50), jobs)
     assert told.granted
     assert told.jobs == (jobs[1], jobs[2])
-    assert told.reason.text == "b gets back what it is owed: 50m of cpu"
+    assert told.reason.text == "b reclaims its guarantee: 50m of cpu"
     for gone in told.jobs:
-        tree.use_no_more("a", gone.held)
-        tree.ask_no_more("a", gone.held)
+        tree.release("a", gone.held)
+        tree.withdraw("a", gone.held)
     tree.use("b", cpu(50))
-    assert reclaim(tree, "b", cpu(1), jobs[:1]).reason.text == "b asks for more than it is owed: 1m of cpu"
+    assert reclaim(tree, "b", cpu(1), jobs[:1]).reason.text == "b requests more than its guarantee: 1m of cpu"
 
 
 def test_who_is_over_by_the_larger_share_gives_first() -> None:
@@ -54,7 +54,7 @@ def test_who_is_within_its_runtime_or_may_not_be_preempted_gives_nothing() -> No
     tree.ask("b", cpu(50))
     told = reclaim(tree, "b", cpu(50), jobs)
     assert (told.granted, told.jobs) == (False, ())
-    assert told.reason.text == "b cannot get back what it is owed, no borrower can give it: 50m of cpu"
+    assert told.reason.text == "b cannot reclaim its guarantee: no borrower can free it: 50m of cpu"
 
 
 def test_where_there_is_room_nobody_goes() -> None:
@@ -62,7 +62,7 @@ def test_where_there_is_room_nobody_goes() -> None:
     tree = running(*jobs, a=20, b=50)
     tree.ask("b", cpu(50))
     told = reclaim(tree, "b", cpu(50), jobs)
-    assert (told.granted, told.jobs, told.reason.text) == (True, (), "b has room")
+    assert (told.granted, told.jobs, told.reason.text) == (True, (), "b has headroom")
 
 
 def test_inside_a_parent_the_sibling_that_borrowed_gives() -> None:

@@ -51,7 +51,7 @@ def test_the_founding_story_a_gives_back_what_it_borrowed_from_b() -> None:
     gone = revoke(of_a, tree.runtime("a"))
     assert gone == tuple(of_a[5:])
     for left in gone:
-        tree.use_no_more("a", left.request)  # its job makes it anew, so the quota goes on asking
+        tree.release("a", left.request)  # its job makes it anew, so the quota goes on asking
     assert tree.used("a") == tree.runtime("a") == tree.runtime("b") == (("cpu", 50),)
     assert watch(state, False, DELAY_US + 2) == (NO_OVERUSE, False)
     tree.validate()

@@ -21,7 +21,7 @@ def test_a_borrows_what_b_does_not_use_and_gives_it_back_when_b_comes() -> None:
     tree.ask("b", cpu(100))
     assert (runtime(tree, "a"), runtime(tree, "b")) == (50, 50)
     assert dict(tree.used("a")) == {"cpu": 100}
-    tree.ask_no_more("b", cpu(100))
+    tree.withdraw("b", cpu(100))
     assert runtime(tree, "a") == 100
     tree.validate()
 
@@ -45,7 +45,7 @@ def test_what_a_leaf_cannot_have_does_not_reach_its_parents_demand() -> None:
     tree = QuotaTree([quota("p", 0, 100, is_parent=True), quota("leaf", 0, 30, "p"), quota("other", 0, 100)], cpu(100))
     tree.ask("leaf", cpu(90))
     tree.ask("other", cpu(90))
-    assert tree.standing("p", "cpu").request == 30
+    assert tree.runtime_terms("p", "cpu").request == 30
     assert (runtime(tree, "leaf"), runtime(tree, "other")) == (30, 70)
 
 
@@ -54,7 +54,7 @@ def test_a_smaller_cluster_scales_the_minima_and_a_larger_one_restores_them() ->
     for name in "ab":
         tree.ask(name, cpu(100))
     tree.set_total(cpu(50))
-    assert tree.standing("a", "cpu").scaled_minimum == 30
+    assert tree.runtime_terms("a", "cpu").scaled_minimum == 30
     assert (runtime(tree, "a"), runtime(tree, "b")) == (30, 20)
     tree.set_total(cpu(100))
     assert (runtime(tree, "a"), runtime(tree, "b")) == (60, 40)
@@ -81,7 +81,7 @@ def test_what_is_in_use_may_be_guaranteed() -> None:
     tree.use("a", cpu(80))
     tree.ask("b", cpu(50))
     assert (runtime(tree, "a"), runtime(tree, "b")) == (80, 50)  # both guaranteed, beyond the total
-    tree.use_no_more("a", cpu(80))
+    tree.release("a", cpu(80))
     assert (runtime(tree, "a"), runtime(tree, "b")) == (50, 50)
     tree.validate()
 
@@ -121,7 +121,7 @@ def test_what_would_not_hold_together_is_refused_and_nothing_changes() -> None:
     with pytest.raises(InvalidInput, match="of this tree"):
         tree.ask("b", cpu(1))
     with pytest.raises(InvalidInput, match="below the root"):
-        tree.standing("a", "memory")
+        tree.runtime_terms("a", "memory")
     assert [member.name for member in tree.quotas()] == ["a", "p"]
     assert tree.children() == ("p",)
     assert "b" not in tree
@@ -140,8 +140,8 @@ def test_a_resource_that_no_maximum_mentions_is_counted_and_not_limited() -> Non
 
 def test_validate_notices_what_was_taken_away_without_having_been_added() -> None:
     tree = QuotaTree([quota("a")], cpu(100))
-    tree.use_no_more("a", cpu(1))
-    with pytest.raises(AssertionError, match="more cpu was taken away"):
+    tree.release("a", cpu(1))
+    with pytest.raises(AssertionError, match="more cpu was removed"):
         tree.validate()
 
 

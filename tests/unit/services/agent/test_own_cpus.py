@@ -49,7 +49,7 @@ def test_a_pods_cpus_stand_on_its_groups_and_go_back_when_it_leaves() -> None:
         seen.append(cpusets(w))
         story = process.agent.explain("shop/cart")
         assert story is not None
-        assert any("shop/cart has CPUs 1 of its own" in line for line in story.text)
+        assert any("shop/cart has own CPUs 1" in line for line in story.text)
         source.answer = (found("web", ""),)
         await process.discover()
         await w.tick(process, 3)

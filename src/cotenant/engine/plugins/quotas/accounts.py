@@ -21,7 +21,7 @@ from cotenant.model.groups.gang import LIGHT_NAME, POD_GROUP
 from cotenant.model.groups.quota import DEFAULT_QUOTA, Levels
 from cotenant.model.resources import NOTHING, PODS_NAME, Amounts, format_amount
 from cotenant.policy.quota.forest import Forest
-from cotenant.policy.quota.headroom import HeadroomRules, Limit, compare, refusal, under
+from cotenant.policy.quota.headroom import HeadroomRules, Limit, compare, rejection, under
 from cotenant.policy.quota.headroom_arrays import HeadroomTable, admit_in_order, book, fits_now
 from cotenant.policy.quota.tree import QuotaTree
 
@@ -148,7 +148,7 @@ class TreeBooks:
         """It asks no more; it must have stood up."""
         self.cancel(account)
         del self.members[account.quota][account.uid]
-        self.tree.ask_no_more(account.quota, account.asked)
+        self.tree.withdraw(account.quota, account.asked)
 
     def sit(self, account: Account) -> None:
         """It uses what it asks for; if it was let through, that is settled."""
@@ -161,7 +161,7 @@ class TreeBooks:
     def stand(self, account: Account) -> None:
         """It uses nothing."""
         self._book(account, -1)
-        self.tree.use_no_more(account.quota, account.asked, account.preemptible)
+        self.tree.release(account.quota, account.asked, account.preemptible)
 
     def admit(self, accounts: Sequence[Account]) -> list[bool]:
         """Let these through in order, those that fit."""
@@ -209,7 +209,7 @@ class TreeBooks:
             resources = " and ".join(resource for resource, _ in beyond)
             return f"Quota {name} can never have enough: the pod asks for more {resources} than its maximum.", figures
         found = under(tree, name, asked, account.preemptible, self._rules, self.table.used, self.table.held)
-        return refusal(name, found)
+        return rejection(name, found)
 
     def _enter(self, account: Account) -> None:
         wants = self._wants.get(account.requests)
@@ -270,7 +270,7 @@ class TreeBooks:
                 if dict(kept) != dict(found):
                     raise Permanent(f"quota {name}: {what} is {dict(kept)}, by its pods {dict(found)}")
             for resource in self.limited:
-                mine, other = self.tree.standing(name, resource), fresh.standing(name, resource)
+                mine, other = self.tree.runtime_terms(name, resource), fresh.runtime_terms(name, resource)
                 if mine.own_request != other.own_request:
                     raise Permanent(
                         f"quota {name}: its pods ask for {other.own_request} {resource}, {mine.own_request} are known"
@@ -330,7 +330,7 @@ class Outside:
 
     def refusal(self, account: Account) -> tuple[str, str]:
         """Why not: words that stay, and figures."""
-        return refusal(self.name, compare(self.name, Limit.MAXIMUM, self._most.items, self._used(), account.asked))
+        return rejection(self.name, compare(self.name, Limit.MAXIMUM, self._most.items, self._used(), account.asked))
 
     def _used(self) -> Levels:
         used = dict(self._forest.used(self.name))

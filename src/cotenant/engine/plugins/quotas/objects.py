@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from cotenant.model.groups.quota import DEFAULT_QUOTA, NO_LIMIT, ROOT_QUOTA, Quota, QuotaObject
 from cotenant.model.resources import NOTHING, Amounts
-from cotenant.policy.quota.admission import borne, inherited, sort_out
+from cotenant.policy.quota.admission import inherited, select_usable, tolerated
 from cotenant.policy.quota.forest import DEFAULT_TREE, OUTSIDE, Forest
 
 
@@ -47,7 +47,7 @@ class Sorted:
             for text in each.wrong:
                 self._refuse(each, text)
         good = [each.quota for each in named.values() if not each.wrong]
-        kept, violations = sort_out(inherited(good))
+        kept, violations = select_usable(inherited(good))
         self.quotas = kept
         names = {quota.name for quota in kept}
         for violation in violations:
@@ -55,7 +55,7 @@ class Sorted:
                 self._note(named[violation.quota], violation.text)
             else:
                 self._refuse(named[violation.quota], violation.text)
-        for violation in borne(kept):
+        for violation in tolerated(kept):
             self._note(named[violation.quota], f"it is used, but {violation.text}")
         self.used = {name: named[name] for name in names}
         self._totals()
@@ -63,7 +63,7 @@ class Sorted:
 
     def place(self, forest: Forest, namespace: str, label: str) -> Place:
         """Where a pod of this namespace, with this label that names a quota, belongs."""
-        belongs = forest.belonging(namespace, label)
+        belongs = forest.membership(namespace, label)
         wanted = label
         if not label and belongs.quota in OUTSIDE:
             wanted = self._spaces.get(namespace, namespace)

@@ -89,7 +89,7 @@ class QuotaPreempting:
                 promises.append(promise)
             if len(lots) > 1:
                 for account in promises[-1].victims.values() if promises and promises[-1].quota == quota else ():
-                    tree.use_no_more(quota, account.asked, account.preemptible)
+                    tree.release(quota, account.asked, account.preemptible)
                 tree.use(quota, asked)
         found: list[Evict] = []
         for promise in promises:
@@ -130,7 +130,7 @@ class QuotaPreempting:
         if uids:  # the members that it could have spared go too: fewer of the others may be enough
             without = tree.copy()
             for uid in uids:
-                without.use_no_more(quota, books.members[quota][uid].asked, books.members[quota][uid].preemptible)
+                without.release(quota, books.members[quota][uid].asked, books.members[quota][uid].preemptible)
             others = [pod for pod in chosen if pod.uid not in uids]
             chosen = preempt(without, quota, newcomer, others, self._rules).victims
         uids |= dict.fromkeys(pod.uid for pod in chosen)

@@ -114,7 +114,7 @@ class Revoking:
                 if not account.node:
                     continue
                 if account.entry.seen.terminating or account.uid in self._leaving:
-                    tree.use_no_more(name, account.asked, account.preemptible)
+                    tree.release(name, account.asked, account.preemptible)
                 else:
                     there[account.uid] = account
         waiting = jobs_waiting(tree, waits, self._settings.rules, host)
@@ -133,7 +133,7 @@ class Revoking:
                     if each in jobs:
                         job = jobs.pop(each)
                         going[each] = _Going(job, why)
-                        tree.use_no_more(job.quota, job.held, job.preemptible)
+                        tree.release(job.quota, job.held, job.preemptible)
             return found
 
         for name, asked in waiting.items():
@@ -195,7 +195,7 @@ def _claim(tree: QuotaTree, name: str, jobs: Iterable[Amounts]) -> Amounts:
     """What of the waiting jobs' requests is within what the quota is owed: whole jobs, in order."""
     left: dict[str, int] = {}
     for resource, _ in tree.quota(name).maximum:
-        standing = tree.standing(name, resource)
+        standing = tree.runtime_terms(name, resource)
         left[resource] = max(standing.scaled_minimum, standing.guaranteed) - standing.used
     claim: dict[str, int] = {}
     for job in jobs:

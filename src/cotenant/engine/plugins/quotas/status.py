@@ -16,14 +16,14 @@ from cotenant.model.groups.quota import Levels, QuotaObject
 from cotenant.model.machine.node_decision import Reason
 from cotenant.policy.quota.explain import explain
 from cotenant.policy.quota.forest import OUTSIDE
-from cotenant.policy.quota.nodes import Standing
+from cotenant.policy.quota.nodes import RuntimeTerms
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
     """One resource at a quota: the terms of its runtime, and the sentence that they make. Amounts in the resource's unit."""
 
-    terms: Standing
+    terms: RuntimeTerms
     reason: Reason
 
 
@@ -116,7 +116,7 @@ def _shares(books: TreeBooks, name: str) -> tuple[Share, ...]:
     """Every resource that the quota's maximum mentions."""
     reasons = explain(books.tree, name)
     resources = books.tree.quota(name).maximum.names()
-    return tuple(Share(books.tree.standing(name, r), reason) for r, reason in zip(resources, reasons, strict=True))
+    return tuple(Share(books.tree.runtime_terms(name, r), reason) for r, reason in zip(resources, reasons, strict=True))
 
 
 def status_of(world: QuotaWorld, written: QuotaObject, guarantees: bool) -> QuotaStatus:
@@ -128,7 +128,7 @@ def status_of(world: QuotaWorld, written: QuotaObject, guarantees: bool) -> Quot
         used = world.forest.used(name) if name in OUTSIDE else ()
         return QuotaStatus(written.key, written.uid, used=used, problem=problem)
     books = world.trees[tree_id]
-    stands = [books.tree.standing(name, resource) for resource in books.tree.quota(name).maximum.names()]
+    stands = [books.tree.runtime_terms(name, resource) for resource in books.tree.quota(name).maximum.names()]
     return QuotaStatus(
         written.key,
         written.uid,

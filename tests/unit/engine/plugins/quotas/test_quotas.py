@@ -75,9 +75,7 @@ def test_pods_beyond_the_runtime_wait_and_are_told_the_figures() -> None:
     world.create(*(pod(f"x{i}", 4, "a") for i in range(3)))
     given = world.go()
     assert len(bound(given)) == 2
-    assert list(told(given).values()) == [
-        "Quota a has not enough left: cpu of its runtime. a: 8 of 10 cpu are used, 4 more are asked."
-    ]
+    assert list(told(given).values()) == ["Insufficient quota a: cpu of its runtime. a: 8 of 10 cpu used, 4 requested."]
     world.delete(bound(given)[0])
     assert len(bound(world.go(2.0))) == 1
 
@@ -99,8 +97,8 @@ def test_what_may_not_be_preempted_stays_within_the_minimum() -> None:
     assert len(bound(given)) == 2
     assert "y" in bound(given)
     (words,) = told(given).values()
-    assert "cpu of its minimum, which is all that pods that may not be preempted can have" in words
-    assert "a: 2 of 3 cpu are used, 2 more are asked" in words
+    assert "cpu of its minimum, which limits pods that cannot be preempted" in words
+    assert "a: 2 of 3 cpu used, 2 requested" in words
 
 
 def test_an_ancestor_holds_where_parents_are_checked() -> None:
@@ -187,16 +185,16 @@ def test_a_bad_object_is_told_and_its_pods_wait() -> None:
     world.create(pod("x", 1, "bad"), pod("y", 1, "under"), pod("z", 1, "good"))
     given = world.go()
     assert bound(given) == ["z"]
-    assert told(given)["x"] == "Quota bad is not used: minimum 5 of cpu is over the maximum 3."
+    assert told(given)["x"] == "Quota bad is not used: minimum 5 of cpu exceeds the maximum 3."
     assert told(given)["y"] == "Quota under is not used: there is no usable quota bad."
-    assert statuses(given)["quotas/bad"].problem == "minimum 5 of cpu is over the maximum 3"
+    assert statuses(given)["quotas/bad"].problem == "minimum 5 of cpu exceeds the maximum 3"
     assert statuses(given)["quotas/good"].problem == ""
     about = world.quotas.describe("bad")
     assert about is not None
-    assert (about.is_used, about.problems) == (False, ("minimum 5 of cpu is over the maximum 3",))
+    assert (about.is_used, about.problems) == (False, ("minimum 5 of cpu exceeds the maximum 3",))
     world.write(quota("bad", 3, 5, is_parent=True))
     assert bound(world.go(2.0)) == ["x", "y"]  # bad is a parent now, so that x belongs to the default quota
-    assert "a parent, which holds no pods" in world.quotas.quota_of("uid-x")[1]
+    assert "a parent, which cannot have pods" in world.quotas.quota_of("uid-x")[1]
 
 
 def test_what_is_borne_is_told_too() -> None:
@@ -205,7 +203,7 @@ def test_what_is_borne_is_told_too() -> None:
     world.create(pod("p", 1, "x"))
     given = world.go()
     assert bound(given) == ["p"]
-    assert "owed 4 of cpu, it is owed 2" in statuses(given)["quotas/org"].problem
+    assert "add up to 4 of cpu, its own is 2" in statuses(given)["quotas/org"].problem
     assert "is not marked as a parent" in statuses(given)["quotas/org"].problem
 
 

@@ -65,7 +65,7 @@ def test_never_more_than_the_groups_above_allow_nor_what_is_offline() -> None:
     assert "2 more of its CPUs are not allowed on this node" in verdict.reasons[0].text
     nowhere = first(state(owner("own", 5), knobs=lists(pods="0-2")))
     assert nowhere.knobs == ()
-    assert "of which it may use none here" in nowhere.reasons[0].text
+    assert "none of which is allowed on this node" in nowhere.reasons[0].text
 
 
 def test_of_two_that_claim_the_same_cpu_neither_is_bound() -> None:
