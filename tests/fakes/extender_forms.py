@@ -98,7 +98,7 @@ class Known:
     def __init__(self, *reports: NodeReport, **settings: Any) -> None:
         self.mirror = Mirror()
         for each in reports:
-            self.mirror.hear(each)
+            self.mirror.report_received(each)
         self.extender = Extender(self.mirror, FoundingJudge(self.mirror), **settings)
 
     def filter(self, body: bytes, now_s: float = NOW) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.services.scheduler.explain import client as asking
 
 if TYPE_CHECKING:
-    from cotenant.services.scheduler.explain.stored import Left
+    from cotenant.services.scheduler.explain.stored import StoredReasons
 
 _HISTORY_LINES = 6
 
@@ -42,9 +42,9 @@ def pod(
             raise InvalidInput(
                 field, value, "not together with --kubeconfig", "stored annotations cannot answer what-if questions"
             )
-        from cotenant.services.scheduler.explain.stored import left_behind
+        from cotenant.services.scheduler.explain.stored import stored_reasons
 
-        left = left_behind(kubeconfig, context, namespace, short)
+        left = stored_reasons(kubeconfig, context, namespace, short)
         if as_json:
             print(json.dumps(left.plain()))
         else:
@@ -227,7 +227,7 @@ def _print_history(story: Sequence[tuple[float, str]]) -> None:
 # ---- after the fact
 
 
-def _print_left(left: Left) -> None:
+def _print_left(left: StoredReasons) -> None:
     where = f"is on {left.node}" if left.node else "is on no node"
     tables.print_folded(
         f"{left.pod}: {where}, {left.phase or 'no phase'}; its scheduler is {left.scheduler or 'not named'}"

@@ -21,7 +21,7 @@ import numpy as np
 from cotenant.model.arrays import CPU, MEMORY, Float, Int, Mask, Param, Report, ShapeArrays, Sum
 from cotenant.model.cluster.report import REPORT_TTL_S
 from cotenant.policy.placement.scores.founding import founding
-from cotenant.services.extender.judge import BASES, Ask, Room, cores, size
+from cotenant.services.extender.judge import BASES, PodDemand, Room, cores, size
 from cotenant.services.extender.mirror import Mirror
 
 _AT = int(Report.REPORTED_AT)
@@ -40,7 +40,7 @@ class FoundingJudge:
         self._left: Float = np.zeros((0, 2))  # what Kubernetes' figures leave; inf = not told
         self._whole: Float = np.zeros((0, 2))  # Kubernetes' allocatable; inf = not told
 
-    def passing(self, ask: Ask, rows: Int, now_s: float) -> Mask:
+    def passing(self, ask: PodDemand, rows: Int, now_s: float) -> Mask:
         """See the protocol `Judge`."""
         self._look()
         free = self._choose(rows, now_s, self._mirror.offered, self._left)
@@ -51,12 +51,12 @@ class FoundingJudge:
             passes &= free[:, MEMORY] >= ask.memory_bytes
         return passes
 
-    def hopeless(self, ask: Ask, rows: Int, now_s: float) -> Mask:
+    def unresolvable(self, ask: PodDemand, rows: Int, now_s: float) -> Mask:
         """See the protocol `Judge`."""
         whole = self._choose(rows, now_s, self._mirror.whole, self._whole)
         return (whole[:, CPU] < ask.cpu_milli) | (whole[:, MEMORY] < ask.memory_bytes)
 
-    def reasons(self, ask: Ask, rows: Int, now_s: float) -> list[str]:
+    def reasons(self, ask: PodDemand, rows: Int, now_s: float) -> list[str]:
         """See the protocol `Judge`."""
         free = self._choose(rows, now_s, self._mirror.offered, self._left)
         short_cpu = (ask.cpu_milli > 0) & (free[:, CPU] < ask.cpu_milli)
@@ -89,7 +89,7 @@ class FoundingJudge:
         whole = self._choose(rows, now_s, self._mirror.whole, self._whole)[0].tolist()
         return Room(free[CPU], free[MEMORY], whole[CPU], whole[MEMORY])
 
-    def scores(self, ask: Ask, rows: Int, now_s: float) -> Int:
+    def scores(self, ask: PodDemand, rows: Int, now_s: float) -> Int:
         """See the protocol `Judge`."""
         self._look()
         fresh = now_s - self._mirror.at_s.take(rows) <= REPORT_TTL_S
@@ -102,7 +102,9 @@ class FoundingJudge:
             return reported.take(rows, axis=0)
         return np.where(fresh[:, None], reported.take(rows, axis=0), otherwise.take(rows, axis=0))
 
-    def _ranges(self, ask: Ask, rows: Int, now_s: float, free: Float, short_cpu: Mask, short_memory: Mask) -> list[str]:
+    def _ranges(
+        self, ask: PodDemand, rows: Int, now_s: float, free: Float, short_cpu: Mask, short_memory: Mask
+    ) -> list[str]:
         """One sentence for all nodes that lack the same, with the least and the most that they have."""
         fresh = now_s - self._mirror.at_s.take(rows) <= REPORT_TTL_S
         counted = self._mirror.counted[rows]
@@ -124,7 +126,7 @@ class FoundingJudge:
     def _look(self) -> None:
         """Compute the changed rows anew."""
         mirror = self._mirror
-        mirror.settle()
+        mirror.apply()
         if not (mirror.changed or mirror.reported):
             return
         length = len(mirror.listed)

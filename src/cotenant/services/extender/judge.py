@@ -1,7 +1,7 @@
 """The judgement an extender passes on given nodes: what it is asked, and what it answers.
 
 Problem: kube-scheduler names a pod and some nodes and waits; the answer must come from arrays that are ready, and a refusal must carry its
-figures. Choice: a pod becomes an `Ask` once, nodes are rows of the mirror, and every profile is a `Judge` over rows. Limits: what
+figures. Choice: a pod becomes an `PodDemand` once, nodes are rows of the mirror, and every profile is a `Judge` over rows. Limits: what
 kube-scheduler judges itself (taints, selectors, affinity, ports, volumes) is not judged again.
 """
 
@@ -23,7 +23,7 @@ _BAND = {priority_class: i for i, priority_class in enumerate(BANDS)}
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class PodDemand:
     """What one pod asks of a node."""
 
     cpu_milli: int
@@ -45,19 +45,19 @@ class Room:
 class Judge(Protocol):
     """One profile over the mirror's rows."""
 
-    def passing(self, ask: Ask, rows: Int, now_s: float) -> Mask:
+    def passing(self, ask: PodDemand, rows: Int, now_s: float) -> Mask:
         """Which of the rows the pod may go to. A row of which nothing is known passes."""
         ...
 
-    def hopeless(self, ask: Ask, rows: Int, now_s: float) -> Mask:
+    def unresolvable(self, ask: PodDemand, rows: Int, now_s: float) -> Mask:
         """On which of the rows the pod asks for more than the whole node, so that no preemption there would help."""
         ...
 
-    def reasons(self, ask: Ask, rows: Int, now_s: float) -> list[str]:
+    def reasons(self, ask: PodDemand, rows: Int, now_s: float) -> list[str]:
         """Why the rows do not pass, with figures; few different texts for many rows."""
         ...
 
-    def scores(self, ask: Ask, rows: Int, now_s: float) -> Int:
+    def scores(self, ask: PodDemand, rows: Int, now_s: float) -> Int:
         """0..100 for each row; a row of which nothing is known counts as an ordinary one."""
         ...
 
@@ -66,7 +66,7 @@ class Judge(Protocol):
         ...
 
 
-def ask_of(pod: Pod) -> Ask:
+def demand_of(pod: Pod) -> PodDemand:
     """What a pod asks; only what tells pods apart in the scores is kept of its shape, so that shapes stay few."""
     # A fresh pod with the same demands: whatever a shape gains later stays at its default here.
     bare = Pod(
@@ -80,7 +80,7 @@ def ask_of(pod: Pod) -> Ask:
         load_limit=pod.load_limit,
     )
     shape = bare.shape()
-    return Ask(shape.requests.get(CPU_NAME), shape.requests.get(MEMORY_NAME), _BAND[shape.priority_class], shape)
+    return PodDemand(shape.requests.get(CPU_NAME), shape.requests.get(MEMORY_NAME), _BAND[shape.priority_class], shape)
 
 
 def cores(milli: float) -> str:

@@ -2,7 +2,7 @@
 
 Problem: three sources tell of nodes: their own reports, the nodes inside full-node requests, and, where there is access to one, the API
 server with all residents. They come and go in any order. Choice: one row a node in an encoder and a ledger, facts kept by name so that
-everything can be built anew, and two flags a row: whether Kubernetes told its size, and whether its residents are counted. Row `NOBODY`
+everything can be built anew, and two flags a row: whether Kubernetes told its size, and whether its residents are counted. Row `UNKNOWN`
 stands for every node nothing is known of. Changes of residents are written together, before the next judgement.
 Limits: taints, labels and readiness are left out (kube-scheduler judged them), so nodes here are always ready. Nodes known only from
 requests are forgotten when there are too many, and learnt again from the next request. What kube-scheduler has assumed but not yet bound is
@@ -23,8 +23,8 @@ from cotenant.model.cluster.pod import Shape
 from cotenant.model.cluster.report import NodeReport
 from cotenant.model.resources import CPU_NAME, MAX_AMOUNT, MEMORY_NAME, Amounts
 
-NOBODY = 0
-_NOBODY_NAME = "/"  # no node's: Kubernetes' names have no slash
+UNKNOWN = 0
+_UNKNOWN_NAME = "/"  # no node's: Kubernetes' names have no slash
 HALF_NODE_CORES = 16.0  # until the cluster's own nodes are known
 
 
@@ -105,7 +105,7 @@ class Mirror:
 
     # ---- nodes
 
-    def hear(self, report: NodeReport) -> None:
+    def report_received(self, report: NodeReport) -> None:
         """A node's report. A node that nobody else told of takes its size from it."""
         self._reports.pop(report.node, None)
         self._reports[report.node] = report  # in order of arrival
@@ -118,19 +118,19 @@ class Mirror:
             self._encoder.update_node(_sized(report))
         self._write_report(row, report)
 
-    def give(self, node: Node) -> None:
+    def node_in_request(self, node: Node) -> None:
         """A node inside a request; what the cluster itself tells stands before it."""
         if node.name not in self._cluster:
             self._given[node.name] = node
             self._list(node)
 
-    def list(self, node: Node) -> None:
+    def node_seen(self, node: Node) -> None:
         """A node of the cluster, new or changed."""
         self._cluster[node.name] = node
         self._given.pop(node.name, None)
         self._list(node)
 
-    def unlist(self, name: str) -> None:
+    def node_gone(self, name: str) -> None:
         """A node left the cluster. Its residents wait for its return, or for their own end."""
         self._cluster.pop(name, None)
         self._reports.pop(name, None)
@@ -141,7 +141,7 @@ class Mirror:
         self._lift([resident for resident in self._moving.values() if resident.row == row])
         self._remove(name)
 
-    def tidy(self, more: int = 0) -> None:
+    def forget_unused(self, more: int = 0) -> None:
         """Before a request: forget what nobody needs where there is too much of it. `more` nodes may be added by the request.
 
         Rows and shapes may be numbered anew, so it must not be called within a judgement.
@@ -164,7 +164,7 @@ class Mirror:
 
     # ---- residents
 
-    def assign(self, uid: str, node: str, shape: Shape) -> None:
+    def pod_seen(self, uid: str, node: str, shape: Shape) -> None:
         """A bound pod that has not ended, new or changed."""
         resident = self._residents.get(uid)
         if resident is None:
@@ -177,7 +177,7 @@ class Mirror:
         self._by_node.setdefault(node, set()).add(uid)
         self._moving[uid] = resident
 
-    def leave(self, uid: str) -> None:
+    def pod_gone(self, uid: str) -> None:
         """A bound pod ended or was deleted."""
         resident = self._residents.pop(uid, None)
         if resident is None:
@@ -188,7 +188,7 @@ class Mirror:
             del self._by_node[resident.node]
         self._moving[uid] = resident
 
-    def settle(self) -> None:
+    def apply(self) -> None:
         """Write what changed to the arrays."""
         if self._moving:
             moving = list(self._moving.items())
@@ -204,7 +204,7 @@ class Mirror:
 
     def validate(self) -> None:
         """Recompute every sum from the residents; `Permanent` with the first difference."""
-        self.settle()
+        self.apply()
         self._ledger.validate()
 
     # ---- inside
@@ -214,7 +214,7 @@ class Mirror:
         self._encoder = Encoder(self._half_node_cores, self._pressure_factor)
         self._ledger = Ledger(self._encoder.nodes(), self._encoder.shapes(), 0, 0)
         self._numbers, self._free = 0, []
-        self._add(Node(_NOBODY_NAME, Amounts.of({CPU_NAME: 1000, MEMORY_NAME: 1 << 30})))
+        self._add(Node(_UNKNOWN_NAME, Amounts.of({CPU_NAME: 1000, MEMORY_NAME: 1 << 30})))
         for node in (*self._cluster.values(), *self._given.values()):
             self._list(node)
         while len(self._reports) > self._most_nodes:
@@ -227,7 +227,7 @@ class Mirror:
         self._moving = dict(self._residents)
         self.changed = set(self.rows.values())
         self.generation += 1
-        self.settle()
+        self.apply()
 
     def _list(self, node: Node) -> None:
         bare = Node(node.name, node.allocatable)

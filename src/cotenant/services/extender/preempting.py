@@ -18,9 +18,9 @@ from cotenant.drivers.kube.kinds.pod.schema import PodObject
 from cotenant.model.cluster.pod import Shape
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
-from cotenant.services.extender.asks import AskReader
-from cotenant.services.extender.judge import Ask, Judge, Room
-from cotenant.services.extender.mirror import NOBODY, Mirror
+from cotenant.services.extender.judge import Judge, PodDemand, Room
+from cotenant.services.extender.mirror import UNKNOWN, Mirror
+from cotenant.services.extender.pod_reader import PodDemandReader
 from cotenant.services.extender.wire import MetaPod, MetaVictims, PreemptionAnswer, PreemptionArgs
 
 _decoder = msgspec.json.Decoder(PreemptionArgs)
@@ -28,19 +28,19 @@ _pod = msgspec.json.Decoder(PodObject)
 _encode = msgspec.json.Encoder().encode
 
 
-def preempt(body: bytes, mirror: Mirror, judge: Judge, pods: AskReader, now_s: float) -> bytes:
+def preempt(body: bytes, mirror: Mirror, judge: Judge, pods: PodDemandReader, now_s: float) -> bytes:
     """The encoded answer to a preemption request. Raises `InvalidInput`."""
     try:
         args = _decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput("request", "(not shown)", "ExtenderPreemptionArgs", str(error)) from None
     ask = pods.read(bytes(args.pod))
-    mirror.tidy()
-    mirror.settle()
+    mirror.forget_unused()
+    mirror.apply()
     kept: dict[str, MetaVictims] = {}
     for name, victims in (args.node_name_to_meta_victims or {}).items():
         shapes = [mirror.resident_shape(victim.uid) for victim in victims.pods or ()]
-        if _worth(ask, judge.room(mirror.rows.get(name, NOBODY), now_s), shapes):
+        if _worth(ask, judge.room(mirror.rows.get(name, UNKNOWN), now_s), shapes):
             kept[name] = victims
     for name, whole in (args.node_name_to_victims or {}).items():
         try:
@@ -48,13 +48,13 @@ def preempt(body: bytes, mirror: Mirror, judge: Judge, pods: AskReader, now_s: f
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InvalidInput(f"NodeNameToVictims[{name}]", "(not shown)", "v1 Pods", str(error)) from None
         shapes = [pods.ask(pod).shape for pod in found]
-        if _worth(ask, judge.room(mirror.rows.get(name, NOBODY), now_s), shapes):
+        if _worth(ask, judge.room(mirror.rows.get(name, UNKNOWN), now_s), shapes):
             uids = [MetaPod(pod.metadata.uid or "") for pod in found]
             kept.setdefault(name, MetaVictims(uids, whole.violations))
     return _encode(PreemptionAnswer(kept))
 
 
-def _worth(ask: Ask, room: Room, victims: Iterable[Shape | None]) -> bool:
+def _worth(ask: PodDemand, room: Room, victims: Iterable[Shape | None]) -> bool:
     if ask.cpu_milli > room.cpu_whole or ask.memory_bytes > room.memory_whole:
         return False
     shapes = list(victims)

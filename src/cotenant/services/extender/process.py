@@ -65,7 +65,7 @@ class Settings:
     log_level: str = "info"
 
 
-class Parts:
+class ExtenderComponents:
     """The process's parts, joined but not running. Raises `InvalidInput`."""
 
     def __init__(
@@ -81,7 +81,7 @@ class Parts:
         self.mirror = Mirror(MOST_NODES, pressure_factor=profile.knobs.pressure_factor)
         self.judge = _judge(profile, self.mirror)
         self.reports = Reports(MOST_NODES)
-        endpoint = ReportEndpoint(self.reports, clock, token, self.mirror.hear)
+        endpoint = ReportEndpoint(self.reports, clock, token, self.mirror.report_received)
         extender = Extender(self.mirror, self.judge, settings.score_max)
         self.traffic = Traffic("extender")
         metrics = Metrics(extender.tally, self.mirror, endpoint.counts, lambda: self._fresh(clock()))
@@ -143,7 +143,7 @@ async def serve(
             access: Access = load_access(settings.kubeconfig, settings.context)
             client = Client(access, qps=float("inf"), burst=1000, in_flight=64, user_agent="cotenant-extender")
             await stack.enter_async_context(client)
-        parts = Parts(settings, client=client)
+        parts = ExtenderComponents(settings, client=client)
         if isinstance(parts.judge, ProfileJudge):
             warm(parts.judge)
         server = HttpServer(parts.app, bound, limits=limits, tls=tls, traffic=parts.traffic)

@@ -15,7 +15,7 @@ from cotenant.model.arrays import CPU, MEMORY, Int, Mask
 from cotenant.model.cluster.pod import Pod
 from cotenant.policy.placement.compiled import REASONS, Reject, reject_rows, score_rows
 from cotenant.policy.placement.profiles import PlacementProfile
-from cotenant.services.extender.judge import Ask, Room, ask_of, cores, size
+from cotenant.services.extender.judge import PodDemand, Room, cores, demand_of, size
 from cotenant.services.extender.mirror import Mirror
 
 _MIDDLE = 50
@@ -29,17 +29,17 @@ class ProfileJudge:
         self._profile = profile
         self._knobs = profile.knobs.array()
 
-    def passing(self, ask: Ask, rows: Int, now_s: float) -> Mask:
+    def passing(self, ask: PodDemand, rows: Int, now_s: float) -> Mask:
         """See the protocol `Judge`."""
         return (self._verdicts(ask)[rows] == 0) | ~self._mirror.counted[rows]
 
-    def hopeless(self, ask: Ask, rows: Int, now_s: float) -> Mask:
+    def unresolvable(self, ask: PodDemand, rows: Int, now_s: float) -> Mask:
         """See the protocol `Judge`."""
         capacity = self._mirror.nodes.capacity[rows]
         over = (capacity[:, CPU] < ask.cpu_milli) | (capacity[:, MEMORY] < ask.memory_bytes)
         return over & self._mirror.counted[rows]
 
-    def reasons(self, ask: Ask, rows: Int, now_s: float) -> list[str]:
+    def reasons(self, ask: PodDemand, rows: Int, now_s: float) -> list[str]:
         """See the protocol `Judge`."""
         verdicts = self._verdicts(ask)[rows]
         texts = {
@@ -50,17 +50,17 @@ class ProfileJudge:
     def room(self, row: int, now_s: float) -> Room:
         """See the protocol `Judge`."""
         mirror = self._mirror
-        mirror.settle()
+        mirror.apply()
         if not mirror.counted[row]:
             return Room()
         whole = mirror.nodes.capacity[row, : MEMORY + 1]
         left = whole - mirror.nodes.requested[row, : MEMORY + 1]
         return Room(float(left[CPU]), float(left[MEMORY]), float(whole[CPU]), float(whole[MEMORY]))
 
-    def scores(self, ask: Ask, rows: Int, now_s: float) -> Int:
+    def scores(self, ask: PodDemand, rows: Int, now_s: float) -> Int:
         """See the protocol `Judge`."""
         mirror = self._mirror
-        mirror.settle()
+        mirror.apply()
         k = mirror.intern(ask.shape)
         scores = np.empty(len(mirror.nodes.ready))
         score_rows(int(self._profile.score), mirror.nodes, mirror.shapes, k, now_s, self._knobs, scores)
@@ -73,7 +73,7 @@ class ProfileJudge:
                 result[usable] = np.rint((given[usable] - low) * (100.0 / (high - low))).astype(np.int64)
         return result
 
-    def _why(self, ask: Ask, rows: Int, verdict: Reject) -> str:
+    def _why(self, ask: PodDemand, rows: Int, verdict: Reject) -> str:
         """One sentence for all nodes that were turned down for the same; kube-scheduler counts equal ones together."""
         free = self._mirror.nodes.capacity[rows] - self._mirror.nodes.requested[rows]
         if verdict is Reject.CPU:
@@ -87,9 +87,9 @@ class ProfileJudge:
             said = REASONS[verdict]
         return f"{said} (profile {self._profile.name})"
 
-    def _verdicts(self, ask: Ask) -> Int:
+    def _verdicts(self, ask: PodDemand) -> Int:
         mirror = self._mirror
-        mirror.settle()
+        mirror.apply()
         k = mirror.intern(ask.shape)
         verdicts = np.empty(len(mirror.nodes.ready), dtype=np.int64)
         reject_rows(mirror.nodes, mirror.shapes, k, int(self._profile.fit), self._knobs, verdicts)
@@ -98,7 +98,7 @@ class ProfileJudge:
 
 def warm(judge: ProfileJudge) -> None:
     """Compile the kernels before the first request waits for them."""
-    ask = ask_of(Pod("warm"))
+    ask = demand_of(Pod("warm"))
     rows = np.zeros(1, dtype=np.int64)
     judge.passing(ask, rows, 0.0)
     judge.scores(ask, rows, 0.0)

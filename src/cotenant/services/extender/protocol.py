@@ -16,11 +16,11 @@ import msgspec
 import numpy as np
 
 from cotenant.model.errors import InvalidInput
-from cotenant.services.extender.asks import AskReader
-from cotenant.services.extender.given import Given, GivenNodes
-from cotenant.services.extender.judge import Ask, Judge
+from cotenant.services.extender.judge import Judge, PodDemand
 from cotenant.services.extender.mirror import Mirror
+from cotenant.services.extender.pod_reader import PodDemandReader
 from cotenant.services.extender.preempting import preempt
+from cotenant.services.extender.request_nodes import NodeListReader, RequestNodes
 from cotenant.services.extender.wire import LARGEST_SCORE, NULL, Args, FilterAnswer
 
 FOUNDING_MAX = 100
@@ -49,8 +49,8 @@ class Extender:
         self.tally = Tally()
         self._mirror = mirror
         self._judge = judge
-        self._pods = AskReader()
-        self._given = GivenNodes(mirror)
+        self._pods = PodDemandReader()
+        self._given = NodeListReader(mirror)
         # Each founding score as its text on the wire, rounded to the nearest.
         self._texts = [
             b"%d}" % ((2 * s * score_max + FOUNDING_MAX) // (2 * FOUNDING_MAX)) for s in range(FOUNDING_MAX + 1)
@@ -75,11 +75,11 @@ class Extender:
         places = np.flatnonzero(~passes)
         rows = given.rows[places]
         reasons = self._judge.reasons(ask, rows, now_s)
-        hopeless = self._judge.hopeless(ask, rows, now_s)
+        never = self._judge.unresolvable(ask, rows, now_s)
         failed: dict[str, str] = {}
         unresolvable: dict[str, str] = {}
-        for place, reason, never in zip(places.tolist(), reasons, hopeless.tolist(), strict=True):
-            (unresolvable if never else failed)[given.names[place]] = reason
+        for place, reason, is_final in zip(places.tolist(), reasons, never.tolist(), strict=True):
+            (unresolvable if is_final else failed)[given.names[place]] = reason
         tally.refused += len(places)
         left = np.flatnonzero(passes)
         names, nodes = NULL, NULL
@@ -107,7 +107,7 @@ class Extender:
         self.tally.errors += 1
         return _encode(FilterAnswer(error=why))
 
-    def _read(self, body: bytes) -> tuple[Ask, Given]:
+    def _read(self, body: bytes) -> tuple[PodDemand, RequestNodes]:
         try:
             args = _args.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -116,7 +116,7 @@ class Extender:
         if pod == _MISSING:
             raise InvalidInput("Pod", "null", "the pod to judge")
         ask = self._pods.read(pod)
-        self._mirror.tidy()
+        self._mirror.forget_unused()
         names, nodes = bytes(args.node_names), bytes(args.nodes)
         if names != _MISSING:
             return ask, self._given.by_name(names)

@@ -16,7 +16,7 @@ from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.node import NODES, NodeObject, read_node
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
-from cotenant.services.extender.judge import ask_of
+from cotenant.services.extender.judge import demand_of
 from cotenant.services.extender.mirror import Mirror
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
 
@@ -32,7 +32,7 @@ class MirrorWatches:
         self._mirror = mirror
         self._reader = PodReader()
         self._watches = Watches(client)
-        self._node_handler = ObjectHandler(read_node, mirror.list, mirror.unlist)
+        self._node_handler = ObjectHandler(read_node, mirror.node_seen, mirror.node_gone)
         self._watches.deliver(NODES, self.take_nodes)
         self._watches.deliver(PODS, self.take_pods, field_selector=BOUND)
 
@@ -57,6 +57,6 @@ class MirrorWatches:
                 seen = None if each.new is None else self._reader.pod(each.new)
                 if seen is None or not seen.occupies:
                     gone = each.old or each.new
-                    self._mirror.leave((gone.metadata.uid or "") if gone is not None else "")
+                    self._mirror.pod_gone((gone.metadata.uid or "") if gone is not None else "")
                 else:
-                    self._mirror.assign(seen.uid, seen.node, ask_of(seen.pod).shape)
+                    self._mirror.pod_seen(seen.uid, seen.node, demand_of(seen.pod).shape)

@@ -43,7 +43,7 @@ from cotenant.services.kube_process.process import KubeProcess
 from cotenant.services.reporting.endpoint import ReportEndpoint
 from cotenant.services.scheduler.actions import object_status, pod_status
 from cotenant.services.scheduler.actions.binding import VOLUMES_WITHIN_S, Binder
-from cotenant.services.scheduler.actions.claims import Claiming
+from cotenant.services.scheduler.actions.claims import ClaimBinder
 from cotenant.services.scheduler.actions.eviction import Evictor
 from cotenant.services.scheduler.actions.reservations import Reserver
 from cotenant.services.scheduler.http import Pages
@@ -126,7 +126,7 @@ class SchedulerProcess:
     def _carry_out_with(self, kube: KubeProcess, options: Options) -> None:
         """Make the parts that carry out instructions, and the watches that feed the engine."""
         reader = PodReader()
-        claiming = Claiming(self.client, reader.volumes)
+        claims = ClaimBinder(self.client, reader.volumes)
         per_s = options.notices_per_s
         # The engine reports each status once, so what waits is written even where leadership was lost meanwhile.
         conditions = kube.status_writer("conditions", pod_status.WRITERS, per_s=per_s, only_leading=False)
@@ -136,7 +136,7 @@ class SchedulerProcess:
             self.client,
             self.cluster,
             reader,
-            claiming,
+            claims,
             self.pod_statuses,
             self.metrics,
             kube.now,
@@ -151,7 +151,7 @@ class SchedulerProcess:
         kube.on_stop(self.evictor.stop)
         self.reserver = Reserver(self.client, self.cluster, kube.now, may_write=lambda: self._leads, changed=kube.wake)
         kube.on_stop(self.reserver.stop)
-        EngineWatches(kube.watches, self.cluster, reader, claiming, self.reports, kube.now)
+        EngineWatches(kube.watches, self.cluster, reader, claims, self.reports, kube.now)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set. Errors of the API server never end it; a defect of ours does."""

@@ -25,7 +25,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.state.reports import Reports
 from cotenant.model.errors import CotenantError
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
-from cotenant.services.scheduler.actions.claims import Claiming
+from cotenant.services.scheduler.actions.claims import ClaimBinder
 from cotenant.services.scheduler.custom_kinds import custom_kinds
 
 _log = logging.getLogger(__name__)
@@ -39,14 +39,14 @@ class EngineWatches:
         watches: Watches,
         cluster: Cluster,
         reader: PodReader,
-        claiming: Claiming,
+        claims: ClaimBinder,
         reports: Reports,
         now: Callable[[], float],
     ) -> None:
         self._watches = watches
         self._cluster = cluster
         self._reader = reader
-        self._claiming = claiming
+        self._claim_binder = claims
         self._reports = reports
         self._now = now
         self._with_claims: dict[str, PodObject] = {}  # by uid: pods that name claims
@@ -125,7 +125,7 @@ class EngineWatches:
                 self._watches.note(each)
         if index.version != self._volumes_at:
             self._volumes_at = index.version
-            self._claiming.changed()
+            self._claim_binder.changed()
             now_s = self._now()
             for pod in list(self._with_claims.values()):
                 self._cluster.pod_seen(self._reader.pod(pod), now_s)

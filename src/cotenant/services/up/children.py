@@ -51,13 +51,13 @@ class Child:
         self.restarts = 0
         self.pid = 0
         self._process: asyncio.subprocess.Process | None = None
-        self._keeper: asyncio.Task[None] | None = None
+        self._supervisor: asyncio.Task[None] | None = None
         self._spawning: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Run it and keep it running."""
         await self._spawn()
-        self._keeper = asyncio.create_task(self._keep(), name=f"keep {self.spec.name}")
+        self._supervisor = asyncio.create_task(self._keep(), name=f"keep {self.spec.name}")
 
     async def ready(self, within_s: float) -> None:
         """Return when it answers that it is ready. `Transient` with the end of its log where it does not in time."""
@@ -67,13 +67,13 @@ class Child:
                 return
             await asyncio.sleep(0.03)
         raise Transient(
-            f"{self.spec.name} is not ready after {within_s:g} s; the end of {self.spec.log}:\n{self.last_words()}"
+            f"{self.spec.name} is not ready after {within_s:g} s; the end of {self.spec.log}:\n{self.log_tail()}"
         )
 
     async def stop(self) -> None:
         """End it: SIGTERM, and SIGKILL for one that does not listen."""
-        if self._keeper is not None:
-            self._keeper.cancel()
+        if self._supervisor is not None:
+            self._supervisor.cancel()
         if self._spawning is not None:  # a process that is just being made must be ended too
             await asyncio.wait((self._spawning,))
         process = self._process
@@ -87,7 +87,7 @@ class Child:
             process.kill()
             await process.wait()
 
-    def last_words(self, lines: int = 5) -> str:
+    def log_tail(self, lines: int = 5) -> str:
         """The end of its log."""
         try:
             return "\n".join(self.spec.log.read_text(errors="replace").splitlines()[-lines:])

@@ -46,7 +46,7 @@ from cotenant.services.scheduler.explain.client import URL_FILE
 from cotenant.services.up.children import Child, ChildSpec, free_port, stop_all
 from cotenant.services.up.config import UpConfig
 from cotenant.services.up.reporter import HttpReporter
-from cotenant.services.up.succession import succeed
+from cotenant.services.up.stale_lease import release_stale_lease
 
 READY_S = 60.0  # the first start of a fresh installation compiles the scheduler's kernels
 _log = logging.getLogger(__name__)
@@ -89,11 +89,11 @@ class LocalCluster:
         """Return when everything answers. `Transient` with the last words of what does not."""
         await asyncio.gather(*(child.ready(READY_S) for child in self.children))
         if self.children:  # now those of a killed cluster are gone too: they outlive it for a moment
-            await succeed(self.api)
+            await release_stale_lease(self.api)
 
     async def _start(self) -> None:
         directory = self.config.directory
-        database = self._occupy()
+        database = self._open_directory()
         store = Store(database)
         self._stack.push_async_callback(store.close)
         self.api = assemble(store, taints_new_nodes=not self.config.is_bare)
@@ -131,7 +131,7 @@ class LocalCluster:
                 if error.reason != "AlreadyExists":
                     raise
 
-    def _occupy(self) -> Database | None:
+    def _open_directory(self) -> Database | None:
         """Make the directory ours alone. Raises `InvalidInput` where it cannot be, `Permanent` where what is in it cannot be read."""
         directory = self.config.directory
         try:
@@ -202,8 +202,8 @@ class LocalCluster:
     async def _start_children(self) -> None:
         (self.config.directory / "logs").mkdir(exist_ok=True)
         scheduler = free_port()
-        again = partial(succeed, self.api)
-        self.children = [self._child("scheduler", scheduler, *self.config.judgement(), before=again)]
+        again = partial(release_stale_lease, self.api)
+        self.children = [self._child("scheduler", scheduler, *self.config.scheduler_options(), before=again)]
         extender = 0
         if self.config.has_extender:
             extender = free_port()

@@ -72,7 +72,7 @@ class UpConfig:
         if self.is_bare and (self.nodes or self.workload):
             raise InvalidInput("--bare", "with --nodes or --workload", "the API server alone")
 
-    def judgement(self) -> tuple[str, ...]:
+    def scheduler_options(self) -> tuple[str, ...]:
         """The scheduler's options that say how it judges."""
         asked = ["--profile", self.profile, STRATEGY, self.device_strategy]
         if self.usual_gpu_pods:

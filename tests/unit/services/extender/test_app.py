@@ -40,7 +40,7 @@ class Bound:
 def application(bind: Binder | None = None, unready: str = "") -> tuple[Application, Known]:
     known = Known(report("a"), report("full", cpu_used=8.0))
     reports = Reports()
-    endpoint = ReportEndpoint(reports, lambda: NOW, taken=known.mirror.hear)
+    endpoint = ReportEndpoint(reports, lambda: NOW, taken=known.mirror.report_received)
     metrics = Metrics(known.extender.tally, known.mirror, endpoint.counts, lambda: len(reports))
     return Application(known.extender, endpoint, metrics, lambda: NOW, bind=bind, unready=lambda: unready), known
 

@@ -11,16 +11,16 @@ from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.extender.founding_judge import FoundingJudge
-from cotenant.services.extender.judge import Ask, ask_of, cores, size
-from cotenant.services.extender.mirror import NOBODY, Mirror
+from cotenant.services.extender.judge import PodDemand, cores, demand_of, size
+from cotenant.services.extender.mirror import UNKNOWN, Mirror
 from cotenant.services.extender.profile_judge import ProfileJudge
 
 
 def ask(
     cpu_milli: int = 1000, memory: int = GIB, priority_class: PriorityClass = PriorityClass.NONE, **more: float
-) -> Ask:
+) -> PodDemand:
     requests = Amounts.of({"cpu": cpu_milli, "memory": memory, **{key: int(value) for key, value in more.items()}})
-    return ask_of(Pod("p", requests=requests, priority_class=priority_class))
+    return demand_of(Pod("p", requests=requests, priority_class=priority_class))
 
 
 def node(name: str, cpu_milli: int = 8000) -> Node:
@@ -28,7 +28,7 @@ def node(name: str, cpu_milli: int = 8000) -> Node:
 
 
 def rows(mirror: Mirror, *names: str) -> np.ndarray:
-    return np.array([mirror.rows.get(name, NOBODY) for name in names])
+    return np.array([mirror.rows.get(name, UNKNOWN) for name in names])
 
 
 def by_hand(base: float, cpu: float, memory: float, fairness: float, p99: float, dominant: float, missed: float) -> int:
@@ -58,7 +58,7 @@ def test_founding_score_to_the_letter(
     missed: float,
 ) -> None:
     mirror = Mirror()
-    mirror.hear(
+    mirror.report_received(
         report(
             "a",
             8 * cpu,
@@ -75,9 +75,9 @@ def test_founding_score_to_the_letter(
 
 def test_silence_counts_as_half_full_and_residents_as_they_are() -> None:
     mirror = Mirror()
-    mirror.list(node("empty"))
-    mirror.list(node("half"))
-    mirror.assign("u", "half", ask(4000, 16 * GIB).shape)
+    mirror.node_seen(node("empty"))
+    mirror.node_seen(node("half"))
+    mirror.pod_seen("u", "half", ask(4000, 16 * GIB).shape)
     judge = FoundingJudge(mirror)
     here = rows(mirror, "empty", "half", "nobody-knows")
     neutral = by_hand(0, 0.5, 0.5, 1.0, 0.0, 0.5, 0.0)
@@ -89,7 +89,7 @@ def test_silence_counts_as_half_full_and_residents_as_they_are() -> None:
 
 def test_a_report_goes_stale_without_a_new_one() -> None:
     mirror = Mirror()
-    mirror.hear(report("a", cpu_used=8.0, memory_used=32 * GIB, at_s=NOW))
+    mirror.report_received(report("a", cpu_used=8.0, memory_used=32 * GIB, at_s=NOW))
     judge, here = FoundingJudge(mirror), rows(mirror, "a")
     fresh, stale = judge.scores(ask(), here, NOW + 120)[0], judge.scores(ask(), here, NOW + 121)[0]
     assert fresh < stale == by_hand(0, 0.5, 0.5, 1.0, 0.0, 0.5, 0.0)
@@ -99,8 +99,8 @@ def test_a_report_goes_stale_without_a_new_one() -> None:
 
 def test_the_fallback_is_allocatable_minus_requested_where_residents_are_known() -> None:
     mirror = Mirror()
-    mirror.list(node("a"))
-    mirror.assign("u", "a", ask(7000).shape)
+    mirror.node_seen(node("a"))
+    mirror.pod_seen("u", "a", ask(7000).shape)
     mirror.sync()
     judge, here = FoundingJudge(mirror), rows(mirror, "a")
     assert judge.passing(ask(1000), here, NOW).all()
@@ -108,14 +108,14 @@ def test_the_fallback_is_allocatable_minus_requested_where_residents_are_known()
     assert judge.reasons(ask(1001), here, NOW) == [
         "cpu: pod asks 1.001, node has 1 of 8 cores not requested (no fresh report)"
     ]
-    assert not judge.hopeless(ask(8000), here, NOW).any()
-    assert judge.hopeless(ask(8001), here, NOW).all()
+    assert not judge.unresolvable(ask(8000), here, NOW).any()
+    assert judge.unresolvable(ask(8001), here, NOW).all()
 
 
 def test_founding_ledger_takes_capacity_from_requests() -> None:
     mirror = Mirror()
-    mirror.list(node("a"))
-    mirror.hear(report("a", cpu_used=8.0, memory_used=32 * GIB, dominant_share=1.0, latency_p99_ms=60.0))
+    mirror.node_seen(node("a"))
+    mirror.report_received(report("a", cpu_used=8.0, memory_used=32 * GIB, dominant_share=1.0, latency_p99_ms=60.0))
     mirror.sync()
     here = rows(mirror, "a")
     assert FoundingJudge(mirror).scores(ask(), here, NOW)[0] == by_hand(0, 1, 1, 1, 60, 1, 0)
@@ -128,16 +128,16 @@ def test_founding_ledger_takes_capacity_from_requests() -> None:
 def test_other_profiles_rank_by_residents(name: str) -> None:
     mirror = Mirror()
     for each, milli in (("full", 8000), ("half", 4000), ("empty", 0)):
-        mirror.list(node(each))
+        mirror.node_seen(node(each))
         if milli:
-            mirror.assign(f"on-{each}", each, ask(milli, milli * 4 * GIB // 1000).shape)
+            mirror.pod_seen(f"on-{each}", each, ask(milli, milli * 4 * GIB // 1000).shape)
     mirror.sync()
     judge = ProfileJudge(mirror, profile(name))
     here = rows(mirror, "full", "half", "empty", "nobody-knows")
     assert judge.passing(ask(), here, NOW).tolist() == [False, True, True, True]
     (reason,) = judge.reasons(ask(), here[:1], NOW)
     assert f"(profile {name})" in reason
-    assert judge.hopeless(ask(9000), here, NOW).tolist() == [True, True, True, False]
+    assert judge.unresolvable(ask(9000), here, NOW).tolist() == [True, True, True, False]
     scores = judge.scores(ask(), here, NOW)
     assert scores.min() >= 0
     assert scores.max() <= 100
@@ -152,8 +152,8 @@ def test_other_profiles_rank_by_residents(name: str) -> None:
 @pytest.mark.slow
 def test_other_profiles_refuse_what_their_fit_refuses() -> None:
     mirror = Mirror()
-    mirror.list(node("a"))
-    mirror.assign("u", "a", ask(7000).shape)
+    mirror.node_seen(node("a"))
+    mirror.pod_seen("u", "a", ask(7000).shape)
     mirror.sync()
     judge, here = ProfileJudge(mirror, profile("best-fit")), rows(mirror, "a")
     assert judge.reasons(ask(2000), here, NOW) == ["cpu: pod asks 2, at most 1 cores not requested (profile best-fit)"]

@@ -9,11 +9,13 @@ from tests.fakes.extender_forms import GIB, NOW, Known, pod, report, written
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import Amounts
-from cotenant.services.extender.judge import ask_of
+from cotenant.services.extender.judge import demand_of
 
 
 def seat(known: Known, uid: str, node: str, cpu_milli: int, memory: int = GIB) -> None:
-    known.mirror.assign(uid, node, ask_of(Pod(uid, requests=Amounts.of({"cpu": cpu_milli, "memory": memory}))).shape)
+    known.mirror.pod_seen(
+        uid, node, demand_of(Pod(uid, requests=Amounts.of({"cpu": cpu_milli, "memory": memory}))).shape
+    )
 
 
 def preempt(known: Known, asked: dict[str, Any], victims: dict[str, Any], meta: bool = True) -> dict[str, Any]:

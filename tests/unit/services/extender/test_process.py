@@ -7,7 +7,7 @@ import pytest
 from cotenant.cli.main import main
 from cotenant.drivers.http.address import Address
 from cotenant.model.errors import InvalidInput
-from cotenant.services.extender.process import Parts, Settings, check
+from cotenant.services.extender.process import ExtenderComponents, Settings, check
 from cotenant.services.extender.profile_judge import ProfileJudge
 
 HERE = Path("x.pem")
@@ -61,8 +61,8 @@ def test_addresses() -> None:
 
 def test_profiles() -> None:
     with pytest.raises(InvalidInput, match="founding"):
-        Parts(Settings(profile="best"))
-    assert isinstance(Parts(Settings(profile="best-fit")).judge, ProfileJudge)
+        ExtenderComponents(Settings(profile="best"))
+    assert isinstance(ExtenderComponents(Settings(profile="best-fit")).judge, ProfileJudge)
 
 
 def test_the_command_says_it_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:

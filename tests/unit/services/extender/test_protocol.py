@@ -140,12 +140,12 @@ def test_a_list_is_remembered_but_not_believed() -> None:
     known = Known(report("a", cpu_used=8.0), report("b"))
     body = by_name(["a", "b", "late"])
     assert known.filter(body)["NodeNames"] == ["b", "late"]
-    known.mirror.hear(report("a", at_s=NOW - 5))
-    known.mirror.hear(report("late", cpu_used=8.0))
+    known.mirror.report_received(report("a", at_s=NOW - 5))
+    known.mirror.report_received(report("late", cpu_used=8.0))
     assert known.filter(body)["NodeNames"] == ["a", "b"]
     after = by_name(["a", "b"])
     before = known.prioritize(after)
-    known.mirror.hear(report("b", at_s=NOW, latency_p99_ms=120.0, violation=1.0))
+    known.mirror.report_received(report("b", at_s=NOW, latency_p99_ms=120.0, violation=1.0))
     assert known.prioritize(after)[0] == before[0]
     assert known.prioritize(after)[1][1] < before[1][1]
 

@@ -42,13 +42,13 @@ def test_nodes_and_pods_come_and_go(watches: MirrorWatches, mirror: Mirror) -> N
     watches.take_nodes([Changed("Node", "a", None, node("a"))])
     watches.take_pods([Changed("Pod", "shop/web", None, bound("web", "a"))])
     mirror.sync()
-    mirror.settle()
+    mirror.apply()
     assert mirror.nodes.requested[mirror.rows["a"], CPU] == 2000
     watches.take_pods([Changed("Pod", "shop/web", bound("web", "a"), bound("web", "a", cpu="3"))])
-    mirror.settle()
+    mirror.apply()
     assert mirror.nodes.requested[mirror.rows["a"], CPU] == 3000
     watches.take_pods([Changed("Pod", "shop/web", bound("web", "a"), bound("web", "a", "Succeeded"))])
-    mirror.settle()
+    mirror.apply()
     assert mirror.nodes.requested[mirror.rows["a"], CPU] == 0
     watches.take_pods(
         [Changed("Pod", "shop/web", None, bound("web", "a")), Changed("Pod", "shop/web", bound("web", "a"), None)]

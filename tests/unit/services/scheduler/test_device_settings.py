@@ -59,7 +59,7 @@ def test_both_commands_say_so_in_one_line_before_anything_starts(
 
 def test_the_local_cluster_hands_it_to_its_scheduler(tmp_path: Path) -> None:
     config = UpConfig(tmp_path, device_strategy="fragmentation", usual_gpu_pods="50:1")
-    asked = config.judgement()
+    asked = config.scheduler_options()
     assert asked[asked.index("--device-strategy") + 1] == "fragmentation"
     assert asked[asked.index("--usual-gpu-pods") + 1] == "50:1"
-    assert UpConfig(tmp_path).judgement() == ("--profile", "cotenant-requests", "--device-strategy", "binpack")
+    assert UpConfig(tmp_path).scheduler_options() == ("--profile", "cotenant-requests", "--device-strategy", "binpack")

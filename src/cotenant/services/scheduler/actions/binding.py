@@ -34,7 +34,7 @@ from cotenant.engine.framework.instructions import Bind
 from cotenant.model.cluster.annotations import DECISION
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.errors import CotenantError, Transient
-from cotenant.services.scheduler.actions.claims import Claiming
+from cotenant.services.scheduler.actions.claims import ClaimBinder
 from cotenant.services.scheduler.actions.pod_status import PodStatuses
 from cotenant.services.scheduler.decision_annotation import written
 from cotenant.services.scheduler.metrics import Metrics
@@ -74,7 +74,7 @@ class Binder:
         client: Client,
         outcomes: BindOutcomes,
         reader: PodReader,
-        claiming: Claiming,
+        claims: ClaimBinder,
         statuses: PodStatuses,
         metrics: Metrics,
         now: Callable[[], float],
@@ -88,7 +88,7 @@ class Binder:
         self._client = client
         self._outcomes = outcomes
         self._reader = reader
-        self._claiming = claiming
+        self._claim_binder = claims
         self._statuses = statuses
         self._metrics = metrics
         self._now = now
@@ -152,7 +152,7 @@ class Binder:
         if not self._outcomes.sending(bind.uid, self._now()):
             return
         try:
-            await self._claiming.settle(bind, VOLUMES_WITHIN_S)
+            await self._claim_binder.settle(bind, VOLUMES_WITHIN_S)
         except CotenantError as error:
             self._failed(bind, f"volumes: {error}", "volumes")
             return

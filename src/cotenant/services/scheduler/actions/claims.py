@@ -23,7 +23,7 @@ BOUND_BY = "pv.kubernetes.io/bound-by-controller"
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 
 
-class Claiming:
+class ClaimBinder:
     """Settles claims; `volumes` is the index that the watches keep."""
 
     def __init__(self, client: Client, volumes: VolumeIndex) -> None:

@@ -69,7 +69,7 @@ class _Events(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class StoredReasons:
     """What the API server has of a decision."""
 
     pod: str
@@ -88,7 +88,7 @@ class Left:
         return told
 
 
-def left_behind(kubeconfig: Path, context: str, namespace: str, name: str) -> Left:
+def stored_reasons(kubeconfig: Path, context: str, namespace: str, name: str) -> StoredReasons:
     """Read a pod, and what was written about its placement. Raises `CotenantError`."""
     access = load_access(kubeconfig, context)
 
@@ -113,7 +113,7 @@ def left_behind(kubeconfig: Path, context: str, namespace: str, name: str) -> Le
         (each.last_timestamp or each.event_time or "", each.count or 1, each.reason or "", each.message or "")
         for each in msgspec.json.decode(events, type=_Events).items
     ]
-    return Left(
+    return StoredReasons(
         pod=f"{namespace}/{name}",
         uid=pod.metadata.uid,
         node=pod.spec.node_name or "",

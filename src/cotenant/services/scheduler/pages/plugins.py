@@ -20,7 +20,7 @@ from cotenant.engine.rules.cpus.views import CpusOfNode
 from cotenant.model.cpus.cpulist import format_cpus
 from cotenant.model.decisions.answers import Concern
 from cotenant.services.scheduler.pages.encoding import page
-from cotenant.services.scheduler.pages.routes import Asked, Route, Unknown
+from cotenant.services.scheduler.pages.routes import PageRequest, Route, UnknownName
 
 
 class CpuInfo(msgspec.Struct, frozen=True):
@@ -74,10 +74,10 @@ def routes(cluster: Cluster, now: Callable[[], float]) -> tuple[Route, ...]:
     """The pages of the members that are there."""
     found = [Route("GET", each.pattern, _page(cluster, each, member)) for each, member in pages(cluster.roster)]
 
-    def quota(asked: Asked) -> Answer:
+    def quota(asked: PageRequest) -> Answer:
         return _concern(cluster.why.quota(asked.names[0]), "quota", asked.names)
 
-    def gang(asked: Asked) -> Answer:
+    def gang(asked: PageRequest) -> Answer:
         return _concern(cluster.why.gang("/".join(asked.names), now()), "gang", asked.names)
 
     return (
@@ -87,8 +87,8 @@ def routes(cluster: Cluster, now: Callable[[], float]) -> tuple[Route, ...]:
     )
 
 
-def _page(cluster: Cluster, of: MemberPage, member: Any) -> Callable[[Asked], Answer]:
-    def answer(asked: Asked) -> Answer:
+def _page(cluster: Cluster, of: MemberPage, member: Any) -> Callable[[PageRequest], Answer]:
+    def answer(asked: PageRequest) -> Answer:
         if NODE in of.endpoint and not cluster.why.knows_node(asked.names[0]):
             raise _unknown("node", asked.names)
         told = of.tell(member, asked.names)
@@ -133,5 +133,5 @@ def _concern(told: Concern | None, what: str, names: Sequence[str]) -> Answer:
     return Answer(200, msgspec.json.encode(told))
 
 
-def _unknown(what: str, names: Sequence[str]) -> Unknown:
-    return Unknown(f"{what} {'/'.join(names)} is not known to this scheduler")
+def _unknown(what: str, names: Sequence[str]) -> UnknownName:
+    return UnknownName(f"{what} {'/'.join(names)} is not known to this scheduler")

@@ -16,7 +16,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.model.decisions.answers import PodAnswer, WhatIf
 from cotenant.services.scheduler.pages.debugging import Debugging
 from cotenant.services.scheduler.pages.encoding import page
-from cotenant.services.scheduler.pages.routes import Asked, Route, Unknown
+from cotenant.services.scheduler.pages.routes import PageRequest, Route, UnknownName
 
 MARKDOWN = b"text/markdown; charset=utf-8"
 
@@ -64,7 +64,7 @@ def routes(process: Process) -> tuple[Route, ...]:
     """Everything that is about no plugin."""
     cluster, debugging = process.cluster, process.debugging
 
-    def story(asked: Asked) -> Answer:
+    def story(asked: PageRequest) -> Answer:
         key = "/".join(asked.names)
         found = cluster.find(key)
         if found is None:
@@ -72,7 +72,7 @@ def routes(process: Process) -> tuple[Route, ...]:
         told = Story(key, found.seen.uid, found.node, found.state.name.lower(), found.last_message, found.lines())
         return Answer(200, msgspec.json.encode(told))
 
-    def explained(asked: Asked) -> Answer:
+    def explained(asked: PageRequest) -> Answer:
         key = "/".join(asked.names)
         supposed = WhatIf.parse(asked.query.get("if", ()))
         answer = cluster.why.pod(key, process.now(), supposed)
@@ -80,26 +80,28 @@ def routes(process: Process) -> tuple[Route, ...]:
             raise _unknown_pod(key, process.scheduler)
         return Answer(200, msgspec.json.encode(_with_scores(replace(answer, leads=process.leads()), debugging)))
 
-    def node(asked: Asked) -> Answer:
+    def node(asked: PageRequest) -> Answer:
         (name,) = asked.names
         answer = cluster.why.node(name, process.now())
         if answer is None:
-            raise Unknown(f"node {name} is not known to this scheduler; kubectl get nodes lists those that are there")
+            raise UnknownName(
+                f"node {name} is not known to this scheduler; kubectl get nodes lists those that are there"
+            )
         return page(answer)
 
-    def scores(asked: Asked) -> Answer:
+    def scores(asked: PageRequest) -> Answer:
         tables = debugging.tables(asked.query.get("pod", ("",))[0])
         if not tables:
             off = "" if debugging.top_scores else "; the flag is off: PUT a number of nodes to /debug/flags/s"
-            raise Unknown(f"no scores are kept{off}")
+            raise UnknownName(f"no scores are kept{off}")
         told = "\n\n".join(f"{each.pod}, {each.passing} nodes passed\n\n{each.markdown()}" for each in tables)
         return Answer(200, f"{told}\n".encode(), MARKDOWN)
 
-    def filters(asked: Asked) -> Answer:
+    def filters(asked: PageRequest) -> Answer:
         failures = debugging.failures(asked.query.get("pod", ("",))[0])
         if not failures:
             off = "" if debugging.filters else "; the flag is off: PUT true to /debug/flags/f"
-            raise Unknown(f"no failures of filters are kept{off}")
+            raise UnknownName(f"no failures of filters are kept{off}")
         lines = [line for each in failures for line in (*each.lines, *([f"{each.more} more"] if each.more else []))]
         return Answer(200, "\n".join((*lines, "")).encode(), TEXT)
 
@@ -124,7 +126,7 @@ def _with_scores(answer: PodAnswer, debugging: Debugging) -> PodAnswer:
     return answer if kept is None else replace(answer, record=replace(record, candidates=kept.best))
 
 
-def _unknown_pod(key: str, scheduler: str) -> Unknown:
-    return Unknown(
+def _unknown_pod(key: str, scheduler: str) -> UnknownName:
+    return UnknownName(
         f"pod {key} is not known to this scheduler: it does not exist, has ended, or waits for another one than {scheduler} (spec.schedulerName)"
     )

@@ -49,7 +49,7 @@ _NO = "only callers on this machine, or with a bearer token that this scheduler 
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PageRequest:
     """One request, as far as a page needs it."""
 
     names: tuple[str, ...]  # what stood for the pattern's `:names`
@@ -63,7 +63,7 @@ class Route:
 
     method: str
     pattern: str
-    page: Callable[[Asked], Answer]
+    page: Callable[[PageRequest], Answer]
 
     def names(self, path: Sequence[str]) -> tuple[str, ...] | None:
         """What stands for its names in a path of these segments; None where the path is another's."""
@@ -79,7 +79,7 @@ class Route:
         return tuple(found)
 
 
-class Unknown(Exception):
+class UnknownName(Exception):
     """What was asked about is not known; the words go to the caller."""
 
 
@@ -115,15 +115,15 @@ class Routes:
         route, names = fitting
         try:
             body = b"" if method == "GET" else await read_body(scope, receive, _MOST_BODY_BYTES)
-            return route.page(Asked(names, _query(scope["query_string"]), body.decode()))
+            return route.page(PageRequest(names, _query(scope["query_string"]), body.decode()))
         except UnicodeDecodeError:
             return said(400, "the body is no text")
         except InvalidInput as error:
             return said(400, str(error))
-        except Unknown as unknown:
+        except UnknownName as unknown:
             return said(404, str(unknown))
 
-    def _services(self, asked: Asked) -> Answer:
+    def _services(self, asked: PageRequest) -> Answer:
         """The patterns of all routes by method, sorted."""
         by_method: dict[str, list[str]] = {}
         for route in self._routes:

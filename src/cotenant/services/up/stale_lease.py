@@ -34,7 +34,7 @@ class _Lease(msgspec.Struct, frozen=True):
     spec: _Spec = _Spec()
 
 
-async def succeed(api: Api, scheduler: str = "cotenant") -> bool:
+async def release_stale_lease(api: Api, scheduler: str = "cotenant") -> bool:
     """Take a dead process of this machine out of the scheduler's lease. Whether there was one."""
     target = api.target("coordination.k8s.io", "leases", DEFAULT_NAMESPACE, lease_name(scheduler))
     try:

@@ -12,21 +12,21 @@ import msgspec
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PodObject
 from cotenant.model.errors import InvalidInput
-from cotenant.services.extender.judge import Ask, ask_of
+from cotenant.services.extender.judge import PodDemand, demand_of
 
 _REMEMBERED = 8
 
 _decoder = msgspec.json.Decoder(PodObject)
 
 
-class AskReader:
+class PodDemandReader:
     """Reads pods; remembers the last few."""
 
     def __init__(self) -> None:
         self._reader = PodReader()
-        self._last: dict[bytes, Ask] = {}
+        self._last: dict[bytes, PodDemand] = {}
 
-    def read(self, raw: bytes) -> Ask:
+    def read(self, raw: bytes) -> PodDemand:
         """What an encoded pod asks. Raises `InvalidInput` for what is no pod."""
         found = self._last.get(raw)
         if found is not None:
@@ -37,9 +37,9 @@ class AskReader:
         self._last[raw] = ask
         return ask
 
-    def ask(self, pod: PodObject) -> Ask:
+    def ask(self, pod: PodObject) -> PodDemand:
         """What a decoded pod asks."""
-        return ask_of(self._reader.pod(pod).pod)
+        return demand_of(self._reader.pod(pod).pod)
 
 
 def read_pod(raw: bytes) -> PodObject:

@@ -14,7 +14,7 @@ import msgspec
 from cotenant.local.apiserver.assembly import assemble
 from cotenant.local.apiserver.storage.store import Store
 from cotenant.services.kube_process.identity import lease_name, new_identity, process_here
-from cotenant.services.up.succession import succeed
+from cotenant.services.up.stale_lease import release_stale_lease
 
 
 def a_dead_process() -> int:
@@ -35,7 +35,7 @@ async def holder_after(holder: str | None) -> tuple[bool, str]:
             "spec": {"leaseDurationSeconds": 15} | ({} if holder is None else {"holderIdentity": holder}),
         }
         await api.create(target, lease)
-        done = await succeed(api)
+        done = await release_stale_lease(api)
         found = await api.get(api.target("coordination.k8s.io", "leases", "default", lease_name("cotenant")))
         return done, msgspec.json.decode(found)["spec"].get("holderIdentity", "")
     finally:
@@ -60,7 +60,7 @@ def test_a_lease_without_a_holder_and_no_lease_at_all() -> None:
         api = assemble(Store())
         await api.bootstrap()
         try:
-            return await succeed(api)
+            return await release_stale_lease(api)
         finally:
             await api.close()
 

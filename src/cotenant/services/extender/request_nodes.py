@@ -19,7 +19,7 @@ import numpy as np
 from cotenant.drivers.kube.kinds.node import NodeObject, read_node
 from cotenant.model.arrays import Int
 from cotenant.model.errors import InvalidInput
-from cotenant.services.extender.mirror import NOBODY, Mirror
+from cotenant.services.extender.mirror import UNKNOWN, Mirror
 from cotenant.services.extender.wire import NodeList
 
 _REMEMBERED = 4
@@ -43,7 +43,7 @@ class _Identity(msgspec.Struct, frozen=True):
 _identity = msgspec.json.Decoder(_Identity)
 
 
-class Given:
+class RequestNodes:
     """Distinct names in the order they came, with their rows; `items` are the encoded nodes in full-node mode."""
 
     __slots__ = ("generation", "items", "names", "raw", "rows", "starts")
@@ -57,16 +57,16 @@ class Given:
         self.starts: list[bytes] | None = None
 
 
-class GivenNodes:
+class NodeListReader:
     """Reads the nodes of requests."""
 
     def __init__(self, mirror: Mirror) -> None:
         self._mirror = mirror
-        self._last: list[Given] = []
+        self._last: list[RequestNodes] = []
         self._versions: dict[str, str] = {}  # resourceVersion last read of each node
         self._starts: dict[str, bytes] = {}
 
-    def by_name(self, raw: bytes) -> Given:
+    def by_name(self, raw: bytes) -> RequestNodes:
         """The nodes of an encoded list of names. Raises `InvalidInput`."""
         for given in self._last:
             if given.raw == raw:
@@ -76,20 +76,20 @@ class GivenNodes:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InvalidInput("NodeNames", "(not shown)", "a list of names", str(error)) from None
         if len(set(names)) < len(names):
-            return self._located(Given(list(dict.fromkeys(names)), b""))
-        given = Given(names, raw)
+            return self._located(RequestNodes(list(dict.fromkeys(names)), b""))
+        given = RequestNodes(names, raw)
         self._remember(given)
         return self._located(given)
 
-    def subset(self, given: Given, places: Int) -> Given:
+    def subset(self, given: RequestNodes, places: Int) -> RequestNodes:
         """The nodes at some places of a list by name, remembered because the next call will bring exactly these."""
         names = [given.names[i] for i in places.tolist()]
-        part = Given(names, _encode(names))
+        part = RequestNodes(names, _encode(names))
         part.rows, part.generation = given.rows[places], given.generation
         self._remember(part)
         return part
 
-    def by_object(self, raw: bytes) -> Given:
+    def by_object(self, raw: bytes) -> RequestNodes:
         """The nodes of an encoded NodeList; the mirror learns those it did not know. Raises `InvalidInput`."""
         try:
             items = _nodes.decode(raw).items or []
@@ -98,7 +98,7 @@ class GivenNodes:
             raise InvalidInput("Nodes", "(not shown)", "a v1 NodeList", str(error)) from None
         if not all(identity.name for identity in identities):
             raise InvalidInput("Nodes", "(a node)", "nodes with names")
-        self._mirror.tidy(len(items))
+        self._mirror.forget_unused(len(items))
         if len(self._versions) + len(items) > 2 * len(self._mirror.rows) + len(items):
             self._versions.clear()
         distinct: dict[str, msgspec.Raw] = {}
@@ -110,9 +110,9 @@ class GivenNodes:
                 continue
             self._learn(name, item)
             self._versions[name] = identity.resource_version
-        return self._located(Given(list(distinct), b"", list(distinct.values())))
+        return self._located(RequestNodes(list(distinct), b"", list(distinct.values())))
 
-    def starts(self, given: Given) -> list[bytes]:
+    def starts(self, given: RequestNodes) -> list[bytes]:
         """`{"Host":"NAME","Score":` for each name."""
         if given.starts is not None:
             return given.starts
@@ -133,16 +133,16 @@ class GivenNodes:
     def _learn(self, name: str, item: msgspec.Raw) -> None:
         # A node whose size cannot be read is one of which nothing is known.
         with suppress(InvalidInput, msgspec.DecodeError):
-            self._mirror.give(read_node(_node.decode(item)))
+            self._mirror.node_in_request(read_node(_node.decode(item)))
 
-    def _located(self, given: Given) -> Given:
+    def _located(self, given: RequestNodes) -> RequestNodes:
         mirror = self._mirror
         if given.generation != mirror.generation:
-            rows = map(mirror.rows.get, given.names, repeat(NOBODY))
+            rows = map(mirror.rows.get, given.names, repeat(UNKNOWN))
             given.rows = np.fromiter(rows, dtype=np.int64, count=len(given.names))
             given.generation = mirror.generation
         return given
 
-    def _remember(self, given: Given) -> None:
+    def _remember(self, given: RequestNodes) -> None:
         self._last.insert(0, given)
         del self._last[_REMEMBERED:]
