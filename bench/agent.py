@@ -16,11 +16,11 @@ from typing import Any
 from bench.machine import show
 from cotenant.model.errors import CotenantError
 from cotenant.services.experiments import harness
-from cotenant.services.experiments.outcome import Outcome
+from cotenant.services.experiments.outcome import Findings
 from cotenant.services.experiments.overhead import Overhead
 
 
-def rows(outcome: Outcome) -> list[dict[str, Any]]:
+def rows(outcome: Findings) -> list[dict[str, Any]]:
     """One row per number of groups, and one for the probe."""
     figures = outcome.figures
     found = [{"arm": name, **values} for name, values in figures.items() if name.startswith("groups_")]
@@ -36,7 +36,7 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="cotenant-bench-") as folder:
         try:
-            settings = harness.Settings(given.rounds, most_foreign=1.0)
+            settings = harness.ExperimentSettings(given.rounds, most_foreign=1.0)
             outcome = harness.run(Overhead(), settings, Path(folder), lambda _: None)
         except CotenantError as error:
             raise SystemExit(f"bench.agent: {error}") from error

@@ -22,7 +22,7 @@ from cotenant.model.machine.counters import GroupCounters, HostCounters, Logical
 from cotenant.model.machine.knob import Knob, LeaseAnswer, LeaseState, Target
 from cotenant.model.machine.node_pod import NodeContainer, NodePod
 from cotenant.model.machine.node_state import ServiceHealth
-from cotenant.policy.interference.settings import Settings
+from cotenant.policy.interference.settings import InterferenceSettings
 from cotenant.policy.nodeqos.burst.config import BurstConfig, BurstPolicy
 from cotenant.policy.nodeqos.eviction.cpu import CpuEvictionConfig
 from cotenant.policy.nodeqos.eviction.goals import BestEffortMemoryTrigger
@@ -38,7 +38,7 @@ GIB = 1 << 30
 CPUS = 16
 EVERY_POLICY = PolicySettings(
     burst=BurstConfig(policy=BurstPolicy.AUTO),
-    interference=Settings(),
+    interference=InterferenceSettings(),
     memory=MemoryQosConfig(ls=ClassMemory(min_percent=50, low_percent=80)),
     reclaim=ReclaimConfig(),
     io=IoConfig(best_effort_weight=10, service_weight=200),

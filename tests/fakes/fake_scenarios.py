@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cotenant.lab.contract import Explanation, MachineMap, Measures, PolicyInfo, RunResult, RunSpec, Series
+from cotenant.lab.contract import MachineMap, Measures, PolicyInfo, RunResult, RunSpec, Series, TaskExplanation
 from cotenant.model.errors import InvalidInput
 
 # name, role, load it carries, fragmentation, decision time (us)
@@ -139,11 +139,11 @@ class FakeScenario:
             notes=("Durations are stretched by about 79 times against the real ones.",),
         )
 
-    def explain(self, spec: RunSpec, task: str) -> Explanation:
+    def explain(self, spec: RunSpec, task: str) -> TaskExplanation:
         if task != "pod-7":
             raise InvalidInput("TASK", task, "a task of this run, pod-0 to pod-19999")
         parts = (("free", 12.0), ("violations", -3.5))
-        return Explanation(
+        return TaskExplanation(
             task,
             f"placed on node-3 by {spec.policy}",
             ("ready at 12.0 s, decided at 15.0 s", "asks 2 cores and 4 GiB"),

@@ -86,7 +86,7 @@ async def _scheduler(limits: ServerLimits, tls: Tls | None) -> AsyncIterator[Add
 
 @asynccontextmanager
 async def _extender(limits: ServerLimits, tls: Tls | None) -> AsyncIterator[Address]:
-    settings = extender.Settings(listen="127.0.0.1:0")
+    settings = extender.ExtenderSettings(listen="127.0.0.1:0")
     if tls is not None:
         settings = replace(settings, tls_cert=tls.certificate, tls_key=tls.key)
     stop = asyncio.Event()

@@ -15,7 +15,7 @@ from cotenant.services.scheduler.http import Pages
 from cotenant.services.scheduler.metrics import Metrics
 from cotenant.services.scheduler.pages.debugging import Debugging
 from cotenant.services.scheduler.pages.plugins import routes as plugin_routes
-from cotenant.services.scheduler.pages.process import Process, State, routes
+from cotenant.services.scheduler.pages.process import Process, ProcessState, routes
 from cotenant.services.scheduler.pages.routes import Guard, Routes
 
 SECRET = "a-secret-of-the-operators"
@@ -68,7 +68,7 @@ def server(c: Cluster, tmp_path: Path | None = None) -> Server:
         (tmp_path / "token").write_text(SECRET)
         token = BearerToken(tmp_path / "token")
     debugging = Debugging(c.profile, c.observe)
-    state = State("one", True, True, 1, 1, 1, {}, {}, 0, 0, {})
+    state = ProcessState("one", True, True, 1, 1, 1, {}, {}, 0, 0, {})
     process = Process(c, debugging, "cotenant", lambda: 5.0, lambda: state, lambda: True)
     debug = Routes((*routes(process), *plugin_routes(c, lambda: 5.0)), Guard(token, lambda: 0.0))
 

@@ -21,14 +21,14 @@ from tests.fakes.extender_forms import by_name, by_object, node, written
 
 from cotenant.model.errors import InvalidInput
 from cotenant.services import serving
-from cotenant.services.extender.process import Settings, serve
+from cotenant.services.extender.process import ExtenderSettings, serve
 
 JSON = {"Content-Type": "application/json"}
 SECRET = "a-secret-for-agents"
 
 
 @contextmanager
-def running(settings: Settings) -> Iterator[int]:
+def running(settings: ExtenderSettings) -> Iterator[int]:
     """The service in a thread with a loop of its own; gives its port."""
     started = threading.Event()
     found: list[int] = []
@@ -71,7 +71,7 @@ def told(name: str, cpu_used: float) -> bytes:
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[int]:
-    with running(Settings(listen="127.0.0.1:0")) as port:
+    with running(ExtenderSettings(listen="127.0.0.1:0")) as port:
         yield port
 
 
@@ -197,7 +197,7 @@ def test_client_certificates(tmp_path: Path) -> None:
     certificate, key = ours.issue("extender")
     token = tmp_path / "token"
     token.write_text(SECRET)
-    settings = Settings(
+    settings = ExtenderSettings(
         listen="127.0.0.1:0", tls_cert=certificate, tls_key=key, client_ca=ours.file, report_token_file=token
     )
 
@@ -231,7 +231,7 @@ def test_a_renewed_certificate_is_used(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(serving, "RENEWED_EVERY_S", 0.02)
     old, new = Authority(tmp_path, "old"), Authority(tmp_path, "new")
     certificate, key = old.issue("extender")
-    with running(Settings(listen="127.0.0.1:0", tls_cert=certificate, tls_key=key)) as port:
+    with running(ExtenderSettings(listen="127.0.0.1:0", tls_cert=certificate, tls_key=key)) as port:
 
         def trusts(authority: Authority) -> bool:
             context = ssl.create_default_context(cafile=str(authority.file))
@@ -257,7 +257,7 @@ def test_the_health_listener_is_plain_and_has_nothing_else(tmp_path: Path) -> No
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         free = probe.getsockname()[1]
-    settings = Settings(
+    settings = ExtenderSettings(
         listen="127.0.0.1:0",
         tls_cert=certificate,
         tls_key=key,
@@ -274,7 +274,7 @@ def test_the_health_listener_is_plain_and_has_nothing_else(tmp_path: Path) -> No
 
 def test_a_port_that_is_taken(plain: int) -> None:
     async def again() -> None:
-        await serve(Settings(listen=f"127.0.0.1:{plain}"), asyncio.Event(), lambda address: None)
+        await serve(ExtenderSettings(listen=f"127.0.0.1:{plain}"), asyncio.Event(), lambda address: None)
 
     with pytest.raises(InvalidInput, match="listen address"):
         asyncio.run(again())

@@ -19,7 +19,7 @@ from cotenant.model.errors import CotenantError, Permanent
 from cotenant.model.machine.knob import Knob, Target
 from cotenant.services.experiments import harness, witness
 from cotenant.services.experiments.grounds import PREFIX, Grounds, remove, remove_leftovers, why_not
-from cotenant.services.experiments.harness import Judgement, Record, Round, Settings
+from cotenant.services.experiments.harness import ExperimentSettings, Judgement, Record, Round
 from cotenant.services.experiments.outcome import Check
 from cotenant.services.experiments.site import GENERATOR, PLANT, Site, in_plant, now_us, open_site
 from cotenant.services.experiments.windows import LATE_US, WINDOW_US
@@ -244,7 +244,7 @@ class Burning:
 
 def test_an_experiment_runs_its_rounds_on_real_groups(tmp_path: Path) -> None:
     # The idle arm lasts no time at all: one tick of anybody's CPU is many times its length.
-    settings = Settings(2, most_foreign=math.inf, most_stolen=math.inf)
+    settings = ExperimentSettings(2, most_foreign=math.inf, most_stolen=math.inf)
     outcome = harness.run(Burning(), settings, tmp_path, lambda _: None)
     assert outcome.passed
     assert (outcome.rounds, outcome.figures["idle"]) == (2, 0)

@@ -13,7 +13,7 @@ from cotenant.model.machine.knob import Knob
 from cotenant.model.machine.node_state import PPM
 from cotenant.policy.interference.antagonist import CauseHistory, decide
 from cotenant.policy.interference.correlation import score_ppm
-from cotenant.policy.interference.settings import MOST_SLICES, Settings, SuspectSignal, VictimSignal
+from cotenant.policy.interference.settings import MOST_SLICES, InterferenceSettings, SuspectSignal, VictimSignal
 
 SEEDS = range(50)
 LEARNING_S = 6000  # a hundred samples, one a minute
@@ -21,14 +21,14 @@ HALF_HOUR_S = 1800
 SIGNALS = [SuspectSignal.CPU, SuspectSignal.BLAME]
 
 
-def learned(random: Random, config: Settings) -> CauseHistory:
+def learned(random: Random, config: InterferenceSettings) -> CauseHistory:
     memory = CauseHistory()
     for state in SharedNode(random, None).states(LEARNING_S):
         _, memory = decide(state, config, memory)
     return memory
 
 
-def capped(node: SharedNode, config: Settings, memory: CauseHistory) -> list[str]:
+def capped(node: SharedNode, config: InterferenceSettings, memory: CauseHistory) -> list[str]:
     """The pods that half an hour of this node has capped, in order."""
     names = []
     for state in node.states(HALF_HOUR_S, LEARNING_S):
@@ -41,7 +41,7 @@ def capped(node: SharedNode, config: Settings, memory: CauseHistory) -> list[str
 @pytest.mark.slow
 @pytest.mark.parametrize("signal", SIGNALS)
 def test_the_guilty_one_among_four_of_the_same_mean_is_capped_first(signal: SuspectSignal) -> None:
-    config = Settings(victim_signal=VictimSignal.CPI, suspect_signal=signal)
+    config = InterferenceSettings(victim_signal=VictimSignal.CPI, suspect_signal=signal)
     right = 0
     for seed in SEEDS:
         random = Random(seed)
@@ -54,7 +54,7 @@ def test_the_guilty_one_among_four_of_the_same_mean_is_capped_first(signal: Susp
 @pytest.mark.slow
 @pytest.mark.parametrize("signal", SIGNALS)
 def test_without_interference_at_most_one_cap_in_ten_hours(signal: SuspectSignal) -> None:
-    config = Settings(victim_signal=VictimSignal.CPI, suspect_signal=signal)
+    config = InterferenceSettings(victim_signal=VictimSignal.CPI, suspect_signal=signal)
     caps = 0
     for seed in SEEDS:
         random = Random(seed)
@@ -66,7 +66,7 @@ def test_without_interference_at_most_one_cap_in_ten_hours(signal: SuspectSignal
 @pytest.mark.parametrize("signal", SIGNALS)
 def test_a_service_that_its_own_quota_stops_blames_nobody(signal: SuspectSignal) -> None:
     """The same nodes as those on which the guilty one is found."""
-    config = Settings(victim_signal=VictimSignal.CPI, suspect_signal=signal)
+    config = InterferenceSettings(victim_signal=VictimSignal.CPI, suspect_signal=signal)
     for seed in SEEDS:
         random = Random(seed)
         node = SharedNode(random, random.randrange(GUESTS), throttled_ppm=400_000)
@@ -103,7 +103,7 @@ def test_a_score_does_not_depend_on_the_unit_of_activity(
 def test_whatever_comes_only_guests_are_wished_down_and_memory_stays_small(
     seed: int, guilty: int | None, every_s: int, signal: SuspectSignal, threshold: int | None
 ) -> None:
-    config = Settings(
+    config = InterferenceSettings(
         victim_signal=VictimSignal.CPI,
         suspect_signal=signal,
         every_us=every_s * 1_000_000,

@@ -8,7 +8,7 @@ from pathlib import Path
 from cotenant.cli import tables
 from cotenant.cli.naming import EXPLAIN, as_typed
 from cotenant.lab import registry, storage
-from cotenant.lab.contract import Explanation
+from cotenant.lab.contract import TaskExplanation
 from cotenant.lab.provenance import load_experiment
 from cotenant.model.errors import InvalidInput
 
@@ -53,7 +53,7 @@ def _notes(sources: str) -> list[str]:
     ]
 
 
-def _print(found: Explanation, where: str) -> None:
+def _print(found: TaskExplanation, where: str) -> None:
     tables.print_line(f"{found.task}: {found.outcome}", strong=True)
     tables.print_line(f"({where})")
     for line in found.lines:

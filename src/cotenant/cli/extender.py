@@ -54,7 +54,7 @@ def extender(
     from cotenant.services.extender import process
 
     return process.run(
-        process.Settings(
+        process.ExtenderSettings(
             listen=listen,
             health_listen=health_listen,
             profile=profile,

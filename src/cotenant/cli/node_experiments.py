@@ -11,8 +11,8 @@ from cotenant.cli import tables
 from cotenant.cli.interrupted import Interrupted
 from cotenant.model.errors import InvalidInput
 from cotenant.services.experiments import page, registry
-from cotenant.services.experiments.harness import RAW, Settings, Step
-from cotenant.services.experiments.outcome import Outcome
+from cotenant.services.experiments.harness import RAW, ExperimentSettings, Step
+from cotenant.services.experiments.outcome import Findings
 
 NOT_PASSED = 1
 QUICK_PERIOD_S = 10.0  # of the sine's demand, for a first look
@@ -29,7 +29,7 @@ def run(
     once: bool = False,
 ) -> int:
     """Run one experiment; 0 where every check passes, 1 where one does not. `period_s`: of the sine's demand; `once`: `Settings.once`."""
-    make = Settings.once if once else Settings
+    make = ExperimentSettings.once if once else ExperimentSettings
     settings = make(rounds if rounds is not None else registry.DEFAULT_ROUNDS[name], seed)
     folder = out or Path("runs") / f"node-{name}"
     if folder.exists() and not folder.is_dir():
@@ -52,14 +52,14 @@ def run(
     return 0 if outcome.passed else NOT_PASSED
 
 
-def demonstrate(folder: Path, quiet: bool) -> Outcome:
+def demonstrate(folder: Path, quiet: bool) -> Findings:
     """The sine in its short form, once, whatever others do meanwhile: about three quarters of a minute. Raises as an experiment does."""
     command = "cotenant node experiment sine --quick --rounds 1"
     with _progress(quiet) as tell:
-        return registry.run(registry.make("sine", QUICK_PERIOD_S), Settings.once(1), folder, command, tell)
+        return registry.run(registry.make("sine", QUICK_PERIOD_S), ExperimentSettings.once(1), folder, command, tell)
 
 
-def show(outcome: Outcome, folder: Path) -> None:
+def show(outcome: Findings, folder: Path) -> None:
     """The verdicts, for a person."""
     tables.print_line(outcome.title, strong=True)
     if outcome.columns:

@@ -116,7 +116,7 @@ class PolicyInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class TaskExplanation:
     """Why a task was placed on its node, or was not placed: one decision of a run, as text."""
 
     task: str
@@ -171,6 +171,6 @@ class Scenario(Protocol):
         """Run it. Pure in `spec`."""
         ...
 
-    def explain(self, spec: RunSpec, task: str) -> Explanation:
+    def explain(self, spec: RunSpec, task: str) -> TaskExplanation:
         """Run it again with recording on, and return the task's decision."""
         ...

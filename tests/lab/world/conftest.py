@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cotenant.lab.workloads.colocation import generate
-from cotenant.lab.world.accounting import Account
+from cotenant.lab.world.accounting import RunMetrics
 from cotenant.lab.world.config import WorldConfig
 from cotenant.lab.world.offer import Offer
 from cotenant.lab.world.truth import Truth
@@ -21,7 +21,7 @@ class Life:
     """A world after its run."""
 
     world: World
-    account: Account
+    account: RunMetrics
     truth: Truth
     offer: Offer
     placements: list[tuple[float, int, int]]  # time, pod, row

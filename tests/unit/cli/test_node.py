@@ -12,7 +12,7 @@ from cotenant.drivers.leasefile.file import NAME, LeaseFile
 from cotenant.model.machine.knob import Knob, Lease, LeaseState, Target
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.experiments import page, registry
-from cotenant.services.experiments.outcome import Check, Curve, Outcome, Picture
+from cotenant.services.experiments.outcome import Check, Curve, Findings, Picture
 from cotenant.services.keeper.host import boot_id
 
 NOWHERE = "unix:/nowhere/agent.sock"
@@ -95,7 +95,7 @@ def test_explaining_what_nobody_knows_says_who_was_asked(tmp_path: Path, capsys:
     assert f"{tmp_path} says nothing of /a/b" in line
 
 
-def outcome(**changes: object) -> Outcome:
+def outcome(**changes: object) -> Findings:
     checks = (
         Check("p99 regulated / alone, a name that is as long as the longest", 1.2, 1.3, low=1.1, high=1.4),
         Check("correlation", 0.5, 0.9, at_least=True),
@@ -115,7 +115,7 @@ def outcome(**changes: object) -> Outcome:
         "notes": ("A sentence that goes on and on. " * 6,),
         "pictures": (picture,),
     }
-    return Outcome(**(values | changes))  # type: ignore[arg-type]
+    return Findings(**(values | changes))  # type: ignore[arg-type]
 
 
 def test_verdicts_fit_a_hundred_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from cotenant.engine.leases.write_order import order_writes
 from cotenant.engine.node.clock import NodeClock
-from cotenant.engine.node.decision_log import Decision, DecisionKind, DecisionLog, Explanation, HeldKnob
+from cotenant.engine.node.decision_log import DecisionKind, DecisionLog, HeldKnob, KnobDecision, NodeExplanation
 from cotenant.engine.node.evictions import Evictions
 from cotenant.engine.node.explanation import explain_group
 from cotenant.engine.node.external_cpusets import ExternalCpusets
@@ -339,7 +339,7 @@ class Agent:
             entry.detail,
         )
 
-    def explain(self, requested: str) -> Explanation | None:
+    def explain(self, requested: str) -> NodeExplanation | None:
         """The explanation of a group (its path), or of a pod (namespace/name or UID); None where it is not known."""
         return explain_group(
             requested,
@@ -352,7 +352,7 @@ class Agent:
             self._clock.now_us,
         )
 
-    def decisions(self, since: int = 0) -> tuple[Decision, ...]:
+    def decisions(self, since: int = 0) -> tuple[KnobDecision, ...]:
         """Decisions with a number above `since`, oldest first; limited to those kept."""
         return self._log.since(since)
 

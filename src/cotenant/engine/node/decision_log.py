@@ -32,7 +32,7 @@ class DecisionKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class KnobDecision:
     """One line of the log."""
 
     number: int  # from 1, without gaps
@@ -62,7 +62,7 @@ class HeldKnob:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class NodeExplanation:
     """The explanation of a group, or of a pod with the groups below and above it."""
 
     asked: str  # as given
@@ -73,14 +73,14 @@ class Explanation:
     stands: tuple[tuple[Target, str], ...]  # knobs that were read, with their values
     verdicts: tuple[tuple[str, tuple[Reason, ...]], ...]  # each policy's last reasons
     leaves: Reason | None  # why the pod's eviction was requested, or is waiting
-    decisions: tuple[Decision, ...]  # of these groups, oldest first
+    decisions: tuple[KnobDecision, ...]  # of these groups, oldest first
 
 
 class DecisionLog:
     """The ring of decisions."""
 
     def __init__(self, most: int) -> None:
-        self._ring: deque[Decision] = deque(maxlen=most)
+        self._ring: deque[KnobDecision] = deque(maxlen=most)
         self._number = 0
 
     def __len__(self) -> int:
@@ -99,14 +99,14 @@ class DecisionLog:
     ) -> None:
         """Append a decision."""
         self._number += 1
-        self._ring.append(Decision(self._number, at_us, what, policy, group, reason, target, value, pod))
+        self._ring.append(KnobDecision(self._number, at_us, what, policy, group, reason, target, value, pod))
 
-    def since(self, number: int) -> tuple[Decision, ...]:
+    def since(self, number: int) -> tuple[KnobDecision, ...]:
         """Decisions with a greater number, oldest first."""
         newer = min(len(self._ring), max(0, self._number - number))
         return tuple(self._ring[i] for i in range(len(self._ring) - newer, len(self._ring)))
 
-    def of(self, groups: Sequence[str], pod: str) -> tuple[Decision, ...]:
+    def of(self, groups: Sequence[str], pod: str) -> tuple[KnobDecision, ...]:
         """Decisions on one of these groups or this pod."""
         wanted = set(groups)
         return tuple(d for d in self._ring if (d.group and d.group in wanted) or (pod and d.pod == pod))
@@ -118,7 +118,7 @@ class DecisionLog:
             raise Permanent("the decision log has gaps")
 
 
-def sentences(explanation: Explanation, now_us: int) -> tuple[str, ...]:
+def sentences(explanation: NodeExplanation, now_us: int) -> tuple[str, ...]:
     """The explanation in sentences, the most important first."""
     who = f"pod {explanation.pod}" if explanation.pod else f"group /{explanation.asked}"
     lines = [explanation.leaves.text] if explanation.leaves else []
@@ -140,7 +140,7 @@ def sentences(explanation: Explanation, now_us: int) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _describe(decision: Decision) -> str:
+def _describe(decision: KnobDecision) -> str:
     what = f"{decision.target} {decision.what}" if decision.target else str(decision.what)
     at = f" at {decision.value!r}" if decision.value else ""
     by = f" by {decision.policy}" if decision.policy else ""

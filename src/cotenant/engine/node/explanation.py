@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from cotenant.engine.node.decision_log import DecisionLog, Explanation, HeldKnob, sentences
+from cotenant.engine.node.decision_log import DecisionLog, HeldKnob, NodeExplanation, sentences
 from cotenant.engine.node.evictions import Evictions
 from cotenant.engine.node.plan import within
 from cotenant.engine.node.view import NodeView
@@ -29,7 +29,7 @@ def explain_group(
     evictions: Evictions,
     log: DecisionLog,
     now_us: int,
-) -> Explanation | None:
+) -> NodeExplanation | None:
     """The explanation; None where the group or pod is not known."""
     group = asked.strip("/")
     pod = view.find(asked) or view.find(group) or view.owner(group)
@@ -38,7 +38,7 @@ def explain_group(
         return None
     groups = _related(group, pod)
     concerned = tuple(hold for hold in holds if hold.target.group in groups)
-    explanation = Explanation(
+    explanation = NodeExplanation(
         asked=group,
         groups=groups,
         pod=pod.key if pod else "",

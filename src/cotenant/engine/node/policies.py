@@ -43,7 +43,7 @@ class PolicySettings:
     best_effort_cpu: best_effort_cpu.BestEffortCpuConfig | None = _SUPPRESS_AND_GUARD
     own_cpus: own_cpus.OwnCpusConfig | None = _OWN_CPUS  # no effect where no pod has own CPUs
     burst: burst_config.BurstConfig | None = _BURST
-    interference: interference.Settings | None = None
+    interference: interference.InterferenceSettings | None = None
     antagonists_leave: bool = False  # evict repeat offenders
     memory: memory.MemoryQosConfig | None = None
     reclaim: reclaim.ReclaimConfig | None = None

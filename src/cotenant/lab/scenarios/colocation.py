@@ -14,12 +14,12 @@ from time import perf_counter
 import numpy as np
 
 from cotenant.lab.bridge import Bridge
-from cotenant.lab.contract import Explanation, Measures, PolicyInfo, RunResult, RunSpec, Scenario, Series
+from cotenant.lab.contract import Measures, PolicyInfo, RunResult, RunSpec, Scenario, Series, TaskExplanation
 from cotenant.lab.scenarios.ceiling import most_held
 from cotenant.lab.scenarios.roster import BOUND, ENTRANTS, entrant
 from cotenant.lab.workload_file import read_workload_file
 from cotenant.lab.workloads.colocation import generate
-from cotenant.lab.world.accounting import Account
+from cotenant.lab.world.accounting import RunMetrics
 from cotenant.lab.world.config import WorldConfig
 from cotenant.lab.world.world import World
 from cotenant.model.arrays import Float
@@ -103,7 +103,7 @@ class CoLocation:
             ),
         )
 
-    def explain(self, spec: RunSpec, task: str) -> Explanation:
+    def explain(self, spec: RunSpec, task: str) -> TaskExplanation:
         """Run it again, watching one pod."""
         self.check(spec)
         if spec.policy == BOUND:
@@ -128,8 +128,8 @@ class CoLocation:
         record = bridge.engine.records.get(pod)
         if record is None:
             lines.append("a round policy judges all pods together; it leaves no record of a single one")
-            return Explanation(task, bridge.world.story(pod), tuple(lines))
-        return Explanation(
+            return TaskExplanation(task, bridge.world.story(pod), tuple(lines))
+        return TaskExplanation(
             task,
             record.headline(),
             tuple(lines),
@@ -164,7 +164,7 @@ class CoLocation:
         return Bridge(world, offer, config, chosen.build(spec.overrides), np.random.default_rng([spec.seed, 7]))
 
 
-def _measures(account: Account, bridge: Bridge, run_s: float) -> Measures:
+def _measures(account: RunMetrics, bridge: Bridge, run_s: float) -> Measures:
     slowdown = np.sort(account.slowdown)
 
     def at(q: float) -> float:
@@ -198,7 +198,7 @@ def _measures(account: Account, bridge: Bridge, run_s: float) -> Measures:
     )
 
 
-def _series(account: Account) -> tuple[Series, ...]:
+def _series(account: RunMetrics) -> tuple[Series, ...]:
     line = account.timeline
     hours = line.time_s / 3600.0
 

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cotenant.lab.contract import Explanation, Measures, PolicyInfo, RunResult, RunSpec, Series
+from cotenant.lab.contract import Measures, PolicyInfo, RunResult, RunSpec, Series, TaskExplanation
 from cotenant.lab.scenarios.dag_loop import advance, play
 from cotenant.lab.scenarios.dag_placement import place
-from cotenant.lab.scenarios.dag_state import SAMPLE_S, Fixed, State, Where, prepare
+from cotenant.lab.scenarios.dag_state import SAMPLE_S, DagState, Fixed, Where, prepare
 from cotenant.lab.workloads import dag as workload
 from cotenant.lab.workloads.dag import Arrivals
 from cotenant.model.arrays import Float
@@ -162,7 +162,7 @@ class Dag:
         latency = _play(policy, knobs, fixed, state)
         return _result(spec, pool, arrivals, fixed, state, latency, time.perf_counter() - start)
 
-    def explain(self, spec: RunSpec, task: str) -> Explanation:
+    def explain(self, spec: RunSpec, task: str) -> TaskExplanation:
         """`task` is JOB.TASK: the number of the job in order of arrival, and the task's within the job, both from 0."""
         _, arrivals, policy, knobs, fixed, state = self._begin(spec)
         job, position = _parse(task, arrivals)
@@ -170,7 +170,7 @@ class Dag:
         play(1 << 60, t, int(policy.order), int(policy.where), knobs, fixed, state)
         return _explain(arrivals, policy, knobs, fixed, state, task, t)
 
-    def _begin(self, spec: RunSpec) -> tuple[workload.Pool, Arrivals, Policy, OrderKnobs, Fixed, State]:
+    def _begin(self, spec: RunSpec) -> tuple[workload.Pool, Arrivals, Policy, OrderKnobs, Fixed, DagState]:
         self.check(spec)
         policy = _policy(spec)
         pool = workload.load_pool(spec.traces)
@@ -183,7 +183,7 @@ def _policy(spec: RunSpec) -> Policy:
     return next(p for p in POLICIES if p.info.name == spec.policy)
 
 
-def _play(policy: Policy, knobs: OrderKnobs, fixed: Fixed, state: State) -> Float:
+def _play(policy: Policy, knobs: OrderKnobs, fixed: Fixed, state: DagState) -> Float:
     """Run to the end; microseconds of the timed placements."""
     order, where = int(policy.order), int(policy.where)
     latency = []
@@ -199,7 +199,7 @@ def _share_of(part: NDArray[Any], whole: NDArray[Any]) -> float:
 
 
 def _result(
-    spec: RunSpec, pool: workload.Pool, arrivals: Arrivals, fixed: Fixed, state: State, latency: Float, run_s: float
+    spec: RunSpec, pool: workload.Pool, arrivals: Arrivals, fixed: Fixed, state: DagState, latency: Float, run_s: float
 ) -> RunResult:
     counted = arrivals.measured
     work = workload.work_of(arrivals.graph)
@@ -271,8 +271,8 @@ def _parse(task: str, arrivals: Arrivals) -> tuple[int, int]:
 
 
 def _explain(
-    arrivals: Arrivals, policy: Policy, knobs: OrderKnobs, fixed: Fixed, state: State, task: str, t: int
-) -> Explanation:
+    arrivals: Arrivals, policy: Policy, knobs: OrderKnobs, fixed: Fixed, state: DagState, task: str, t: int
+) -> TaskExplanation:
     """The state is at the time the task became ready, before the placement."""
     j = int(fixed.job[t])
     ready = float(state.now[0])
@@ -316,13 +316,15 @@ def _explain(
         if first == ready
         else f"started at {first:.0f} s, after {first - ready:.0f} s"
     )
-    return Explanation(task, outcome, tuple(lines), rejected, candidates)
+    return TaskExplanation(task, outcome, tuple(lines), rejected, candidates)
 
 
 Candidates = tuple[tuple[str, float, tuple[tuple[str, float], ...]], ...]
 
 
-def _nodes(policy: Policy, fixed: Fixed, state: State, t: int) -> tuple[int, tuple[tuple[str, int], ...], Candidates]:
+def _nodes(
+    policy: Policy, fixed: Fixed, state: DagState, t: int
+) -> tuple[int, tuple[tuple[str, int], ...], Candidates]:
     """Before a placement: number of machines with room for a pod of task t, the rejections by reason, and the best five by the policy's score."""
     no_cpu = state.free_cpu < fixed.cpu[t]
     no_memory = ~no_cpu & (state.free_memory < fixed.memory[t])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from cotenant.lab.scenarios.dag_placement import place, pop, push
-from cotenant.lab.scenarios.dag_state import SAMPLE_S, Count, Fixed, State
+from cotenant.lab.scenarios.dag_state import SAMPLE_S, Count, DagState, Fixed
 from cotenant.model.compiled import njit
 from cotenant.policy.placement.job_order import OrderKnobs, key_at, trust
 
@@ -18,7 +18,7 @@ GIB = 2.0**30
 
 
 @njit
-def _ready(t: int, order: int, knobs: OrderKnobs, fixed: Fixed, state: State) -> None:
+def _ready(t: int, order: int, knobs: OrderKnobs, fixed: Fixed, state: DagState) -> None:
     j = fixed.job[t]
     state.ready_s[t] = state.now[0]
     arrival, deadline = fixed.arrival_s[j], fixed.deadline_s[j]
@@ -31,7 +31,7 @@ def _ready(t: int, order: int, knobs: OrderKnobs, fixed: Fixed, state: State) ->
 
 
 @njit
-def _end(i: int, order: int, knobs: OrderKnobs, fixed: Fixed, state: State) -> None:
+def _end(i: int, order: int, knobs: OrderKnobs, fixed: Fixed, state: DagState) -> None:
     """End the wave whose first record is i."""
     r = state.running
     t = r.task[i]
@@ -58,7 +58,7 @@ def _end(i: int, order: int, knobs: OrderKnobs, fixed: Fixed, state: State) -> N
 
 
 @njit
-def _observe(until: float, fixed: Fixed, state: State) -> None:
+def _observe(until: float, fixed: Fixed, state: DagState) -> None:
     """Account for the time up to `until`, in which nothing changes."""
     free_cpu, free_memory = 0, 0
     for n in range(state.free_cpu.shape[0]):
@@ -77,7 +77,7 @@ def _observe(until: float, fixed: Fixed, state: State) -> None:
 
 
 @njit
-def advance(order: int, knobs: OrderKnobs, fixed: Fixed, state: State) -> bool:
+def advance(order: int, knobs: OrderKnobs, fixed: Fixed, state: DagState) -> bool:
     """Advance to the time of the next events and process them; False if there are none."""
     r = state.running
     jobs = fixed.arrival_s.shape[0]
@@ -104,7 +104,9 @@ def advance(order: int, knobs: OrderKnobs, fixed: Fixed, state: State) -> bool:
 
 
 @njit
-def play(rounds: int, until_ready: int, order: int, where: int, knobs: OrderKnobs, fixed: Fixed, state: State) -> bool:
+def play(
+    rounds: int, until_ready: int, order: int, where: int, knobs: OrderKnobs, fixed: Fixed, state: DagState
+) -> bool:
     """Process up to `rounds` event times, each followed by a placement; False when everything has ended.
 
     With `until_ready` >= 0, stops before the placement at the time that task becomes ready.

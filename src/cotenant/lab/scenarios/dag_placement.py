@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotenant.lab.scenarios.dag_state import RANKS, Count, Fixed, State, Where
+from cotenant.lab.scenarios.dag_state import RANKS, Count, DagState, Fixed, Where
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.compiled import njit
 from cotenant.policy.placement.job_order import OrderKnobs, given_up_at, trust
@@ -57,7 +57,7 @@ def pop(heap: Int, size: int, key: Float) -> int:
 
 
 @njit
-def _best_node(t: int, where: int, fixed: Fixed, state: State) -> int:
+def _best_node(t: int, where: int, fixed: Fixed, state: DagState) -> int:
     cpu, memory = fixed.cpu[t], fixed.memory[t]
     best, best_left = -1, np.inf
     for n in range(state.free_cpu.shape[0]):
@@ -73,7 +73,7 @@ def _best_node(t: int, where: int, fixed: Fixed, state: State) -> int:
 
 
 @njit
-def _start(t: int, fixed: Fixed, state: State) -> None:
+def _start(t: int, fixed: Fixed, state: DagState) -> None:
     """Make one wave of the pods in `pods_on`: one record per node, chained, and the first of them in the heap."""
     r = state.running
     first = -1
@@ -93,7 +93,7 @@ def _start(t: int, fixed: Fixed, state: State) -> None:
 
 
 @njit
-def _take(t: int, n: int, pods: int, fixed: Fixed, state: State) -> None:
+def _take(t: int, n: int, pods: int, fixed: Fixed, state: DagState) -> None:
     state.free_cpu[n] -= pods * fixed.cpu[t]
     state.free_memory[n] -= pods * fixed.memory[t]
     state.waiting[t] -= pods
@@ -102,7 +102,7 @@ def _take(t: int, n: int, pods: int, fixed: Fixed, state: State) -> None:
 
 
 @njit
-def _fill(t: int, where: int, fixed: Fixed, state: State) -> None:
+def _fill(t: int, where: int, fixed: Fixed, state: DagState) -> None:
     """First-fit and best-fit: the node chosen for one pod is used until it is full."""
     while state.waiting[t] > 0:
         n = _best_node(t, where, fixed, state)
@@ -115,7 +115,7 @@ def _fill(t: int, where: int, fixed: Fixed, state: State) -> None:
 
 
 @njit
-def _spread(t: int, fixed: Fixed, state: State) -> None:
+def _spread(t: int, fixed: Fixed, state: DagState) -> None:
     """Least-allocated, pod by pod; for many pods, from a heap of the nodes by free capacity."""
     while 0 < state.waiting[t] <= FEW_PODS:
         n = _best_node(t, _LEAST, fixed, state)
@@ -140,7 +140,7 @@ def _spread(t: int, fixed: Fixed, state: State) -> None:
 
 
 @njit
-def _given_up(t: int, knobs: OrderKnobs, fixed: Fixed, state: State) -> bool:
+def _given_up(t: int, knobs: OrderKnobs, fixed: Fixed, state: DagState) -> bool:
     j = fixed.job[t]
     deadline = fixed.deadline_s[j]
     scale = trust(fixed.arrival_s[j], deadline, fixed.job_path_s[j], knobs)
@@ -148,7 +148,7 @@ def _given_up(t: int, knobs: OrderKnobs, fixed: Fixed, state: State) -> bool:
 
 
 @njit
-def _next_kind(rank: int, blocked: Mask, state: State) -> int:
+def _next_kind(rank: int, blocked: Mask, state: DagState) -> int:
     """The CPU request whose first task has the smallest key, -1 if all are blocked or empty."""
     best = -1
     for c in range(blocked.shape[0]):
@@ -164,7 +164,7 @@ def _next_kind(rank: int, blocked: Mask, state: State) -> int:
 
 
 @njit
-def place(where: int, knobs: OrderKnobs, fixed: Fixed, state: State) -> int:
+def place(where: int, knobs: OrderKnobs, fixed: Fixed, state: DagState) -> int:
     """Start waiting pods until none fits; returns the number started."""
     now = state.now[0]
     state.counts[_ROUNDS] += 1

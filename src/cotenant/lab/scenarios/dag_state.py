@@ -75,7 +75,7 @@ class Running(NamedTuple):
     spare: Int  # [M] unused records, used from the end
 
 
-class State(NamedTuple):
+class DagState(NamedTuple):
     """The mutable state."""
 
     now: Float  # [1]
@@ -104,7 +104,7 @@ class State(NamedTuple):
 
 def prepare(
     arrivals: Arrivals, nodes: int, node_cpu: int, node_memory: int, window: tuple[float, float]
-) -> tuple[Fixed, State]:
+) -> tuple[Fixed, DagState]:
     """Arrays of a workload for the loop; paths and work are derived from the estimates, never from the durations."""
     g = arrivals.graph
     jobs, tasks = len(g.start) - 1, len(g.pods)
@@ -144,7 +144,7 @@ def prepare(
     )
     counts = np.zeros(len(Count), np.int64)
     counts[Count.SPARE] = records
-    state = State(
+    state = DagState(
         now=np.zeros(1),
         counts=counts,
         free_cpu=np.full(nodes, node_cpu),

@@ -15,7 +15,7 @@ from time import perf_counter
 
 import numpy as np
 
-from cotenant.lab.contract import Explanation, Measures, PolicyInfo, RunResult, RunSpec, Series
+from cotenant.lab.contract import Measures, PolicyInfo, RunResult, RunSpec, Series, TaskExplanation
 from cotenant.lab.scenarios.openb_explain import explanation, find_arrival
 from cotenant.lab.scenarios.openb_world import BOUND, POLICIES, World, build, check_inputs
 from cotenant.lab.workloads.openb_bound import allocation_bound
@@ -124,7 +124,7 @@ class OpenbScenario:
             notes=(*world.cluster.report, *world.pods.report),
         )
 
-    def explain(self, spec: RunSpec, task: str) -> Explanation:
+    def explain(self, spec: RunSpec, task: str) -> TaskExplanation:
         """Explain the placement of a pod, or its refusal.
 
         `task` is a pod's name (its first arrival), `NAME/2` (its second, and so on) or `#N` (the N-th arrival, from 1).

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotenant.lab.contract import Explanation
+from cotenant.lab.contract import TaskExplanation
 from cotenant.lab.scenarios.openb_world import World
 from cotenant.model.arrays import Int
 from cotenant.model.errors import InvalidInput
@@ -37,7 +37,7 @@ def find_arrival(world: World, task: str) -> int:
     raise InvalidInput("task", task, f"a pod's name, NAME/2 for its second arrival, or #1..#{len(world.pod)}")
 
 
-def explanation(world: World, at: int, row: Int, devices: Int) -> Explanation:
+def explanation(world: World, at: int, row: Int, devices: Int) -> TaskExplanation:
     """Judge every node for arrival `at`, let the policy decide, and return both. All earlier arrivals must have been placed."""
     nodes, shapes, k = world.nodes, world.pods.shapes, int(world.shape[at])
     rule, mix, w = int(world.policy.rule), world.mix, world.weights
@@ -81,7 +81,7 @@ def explanation(world: World, at: int, row: Int, devices: Int) -> Explanation:
             lines.append(
                 f"score = sum of the parts / {w.quantum:g} GPU, rounded; a part is the reduction of that term, in GPUs"
             )
-    return Explanation(
+    return TaskExplanation(
         task=name,
         outcome=outcome,
         lines=tuple(lines),

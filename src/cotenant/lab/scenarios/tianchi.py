@@ -16,7 +16,7 @@ from math import nan
 
 import numpy as np
 
-from cotenant.lab.contract import Explanation, MachineMap, Measures, PolicyInfo, RunResult, RunSpec, Series
+from cotenant.lab.contract import MachineMap, Measures, PolicyInfo, RunResult, RunSpec, Series, TaskExplanation
 from cotenant.lab.workloads import tianchi as workload
 from cotenant.model.arrays import Float, Int, Mask, NodeArrays, ShapeArrays
 from cotenant.model.compiled import njit
@@ -26,7 +26,7 @@ from cotenant.policy.placement.compiled import Fit, Score, choose, commit, plain
 from cotenant.policy.placement.knobs import Knobs
 from cotenant.policy.placement.leftover import Leftover, LeftoverKnobs, leftover, leftover_choose, leftover_parts
 from cotenant.policy.placement.topology import group_antiaffinity
-from cotenant.policy.placement.topology.group_antiaffinity import GroupRules, Verdict, narrow, plain_verdicts
+from cotenant.policy.placement.topology.group_antiaffinity import GroupRules, GroupVerdict, narrow, plain_verdicts
 
 CPU_STEP, MEMORY_STEP = 1000, 2 * workload.GIB  # grid of the waste table: one core, 2 GiB
 CHECKPOINTS = (0.77, 0.90, 1.00)  # loads at which success, allocation and fragment are also reported
@@ -225,7 +225,7 @@ class Tianchi:
         course = _play(data, world, pick)
         return _result(spec, data, world, course, time.perf_counter() - start)
 
-    def explain(self, spec: RunSpec, task: str) -> Explanation:
+    def explain(self, spec: RunSpec, task: str) -> TaskExplanation:
         """`task` is a container's name, e.g. `inst_123`."""
         self.check(spec)
         data = workload.load(workload.find_folder(spec.traces))
@@ -315,7 +315,7 @@ def _explain(
     task: str,
     at: int,
     before: _Course | None,
-) -> Explanation:
+) -> TaskExplanation:
     nodes, shapes, rules = world.nodes, world.shapes, data.rules
     k = int(data.app_of[world.arrivals[at]])
     rejected, passing = _filtered(nodes, shapes, k, rules)
@@ -345,7 +345,7 @@ def _explain(
         )
     outcome = f"placed on machine {n}" if n >= 0 else "refused: no machine could take it"
     candidates = tuple((f"machine {passing[i]}", parts[i][0], parts[i][1]) for i in best)
-    return Explanation(task, outcome, tuple(lines), rejected, candidates)
+    return TaskExplanation(task, outcome, tuple(lines), rejected, candidates)
 
 
 def _filtered(
@@ -354,7 +354,7 @@ def _filtered(
     """Machines rejected by reason, and the rows that pass, in filter order: rules, then resources."""
     verdict = plain_verdicts(nodes.group_count, k, rules)
     rejection = plain_rejections(nodes, shapes, k, Fit.REQUESTS, Knobs().array())
-    allowed: Mask = verdict == Verdict.ALLOWED
+    allowed: Mask = verdict == GroupVerdict.ALLOWED
     counted = [(text, int((verdict == code).sum())) for code, text in group_antiaffinity.REASONS.items()]
     counted += [(text, int((allowed & (rejection == code)).sum())) for code, text in compiled.REASONS.items()]
     rows = np.flatnonzero(allowed & (rejection == 0)).astype(np.int64)

@@ -20,7 +20,7 @@ from cotenant.lab.clusterworld.facts import racked_nodes
 from cotenant.lab.clusterworld.job import Job
 from cotenant.lab.clusterworld.parts import COUNTED, SPREAD, Parts, make_cluster, wear
 from cotenant.lab.clusterworld.world import ClusterWorld, Watch
-from cotenant.lab.contract import Explanation, Measures, PolicyInfo, RunResult, RunSpec, Series
+from cotenant.lab.contract import Measures, PolicyInfo, RunResult, RunSpec, Series, TaskExplanation
 from cotenant.lab.workloads import training as workload
 from cotenant.model.arrays import Float
 from cotenant.model.errors import InvalidInput
@@ -120,7 +120,7 @@ class Training:
         world.run()
         return _result(spec, world, perf_counter() - begun)
 
-    def explain(self, spec: RunSpec, task: str) -> Explanation:
+    def explain(self, spec: RunSpec, task: str) -> TaskExplanation:
         """`task` is the number of a job in order of arrival, from 0."""
         self.check(spec)
         plans = workload.jobs(spec.load, spec.seed)
@@ -142,7 +142,7 @@ class Training:
             outcome = "never ended"
         else:
             outcome = f"ran first after {job.first_run_s - plan.arrival_s:,.0f} s, ended after {job.ended_s - plan.arrival_s:,.0f} s"
-        return Explanation(task, outcome, (head, *lines))
+        return TaskExplanation(task, outcome, (head, *lines))
 
 
 def _world(spec: RunSpec, watch: Watch | None = None) -> ClusterWorld:

@@ -36,7 +36,7 @@ class Timeline:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class RunMetrics:
     """The metrics of a run. Fractions are 0..1."""
 
     success: float  # pods started within `success_wait_s` of becoming ready, over all pods
@@ -82,7 +82,7 @@ def jain(x: Float) -> float:
     return float(x.sum()) ** 2 / (len(x) * squares) if squares > 0 else 1.0
 
 
-def account(truth: Truth, state: State, config: WorldConfig) -> Account:
+def account(truth: Truth, state: State, config: WorldConfig) -> RunMetrics:
     """Compute the metrics at the current time; what has not happened yet counts as never."""
     taken = where(state.ticks, np.arange(len(state.ticks)) < state.run.ticks[0])
     time = taken.time_s
@@ -110,7 +110,7 @@ def account(truth: Truth, state: State, config: WorldConfig) -> Account:
         float(windows.violated_replicas.sum()) / replica_windows * float((~batch).sum()) if replica_windows else 0.0
     )
 
-    return Account(
+    return RunMetrics(
         success=float((wait <= config.success_wait_s).mean()),
         requested_cpu=_mean(averaged.requested_cpu),
         used_cpu=_mean(averaged.used_cpu),

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotenant.lab.world import accounting, loop, state
-from cotenant.lab.world.accounting import Account
+from cotenant.lab.world.accounting import RunMetrics
 from cotenant.lab.world.config import WorldConfig
 from cotenant.lab.world.truth import Truth, check
 from cotenant.model.arrays import Float, Int, Mask
@@ -194,7 +194,7 @@ class World:
             violated=s.pods.seen_violated[pods[replicas]],
         )
 
-    def account(self) -> Account:
+    def account(self) -> RunMetrics:
         """The metrics of the run so far."""
         return accounting.account(self._truth, self._state, self._config)
 

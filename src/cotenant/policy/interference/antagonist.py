@@ -19,7 +19,7 @@ from cotenant.policy.interference import capping
 from cotenant.policy.interference.capping import RULE, Cap, Caps
 from cotenant.policy.interference.ranking import Suspect, by_blame, by_correlation
 from cotenant.policy.interference.series import Series, Slice, VictimSample, extend, is_informative, job_of
-from cotenant.policy.interference.settings import Settings, SuspectSignal, VictimSignal
+from cotenant.policy.interference.settings import InterferenceSettings, SuspectSignal, VictimSignal
 from cotenant.policy.interference.usual import UsualValues, learn
 
 _SIGNAL_TEXT = {
@@ -47,7 +47,7 @@ class CauseHistory:
     last: tuple[Reason, ...] = ()  # of the last sample
 
 
-def decide(state: NodeState, settings: Settings, memory: CauseHistory) -> tuple[Verdict, CauseHistory]:
+def decide(state: NodeState, settings: InterferenceSettings, memory: CauseHistory) -> tuple[Verdict, CauseHistory]:
     """The knobs and evictions that the search desires now."""
     caps, released = capping.release(memory.caps, state, settings)
     memory = replace(memory, caps=caps)
@@ -66,7 +66,7 @@ def decide(state: NodeState, settings: Settings, memory: CauseHistory) -> tuple[
     return verdict, memory
 
 
-def suspects(entry: PodUse, settings: Settings, memory: CauseHistory) -> tuple[Suspect, ...]:
+def suspects(entry: PodUse, settings: InterferenceSettings, memory: CauseHistory) -> tuple[Suspect, ...]:
     """Ranking of all suspects for one victim over the current window, whether or not there is an anomaly; () while no threshold is known."""
     threshold = _threshold(entry, settings, memory)
     if threshold is None:
@@ -75,12 +75,12 @@ def suspects(entry: PodUse, settings: Settings, memory: CauseHistory) -> tuple[S
     return rank(memory.series.slices, entry.pod.uid, threshold, settings)
 
 
-def _threshold(entry: PodUse, settings: Settings, memory: CauseHistory) -> int | None:
+def _threshold(entry: PodUse, settings: InterferenceSettings, memory: CauseHistory) -> int | None:
     values = memory.usual.of(job_of(entry))
     return settings.threshold_ppm or (values.threshold_ppm(settings) if values else None)
 
 
-def _judge(state: NodeState, settings: Settings, memory: CauseHistory, done: Slice) -> CauseHistory:
+def _judge(state: NodeState, settings: InterferenceSettings, memory: CauseHistory, done: Slice) -> CauseHistory:
     """Evaluate each victim's new sample, and search where there is an anomaly."""
     entries = {entry.pod.uid: entry for entry in state.pods}
     earlier = dict(memory.outliers)
@@ -115,7 +115,7 @@ def _judge(state: NodeState, settings: Settings, memory: CauseHistory, done: Sli
     return replace(memory, outliers=tuple(sorted(kept.items())), last=tuple(reasons))
 
 
-def _calm(entry: PodUse, sample: VictimSample, threshold: int | None, settings: Settings) -> Reason | None:
+def _calm(entry: PodUse, sample: VictimSample, threshold: int | None, settings: InterferenceSettings) -> Reason | None:
     """Why a sample is no outlier; None if it is one."""
     key = entry.pod.key
     if sample.throttled_ppm > settings.own_throttled_ppm:
@@ -133,7 +133,9 @@ def _calm(entry: PodUse, sample: VictimSample, threshold: int | None, settings: 
     return None
 
 
-def _reason(entry: PodUse, sample: VictimSample, threshold: int, settings: Settings, outcome: str) -> Reason:
+def _reason(
+    entry: PodUse, sample: VictimSample, threshold: int, settings: InterferenceSettings, outcome: str
+) -> Reason:
     signal = _SIGNAL_TEXT[settings.victim_signal]
     text = f"{entry.pod.key}: {signal} {sample.level_ppm / PPM:.2f}, threshold {threshold / PPM:.2f}: {outcome}"
     return Reason(RULE, text, (Term("signal", sample.level_ppm, "ppm"), Term("threshold", threshold, "ppm")))
@@ -144,7 +146,7 @@ def _search(
     sample: VictimSample,
     threshold: int,
     entries: dict[str, PodUse],
-    settings: Settings,
+    settings: InterferenceSettings,
     memory: CauseHistory,
     now_us: int,
 ) -> tuple[Cap | None, Reason]:

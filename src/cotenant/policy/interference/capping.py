@@ -19,7 +19,7 @@ from cotenant.model.machine.node_decision import EvictPod, Reason, Term
 from cotenant.model.machine.node_pod import NodePod, Phase
 from cotenant.model.machine.node_state import PPM, NodeState, PodUse
 from cotenant.policy.interference.series import Slice
-from cotenant.policy.interference.settings import Settings
+from cotenant.policy.interference.settings import InterferenceSettings
 
 RULE = "antagonist"
 MOST_OFFENCES = 64
@@ -62,13 +62,13 @@ class Caps:
     offences: tuple[Offence, ...] = ()
 
 
-def cap_m(pod: NodePod, settings: Settings) -> int:
+def cap_m(pod: NodePod, settings: InterferenceSettings) -> int:
     """The CPU that a capped pod may use."""
     lowest = pod.priority_class is PriorityClass.FREE
     return settings.cap_lowest_cpu_m if lowest else settings.cap_cpu_m
 
 
-def observe(caps: Caps, done: Slice, settings: Settings) -> Caps:
+def observe(caps: Caps, done: Slice, settings: InterferenceSettings) -> Caps:
     """Record the victims' signals under their caps. A sample that began before the cap does not count."""
     active = []
     for cap in caps.active:
@@ -79,7 +79,7 @@ def observe(caps: Caps, done: Slice, settings: Settings) -> Caps:
     return replace(caps, active=tuple(active))
 
 
-def release(caps: Caps, state: NodeState, settings: Settings) -> tuple[Caps, tuple[Reason, ...]]:
+def release(caps: Caps, state: NodeState, settings: InterferenceSettings) -> tuple[Caps, tuple[Reason, ...]]:
     """End caps whose time is over, or whose pod or victim left."""
     here = {entry.pod.uid: entry.pod for entry in state.pods}
     active, offences, reasons = [], list(caps.offences), []
@@ -111,7 +111,7 @@ def release(caps: Caps, state: NodeState, settings: Settings) -> tuple[Caps, tup
     return Caps(tuple(active), recent), tuple(reasons)
 
 
-def exempt(caps: Caps, uid: str, victim: str, now_us: int, settings: Settings) -> bool:
+def exempt(caps: Caps, uid: str, victim: str, now_us: int, settings: InterferenceSettings) -> bool:
     """Whether a pod must not be capped for this victim now: it is capped already, or a recent cap did not help."""
     if any(cap.uid == uid for cap in caps.active):
         return True
@@ -121,7 +121,7 @@ def exempt(caps: Caps, uid: str, victim: str, now_us: int, settings: Settings) -
     )
 
 
-def knobs(caps: Caps, pods: Sequence[PodUse], settings: Settings) -> tuple[SetKnob, ...]:
+def knobs(caps: Caps, pods: Sequence[PodUse], settings: InterferenceSettings) -> tuple[SetKnob, ...]:
     """The caps as knobs; a pod capped for two victims appears once."""
     groups = {entry.pod.uid: entry.pod for entry in pods if entry.pod.group}
     desired: dict[str, SetKnob] = {}
@@ -133,7 +133,7 @@ def knobs(caps: Caps, pods: Sequence[PodUse], settings: Settings) -> tuple[SetKn
     return tuple(desired.values())
 
 
-def evictions(caps: Caps, pods: Sequence[PodUse], now_us: int, settings: Settings) -> tuple[EvictPod, ...]:
+def evictions(caps: Caps, pods: Sequence[PodUse], now_us: int, settings: InterferenceSettings) -> tuple[EvictPod, ...]:
     """Pods to evict because their caps helped often enough recently."""
     counts: dict[str, int] = {}
     for each in caps.offences:

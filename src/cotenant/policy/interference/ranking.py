@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from cotenant.model.machine.node_state import PPM
 from cotenant.policy.interference.correlation import score_ppm
 from cotenant.policy.interference.series import Slice, is_informative
-from cotenant.policy.interference.settings import Settings
+from cotenant.policy.interference.settings import InterferenceSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,9 @@ class Suspect:
     blame_us: int | None = None  # direct blame behind the share
 
 
-def by_correlation(slices: Sequence[Slice], victim: str, threshold_ppm: int, settings: Settings) -> tuple[Suspect, ...]:
+def by_correlation(
+    slices: Sequence[Slice], victim: str, threshold_ppm: int, settings: InterferenceSettings
+) -> tuple[Suspect, ...]:
     """Best-effort pods by the published score, highest first; equal ones by uid."""
     levels = [
         (part, sample.level_ppm)
@@ -44,7 +46,9 @@ def by_correlation(slices: Sequence[Slice], victim: str, threshold_ppm: int, set
     return tuple(sorted(suspects, key=lambda suspect: (-suspect.score_ppm, suspect.uid)))
 
 
-def by_blame(slices: Sequence[Slice], victim: str, threshold_ppm: int, settings: Settings) -> tuple[Suspect, ...]:
+def by_blame(
+    slices: Sequence[Slice], victim: str, threshold_ppm: int, settings: InterferenceSettings
+) -> tuple[Suspect, ...]:
     """Pods by their share of the victim's waiting behind others while it suffered, largest first; its own tasks are excluded.
 
     Services are included: where one is to blame it ranks first, so that no best-effort pod is capped instead.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from cotenant.model.machine.node_state import NodeState, PodUse
 from cotenant.model.machine.run_queue import NoCulprit
-from cotenant.policy.interference.settings import Settings
+from cotenant.policy.interference.settings import InterferenceSettings
 from cotenant.policy.interference.signals import activity, victim_level_ppm
 
 Amounts = tuple[tuple[str, int], ...]  # by pod
@@ -63,7 +63,7 @@ class Series:
     taken: tuple[tuple[int, Slice], ...] = ()  # length in us, and the interval as a slice
 
 
-def is_informative(sample: VictimSample, settings: Settings) -> bool:
+def is_informative(sample: VictimSample, settings: InterferenceSettings) -> bool:
     """Whether a sample can show interference: the victim ran enough, and was not throttled by its own quota."""
     return sample.cpu_m >= settings.least_victim_cpu_m and sample.throttled_ppm <= settings.own_throttled_ppm
 
@@ -75,7 +75,7 @@ def job_of(entry: PodUse) -> str:
     return f"{entry.pod.namespace}/{name}"
 
 
-def extend(series: Series, state: NodeState, settings: Settings) -> tuple[Series, Slice | None]:
+def extend(series: Series, state: NodeState, settings: InterferenceSettings) -> tuple[Series, Slice | None]:
     """Add an interval; returns the sample that it completed, if any."""
     index, into_us = divmod(state.at_us - 1, settings.every_us)
     done = None
@@ -91,11 +91,11 @@ def extend(series: Series, state: NodeState, settings: Settings) -> tuple[Series
     return series, done
 
 
-def _recent(slices: tuple[Slice, ...], now_us: int, settings: Settings) -> tuple[Slice, ...]:
+def _recent(slices: tuple[Slice, ...], now_us: int, settings: InterferenceSettings) -> tuple[Slice, ...]:
     return tuple(each for each in slices if now_us - each.at_us <= settings.window_us)
 
 
-def _interval(state: NodeState, settings: Settings) -> Slice:
+def _interval(state: NodeState, settings: InterferenceSettings) -> Slice:
     victims = []
     for entry in state.services():
         level = victim_level_ppm(settings.victim_signal, entry)

@@ -47,7 +47,7 @@ FLOORS_PPM = {
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class InterferenceSettings:
     """One search. Times in microseconds, shares in millionths (ppm)."""
 
     victim_signal: VictimSignal = VictimSignal.RUN_DELAY

@@ -14,7 +14,7 @@ from math import isqrt
 
 from cotenant.model.machine.node_state import PPM
 from cotenant.policy.interference.series import Slice, is_informative
-from cotenant.policy.interference.settings import Settings
+from cotenant.policy.interference.settings import InterferenceSettings
 
 MOST_JOBS = 256
 MOST_TASKS = 32  # tasks of one service that are counted separately
@@ -27,7 +27,7 @@ class Usual:
     mean_ppm: int
     deviation_ppm: int
 
-    def threshold_ppm(self, settings: Settings) -> int:
+    def threshold_ppm(self, settings: InterferenceSettings) -> int:
         """The level above which a sample is an outlier."""
         return max(settings.floor_ppm, self.mean_ppm + settings.sigmas * self.deviation_ppm)
 
@@ -75,7 +75,7 @@ class UsualValues:
         return next((entry.usual for entry in self.jobs if entry.name == job), None)
 
 
-def learn(values: UsualValues, done: Slice, settings: Settings) -> UsualValues:
+def learn(values: UsualValues, done: Slice, settings: InterferenceSettings) -> UsualValues:
     """Add a sample; those in which a service hardly ran or was throttled by its own quota are ignored."""
     jobs = {job.name: job for job in values.jobs}
     for sample in done.victims:
@@ -95,7 +95,7 @@ def learn(values: UsualValues, done: Slice, settings: Settings) -> UsualValues:
     return UsualValues(tuple(sorted(newest, key=lambda job: job.name)), started)
 
 
-def _judged(job: _Job, settings: Settings) -> _Job:
+def _judged(job: _Job, settings: InterferenceSettings) -> _Job:
     """With usual values, if there are enough samples."""
     enough = sum(samples >= settings.usual_samples for _, samples in job.tasks) >= settings.usual_tasks
     if not enough:
@@ -104,6 +104,6 @@ def _judged(job: _Job, settings: Settings) -> _Job:
     return _Job(job.name, job.seen_us, job.before, job.today, job.tasks, sums.usual())
 
 
-def _new_day(job: _Job, settings: Settings) -> _Job:
+def _new_day(job: _Job, settings: InterferenceSettings) -> _Job:
     judged = _judged(job, settings)
     return _Job(job.name, job.seen_us, job.before.aged(settings.age_ppm, job.today), _Sums(), (), judged.usual)

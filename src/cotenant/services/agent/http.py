@@ -33,13 +33,13 @@ from cotenant.drivers.http.messages import (
 from cotenant.drivers.http.pages import HealthPages
 from cotenant.drivers.resctrl.monitoring import CacheUse
 from cotenant.engine.node.agent import Agent
-from cotenant.engine.node.decision_log import Decision, Explanation, HeldKnob
+from cotenant.engine.node.decision_log import HeldKnob, KnobDecision, NodeExplanation
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.model.machine.counters import Gap, GpuCounters
 from cotenant.model.machine.knob import Lease
 from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, ServiceHealth
 from cotenant.services.agent import latency
-from cotenant.services.agent.latency import Outcome
+from cotenant.services.agent.latency import LatencyOutcome
 
 MOST_DECISIONS = 500  # an answer
 
@@ -99,7 +99,7 @@ class HoldsPage(msgspec.Struct, frozen=True):
 class DecisionsPage(msgspec.Struct, frozen=True):
     """`/v1/decisions`. Ask again with `since` = `last`."""
 
-    decisions: tuple[Decision, ...]
+    decisions: tuple[KnobDecision, ...]
     last: int
     more: bool
 
@@ -108,7 +108,7 @@ class Asked(Protocol):
     """The process, as far as it is asked."""
 
     agent: Agent
-    latency_counts: dict[Outcome, int]
+    latency_counts: dict[LatencyOutcome, int]
 
     def unhealthy(self) -> str:
         """What is wrong with the process, empty if nothing is."""
@@ -181,26 +181,26 @@ class Pages:
         try:
             outcome, answer = await self._latency(scope, receive)
         except Refused as refused:
-            outcome, answer = Outcome.REFUSED, refused.answer
+            outcome, answer = LatencyOutcome.REFUSED, refused.answer
         except Gone:
-            counts[Outcome.REFUSED] += 1
+            counts[LatencyOutcome.REFUSED] += 1
             return
         counts[outcome] += 1
         await send_answer(send, answer)
 
-    async def _latency(self, scope: Scope, receive: Receive) -> tuple[Outcome, Answer]:
+    async def _latency(self, scope: Scope, receive: Receive) -> tuple[LatencyOutcome, Answer]:
         if scope["method"] != "POST":
-            return Outcome.REFUSED, _trouble(405, "only POST", more=((b"allow", b"POST"),))
+            return LatencyOutcome.REFUSED, _trouble(405, "only POST", more=((b"allow", b"POST"),))
         body = await read_body(scope, receive, latency.MOST_BYTES)
         try:
             report = latency.read(body)
             known = self._asked.latency_reported(report)
         except InvalidInput as error:
             status, field = (400, "") if error.field == latency.WHOLE else (422, error.field)
-            return Outcome.INVALID, _trouble(status, str(error), field)
+            return LatencyOutcome.INVALID, _trouble(status, str(error), field)
         if not known:
-            return Outcome.UNKNOWN, _trouble(404, f"nobody here knows {report.workload[:200]}", "workload")
-        return Outcome.TAKEN, Answer(204)
+            return LatencyOutcome.UNKNOWN, _trouble(404, f"nobody here knows {report.workload[:200]}", "workload")
+        return LatencyOutcome.TAKEN, Answer(204)
 
 
 def _decisions(agent: Agent, since: str) -> DecisionsPage:
@@ -215,7 +215,7 @@ def _explained(agent: Agent, query: bytes) -> Answer:
     group, pod = _one(query, "group", ""), _one(query, "pod", "")
     if bool(group) == bool(pod):
         raise InvalidInput("group, pod", "both" if group else "neither", "one of them")
-    story: Explanation | None = agent.explain(group.strip("/") if group else pod)
+    story: NodeExplanation | None = agent.explain(group.strip("/") if group else pod)
     if story is None:
         return _trouble(404, f"nobody here knows {(group or pod)[:200]}", "group" if group else "pod")
     return _page(story)

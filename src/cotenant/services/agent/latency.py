@@ -39,7 +39,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_REQUESTS)]
 Microseconds = Annotated[int, msgspec.Meta(ge=0, le=MOST_US)]
 
 
-class Outcome(StrEnum):
+class LatencyOutcome(StrEnum):
     """What became of a latency report; a label of the metric that counts them."""
 
     TAKEN = "taken"

@@ -31,7 +31,7 @@ from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import PPM, GroupUse, HostUse, PodUse
 from cotenant.services.agent.actions.class_placement import Placing
 from cotenant.services.agent.discovery.sources import Sources
-from cotenant.services.agent.latency import Outcome as LatencyOutcome
+from cotenant.services.agent.latency import LatencyOutcome as LatencyOutcome
 from cotenant.services.agent.loop.actor import Actor
 from cotenant.services.agent.loop.ticker import Ticker
 from cotenant.services.agent.reports.outbox import Outbox

@@ -85,7 +85,7 @@ class AgentProcess:
         self.ports = ports
         self.node, self.version, self.mode = config.node, __version__, config.mode.value
         self.metrics = Metrics(self)
-        self.latency_counts = dict.fromkeys(latency.Outcome, 0)
+        self.latency_counts = dict.fromkeys(latency.LatencyOutcome, 0)
         self.reloads = {"taken": 0, "refused": 0}
         self.pressure_events: dict[str, int] = {}
         self.placing = Placing(ports.placers, lambda: self.pods, self.policies)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from cotenant.services.demo.run import SETTLING_HOURS, DemoConfig, Outcome
+from cotenant.services.demo.run import SETTLING_HOURS, DayOutcome, DemoConfig
 
 _COLOURS = ("#8a8f98", "#c2703d", "#2f6fde", "#3d8f5f", "#8d5bbf")
 _CURVES = (
@@ -27,7 +27,7 @@ COLUMNS = (
 )
 
 
-def row(outcome: Outcome) -> tuple[str, ...]:
+def row(outcome: DayOutcome) -> tuple[str, ...]:
     """One line of the table, aligned with `COLUMNS`."""
     return (
         outcome.profile,
@@ -51,7 +51,7 @@ def meaning(config: DemoConfig) -> str:
     )
 
 
-def write(path: Path, config: DemoConfig, outcomes: Sequence[Outcome]) -> None:
+def write(path: Path, config: DemoConfig, outcomes: Sequence[DayOutcome]) -> None:
     """The page, whole or not at all."""
     import plotly.graph_objects as go
     from plotly.offline import get_plotlyjs

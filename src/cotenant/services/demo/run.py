@@ -75,7 +75,7 @@ class Sample:
 
 
 @dataclass(slots=True)
-class Outcome:
+class DayOutcome:
     """What one profile's day gave."""
 
     profile: str
@@ -102,15 +102,15 @@ class Outcome:
         return max((sample.violation for sample in self.settled), default=0.0)
 
 
-def run(config: DemoConfig, tick: Tick) -> list[Outcome]:
+def run(config: DemoConfig, tick: Tick) -> list[DayOutcome]:
     """One outcome a profile, in the order asked for. Errors of a start are raised; nothing is left behind."""
     import uvloop
 
     return [uvloop.run(_one(config, profile, tick)) for profile in config.profiles]
 
 
-async def _one(config: DemoConfig, profile: str, tick: Tick) -> Outcome:
-    outcome = Outcome(profile)
+async def _one(config: DemoConfig, profile: str, tick: Tick) -> DayOutcome:
+    outcome = DayOutcome(profile)
     if not is_warm(profile):
         await warm_apart(profile)
     with tempfile.TemporaryDirectory(prefix="cotenant-demo-") as folder:
@@ -132,7 +132,7 @@ async def _one(config: DemoConfig, profile: str, tick: Tick) -> Outcome:
     return outcome
 
 
-async def _day(config: DemoConfig, cluster: LocalCluster, outcome: Outcome, tick: Tick) -> None:
+async def _day(config: DemoConfig, cluster: LocalCluster, outcome: DayOutcome, tick: Tick) -> None:
     async with aiohttp.ClientSession() as http:
         began, first_day = perf_counter(), cluster.nodes.snapshot().day
         submitting = asyncio.create_task(_services_placed(cluster, http, outcome, began + config.seconds))
@@ -153,7 +153,9 @@ async def _day(config: DemoConfig, cluster: LocalCluster, outcome: Outcome, tick
             outcome.stages = cluster.submitter.progress.stages
 
 
-async def _services_placed(cluster: LocalCluster, http: aiohttp.ClientSession, outcome: Outcome, until: float) -> None:
+async def _services_placed(
+    cluster: LocalCluster, http: aiohttp.ClientSession, outcome: DayOutcome, until: float
+) -> None:
     """How fast the first burst went: from the first pod placed until as many are as the services have replicas."""
     first = 0.0
     while (now := perf_counter()) < until:

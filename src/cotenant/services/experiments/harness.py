@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cotenant.model.errors import InvalidInput
-from cotenant.services.experiments.outcome import Check, Outcome, Picture
+from cotenant.services.experiments.outcome import Check, Findings, Picture
 from cotenant.services.experiments.site import Conditions, Site, open_site
 
 RAW = "raw.jsonl"
@@ -126,7 +126,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ExperimentSettings:
     """How to run. `more_rounds`: at most so many further rounds are run for discarded ones."""
 
     rounds: int
@@ -150,7 +150,7 @@ class Settings:
         return ""
 
     @classmethod
-    def once(cls, rounds: int, seed: int = 1) -> Settings:
+    def once(cls, rounds: int, seed: int = 1) -> ExperimentSettings:
         """Each block once, whatever other work runs on the machine: no further try, no further round, little waiting for a quiet core."""
         return cls(rounds, seed, more_rounds=0, quiet_s=2.0, tries=1)
 
@@ -163,7 +163,7 @@ class Settings:
 @dataclass(slots=True)
 class _Run:
     experiment: Experiment
-    settings: Settings
+    settings: ExperimentSettings
     raw: Path
     tell: Callable[[Step], None]
     rounds: list[Round] = field(default_factory=list)
@@ -217,11 +217,11 @@ class _Run:
 
 def run(
     experiment: Experiment,
-    settings: Settings,
+    settings: ExperimentSettings,
     folder: Path,
     tell: Callable[[Step], None],
     opened: Callable[[], AbstractContextManager[Site]] = open_site,
-) -> Outcome:
+) -> Findings:
     """Run it on this machine; raw data go to `folder` as they come.
 
     Raises `Unsupported` where the machine cannot, `Permanent` where a load fails, `KeyboardInterrupt` for SIGINT, SIGTERM and SIGHUP; nothing
@@ -238,7 +238,7 @@ def run(
     counted = [each for each in judged if not each.why_discarded]
     # A run of which every round was disturbed still shows what it saw, and says so.
     judgement = experiment.judge(counted or judged)
-    return Outcome(
+    return Findings(
         experiment=experiment.name,
         title=experiment.title,
         rounds=len(counted),

@@ -62,7 +62,7 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Findings:
     """All that a run found."""
 
     experiment: str

@@ -11,7 +11,7 @@ from html import escape
 from math import ceil, floor, log10
 from pathlib import Path
 
-from cotenant.services.experiments.outcome import Check, Curve, Outcome, Picture, machine
+from cotenant.services.experiments.outcome import Check, Curve, Findings, Picture, machine
 
 _STYLE = """
 :root{color-scheme:light}
@@ -32,7 +32,7 @@ td:first-child,th:first-child{text-align:left}
 """
 
 
-def write(path: Path, outcome: Outcome, command: str) -> None:
+def write(path: Path, outcome: Findings, command: str) -> None:
     """The page, whole or not at all."""
     from plotly.offline import get_plotlyjs
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.services.experiments import harness
-from cotenant.services.experiments.outcome import Outcome
+from cotenant.services.experiments.outcome import Findings
 
 RESULTS = "results.json"
 REPORT = "report.html"
@@ -53,11 +53,11 @@ def make(name: str, period_s: float | None = None) -> harness.Experiment:
 
 def run(
     experiment: harness.Experiment,
-    settings: harness.Settings,
+    settings: harness.ExperimentSettings,
     folder: Path,
     command: str,
     tell: Callable[[harness.Step], None],
-) -> Outcome:
+) -> Findings:
     """Run it, and leave `raw.jsonl`, `results.json` and `report.html` in the folder. Raises what `harness.run` raises."""
     from cotenant.services.experiments import page
 
@@ -74,7 +74,7 @@ def run(
     return outcome
 
 
-def encode(outcome: Outcome) -> str:
+def encode(outcome: Findings) -> str:
     """The one JSON object. What is no number is null."""
     return json.dumps(_finite(outcome.to_object()), allow_nan=False)
 

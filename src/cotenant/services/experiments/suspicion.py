@@ -25,7 +25,7 @@ from cotenant.model.machine.knob import SetKnob
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import GroupUse, NodeState, PodUse
 from cotenant.policy.interference.antagonist import CauseHistory, decide, suspects
-from cotenant.policy.interference.settings import Settings, SuspectSignal, VictimSignal
+from cotenant.policy.interference.settings import InterferenceSettings, SuspectSignal, VictimSignal
 from cotenant.services.experiments.site import now_us
 
 STEP_US = 500_000
@@ -33,7 +33,7 @@ LEARNING = 8  # samples of the service alone
 RUN_DELAY, STALL, BLAME = "run_delay", "psi", "blame"
 
 # The published rule at a pace that suits an experiment: a sample each half second, and a service of a sixth of a core.
-_PACE = Settings(
+_PACE = InterferenceSettings(
     every_us=STEP_US,
     sample_us=STEP_US,
     window_us=24_000_000,
@@ -41,7 +41,7 @@ _PACE = Settings(
     least_victim_cpu_m=40,
     usual_samples=LEARNING,
 )
-WAYS: Mapping[str, Settings] = {
+WAYS: Mapping[str, InterferenceSettings] = {
     RUN_DELAY: replace(_PACE, victim_signal=VictimSignal.RUN_DELAY, suspect_signal=SuspectSignal.CPU),
     STALL: replace(_PACE, victim_signal=VictimSignal.STALL, suspect_signal=SuspectSignal.CPU),
     BLAME: replace(_PACE, victim_signal=VictimSignal.RUN_DELAY, suspect_signal=SuspectSignal.BLAME),
@@ -52,7 +52,7 @@ WAYS: Mapping[str, Settings] = {
 class Suspicion:
     """One way to name a culprit, and whom it would have capped first."""
 
-    settings: Settings
+    settings: InterferenceSettings
     memory: CauseHistory = field(default_factory=CauseHistory)
     capped: str | None = None  # a group
     capped_us: int | None = None

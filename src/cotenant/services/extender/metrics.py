@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 from cotenant.drivers.metrics.registry import MetricsRegistry
 from cotenant.services.extender.mirror import Mirror
 from cotenant.services.extender.protocol import Tally
-from cotenant.services.reporting.endpoint import Outcome
+from cotenant.services.reporting.endpoint import ReportOutcome
 
 VERBS = ("filter", "prioritize", "preempt", "bind")
 _BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
@@ -25,7 +25,7 @@ class Metrics(Collector):
     """Collects from the parts. `fresh_nodes` counts nodes with a fresh report."""
 
     def __init__(
-        self, tally: Tally, mirror: Mirror, reports: dict[Outcome, int], fresh_nodes: Callable[[], int]
+        self, tally: Tally, mirror: Mirror, reports: dict[ReportOutcome, int], fresh_nodes: Callable[[], int]
     ) -> None:
         self._tally = tally
         self._mirror = mirror

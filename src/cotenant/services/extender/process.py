@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ExtenderSettings:
     """The command's arguments. `cluster`: whether to look for access to an API server at all."""
 
     listen: str = "127.0.0.1:8888"
@@ -69,7 +69,7 @@ class ExtenderComponents:
     """The process's parts, joined but not running. Raises `InvalidInput`."""
 
     def __init__(
-        self, settings: Settings, clock: Callable[[], float] = time.time, client: Client | None = None
+        self, settings: ExtenderSettings, clock: Callable[[], float] = time.time, client: Client | None = None
     ) -> None:
         profile = _profile(settings.profile)
         token = (
@@ -105,7 +105,7 @@ class ExtenderComponents:
         )
 
 
-def check(settings: Settings) -> tuple[Address, Address | None, Tls | None]:
+def check(settings: ExtenderSettings) -> tuple[Address, Address | None, Tls | None]:
     """Addresses and TLS of the settings. Raises `InvalidInput` for what does not fit together."""
     address = Address.parse("--listen", settings.listen)
     health = Address.parse("--health-listen", settings.health_listen) if settings.health_listen else None
@@ -131,7 +131,7 @@ def check(settings: Settings) -> tuple[Address, Address | None, Tls | None]:
 
 
 async def serve(
-    settings: Settings, stop: asyncio.Event, listening: Callable[[Address], None], limits: ServerLimits = LIMITS
+    settings: ExtenderSettings, stop: asyncio.Event, listening: Callable[[Address], None], limits: ServerLimits = LIMITS
 ) -> None:
     """Serve until `stop` is set. `listening` is called with the address. Raises `InvalidInput`."""
     address, health, tls = check(settings)
@@ -168,7 +168,7 @@ async def serve(
             await tasks.cancel()
 
 
-def run(settings: Settings) -> int:
+def run(settings: ExtenderSettings) -> int:
     """Run until SIGTERM or SIGINT. Raises `InvalidInput`."""
     check(settings)
     log_to_stderr(settings.log_level)

@@ -39,7 +39,7 @@ from cotenant.services.reporting import payload
 PATH = "/metrics/report"
 
 
-class Outcome(StrEnum):
+class ReportOutcome(StrEnum):
     """What became of a report; a label of the metric that counts them."""
 
     TAKEN = "taken"
@@ -71,7 +71,7 @@ class ReportEndpoint:
         self._clock = clock
         self._token = token
         self._taken = taken
-        self.counts = dict.fromkeys(Outcome, 0)
+        self.counts = dict.fromkeys(ReportOutcome, 0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -80,42 +80,42 @@ class ReportEndpoint:
         try:
             outcome, answer = await self._answer(scope, receive)
         except Refused as refused:
-            outcome, answer = Outcome.REFUSED, refused.answer
+            outcome, answer = ReportOutcome.REFUSED, refused.answer
         except Gone:
-            self.counts[Outcome.REFUSED] += 1
+            self.counts[ReportOutcome.REFUSED] += 1
             return
         self.counts[outcome] += 1
         await send_answer(send, answer)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> tuple[Outcome, Answer]:
+    async def _answer(self, scope: Scope, receive: Receive) -> tuple[ReportOutcome, Answer]:
         if scope["method"] != "POST":
-            return Outcome.REFUSED, _trouble(405, "only POST", more=((b"allow", b"POST"),))
+            return ReportOutcome.REFUSED, _trouble(405, "only POST", more=((b"allow", b"POST"),))
         now_s = self._clock()
         if self._token is not None and not self._token.accepts(header(scope, b"authorization"), now_s):
             trouble = _trouble(401, "a bearer token that this server knows is needed")
-            return Outcome.UNAUTHORIZED, Answer(401, trouble.body, more=((b"www-authenticate", b"Bearer"),))
+            return ReportOutcome.UNAUTHORIZED, Answer(401, trouble.body, more=((b"www-authenticate", b"Bearer"),))
         kind = header(scope, b"content-type").partition(b";")[0].strip().lower()
         if kind not in (b"", b"application/json"):
-            return Outcome.REFUSED, _trouble(415, "Content-Type must be application/json")
+            return ReportOutcome.REFUSED, _trouble(415, "Content-Type must be application/json")
         return self.take(await read_body(scope, receive, payload.MOST_BYTES), now_s)
 
-    def take(self, body: bytes, now_s: float) -> tuple[Outcome, Answer]:
+    def take(self, body: bytes, now_s: float) -> tuple[ReportOutcome, Answer]:
         """A report's JSON into the store, and what to answer. Never raises for what was sent."""
         try:
             report = payload.read(body)
             entered = self._reports.accept(report, now_s)
         except InvalidInput as error:
             if error.field == payload.WHOLE:
-                return Outcome.MALFORMED, _trouble(400, str(error))
-            return Outcome.INVALID, _trouble(422, str(error), error.field)
+                return ReportOutcome.MALFORMED, _trouble(400, str(error))
+            return ReportOutcome.INVALID, _trouble(422, str(error), error.field)
         except Transient as error:
             retry = (b"retry-after", b"%d" % max(1, round(error.retry_after_s)))
-            return Outcome.FULL, _trouble(429, str(error), more=(retry,))
+            return ReportOutcome.FULL, _trouble(429, str(error), more=(retry,))
         if not entered:
-            return Outcome.OLDER, _trouble(200, "not taken: a newer report of this node is known", "timestamp")
+            return ReportOutcome.OLDER, _trouble(200, "not taken: a newer report of this node is known", "timestamp")
         if self._taken is not None:
             self._taken(self._reports.fresh(report.node, now_s) or report)
-        return Outcome.TAKEN, Answer(204)
+        return ReportOutcome.TAKEN, Answer(204)
 
 
 def _trouble(status: int, error: str, field: str | None = None, more: tuple[tuple[bytes, bytes], ...] = ()) -> Answer:

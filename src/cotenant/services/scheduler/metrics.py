@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from cotenant.drivers.metrics.registry import MetricsRegistry
 from cotenant.engine.cluster import Cluster
-from cotenant.services.reporting.endpoint import Outcome
+from cotenant.services.reporting.endpoint import ReportOutcome
 
 
 def _exponential(first: float, factor: float, count: int) -> tuple[float, ...]:
@@ -147,7 +147,7 @@ class Metrics:
         self,
         *,
         malformed: Callable[[], Mapping[str, int]],
-        reports: Mapping[Outcome, int],
+        reports: Mapping[ReportOutcome, int],
         events_dropped: Callable[[], int],
         binds_under_way: Callable[[], int],
         requests: Callable[[], int],

@@ -51,7 +51,7 @@ from cotenant.services.scheduler.metrics import Metrics
 from cotenant.services.scheduler.options import Options
 from cotenant.services.scheduler.pages.debugging import Debugging
 from cotenant.services.scheduler.pages.plugins import routes as plugin_routes
-from cotenant.services.scheduler.pages.process import Process, State
+from cotenant.services.scheduler.pages.process import Process, ProcessState
 from cotenant.services.scheduler.pages.process import routes as process_routes
 from cotenant.services.scheduler.pages.routes import Guard, Routes
 from cotenant.services.scheduler.watches import EngineWatches
@@ -243,9 +243,9 @@ class SchedulerProcess:
             self.cluster.roster.load_aware.report_seen(replace(report, at_s=row[-1]), self.kube.now())
             self.kube.wake()
 
-    def _state(self) -> State:
+    def _state(self) -> ProcessState:
         nodes, pods = self.cluster.size()
-        return State(
+        return ProcessState(
             identity=self.kube.identity,
             leading=self._leads,
             synced=self.kube.watches.synced,

@@ -10,12 +10,12 @@ from cotenant.model.machine.node_state import PPM, Alarm, GroupUse, HostUse, Nod
 from cotenant.model.machine.run_queue import Blame
 from cotenant.model.machine.verdict import Verdict
 from cotenant.policy.interference.antagonist import CauseHistory, decide, suspects
-from cotenant.policy.interference.settings import Settings, SuspectSignal, VictimSignal
+from cotenant.policy.interference.settings import InterferenceSettings, SuspectSignal, VictimSignal
 
 SECOND = 1_000_000
 HOST = HostUse(cpus=2, cpu_m=1000, memory_total_bytes=1, memory_used_bytes=1)
 # a sample each second, three outliers make an anomaly, threshold 2
-QUICK = Settings(
+QUICK = InterferenceSettings(
     victim_signal=VictimSignal.CPI,
     suspect_signal=SuspectSignal.CPU,
     every_us=SECOND,
@@ -36,7 +36,7 @@ def pod(name: str, qos: QoSClass, **fields: Any) -> NodePod:
 class Node:
     """A service, a busy guest and an idle one; each `second` gives a state and takes the verdict."""
 
-    def __init__(self, settings: Settings = QUICK, **fields: Any) -> None:
+    def __init__(self, settings: InterferenceSettings = QUICK, **fields: Any) -> None:
         self.settings = settings
         self.memory = CauseHistory()
         self.at = 0

@@ -7,9 +7,9 @@ from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, PodUse
 from cotenant.model.machine.run_queue import Blame, NoCulprit
 from cotenant.policy.interference.series import BlameSample, Series, Slice, VictimSample, extend, job_of
-from cotenant.policy.interference.settings import Settings, VictimSignal
+from cotenant.policy.interference.settings import InterferenceSettings, VictimSignal
 
-SETTINGS = Settings(victim_signal=VictimSignal.CPI, sample_us=10_000_000, every_us=60_000_000)
+SETTINGS = InterferenceSettings(victim_signal=VictimSignal.CPI, sample_us=10_000_000, every_us=60_000_000)
 HOST = HostUse(cpus=2, cpu_m=1000, memory_total_bytes=1, memory_used_bytes=1)
 
 

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.interference.settings import Settings
+from cotenant.policy.interference.settings import InterferenceSettings
 
 
 def test_the_defaults_are_the_published_ones() -> None:
-    given = Settings()
+    given = InterferenceSettings()
     assert (given.sample_us, given.every_us, given.window_us) == (10_000_000, 60_000_000, 600_000_000)
     assert (given.outliers, given.outlier_window_us, given.sigmas) == (3, 300_000_000, 2)
     assert (given.suspect_ppm, given.least_victim_cpu_m) == (350_000, 250)
@@ -32,4 +32,4 @@ def test_the_defaults_are_the_published_ones() -> None:
 )
 def test_what_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
-        Settings(**wrong)
+        InterferenceSettings(**wrong)

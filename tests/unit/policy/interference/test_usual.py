@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from cotenant.model.machine.node_state import PPM
 from cotenant.policy.interference.series import Slice, VictimSample
-from cotenant.policy.interference.settings import Settings, VictimSignal
+from cotenant.policy.interference.settings import InterferenceSettings, VictimSignal
 from cotenant.policy.interference.usual import MOST_JOBS, Usual, UsualValues, learn
 
-SETTINGS = Settings(usual_samples=4, refresh_us=1000)
+SETTINGS = InterferenceSettings(usual_samples=4, refresh_us=1000)
 
 
 def sample(level: int, uid: str = "u", job: str = "ns/j", cpu_m: int = 500, throttled: int = 0) -> VictimSample:
@@ -13,7 +13,7 @@ def sample(level: int, uid: str = "u", job: str = "ns/j", cpu_m: int = 500, thro
 
 
 def learned(
-    levels: list[int], settings: Settings = SETTINGS, book: UsualValues | None = None, at: int = 0
+    levels: list[int], settings: InterferenceSettings = SETTINGS, book: UsualValues | None = None, at: int = 0
 ) -> UsualValues:
     book = book or UsualValues()
     for level in levels:
@@ -27,14 +27,14 @@ def test_mean_and_deviation_stand_once_there_are_enough_samples() -> None:
 
 
 def test_the_threshold_is_the_mean_plus_two_deviations() -> None:
-    assert Usual(200_000, 100_000).threshold_ppm(Settings()) == 400_000
+    assert Usual(200_000, 100_000).threshold_ppm(InterferenceSettings()) == 400_000
 
 
 def test_a_service_that_hardly_ever_waits_has_a_threshold_all_the_same() -> None:
-    assert Usual(10, 0).threshold_ppm(Settings(victim_signal=VictimSignal.CPI)) == 10
-    assert Usual(10, 0).threshold_ppm(Settings(victim_signal=VictimSignal.RUN_DELAY)) == 100_000
-    assert Usual(10, 0).threshold_ppm(Settings(victim_signal=VictimSignal.LATENCY)) == PPM
-    assert Usual(10, 0).threshold_ppm(Settings(least_threshold_ppm=7)) == 10
+    assert Usual(10, 0).threshold_ppm(InterferenceSettings(victim_signal=VictimSignal.CPI)) == 10
+    assert Usual(10, 0).threshold_ppm(InterferenceSettings(victim_signal=VictimSignal.RUN_DELAY)) == 100_000
+    assert Usual(10, 0).threshold_ppm(InterferenceSettings(victim_signal=VictimSignal.LATENCY)) == PPM
+    assert Usual(10, 0).threshold_ppm(InterferenceSettings(least_threshold_ppm=7)) == 10
 
 
 def test_values_stay_until_they_are_refreshed() -> None:
@@ -62,7 +62,7 @@ def test_samples_that_say_nothing_are_not_learned_from() -> None:
 
 
 def test_as_many_tasks_as_asked_for_are_needed() -> None:
-    both = Settings(usual_samples=2, usual_tasks=2)
+    both = InterferenceSettings(usual_samples=2, usual_tasks=2)
     book = UsualValues()
     for uid in ("a", "a", "a", "b"):
         book = learn(book, Slice(0, (sample(100, uid),), ()), both)

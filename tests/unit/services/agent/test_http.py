@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.fakes.agent_world import World, world
 
-from cotenant.services.agent.latency import MOST_BYTES, Outcome
+from cotenant.services.agent.latency import MOST_BYTES, LatencyOutcome
 from cotenant.services.agent.process import AgentProcess
 
 Ask = Callable[..., Any]
@@ -128,21 +128,21 @@ def test_a_service_tells_how_it_fares(ask: Ask, begun: tuple[World, AgentProcess
     asyncio.run(w.tick(process))
     web = next(pod for pod in get(ask, process, "/v1/state")[1]["pods"] if pod["pod"] == "shop/web")
     assert web["health"]["p99_us"] == 9000
-    assert process.latency_counts[Outcome.TAKEN] == 2
+    assert process.latency_counts[LatencyOutcome.TAKEN] == 2
 
 
 @pytest.mark.parametrize(
     ("body", "status", "outcome"),
     [
-        (b"{", 400, Outcome.INVALID),
-        (b"[]", 400, Outcome.INVALID),
-        (json.dumps({**REPORT, "p99_us": -1}).encode(), 422, Outcome.INVALID),
-        (json.dumps({**REPORT, "workload": "a/b"}).encode(), 404, Outcome.UNKNOWN),
-        (b" " * (MOST_BYTES + 1), 413, Outcome.REFUSED),
+        (b"{", 400, LatencyOutcome.INVALID),
+        (b"[]", 400, LatencyOutcome.INVALID),
+        (json.dumps({**REPORT, "p99_us": -1}).encode(), 422, LatencyOutcome.INVALID),
+        (json.dumps({**REPORT, "workload": "a/b"}).encode(), 404, LatencyOutcome.UNKNOWN),
+        (b" " * (MOST_BYTES + 1), 413, LatencyOutcome.REFUSED),
     ],
 )
 def test_what_is_no_latency_report(
-    ask: Ask, begun: tuple[World, AgentProcess], body: bytes, status: int, outcome: Outcome
+    ask: Ask, begun: tuple[World, AgentProcess], body: bytes, status: int, outcome: LatencyOutcome
 ) -> None:
     answer = ask(begun[1].pages, "/v1/latency", body)
     assert answer.status == status
@@ -151,5 +151,5 @@ def test_what_is_no_latency_report(
 
 def test_a_sender_that_hangs_up_costs_a_count(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
     ask(begun[1].pages, "/v1/latency", [b"{", b""], hangs_up=True)
-    assert begun[1].latency_counts[Outcome.REFUSED] == 1
+    assert begun[1].latency_counts[LatencyOutcome.REFUSED] == 1
     assert ask(begun[1].pages, "/v1/latency", b"", "GET").status == 405

@@ -12,7 +12,7 @@ from tests.fakes.agent_world import CONFIG, world
 
 from cotenant.engine.node.settings import Mode
 from cotenant.services.agent.configuration.config import Reports
-from cotenant.services.agent.latency import Outcome
+from cotenant.services.agent.latency import LatencyOutcome
 
 DASHBOARD = Path(__file__).parents[4] / "deploy" / "dashboards" / "node.json"
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -30,7 +30,7 @@ def page(seconds: int = 3) -> str:
         process.report()
         await process.deliveries[0].deliver()
         process.metrics.reacted(0.01)
-        process.latency_counts[Outcome.TAKEN] += 1
+        process.latency_counts[LatencyOutcome.TAKEN] += 1
         return process.metrics.page()
 
     return asyncio.run(run()).decode()

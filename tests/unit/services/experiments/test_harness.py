@@ -10,7 +10,7 @@ import pytest
 
 from cotenant.model.errors import InvalidInput
 from cotenant.services.experiments import harness
-from cotenant.services.experiments.harness import Judgement, Record, Round, Settings, Step
+from cotenant.services.experiments.harness import ExperimentSettings, Judgement, Record, Round, Step
 from cotenant.services.experiments.outcome import Check
 from cotenant.services.experiments.site import Conditions, Site
 
@@ -60,7 +60,9 @@ class Counting:
         return Judgement({"judged": [each.number for each in rounds]}, [Check("rounds", len(rounds), 1, at_least=True)])
 
 
-def run(folder: Path, experiment: Counting, site: Calm, settings: Settings) -> tuple[harness.Outcome, list[Step]]:
+def run(
+    folder: Path, experiment: Counting, site: Calm, settings: ExperimentSettings
+) -> tuple[harness.Findings, list[Step]]:
     @contextmanager
     def opened() -> Iterator[Site]:
         yield site
@@ -71,18 +73,18 @@ def run(folder: Path, experiment: Counting, site: Calm, settings: Settings) -> t
 
 def test_every_round_runs_every_arm_once_in_drawn_order_with_one_seed(tmp_path: Path) -> None:
     experiment = Counting()
-    run(tmp_path, experiment, Calm(), Settings(20, seed=3))
+    run(tmp_path, experiment, Calm(), ExperimentSettings(20, seed=3))
     assert experiment.asked[0] == ("prepare", 0)
     rounds = [experiment.asked[1 + 3 * n : 4 + 3 * n] for n in range(20)]
     assert all({arm for arm, _ in each} == {"a", "b", "c"} and len({seed for _, seed in each}) == 1 for each in rounds)
     assert len({tuple(arm for arm, _ in each) for each in rounds}) == 6  # all orders turn up
     again = Counting()
-    run(tmp_path, again, Calm(), Settings(20, seed=3))
+    run(tmp_path, again, Calm(), ExperimentSettings(20, seed=3))
     assert again.asked == experiment.asked
 
 
 def test_raw_data_has_a_line_a_block(tmp_path: Path) -> None:
-    run(tmp_path, Counting(), Calm(0.02), Settings(2))
+    run(tmp_path, Counting(), Calm(0.02), ExperimentSettings(2))
     lines = [json.loads(line) for line in (tmp_path / harness.RAW).read_text().splitlines()]
     assert [line["round"] for line in lines] == [0, 0, 0, 1, 1, 1]
     assert lines[0]["conditions"]["foreign_share"] == 0.02
@@ -91,7 +93,7 @@ def test_raw_data_has_a_line_a_block(tmp_path: Path) -> None:
 
 def test_disturbed_rounds_are_left_out_counted_and_run_again(tmp_path: Path) -> None:
     site = Calm(0.0, 0.5, 0.6, 0.0, 0.0)  # somebody else worked during both tries of one block of the first round
-    outcome, _ = run(tmp_path, Counting({2: "its own test"}), site, Settings(3, tries=2))
+    outcome, _ = run(tmp_path, Counting({2: "its own test"}), site, ExperimentSettings(3, tries=2))
     assert outcome.figures["judged"] == [1, 3, 4]
     assert (outcome.rounds, [number for number, _ in outcome.discarded]) == (3, [0, 2])
     assert "60%" in outcome.discarded[0][1]
@@ -101,7 +103,7 @@ def test_disturbed_rounds_are_left_out_counted_and_run_again(tmp_path: Path) -> 
 
 def test_a_disturbed_block_is_tried_again_with_the_same_seed_before_its_round_is_lost(tmp_path: Path) -> None:
     experiment = Counting()
-    outcome, _ = run(tmp_path, experiment, Calm(0.0, 0.5, 0.5, 0.02, 0.0), Settings(1, tries=3))
+    outcome, _ = run(tmp_path, experiment, Calm(0.0, 0.5, 0.5, 0.02, 0.0), ExperimentSettings(1, tries=3))
     arms = experiment.asked[1:]
     assert len(arms) == 5
     assert arms[1] == arms[2] == arms[3] != arms[4]
@@ -111,20 +113,20 @@ def test_a_disturbed_block_is_tried_again_with_the_same_seed_before_its_round_is
 
 
 def test_a_core_that_the_hypervisor_took_away_disturbs_as_others_do(tmp_path: Path) -> None:
-    outcome, _ = run(tmp_path, Counting(), Calm(stolen=0.4), Settings(1, tries=1))
+    outcome, _ = run(tmp_path, Counting(), Calm(stolen=0.4), ExperimentSettings(1, tries=1))
     assert outcome.rounds == 0
     assert "the hypervisor took 40% of the plant's core during" in outcome.discarded[0][1]
 
 
 def test_a_block_that_the_experiment_calls_disturbed_is_tried_again_and_its_round_left_out(tmp_path: Path) -> None:
     experiment = Counting(restless="b")
-    outcome, _ = run(tmp_path, experiment, Calm(), Settings(1, tries=2, more_rounds=0))
+    outcome, _ = run(tmp_path, experiment, Calm(), ExperimentSettings(1, tries=2, more_rounds=0))
     assert sorted(arm for arm, _ in experiment.asked[1:]) == ["a", "b", "b", "c"]
     assert (outcome.rounds, outcome.repeated, outcome.discarded) == (0, 1, ((0, "no calm during b"),))
 
 
 def test_no_more_rounds_are_added_than_allowed(tmp_path: Path) -> None:
-    outcome, steps = run(tmp_path, Counting(), Calm(0.9), Settings(3, more_rounds=2))
+    outcome, steps = run(tmp_path, Counting(), Calm(0.9), ExperimentSettings(3, more_rounds=2))
     assert (outcome.rounds, len(outcome.discarded)) == (0, 5)
     assert not outcome.passed  # nothing counted: nothing is proved, whatever the checks say
     assert outcome.checks[0].passed
@@ -135,7 +137,7 @@ def test_no_more_rounds_are_added_than_allowed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rounds", [0, -1, 1001])
 def test_rounds_out_of_range_are_refused(rounds: int) -> None:
     with pytest.raises(InvalidInput, match="--rounds"):
-        Settings(rounds)
+        ExperimentSettings(rounds)
 
 
 def test_a_check_that_could_not_be_measured_does_not_pass() -> None:

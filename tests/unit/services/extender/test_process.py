@@ -7,7 +7,7 @@ import pytest
 from cotenant.cli.main import main
 from cotenant.drivers.http.address import Address
 from cotenant.model.errors import InvalidInput
-from cotenant.services.extender.process import ExtenderComponents, Settings, check
+from cotenant.services.extender.process import ExtenderComponents, ExtenderSettings, check
 from cotenant.services.extender.profile_judge import ProfileJudge
 
 HERE = Path("x.pem")
@@ -16,22 +16,22 @@ HERE = Path("x.pem")
 @pytest.mark.parametrize(
     ("settings", "field"),
     [
-        (Settings(listen="127.0.0.1"), "--listen"),
-        (Settings(listen="127.0.0.1:70000"), "--listen"),
-        (Settings(listen="127.0.0.1:x"), "--listen"),
-        (Settings(health_listen="8080"), "--health-listen"),
-        (Settings(listen=":8888"), "--listen"),
-        (Settings(listen="0.0.0.0:8888"), "--listen"),
-        (Settings(listen="[::]:8888"), "--listen"),
-        (Settings(listen=":8888", tls_cert=HERE, tls_key=HERE), "--listen"),
-        (Settings(tls_cert=HERE), "--tls-cert, --tls-key"),
-        (Settings(tls_key=HERE), "--tls-cert, --tls-key"),
-        (Settings(client_ca=HERE), "--client-ca"),
-        (Settings(profile="cotenant"), "--profile cotenant"),
-        (Settings(bind=True), "--bind"),
+        (ExtenderSettings(listen="127.0.0.1"), "--listen"),
+        (ExtenderSettings(listen="127.0.0.1:70000"), "--listen"),
+        (ExtenderSettings(listen="127.0.0.1:x"), "--listen"),
+        (ExtenderSettings(health_listen="8080"), "--health-listen"),
+        (ExtenderSettings(listen=":8888"), "--listen"),
+        (ExtenderSettings(listen="0.0.0.0:8888"), "--listen"),
+        (ExtenderSettings(listen="[::]:8888"), "--listen"),
+        (ExtenderSettings(listen=":8888", tls_cert=HERE, tls_key=HERE), "--listen"),
+        (ExtenderSettings(tls_cert=HERE), "--tls-cert, --tls-key"),
+        (ExtenderSettings(tls_key=HERE), "--tls-cert, --tls-key"),
+        (ExtenderSettings(client_ca=HERE), "--client-ca"),
+        (ExtenderSettings(profile="cotenant"), "--profile cotenant"),
+        (ExtenderSettings(bind=True), "--bind"),
     ],
 )
-def test_refused(settings: Settings, field: str) -> None:
+def test_refused(settings: ExtenderSettings, field: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         check(settings)
     assert caught.value.field == field
@@ -40,16 +40,16 @@ def test_refused(settings: Settings, field: str) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        Settings(),
-        Settings(listen="[::1]:0"),
-        Settings(listen="localhost:8888"),
-        Settings(listen=":8888", insecure=True),
-        Settings(listen=":8888", tls_cert=HERE, tls_key=HERE, client_ca=HERE, health_listen=":8080"),
-        Settings(profile="cotenant", cluster=True, bind=True),
-        Settings(profile="founding-ledger"),
+        ExtenderSettings(),
+        ExtenderSettings(listen="[::1]:0"),
+        ExtenderSettings(listen="localhost:8888"),
+        ExtenderSettings(listen=":8888", insecure=True),
+        ExtenderSettings(listen=":8888", tls_cert=HERE, tls_key=HERE, client_ca=HERE, health_listen=":8080"),
+        ExtenderSettings(profile="cotenant", cluster=True, bind=True),
+        ExtenderSettings(profile="founding-ledger"),
     ],
 )
-def test_accepted(settings: Settings) -> None:
+def test_accepted(settings: ExtenderSettings) -> None:
     check(settings)
 
 
@@ -61,8 +61,8 @@ def test_addresses() -> None:
 
 def test_profiles() -> None:
     with pytest.raises(InvalidInput, match="founding"):
-        ExtenderComponents(Settings(profile="best"))
-    assert isinstance(ExtenderComponents(Settings(profile="best-fit")).judge, ProfileJudge)
+        ExtenderComponents(ExtenderSettings(profile="best"))
+    assert isinstance(ExtenderComponents(ExtenderSettings(profile="best-fit")).judge, ProfileJudge)
 
 
 def test_the_command_says_it_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:

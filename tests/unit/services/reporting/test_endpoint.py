@@ -9,7 +9,7 @@ import pytest
 
 from cotenant.drivers.http.tokens import BearerToken
 from cotenant.engine.state.reports import Reports
-from cotenant.services.reporting.endpoint import Outcome, ReportEndpoint
+from cotenant.services.reporting.endpoint import ReportEndpoint, ReportOutcome
 
 NOW = 1_760_000_000.0
 SECRET = "0123456789abcdef-agents"
@@ -101,7 +101,7 @@ def test_a_wrong_field_is_named(body: bytes, field: str, says: str, ask: Callabl
     assert trouble["field"] == field
     assert says in trouble["error"]
     assert len(reports) == 0
-    assert app.counts[Outcome.INVALID] == 1
+    assert app.counts[ReportOutcome.INVALID] == 1
 
 
 @pytest.mark.parametrize(

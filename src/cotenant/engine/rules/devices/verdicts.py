@@ -33,7 +33,7 @@ NO_OBJECT = Refusal("no devices known on the node", "there is no Device object o
 _COUNTED = ()  # no choice: whole cards are counted by the row's sums
 
 
-class Verdict(NamedTuple):
+class DeviceVerdict(NamedTuple):
     """The answer to one ask on nodes of one state."""
 
     refusal: Refusal | None
@@ -42,17 +42,17 @@ class Verdict(NamedTuple):
     yields: bool = False  # refused now, but would fit on an idle node
 
 
-def judge(ask: Ask, state: int, ledger: DeviceLedger, numa: int | None = None) -> Verdict:
+def judge(ask: Ask, state: int, ledger: DeviceLedger, numa: int | None = None) -> DeviceVerdict:
     """A trial allocation, within these NUMA nodes (mask), None = anywhere."""
     if ask.plain and (state == UNKNOWN or ledger.pool(DeviceType.GPU) is None):
-        return Verdict(None)
+        return DeviceVerdict(None)
     if state == UNKNOWN:
-        return Verdict(NO_OBJECT)
+        return DeviceVerdict(NO_OBJECT)
     wanted = ask.wanted if numa is None else replace(ask.wanted, numa=numa)
     got = allocate(ledger, wanted)
     if isinstance(got, DeviceChoice):
-        return Verdict(None, got.allocations, worth(wanted.strategy, ledger, got.allocations, wanted.usual))
-    return Verdict(got, yields=bool(allocate(ledger.idle(), wanted)))
+        return DeviceVerdict(None, got.allocations, worth(wanted.strategy, ledger, got.allocations, wanted.usual))
+    return DeviceVerdict(got, yields=bool(allocate(ledger.idle(), wanted)))
 
 
 class Verdicts:
@@ -66,12 +66,12 @@ class Verdicts:
         self.codes: Int = np.zeros(0, dtype=np.int64)
         self.worths: Float = np.zeros(0)
         self._states: Int = np.zeros(0, dtype=np.int64)  # that the codes were computed from
-        self._by_state: dict[int, tuple[Verdict, int]] = {}
-        self._within: dict[tuple[int, int], Verdict] = {}  # by state and NUMA nodes
+        self._by_state: dict[int, tuple[DeviceVerdict, int]] = {}
+        self._within: dict[tuple[int, int], DeviceVerdict] = {}  # by state and NUMA nodes
         self._hints: dict[tuple[int, tuple[int, ...]], tuple[Hint, ...]] = {}
         self._generation = -1
 
-    def of(self, nodes: DeviceNodes, state: int, numa: int | None = None) -> Verdict:
+    def of(self, nodes: DeviceNodes, state: int, numa: int | None = None) -> DeviceVerdict:
         """The verdict on nodes of one state, within these NUMA nodes (mask), None = anywhere."""
         if nodes.generation != self._generation:
             self._forget(nodes.generation)
@@ -137,14 +137,14 @@ class Verdicts:
         _, row, text = min(found)
         return f"{nodes.name_of(row)}: {text}"
 
-    def _judged(self, nodes: DeviceNodes, state: int) -> tuple[Verdict, int]:
+    def _judged(self, nodes: DeviceNodes, state: int) -> tuple[DeviceVerdict, int]:
         known = self._by_state.get(state)
         if known is None:
             verdict = judge(self.ask, state, nodes.ledgers[state])
             known = self._by_state[state] = (verdict, self._code(verdict))
         return known
 
-    def _code(self, verdict: Verdict) -> int:
+    def _code(self, verdict: DeviceVerdict) -> int:
         if verdict.refusal is None:
             return 0
         reason = (verdict.refusal.reason, verdict.yields)

@@ -26,7 +26,7 @@ class CallFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ReviewResult:
     """A well-formed response."""
 
     is_allowed: bool
@@ -81,7 +81,7 @@ def _invalid(why: str) -> CallFailed:
     return CallFailed(f"received invalid webhook response: {why}")
 
 
-def read(body: bytes, uid: str, *, is_mutating: bool) -> Verdict:
+def read(body: bytes, uid: str, *, is_mutating: bool) -> ReviewResult:
     """Parse a webhook's response. Raises CallFailed if it is malformed."""
     try:
         review = msgspec.json.decode(body)
@@ -103,7 +103,7 @@ def read(body: bytes, uid: str, *, is_mutating: bool) -> Verdict:
     if not isinstance(allowed, bool):
         raise _invalid("response.allowed must be true or false")
     status = response.get("status")
-    return Verdict(
+    return ReviewResult(
         allowed,
         _patch(response, is_mutating),
         _warnings(response.get("warnings")),

@@ -21,7 +21,7 @@ import msgspec
 from cotenant.local.apiserver.admission import configuration, review
 from cotenant.local.apiserver.admission.calling import Caller
 from cotenant.local.apiserver.admission.configuration import GROUP, MUTATING, VALIDATING, Webhook
-from cotenant.local.apiserver.admission.review import CallFailed, Verdict
+from cotenant.local.apiserver.admission.review import CallFailed, ReviewResult
 from cotenant.local.apiserver.contract import ApiError, Manifest, Target, WriteOptions
 from cotenant.local.apiserver.patching import json_patch
 from cotenant.local.apiserver.verbs.api import Api
@@ -183,7 +183,7 @@ class Webhooks:
         obj: Manifest | None,
         old: Manifest | None,
         options: WriteOptions,
-    ) -> Verdict | None:
+    ) -> ReviewResult | None:
         """The webhook's response; None if the call failed under Ignore. Raises ApiError if it failed under Fail."""
         if options.dry_run and not webhook.is_dry_runnable:
             raise ApiError(

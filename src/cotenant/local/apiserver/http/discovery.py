@@ -38,7 +38,7 @@ def version_rank(version: str) -> tuple[int, int, int, str]:
     return ({None: 0, "beta": 1, "alpha": 2}[stage], -int(major), -int(minor or 0), version)
 
 
-class Group:
+class ApiGroup:
     """A group's served versions, the preferred one first."""
 
     def __init__(self, name: str, resources: Iterable[Resource]) -> None:
@@ -56,7 +56,7 @@ class Group:
         return {"name": self.name, "versions": versions, "preferredVersion": versions[0]}
 
 
-def groups(registry: RegistryFace) -> dict[str, Group]:
+def groups(registry: RegistryFace) -> dict[str, ApiGroup]:
     """The groups, core ("") first, in the order in which they were added; review groups that are served here at the end."""
     by_group: dict[str, list[Resource]] = {}
     for resource in registry.resources():
@@ -65,7 +65,7 @@ def groups(registry: RegistryFace) -> dict[str, Group]:
         present = by_group.setdefault(review.group, [])
         if not any(one.plural == review.plural and one.version == review.version for one in present):
             present.append(review)
-    return {name: Group(name, resources) for name, resources in by_group.items()}
+    return {name: ApiGroup(name, resources) for name, resources in by_group.items()}
 
 
 def _storage_hash(resource: Resource) -> str:
@@ -103,7 +103,7 @@ def _legacy(resource: Resource) -> list[Manifest]:
     return entries
 
 
-def resource_list(group: Group, version: str) -> Manifest:
+def resource_list(group: ApiGroup, version: str) -> Manifest:
     """The APIResourceList of a group version."""
     return {
         "kind": "APIResourceList",
@@ -137,7 +137,7 @@ def _aggregated(resource: Resource) -> Manifest:
     return entry
 
 
-def aggregated_list(served: Iterable[Group], version: str) -> Manifest:
+def aggregated_list(served: Iterable[ApiGroup], version: str) -> Manifest:
     """The APIGroupDiscoveryList of some groups, in apidiscovery.k8s.io/`version`."""
     items = [
         {
@@ -184,7 +184,7 @@ class Discovery:
         self._registry = registry
         self._encode = encode
         self._revision = -1
-        self._groups: dict[str, Group] = {}
+        self._groups: dict[str, ApiGroup] = {}
         self._documents: dict[tuple[str, str], bytes] = {}
 
     def document(self, path: str, accept: str, address: str) -> tuple[bytes, bytes] | None:

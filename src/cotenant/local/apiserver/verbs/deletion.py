@@ -27,7 +27,7 @@ class Step(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class DeletionDecision:
     """The step, with the resulting object."""
 
     step: Step
@@ -74,7 +74,7 @@ def decide(
     *,
     is_removable: bool = True,
     default_propagation: str = "Background",
-) -> Decision:
+) -> DeletionDecision:
     """The next step. `grace_s` is the grace period that the kind allows (None: no graceful deletion). Changes `obj` in place.
 
     `default_propagation` applies if neither the request nor the object sets one. `is_removable` False: the kind waits for something else (a namespace's content).
@@ -96,7 +96,7 @@ def decide(
         running = int(metadata.get("deletionGracePeriodSeconds") or 0)
         if running > 0:
             if options.grace_s is None or grace >= running:
-                return Decision(Step.MARK if changed else Step.KEEP, obj)
+                return DeletionDecision(Step.MARK if changed else Step.KEEP, obj)
             due = _seconds(metadata["deletionTimestamp"]) - running + grace
             if due < int(now):
                 due = int(now)
@@ -104,21 +104,21 @@ def decide(
             metadata["deletionTimestamp"] = timestamp(due)
             metadata["deletionGracePeriodSeconds"] = grace
             if grace > 0 or finalizers or not is_removable:
-                return Decision(Step.MARK, obj)
-            return Decision(Step.REMOVE, obj)
+                return DeletionDecision(Step.MARK, obj)
+            return DeletionDecision(Step.REMOVE, obj)
         if not finalizers and is_removable:
-            return Decision(Step.REMOVE, obj)
-        return Decision(Step.MARK if changed else Step.KEEP, obj)
+            return DeletionDecision(Step.REMOVE, obj)
+        return DeletionDecision(Step.MARK if changed else Step.KEEP, obj)
     if grace > 0 or finalizers or not is_removable:
         metadata["deletionTimestamp"] = timestamp(now + grace)
         if grace > 0 or is_removable:
             metadata["deletionGracePeriodSeconds"] = grace
         if metadata.get("generation"):
             metadata["generation"] += 1
-        return Decision(Step.MARK, obj)
+        return DeletionDecision(Step.MARK, obj)
     if grace_s is not None:  # with graceful deletion the last state also carries a deletion timestamp
         metadata["deletionTimestamp"] = timestamp(now)
         metadata["deletionGracePeriodSeconds"] = 0
         if metadata.get("generation"):
             metadata["generation"] += 1
-    return Decision(Step.REMOVE, obj)
+    return DeletionDecision(Step.REMOVE, obj)

@@ -23,7 +23,7 @@ Row = tuple[int, ...]  # one amount for each of an inventory's resources
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class DeviceGroup:
     """Devices near each other. `around`: the masks of the group itself and of those that hold it, the widest first."""
 
     minors: int
@@ -43,8 +43,8 @@ class Inventory:
     totals: tuple[Row | None, ...]
     minors: int
     healthy: int
-    groups: tuple[Group, ...]  # the nearest first
-    linked_first: tuple[Group, ...]  # the same, those within one link domain before all others
+    groups: tuple[DeviceGroup, ...]  # the nearest first
+    linked_first: tuple[DeviceGroup, ...]  # the same, those within one link domain before all others
     by_pcie: tuple[tuple[str, int], ...]
     by_numa: tuple[tuple[int, int], ...]
 
@@ -107,19 +107,19 @@ def _row(device: Device | None, resources: tuple[str, ...]) -> Row | None:
     return None if device is None else tuple(device.total.get(name) for name in resources)
 
 
-def _groups(devices: list[Device]) -> list[Group]:
+def _groups(devices: list[Device]) -> list[DeviceGroup]:
     """Node, NUMA nodes and switches; within each also what one link domain holds of it, where that is more than one device and not all."""
     every = _mask(devices)
     links = [mask for _, mask in _masks((device.link, device) for device in devices)]
-    found: list[Group] = []
+    found: list[DeviceGroup] = []
 
     def add(minors: int, scope: Scope, around: tuple[int, ...], name: str) -> None:
         linked = any(not minors & ~mask for mask in links)
-        found.append(Group(minors, scope, linked, around, name))
+        found.append(DeviceGroup(minors, scope, linked, around, name))
         for mask in links:
             part = minors & mask
             if not linked and part.bit_count() > 1:
-                found.append(Group(part, scope, True, around, name))
+                found.append(DeviceGroup(part, scope, True, around, name))
 
     add(every, Scope.NODE, (every,), "the node")
     for numa, in_numa in _masks((device.numa, device) for device in devices):

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from cotenant.model.cpus.topology import lowest, numbers_in
 from cotenant.model.devices.hints import SCOPE_WORDS, Scope
-from cotenant.policy.placement.devices.inventory import Group
+from cotenant.policy.placement.devices.inventory import DeviceGroup
 from cotenant.policy.placement.devices.ledger import Pool
 from cotenant.policy.placement.refusal import Refusal
 
@@ -29,7 +29,7 @@ def near(
         return Refusal(f"several {pool.inventory.type.value} devices within one device", f"{count} were asked for")
     widest = Scope.NODE if scope is Scope.DEVICE else scope  # one device is near itself wherever it is
     best = (-1, -1, 0)
-    equal: list[Group] = []
+    equal: list[DeviceGroup] = []
     for group in pool.inventory.groups if count == 1 else pool.inventory.linked_first:
         level = group.scope + (_LINKED if group.linked and count > 1 else 0)
         if equal and level < best[1] and not preferred:

@@ -22,7 +22,7 @@ from cotenant.model.errors import InvalidInput
 UNLIMITED = np.iinfo(np.int64).max
 
 
-class Verdict(IntEnum):
+class GroupVerdict(IntEnum):
     """What one more of a group would do to a row."""
 
     ALLOWED = 0
@@ -32,13 +32,13 @@ class Verdict(IntEnum):
 
 
 REASONS = {
-    Verdict.OWN_LIMIT: "node(s) already held as many pods of the group as allowed",
-    Verdict.LIMITED_BY_RESIDENT: "node(s) held a group that admits no more of this one",
-    Verdict.LIMITS_RESIDENT: "node(s) held more of another group than this one admits",
+    GroupVerdict.OWN_LIMIT: "node(s) already held as many pods of the group as allowed",
+    GroupVerdict.LIMITED_BY_RESIDENT: "node(s) held a group that admits no more of this one",
+    GroupVerdict.LIMITS_RESIDENT: "node(s) held more of another group than this one admits",
 }
 
-_ALLOWED, _OWN_LIMIT = int(Verdict.ALLOWED), int(Verdict.OWN_LIMIT)
-_LIMITED, _LIMITS = int(Verdict.LIMITED_BY_RESIDENT), int(Verdict.LIMITS_RESIDENT)
+_ALLOWED, _OWN_LIMIT = int(GroupVerdict.ALLOWED), int(GroupVerdict.OWN_LIMIT)
+_LIMITED, _LIMITS = int(GroupVerdict.LIMITED_BY_RESIDENT), int(GroupVerdict.LIMITS_RESIDENT)
 
 
 class GroupRules(NamedTuple):
@@ -88,7 +88,7 @@ def group_rules(groups: int, present: Int, limited: Int, most: Int) -> GroupRule
 
 @njit
 def verdict_at(count: Int, n: int, group: int, rules: GroupRules) -> int:
-    """What one more of `group` would do to row n (a `Verdict`). `count[n, g]` is how many of group g row n holds."""
+    """What one more of `group` would do to row n (a `GroupVerdict`). `count[n, g]` is how many of group g row n holds."""
     if count[n, group] >= rules.limit[group]:
         return _OWN_LIMIT
     for e in range(rules.by_start[group], rules.by_start[group + 1]):
@@ -121,7 +121,7 @@ def plain_verdicts(count: Int, group: int, rules: GroupRules) -> Int:
     full = count[:, group][:, None] >= rules.by_most[by]
     limited = ((count[:, rules.by_group[by]] > 0) & full).any(axis=1)
     limits = (count[:, rules.on_group[on]] > rules.on_most[on]).any(axis=1)
-    verdict[limits] = Verdict.LIMITS_RESIDENT
-    verdict[limited] = Verdict.LIMITED_BY_RESIDENT
-    verdict[count[:, group] >= rules.limit[group]] = Verdict.OWN_LIMIT
+    verdict[limits] = GroupVerdict.LIMITS_RESIDENT
+    verdict[limited] = GroupVerdict.LIMITED_BY_RESIDENT
+    verdict[count[:, group] >= rules.limit[group]] = GroupVerdict.OWN_LIMIT
     return verdict

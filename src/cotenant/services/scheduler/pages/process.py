@@ -21,7 +21,7 @@ from cotenant.services.scheduler.pages.routes import PageRequest, Route, Unknown
 MARKDOWN = b"text/markdown; charset=utf-8"
 
 
-class State(msgspec.Struct, frozen=True, rename="camel"):
+class ProcessState(msgspec.Struct, frozen=True, rename="camel"):
     """What `/debug/state` tells."""
 
     identity: str
@@ -56,7 +56,7 @@ class Process:
     debugging: Debugging
     scheduler: str  # whose pods are ours
     now: Callable[[], float]
-    state: Callable[[], State]
+    state: Callable[[], ProcessState]
     leads: Callable[[], bool]
 
 

@@ -9,7 +9,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.topology.group_antiaffinity import (
     UNLIMITED,
     GroupRules,
-    Verdict,
+    GroupVerdict,
     group_rules,
     narrow,
     plain_verdicts,
@@ -29,34 +29,34 @@ def row(*counts: int) -> np.ndarray:
 def test_a_group_with_itself_is_limited_to_one_more_than_the_rule_says() -> None:
     own = rules(2, (0, 0, 2))
     assert own.limit.tolist() == [3, UNLIMITED]
-    assert verdict_at(row(2, 0), 0, 0, own) == Verdict.ALLOWED
-    assert verdict_at(row(3, 0), 0, 0, own) == Verdict.OWN_LIMIT
+    assert verdict_at(row(2, 0), 0, 0, own) == GroupVerdict.ALLOWED
+    assert verdict_at(row(3, 0), 0, 0, own) == GroupVerdict.OWN_LIMIT
 
 
 def test_a_resident_limits_the_newcomer() -> None:
     cross = rules(2, (0, 1, 1))
-    assert verdict_at(row(0, 5), 0, 1, cross) == Verdict.ALLOWED  # nobody there who minds
-    assert verdict_at(row(1, 0), 0, 1, cross) == Verdict.ALLOWED
-    assert verdict_at(row(1, 1), 0, 1, cross) == Verdict.LIMITED_BY_RESIDENT
+    assert verdict_at(row(0, 5), 0, 1, cross) == GroupVerdict.ALLOWED  # nobody there who minds
+    assert verdict_at(row(1, 0), 0, 1, cross) == GroupVerdict.ALLOWED
+    assert verdict_at(row(1, 1), 0, 1, cross) == GroupVerdict.LIMITED_BY_RESIDENT
 
 
 def test_the_newcomer_limits_a_resident() -> None:
     cross = rules(2, (0, 1, 1))
-    assert verdict_at(row(0, 1), 0, 0, cross) == Verdict.ALLOWED
-    assert verdict_at(row(0, 2), 0, 0, cross) == Verdict.LIMITS_RESIDENT
+    assert verdict_at(row(0, 1), 0, 0, cross) == GroupVerdict.ALLOWED
+    assert verdict_at(row(0, 2), 0, 0, cross) == GroupVerdict.LIMITS_RESIDENT
 
 
 def test_zero_forbids_outright_in_both_directions() -> None:
     cross = rules(3, (0, 1, 0))
-    assert verdict_at(row(1, 0, 0), 0, 1, cross) == Verdict.LIMITED_BY_RESIDENT
-    assert verdict_at(row(0, 1, 0), 0, 0, cross) == Verdict.LIMITS_RESIDENT
-    assert verdict_at(row(1, 1, 0), 0, 2, cross) == Verdict.ALLOWED
+    assert verdict_at(row(1, 0, 0), 0, 1, cross) == GroupVerdict.LIMITED_BY_RESIDENT
+    assert verdict_at(row(0, 1, 0), 0, 0, cross) == GroupVerdict.LIMITS_RESIDENT
+    assert verdict_at(row(1, 1, 0), 0, 2, cross) == GroupVerdict.ALLOWED
 
 
 def test_of_two_rules_on_one_pair_the_tighter_holds() -> None:
     assert rules(1, (0, 0, 4), (0, 0, 1)).limit.tolist() == [2]
     cross = rules(2, (0, 1, 3), (0, 1, 1), (0, 1, 2))
-    assert verdict_at(row(1, 1), 0, 1, cross) == Verdict.LIMITED_BY_RESIDENT
+    assert verdict_at(row(1, 1), 0, 1, cross) == GroupVerdict.LIMITED_BY_RESIDENT
 
 
 def test_narrowing_only_ever_clears_rows() -> None:
@@ -85,7 +85,7 @@ def test_the_compiled_verdict_equals_the_plain_one(data: st.DataObject) -> None:
                 for p, q, most in touched
                 if (p == q and after[q] > most + 1) or (p != q and after[p] > 0 and after[q] > most)
             ]
-            assert (verdict != Verdict.ALLOWED) == bool(broken)
+            assert (verdict != GroupVerdict.ALLOWED) == bool(broken)
 
 
 @pytest.mark.parametrize(("triple", "field"), [((5, 0, 1), "present"), ((0, -1, 1), "limited"), ((0, 1, -2), "most")])
