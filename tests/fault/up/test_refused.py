@@ -149,3 +149,25 @@ def test_a_damaged_database(tmp_path: Path, damage: str, capsys: pytest.CaptureF
     assert "restore it from a copy" in said
     assert said.count("\n") == 1
     assert file.read_bytes() == broken  # what can perhaps be rescued is left alone
+
+
+@pytest.mark.parametrize("content", [b"", b"short\n", b"two words of a token", b"\xff" * 32])
+def test_a_broken_token_file(tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "up").mkdir()
+    (tmp_path / "up" / "token").write_bytes(content)
+    assert main(["up", "--dir", str(tmp_path / "up"), "--bare"]) == BAD_INPUT
+    said = capsys.readouterr().err
+    assert said.startswith("cotenant: token file: ")
+    assert "delete the file to have a new token made" in said
+    assert said.count("\n") == 1
+
+
+def test_a_broken_certificate_authority(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "up" / "tls").mkdir(parents=True)
+    for each in ("ca.crt", "ca.key"):
+        (tmp_path / "up" / "tls" / each).write_text("broken")
+    assert main(["up", "--dir", str(tmp_path / "up"), "--bare"]) == BAD_INPUT
+    said = capsys.readouterr().err
+    assert said.startswith("cotenant: certificate authority: ")
+    assert "to have new certificates made" in said
+    assert said.count("\n") == 1
