@@ -39,7 +39,7 @@ LONGEST = (
     "tests/unit/engine/test_churn.py",
     "tests/property/test_quota.py",
     "tests/conformance/test_runner.py",
-    "tests/property/test_told.py",
+    "tests/property/test_verdict_cache.py",
     "tests/node/test_keeper_kill.py",
     "tests/node/test_agent_hardware.py",
     "tests/property/test_node_cpu.py",

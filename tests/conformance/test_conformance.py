@@ -1,9 +1,9 @@
-"""Run every conformance case found in the folder that COTENANT_CONFORMANCE names, one test a case.
+"""Run every conformance case found in the folder given by COTENANT_CONFORMANCE, one test per case.
 
 A file there is a JSON object with `cases`: a list of {"name", "kind", "input", "expect"}; one without `cases` is data that cases
-refer to. What a kind means stands in `kinds/`: each module there has `KINDS`, a mapping from a kind's name to a function that
+refer to. The kinds are defined in `kinds/`: each module there has `KINDS`, a mapping from a kind's name to a function that
 takes a `Case` and yields (key, wanted, got) for everything it can compare. A key is one of `expect`, or begins with one and a
-dot or bracket. Every key of `expect` must come up, except those ending in `_derived`, which upstream did not assert.
+dot or bracket. Every key of `expect` must be compared, except those ending in `_derived`, which upstream did not assert.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Case(NamedTuple):
     kind: str
     given: dict[str, Any]
     expect: dict[str, Any]
-    folder: Path  # where data that several cases share lies
+    folder: Path  # folder of data shared by several cases
 
 
 Check = Callable[[Case], Iterator[tuple[str, Any, Any]]]
 
 
 def load_kinds(folder: Path) -> dict[str, Check]:
-    """Every kind that a module of this folder declares."""
+    """Every kind declared by a module of this folder."""
     found: dict[str, Check] = {}
     for path in sorted(folder.glob("*.py")):
         spec = importlib.util.spec_from_file_location(f"conformance_kinds_{path.stem}", path)
@@ -50,7 +50,7 @@ def load_kinds(folder: Path) -> dict[str, Check]:
 
 
 def read_cases(path: Path) -> list[Case]:
-    """The cases of one file; ValueError says what is wrong with it."""
+    """The cases of one file; raises ValueError if it is malformed."""
     document = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(document, dict):
         raise ValueError("not a JSON object")
@@ -68,7 +68,7 @@ def read_cases(path: Path) -> list[Case]:
 
 
 def compare(case: Case, check: Check) -> None:
-    """Fail on the first difference, and where an asserted key was never compared."""
+    """Fail on the first difference, and if an asserted key was never compared."""
     compared = set()
     for key, wanted, got in check(case):
         compared.add(key)

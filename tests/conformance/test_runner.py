@@ -1,4 +1,4 @@
-"""The runner itself: a wrong expectation fails, a new file or case is picked up, what is skipped says so once."""
+"""The runner itself: a wrong expectation fails, a new file or case is found, and skips are reported once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _run(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_right_and_wrong_expectations_in_files_nobody_registered(tmp_path: Path) -> None:
+def test_right_and_wrong_expectations_in_unregistered_files(tmp_path: Path) -> None:
     _write(tmp_path, "brand_new.json", _case("whole", True), _case("half", False, requests={"cpu_m": 500}))
     _write(tmp_path, "another.json", _case("claims-too-much", True, priority=5500, priority_class="batch"))
     done = _run(tmp_path)
@@ -56,7 +56,7 @@ def test_a_kind_without_a_function_is_skipped_once_with_its_count(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_broken_files_fail_instead_of_vanishing(tmp_path: Path) -> None:
+def test_broken_files_fail_instead_of_being_skipped(tmp_path: Path) -> None:
     (tmp_path / "torn.json").write_text('{"cases": [')
     _write(tmp_path, "twice.json", _case("same", True), _case("same", True))
     unasserted = _case("unasserted", True)

@@ -1,4 +1,4 @@
-"""Every built-in workload, found by its name as the command line finds it, gives a result that keeps the contract."""
+"""Every built-in workload, loaded by name as on the command line, returns a result that satisfies the contract."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOADS = {"founding": 0.77, "colocation": 0.8, "openb": 0.1, "tianchi": 0.05, "da
 
 
 def cheap(entry: Entry, folder: Path) -> RunSpec:
-    """One run of our policy that takes seconds."""
+    """A run of our policy that takes seconds."""
     file = None
     if entry.name in ("founding", "colocation"):
         file = folder / "small.yaml"

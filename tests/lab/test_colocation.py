@@ -1,4 +1,4 @@
-"""The co-located scenarios end to end, on a small cluster: the same engine, equal runs, honest explanations."""
+"""The co-located scenarios end to end, on a small cluster: the same engine, reproducible runs, correct explanations."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -118,7 +118,7 @@ def test_without_interference_and_failures_services_hold_and_more_interference_h
     assert much.violation > none.violation
 
 
-def test_told_the_truth_means_an_offer_without_error(small: RunSpec) -> None:
+def test_the_true_values_policy_gets_an_offer_without_error(small: RunSpec) -> None:
     assert entrant("cotenant-true").told_truth
     truth, offer = generate(WorldConfig(nodes=12, pods=600, horizon_s=7200.0), 3, 0.8, 0.0)
     batch = ~offer.is_service

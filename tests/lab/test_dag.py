@@ -74,7 +74,7 @@ def test_a_stage_starts_only_when_all_pods_of_its_parents_have_ended() -> None:
     assert ends(arrive([job((3, 1.0, 10.0, ()), (1, 1.0, 1.0, (0,)))], [0.0], [99.0]), JobOrder.ARRIVAL) == [21.0]
 
 
-def test_parents_may_stand_after_their_children() -> None:
+def test_parents_may_be_listed_after_their_children() -> None:
     swapped = job((1, 1.0, 3.0, (1,)), (1, 1.0, 4.0, ()))
     graph = graph_of([swapped])
     assert graph.level.tolist() == [2, 1]
@@ -99,7 +99,7 @@ def test_a_hopeless_job_waits_behind_one_that_can_still_be_on_time() -> None:
     assert shed == [10.0, 80.0, 30.0]  # one on time
 
 
-def test_schedulers_are_shown_estimates_and_never_the_durations() -> None:
+def test_schedulers_get_estimates_and_never_the_durations() -> None:
     arrivals = arrive([job((2, 1.0, 10.0, ()), (1, 1.0, 30.0, (0,)))], [0.0], [99.0], estimate=2.0)
     fixed, state = prepare(arrivals, 1, 2000, 64 * GIB, (0.0, 99.0))
     assert fixed.path_s.tolist() == [80.0, 60.0]
@@ -158,7 +158,7 @@ def test_synthetic_jobs_follow_the_figures_they_claim() -> None:
 
 
 @pytest.mark.slow
-def test_load_is_what_was_asked_for_and_seeds_differ() -> None:
+def test_load_is_the_requested_load_and_seeds_differ() -> None:
     pool = workload.synthetic_pool()
     seconds = workload.WARM_UP_S + workload.MEASURED_S + workload.TAIL_S
     first, again, other = (workload.make(pool, 0.5, seed, 0.2) for seed in (1, 1, 2))
@@ -194,22 +194,22 @@ def test_equal_specifications_give_equal_results() -> None:
 
 
 def test_the_definitions_name_the_window_and_the_figures_that_are_measured() -> None:
-    told = catalogue("dag")
+    reported = catalogue("dag")
     hours = f"[{WINDOW[0] / 3600:g} h, {WINDOW[1] / 3600:g} h)"
-    assert hours in told["success"].definition
-    assert f"{PATIENCE_S:g} s" in told["success"].definition
-    assert f"+ {workload.GRACE_S:g} s" in told["violation"].definition
-    assert all(f"{k:g}" in told["violation"].definition for k in workload.TIGHTNESS)
-    assert f"one round in {TIMED_EVERY}" in told["decision_p50_us"].definition.lower()
+    assert hours in reported["success"].definition
+    assert f"{PATIENCE_S:g} s" in reported["success"].definition
+    assert f"+ {workload.GRACE_S:g} s" in reported["violation"].definition
+    assert all(f"{k:g}" in reported["violation"].definition for k in workload.TIGHTNESS)
+    assert f"one round in {TIMED_EVERY}" in reported["decision_p50_us"].definition.lower()
 
 
 @pytest.mark.slow
-def test_explain_tells_a_tasks_story() -> None:
-    told = Dag().explain(spec(load=0.4), "20.0")
-    assert told.outcome.startswith("started")
-    assert told.candidates
-    assert any("deadline" in line for line in told.lines)
-    node, score, parts = told.candidates[0]
+def test_explain_reports_a_tasks_history() -> None:
+    reported = Dag().explain(spec(load=0.4), "20.0")
+    assert reported.outcome.startswith("started")
+    assert reported.candidates
+    assert any("deadline" in line for line in reported.lines)
+    node, score, parts = reported.candidates[0]
     assert node.startswith("machine")
     assert score == pytest.approx(sum(part for _, part in parts))
 
@@ -265,11 +265,11 @@ def test_the_loader_counts_what_it_leaves_out_and_reweights(tmp_path: Path) -> N
         "R2_1,1,j_long,1,Terminated,100,110,100,0.3",
     ]
     pool = workload.load_pool(write(tmp_path, good + triple + bad))
-    told = "\n".join(pool.notes)
-    assert "never started" in told
-    assert "left out 1 jobs: waits for a task the job does not have" in told
-    assert "1 tasks that ended in the second they began" in told
-    assert "longer than 3600 s alone" in told
+    reported = "\n".join(pool.notes)
+    assert "never started" in reported
+    assert "left out 1 jobs: waits for a task the job does not have" in reported
+    assert "1 tasks that ended in the second they began" in reported
+    assert "longer than 3600 s alone" in reported
     tasks = np.diff(pool.graph.start)
     # 30 of 100 jobs have two tasks; of the five such jobs one is too long, and so is one of the seven lone tasks
     left = 50 * 6 / 7 + 30 * 4 / 5 + 20
@@ -278,7 +278,7 @@ def test_the_loader_counts_what_it_leaves_out_and_reweights(tmp_path: Path) -> N
     assert pool.weight[tasks == 3].sum() == pytest.approx(20 / left)
 
 
-def test_a_file_that_is_no_task_table_is_refused(tmp_path: Path) -> None:
+def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
     folder = write(tmp_path, ["M1,1,j_1,1,Terminated,100,110,100,0.3"])
     (folder / workload.JOBS_FOLDER / "batch_task.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\nx,1,2,3,a\n")
     with pytest.raises(InvalidInput, match="batch_task"):
@@ -288,7 +288,7 @@ def test_a_file_that_is_no_task_table_is_refused(tmp_path: Path) -> None:
 @real
 @pytest.mark.slow
 def test_ours_misses_less_than_edf_on_real_jobs() -> None:
-    """On two seeds the difference is no proof, but a policy that stops shedding or ordering by path fails here."""
+    """Two seeds prove nothing, but a policy that stops shedding or ordering by path fails here."""
     late = {
         policy: [Dag().run(spec(policy, TRACES, seed)).measures.violation for seed in (0, 1)]
         for policy in ("edf-best-fit", "cotenant")

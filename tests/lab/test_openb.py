@@ -1,4 +1,4 @@
-"""The openb scenario: on a small cluster written here, and against the published table where the trace is at hand."""
+"""The openb scenario: on a small cluster defined here, and against the published table if the trace is available."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ def spec(traces: Path | None, policy: str = "cotenant", **changes: object) -> Ru
 
 
 def figures(result: RunResult) -> tuple[object, ...]:
-    """What must be equal for equal specifications: all but the times."""
+    """The parts that must be equal for equal specifications: everything except times."""
     m = result.measures
     curves = [(s.name, s.x.tolist(), s.y.tolist()) for s in result.series]
     return (m.success, m.utilisation, m.fragmentation, m.first_failure, result.by_class, curves)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_run_measures_what_it_says(traces: Path, policy: str) -> None:
+def test_a_run_has_its_measures(traces: Path, policy: str) -> None:
     result = SCENARIO.run(spec(traces, policy))
     measures, by_class = result.measures, dict(result.by_class)
     assert 0 < measures.utilisation <= 1
@@ -121,7 +121,7 @@ def test_arrivals_are_the_shuffled_list_and_then_draws(traces: Path) -> None:
     assert cut.tolist() == order[: len(cut)].tolist()
 
 
-def test_model_wishes_become_bits(traces: Path) -> None:
+def test_requested_models_become_bits(traces: Path) -> None:
     cluster = read_cluster(node_list_path(traces / FOLDER))
     assert cluster.models == ("G2", "T4")
     assert cluster.gpu_milli == 12_000
@@ -202,25 +202,25 @@ def test_a_list_without_gpu_pods_is_refused(traces: Path) -> None:
 
 
 @pytest.mark.parametrize("policy", ["cotenant", "fgd", "random"])
-def test_explain_tells_a_placement(traces: Path, policy: str) -> None:
-    told = SCENARIO.explain(spec(traces, policy), "half")
-    assert told.task == "half"
-    assert told.outcome.startswith("placed on ")
-    nodes = [name for name, _, _ in told.candidates]
+def test_explain_reports_a_placement(traces: Path, policy: str) -> None:
+    reported = SCENARIO.explain(spec(traces, policy), "half")
+    assert reported.task == "half"
+    assert reported.outcome.startswith("placed on ")
+    nodes = [name for name, _, _ in reported.candidates]
     if policy != "random":
-        assert told.outcome.startswith(f"placed on {nodes[0]}, GPU ")
-    assert dict(told.rejected)  # the node without GPUs, at least
-    for _, score, parts in told.candidates:
+        assert reported.outcome.startswith(f"placed on {nodes[0]}, GPU ")
+    assert dict(reported.rejected)  # the node without GPUs, at least
+    for _, score, parts in reported.candidates:
         if policy == "cotenant":
             assert {name for name, _ in parts} == {"fragment", "shortage", "surplus", "hole"}
             assert score == round(sum(value for _, value in parts) / BALANCED.quantum)
 
 
-def test_explain_tells_a_refusal_with_a_count_a_reason(traces: Path) -> None:
-    told = SCENARIO.explain(spec(traces), "nowhere")
-    assert told.outcome.startswith("refused")
-    assert told.rejected == (("GPU model not among those asked for", 4),)
-    assert not told.candidates
+def test_explain_reports_a_refusal_with_counts_by_reason(traces: Path) -> None:
+    reported = SCENARIO.explain(spec(traces), "nowhere")
+    assert reported.outcome.startswith("refused")
+    assert reported.rejected == (("GPU model not among those asked for", 4),)
+    assert not reported.candidates
 
 
 def test_explain_finds_arrivals_by_number_and_by_repetition(traces: Path) -> None:
@@ -251,7 +251,7 @@ def allocation(name: str, policy: str, seeds: range) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["random", "dot-product", "clustering", "packing", "best-fit", "fgd"])
 def test_the_published_table_is_reproduced_on_the_default_list(policy: str) -> None:
-    """The mean of 3 to 6 seeds lies within 0.5 points of the published mean of 10."""
+    """The mean of 3 to 6 seeds is within 0.5 points of the published mean of 10."""
     published = published_allocation(TRACES / FOLDER / PUBLISHED)["default", policy]
     seeds = range(42, 48) if policy in ("clustering", "packing", "dot-product") else range(42, 45)  # sd 0.5 against 0.2
     assert allocation("default", policy, seeds) == pytest.approx(published, abs=0.5)

@@ -1,4 +1,4 @@
-"""The ceiling: small programs solved by hand, and no policy above it."""
+"""The upper bound: small programs solved by hand, and no policy above it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_cpu_and_models_limit_it() -> None:
     assert bound(both, pods_of(*[(0, 1, 1000, 0b10)] * 4)) == pytest.approx(0.5)
 
 
-def test_what_must_be_placed_costs_room() -> None:
+def test_mandatory_pods_lower_the_bound() -> None:
     one = cluster_of((64_000, 1, 0))
     pods = pods_of((0, 1, 700, ANY_MODEL), (0, 1, 1000, ANY_MODEL))
     assert bound(one, pods) == pytest.approx(1.0)

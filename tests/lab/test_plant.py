@@ -1,4 +1,4 @@
-"""The agent's engine on the plant: the trials that experiments on real cgroups make too, with the pass lines of those."""
+"""The agent's engine on the plant: the trials of the experiments on real cgroups, with their pass criteria."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def test_below_saturation_nothing_is_refused_and_first_failure_is_undefined(trac
 
 
 @pytest.mark.slow
-def test_explain_says_why_there_and_why_not(traces: Path) -> None:
+def test_explain_reports_a_placement_and_a_refusal(traces: Path) -> None:
     data = workload.load(traces / workload.FOLDER)
     world = workload.make(data, 1.1, 0)
     early = data.container_names[world.arrivals[10]]
@@ -106,16 +106,16 @@ def test_explain_says_why_there_and_why_not(traces: Path) -> None:
     assert best[1] == max(score for _, score, _ in placed.candidates)
     assert best[1] == pytest.approx(sum(part for _, part in best[2]))
     refused = [
-        told
+        reported
         for i in range(world.count - 40, world.count)
         if (
-            told := Tianchi().explain(spec(traces, "least-allocated"), data.container_names[world.arrivals[i]])
+            reported := Tianchi().explain(spec(traces, "least-allocated"), data.container_names[world.arrivals[i]])
         ).outcome.startswith("refused")
     ]
     assert refused
-    for told in refused:
-        assert sum(count for _, count in told.rejected) == len(data.capacity)
-        assert told.candidates == ()
+    for reported in refused:
+        assert sum(count for _, count in reported.rejected) == len(data.capacity)
+        assert reported.candidates == ()
 
 
 def test_bad_specifications_are_refused_before_anything_runs(traces: Path, tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_bad_specifications_are_refused_before_anything_runs(traces: Path, tmp_p
         scenario.explain(spec(traces), "inst_none")
 
 
-def test_rows_that_refer_to_nothing_are_counted_and_strangers_refused(tmp_path: Path) -> None:
+def test_dangling_rows_are_counted_and_unrelated_files_refused(tmp_path: Path) -> None:
     folder = write(tmp_path / workload.FOLDER) / workload.FOLDER
     with (folder / "instance_deploy.csv").open("a") as file:
         file.write("inst_x,app_unknown,\n")
@@ -159,7 +159,7 @@ def test_rows_that_refer_to_nothing_are_counted_and_strangers_refused(tmp_path: 
 @real
 @pytest.mark.slow
 def test_published_operating_curve_is_reproduced_on_real_containers() -> None:
-    """Success and fragment at 77/90/100 % and allocation at the last, seeds apart from those that the figures were taken on."""
+    """Success and fragment at 77/90/100 % and allocation at the last, on other seeds than those of the published figures."""
     published = {
         "least-allocated": (0.9981, 0.8779, 0.833, 0.162),
         "best-fit": (1.0, 0.9566, 0.952, 0.048),
@@ -175,7 +175,7 @@ def test_published_operating_curve_is_reproduced_on_real_containers() -> None:
 
 @real
 @pytest.mark.slow
-def test_ours_refuses_late_and_leaves_little() -> None:
+def test_ours_refuses_late_and_fragments_little() -> None:
     result = Tianchi().run(spec(TRACES, load=1.3, seed=3))
     figures = dict(result.by_class)
     assert result.measures.first_failure > 0.95

@@ -1,4 +1,4 @@
-"""The workload is what its sources say, and the scenario tells apart what it should."""
+"""The workload has the statistics of its sources, and the scenario separates the policies."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_load_is_exact_but_for_one_job_and_seeds_differ() -> None:
     assert jobs != workload.jobs(0.95, 4)
 
 
-def test_organisations_take_turns_to_be_in_a_rush() -> None:
+def test_organisations_alternate_in_having_a_peak() -> None:
     jobs = [job for seed in range(4) for job in workload.jobs(0.95, seed)]
     for at, name in enumerate(workload.ORGANISATIONS):
         inside = Counter(
@@ -52,7 +52,7 @@ def test_organisations_take_turns_to_be_in_a_rush() -> None:
         assert inside[name] / inside.total() > 1.3 * outside[name] / outside.total()
 
 
-def test_what_is_owed_is_the_cluster_and_the_tree_is_sound() -> None:
+def test_guarantees_sum_to_the_cluster_and_the_tree_is_valid() -> None:
     quotas = workload.quotas()
     kept, broken = select_usable(quotas)
     assert (len(kept), broken) == (len(quotas), ())
@@ -83,10 +83,10 @@ def test_equal_specifications_give_equal_results() -> None:
 
 @pytest.mark.slow
 def test_a_job_is_explained() -> None:
-    told = Training().explain(RunSpec("training", "cotenant", 1, 0.05), "0")
-    assert told.outcome.startswith("ran first after")
-    assert any("is bound to" in line for line in told.lines)
-    assert told.lines[-1].endswith("ends")
+    reported = Training().explain(RunSpec("training", "cotenant", 1, 0.05), "0")
+    assert reported.outcome.startswith("ran first after")
+    assert any("is bound to" in line for line in reported.lines)
+    assert reported.lines[-1].endswith("ends")
 
 
 def test_what_cannot_run_is_refused() -> None:

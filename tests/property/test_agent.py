@@ -1,7 +1,7 @@
-"""The node's engine under anything that a machine, a keeper and a clock may do.
+"""The node's engine under random behaviour of the machine, the keeper and the clock.
 
-Whatever happens: the engine's own accounts agree after every step; the same happenings in another order of dictionaries give the same instructions;
-nothing stays held that no policy wants; nothing is told twice without a cause; and nothing grows.
+Invariants: the engine's accounts agree after every step; equal events in another order of dictionaries give equal instructions;
+nothing stays held that no policy wants; nothing is requested twice without a cause; and memory does not grow.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ wishes = st.dictionaries(st.sampled_from(TARGETS), st.integers(0, 2), max_size=5
 
 @dataclass(frozen=True)
 class Step:
-    """What happens in one period."""
+    """The events of one period."""
 
     passes_us: int
     here: tuple[NodePod, ...]
@@ -103,7 +103,7 @@ def build(*wishing: FixedPolicy, **more: object) -> FakeNode:
 
 
 def run(story: Sequence[Step], turned: bool = False, **more: object) -> FakeNode:
-    """Play a story; `turned`: every collection in the other order."""
+    """Run a sequence of steps; `turned`: every collection in reverse order."""
     first, second = FixedPolicy("first"), FixedPolicy("second")
     node = build(first, second, **more)
 
@@ -115,15 +115,15 @@ def run(story: Sequence[Step], turned: bool = False, **more: object) -> FakeNode
         node.now_us = max(0, node.now_us + step.passes_us)
         first.wants, second.wants = ({t: w[t] for t in order(sorted(w))} for w in step.wants)
         first.evicts, second.fails = step.evicts, step.fails
-        node.keeper.refuses = lambda wish, now=now: "EINVAL" if now.refuses else ""
+        node.keeper.refuses = lambda setting, now=now: "EINVAL" if now.refuses else ""
         node.keeper.loses = lambda now=now: now.loses
         node.show(order(step.here))
         named = {counters.group: counters for counters in step.groups}
         sample = NodeSample(node.now_us, 0.0, step.host, order(named.values()))
         cpus = tuple(LogicalCpu(cpu, cpu, 0, 0) for cpu in range(step.host.cpus))
         read = {target: "100" for target in order(node.agent.knobs_to_read()) if target.knob is Knob.CPU_WEIGHT}
-        said = node.carry_out(node.agent.sampled(sample, read, cpus))
-        for gone in said.evict:
+        instructions = node.carry_out(node.agent.sampled(sample, read, cpus))
+        for gone in instructions.evict:
             node.agent.evicted(gone.uid, not step.refuses, "", node.now_us)
         if step.pressed and step.here:
             node.carry_out(node.agent.pressed(node.now_us + 200_000, step.here[0].group, "cpu"))
@@ -137,7 +137,7 @@ def run(story: Sequence[Step], turned: bool = False, **more: object) -> FakeNode
 @pytest.mark.slow
 @given(steps)
 @settings(max_examples=150, deadline=None)
-def test_anything_may_happen_and_the_accounts_agree(story: list[Step]) -> None:
+def test_accounts_agree_after_random_events(story: list[Step]) -> None:
     node = run(story)  # validates after each step
     assert node.agent.counts().stray_answers == 0
 
@@ -145,7 +145,7 @@ def test_anything_may_happen_and_the_accounts_agree(story: list[Step]) -> None:
 @pytest.mark.slow
 @given(steps)
 @settings(max_examples=100, deadline=None)
-def test_the_same_happenings_give_the_same_instructions_in_any_order_of_collections(story: list[Step]) -> None:
+def test_instructions_do_not_depend_on_the_order_of_collections(story: list[Step]) -> None:
     one, other = run(story), run(story, turned=True)
     assert one.said == other.said
     assert one.agent.decisions() == other.agent.decisions()
@@ -155,7 +155,7 @@ def test_the_same_happenings_give_the_same_instructions_in_any_order_of_collecti
 @pytest.mark.slow
 @given(steps)
 @settings(max_examples=100, deadline=None)
-def test_after_the_trouble_is_over_one_tick_leaves_nothing_that_nobody_wants(story: list[Step]) -> None:
+def test_one_tick_after_the_faults_end_nothing_unwanted_is_held(story: list[Step]) -> None:
     quiet = replace(story[-1], passes_us=SECOND, here=(), wants=({}, {}), loses=False, refuses=False, fails=False)
     node = run([*story, quiet])
     node.keeper.expire(node.now_us)
@@ -165,7 +165,7 @@ def test_after_the_trouble_is_over_one_tick_leaves_nothing_that_nobody_wants(sto
 @pytest.mark.slow
 @given(steps)
 @settings(max_examples=60, deadline=None)
-def test_observing_says_nothing_whatever_happens(story: list[Step]) -> None:
+def test_observe_mode_gives_no_instructions(story: list[Step]) -> None:
     node = run(story, mode=Mode.OBSERVE)
     assert not any(node.said)
     assert node.keeper.held == {}
@@ -198,28 +198,28 @@ def test_the_limits_of_evictions_hold_over_any_minute_and_hour(story: list[Step]
 @pytest.mark.slow
 @given(st.lists(wishes, min_size=1, max_size=40))
 @settings(max_examples=100, deadline=None)
-def test_nothing_is_told_twice_without_a_cause(story: list[dict[Target, str]]) -> None:
+def test_nothing_is_requested_twice_without_a_cause(story: list[dict[Target, str]]) -> None:
     policy = FixedPolicy("only")
     node = FakeNode(Agent(AgentSettings(roots=ROOTS), "node-1", [policy.entry()]), ALL)
-    told: dict[Target, tuple[int, str]] = {}
+    requested: dict[Target, tuple[int, str]] = {}
     for wanted in story:
         policy.wants = wanted
-        said = node.tick()
-        for back in said.give_back:
-            assert back.target in told, "given back without having been held"
-            del told[back.target]
-        for wish in said.hold:
-            at, value = told.get(wish.target, (None, ""))
-            if at is not None and wish.target.knob.undoable:
-                assert value != wish.value or node.now_us - at >= wish.lasts_us // 3
-            told[wish.target] = (node.now_us, wish.value)
+        instructions = node.tick()
+        for back in instructions.give_back:
+            assert back.target in requested, "given back without having been held"
+            del requested[back.target]
+        for setting in instructions.hold:
+            at, value = requested.get(setting.target, (None, ""))
+            if at is not None and setting.target.knob.undoable:
+                assert value != setting.value or node.now_us - at >= setting.lasts_us // 3
+            requested[setting.target] = (node.now_us, setting.value)
         assert node.keeper.held == {hold.target: hold.value for hold in node.agent.held_knobs()}
 
 
-def test_a_keeper_that_refuses_everything_is_asked_ever_more_rarely() -> None:
+def test_requests_to_a_refusing_keeper_back_off() -> None:
     policy = FixedPolicy("only", {weight("pods/p0"): "1"})
     node = FakeNode(Agent(AgentSettings(roots=ROOTS), "node-1", [policy.entry()]), ALL)
-    node.keeper.refuses = lambda wish: "EPERM"
+    node.keeper.refuses = lambda setting: "EPERM"
     asked = [tick for tick in range(1200) if node.tick().hold]
     gaps = [later - earlier for earlier, later in pairwise(asked)]
     assert gaps == sorted(gaps)
@@ -227,7 +227,7 @@ def test_a_keeper_that_refuses_everything_is_asked_ever_more_rarely() -> None:
 
 
 def reachable(agent: Agent) -> int:
-    """How many objects hang on an agent."""
+    """The number of objects reachable from an agent."""
     seen: set[int] = set()
     queue: list[object] = [agent]
     while queue:
@@ -240,7 +240,7 @@ def reachable(agent: Agent) -> int:
 
 
 def churn(node: FakeNode, policy: FixedPolicy, first: int, last: int, at_once: int = 20) -> None:
-    """Groups come and go; each is used, squeezed, reported of, and wished away."""
+    """Groups that come and go; each is used, limited, reported, and released."""
     for start in range(first, last, at_once):
         pods = tuple(
             pod(f"p{i}", f"pods/be/p{i}", QoSClass.BE if i % 3 else QoSClass.LS) for i in range(start, start + at_once)
@@ -261,7 +261,7 @@ def churn(node: FakeNode, policy: FixedPolicy, first: int, last: int, at_once: i
 def test_ten_thousand_groups_that_come_and_go_leave_no_more_than_two_thousand(refuses: bool) -> None:
     policy = FixedPolicy("only")
     chosen = AgentSettings(roots=ROOTS, decisions_kept=100, most_series=100, series_points=300)
-    keeper = FakeKeeper(refuses=lambda wish: "EINVAL" if refuses else "")
+    keeper = FakeKeeper(refuses=lambda setting: "EINVAL" if refuses else "")
     node = FakeNode(Agent(chosen, "node-1", [*enabled_policies(chosen.policies), policy.entry()]), keeper=keeper)
     churn(node, policy, 0, 8000)
     early = reachable(node.agent)
@@ -270,7 +270,7 @@ def test_ten_thousand_groups_that_come_and_go_leave_no_more_than_two_thousand(re
     assert reachable(node.agent) <= early * 1.05
 
 
-def test_five_hundred_groups_at_once_are_each_squeezed_in_one_tick() -> None:
+def test_five_hundred_groups_are_limited_in_one_tick() -> None:
     pods = tuple(pod(f"p{i}", f"pods/be/p{i}", QoSClass.BE) for i in range(500))
     policy = FixedPolicy("only", {weight(one.group): "1" for one in pods})
     node = FakeNode(Agent(AgentSettings(roots=ROOTS), "node-1", [policy.entry()]))
@@ -283,7 +283,7 @@ def test_five_hundred_groups_at_once_are_each_squeezed_in_one_tick() -> None:
     assert node.keeper.held == {}
 
 
-def test_a_wish_for_a_group_that_is_named_to_break_a_parser_is_a_wish_like_any_other() -> None:
+def test_a_group_name_with_special_characters_is_handled() -> None:
     group = "pods/a b\n;rm -rf %s{}\u2028"
     policy = FixedPolicy("only", {weight(group): "1"})
     node = FakeNode(Agent(AgentSettings(roots=ROOTS), "node-1", [policy.entry()]), (pod("odd", group, QoSClass.BE),))

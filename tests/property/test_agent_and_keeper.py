@@ -1,6 +1,6 @@
-"""The node's engine and the engine of leases together, over knobs that behave as a kernel's: whatever happens, the machine gets back what stood.
+"""The node's engine and the engine of leases together, over knobs that behave as a kernel's: in the end every knob has its previous value.
 
-What the agent believes to be held is held; what nobody wants, or what an agent left that is gone, stands as before; somebody else's value stays.
+What the agent believes to be held is held; knobs that no policy wants, or that an exited agent left, have their previous value; values written by others stay.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ VALUES = {
     Knob.CPU_MAX: ("20000 100000", "50000 100000", "5000 10000"),
     Knob.CPU_BURST: ("0", "10000", "999999"),  # the last is above any quota: refused
     Knob.CPU_WEIGHT: ("1", "500"),
-    Knob.CPU_IDLE: ("1",),  # not "0" while we hold "1": a weight wished in that same round is read while it is pinned
+    Knob.CPU_IDLE: ("1",),  # not "0" while we hold "1": a weight desired in the same round is read while it is pinned
     Knob.CPUSET_CPUS: ("0", "1", "0-1"),
     Knob.MEMORY_HIGH: ("1048576", "12345"),  # the last is rounded by the kernel
     Knob.MEMORY_RECLAIM: ("4096",),
 }
-# What an outsider may set without standing in the way of others: an idle group takes no weight back, a burst no smaller quota.
+# Values that an outsider may set without blocking others: an idle group accepts no weight, a burst no smaller quota.
 FREE = (Knob.CPU_WEIGHT, Knob.CPUSET_CPUS, Knob.MEMORY_HIGH)
 TARGETS = tuple(Target(group, knob) for group in GROUPS[1:] for knob in VALUES)
 
@@ -53,7 +53,7 @@ class NoTrail:
 
 @dataclass
 class RealKeeper(FakeKeeper):
-    """The keeper itself, over knobs in memory."""
+    """The real keeper, over knobs in memory."""
 
     port: KeptKnobs = field(default_factory=lambda: KeptKnobs(GROUPS))
     now_us: int = 0
@@ -75,7 +75,7 @@ class RealKeeper(FakeKeeper):
 
 
 class RealNode(FakeNode):
-    """A node whose knobs are those of its keeper."""
+    """A node with the knobs of its keeper."""
 
     def standing(self) -> dict[Target, str]:
         port = self.keeper.port  # type: ignore[attr-defined]
@@ -84,7 +84,7 @@ class RealNode(FakeNode):
 
 @dataclass(frozen=True)
 class Step:
-    """What happens in one period."""
+    """The events of one period."""
 
     passes_s: int
     wants: dict[Target, str]
@@ -126,7 +126,7 @@ def new_agent(policy: FixedPolicy, *, all_policies: bool) -> Agent:
 
 
 def play(story: Sequence[Step], *, all_policies: bool) -> tuple[RealNode, RealKeeper, set[Target]]:
-    """Play a story, then let everybody want nothing; the node, its keeper, and the knobs that somebody else wrote."""
+    """Run a sequence of steps, then withdraw every desired value; returns the node, its keeper, and the knobs written by others."""
     policy, keeper = FixedPolicy("only"), RealKeeper()
     node = RealNode(new_agent(policy, all_policies=all_policies), PODS, cpus=2, keeper=keeper)
     outside: set[Target] = set()
@@ -156,7 +156,7 @@ def play(story: Sequence[Step], *, all_policies: bool) -> tuple[RealNode, RealKe
 
 
 def as_before(keeper: RealKeeper, outside: set[Target]) -> None:
-    """Every knob that nobody else wrote stands as it did."""
+    """Every knob that nobody else wrote has its previous value."""
     for target in TARGETS:
         if target.knob.undoable and target not in outside:
             assert keeper.port.read(target) == DEFAULTS[target.knob], target
@@ -165,7 +165,7 @@ def as_before(keeper: RealKeeper, outside: set[Target]) -> None:
 @pytest.mark.slow
 @given(STORIES, st.booleans())
 @settings(max_examples=200, deadline=None)
-def test_when_nobody_wants_anything_the_machine_is_as_it_was(story: list[Step], all_policies: bool) -> None:
+def test_without_desired_values_every_knob_is_restored(story: list[Step], all_policies: bool) -> None:
     node, keeper, outside = play(story, all_policies=all_policies)
     for _ in range(4):
         node.tick()
@@ -177,7 +177,7 @@ def test_when_nobody_wants_anything_the_machine_is_as_it_was(story: list[Step], 
 @pytest.mark.slow
 @given(STORIES, st.booleans())
 @settings(max_examples=100, deadline=None)
-def test_an_agent_that_dies_leaves_nothing_after_one_lease(story: list[Step], all_policies: bool) -> None:
+def test_leases_of_a_dead_agent_expire(story: list[Step], all_policies: bool) -> None:
     node, keeper, outside = play(story, all_policies=all_policies)
     for second in range(1, 61):
         keeper.expire(node.now_us + second * SECOND)

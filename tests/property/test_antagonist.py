@@ -1,4 +1,4 @@
-"""The search for antagonists over many nodes: the guilty one is named, the innocent are left alone, whatever comes in."""
+"""The search for antagonists over many nodes: the antagonist is named, and other pods are left alone, for any input."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def learned(random: Random, config: InterferenceSettings) -> CauseHistory:
 
 
 def capped(node: SharedNode, config: InterferenceSettings, memory: CauseHistory) -> list[str]:
-    """The pods that half an hour of this node has capped, in order."""
+    """The pods capped in half an hour of this node, in order."""
     names = []
     for state in node.states(HALF_HOUR_S, LEARNING_S):
         before = {cap.uid for cap in memory.caps.active}
@@ -40,7 +40,7 @@ def capped(node: SharedNode, config: InterferenceSettings, memory: CauseHistory)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("signal", SIGNALS)
-def test_the_guilty_one_among_four_of_the_same_mean_is_capped_first(signal: SuspectSignal) -> None:
+def test_the_antagonist_among_four_of_equal_mean_is_capped_first(signal: SuspectSignal) -> None:
     config = InterferenceSettings(victim_signal=VictimSignal.CPI, suspect_signal=signal)
     right = 0
     for seed in SEEDS:
@@ -64,8 +64,8 @@ def test_without_interference_at_most_one_cap_in_ten_hours(signal: SuspectSignal
 
 @pytest.mark.slow
 @pytest.mark.parametrize("signal", SIGNALS)
-def test_a_service_that_its_own_quota_stops_blames_nobody(signal: SuspectSignal) -> None:
-    """The same nodes as those on which the guilty one is found."""
+def test_a_service_throttled_by_its_own_quota_has_no_antagonist(signal: SuspectSignal) -> None:
+    """On the same nodes on which the antagonist is found."""
     config = InterferenceSettings(victim_signal=VictimSignal.CPI, suspect_signal=signal)
     for seed in SEEDS:
         random = Random(seed)
@@ -100,7 +100,7 @@ def test_a_score_does_not_depend_on_the_unit_of_activity(
     signal=st.sampled_from(SIGNALS),
     threshold=st.none() | st.integers(1, 3 * PPM),
 )
-def test_whatever_comes_only_guests_are_wished_down_and_memory_stays_small(
+def test_only_best_effort_pods_are_capped_and_memory_stays_bounded(
     seed: int, guilty: int | None, every_s: int, signal: SuspectSignal, threshold: int | None
 ) -> None:
     config = InterferenceSettings(

@@ -1,4 +1,4 @@
-"""What every round-based rival must keep, on random clusters full of constraints."""
+"""Invariants of every round-based rival, on random clusters with many constraints."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def random_cluster(seed: int) -> Snapshot:
 
 
 def allowed(cluster: Snapshot, requested: np.ndarray, group_count: np.ndarray, row: int, shape: int) -> bool:
-    """The contract's rules, in plain words."""
+    """The contract's rules, spelled out."""
     nodes, shapes = cluster.nodes, cluster.shapes
     group = int(shapes.group[shape])
     return bool(
@@ -149,7 +149,7 @@ def test_a_round_keeps_every_rule(policy: RoundPolicy, seed: int) -> None:
     reached = cpu[decision.row >= 0].sum() / max(1, cpu.sum())
     assert cpu.sum() == 0 or reached <= lp_bound(cluster) + 1e-9 <= volume_bound(cluster) + 2e-9
 
-    # what could still stand somewhere does not wait
+    # a pod that still fits somewhere does not wait
     if policy in WORK_CONSERVING:
         for pod in np.flatnonzero(decision.row < 0):
             shape = int(cluster.pending.shape[pod])

@@ -1,4 +1,4 @@
-"""The node policies' arithmetic is the same compiled, in the lab's world, and plain, on a node."""
+"""The arithmetic of the node policies is equal compiled, as in the lab's world, and plain, as on a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compiled placement must choose exactly as the plain one does, and never take more than there is."""
+"""The compiled placement chooses exactly as the plain one, and never exceeds capacity."""
 
 import numpy as np
 import pytest
@@ -67,7 +67,7 @@ def random_shapes(rng: np.random.Generator, size: int, unasked: float = 0.0) -> 
 
 
 def plain_placement(queue, nodes, shapes, fit, score, now_s, knobs):
-    """One pod after another by the plain forms: the first of the best rows."""
+    """Place pods one after another by the plain forms: the first of the best rows."""
     placed = np.full(len(queue), -1)
     for i, k in enumerate(queue):
         rows = np.flatnonzero(plain_rejections(nodes, shapes, k, fit, knobs) == 0)
@@ -122,8 +122,8 @@ def test_every_filter_and_score_equals_its_plain_form(score: Score, fit: Fit, se
 @pytest.mark.slow
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=25, deadline=None)
-def test_a_node_over_a_resource_takes_pods_that_request_none_of_it(seed: int) -> None:
-    """Resource by resource, in Kubernetes' words: what is requested must be free; the rest is nobody's business."""
+def test_an_overcommitted_resource_does_not_block_pods_that_request_none_of_it(seed: int) -> None:
+    """For each resource, as in Kubernetes: requested amounts must be free; other resources are not checked."""
     rng = np.random.default_rng(seed)
     nodes, shapes = random_nodes(rng, 30), random_shapes(rng, 20, unasked=0.3)
     nodes.ready[:] = True
@@ -165,7 +165,7 @@ def test_the_compiled_queue_places_exactly_as_the_plain_one(score: Score, seed: 
 @pytest.mark.slow
 @given(seed=st.integers(0, 2**32 - 1), random_ties=st.booleans(), sample=st.sampled_from([0, 7]))
 @settings(max_examples=25, deadline=None)
-def test_never_over_capacity_nor_where_a_filter_forbids(seed: int, random_ties: bool, sample: int) -> None:
+def test_placements_respect_capacity_and_filters(seed: int, random_ties: bool, sample: int) -> None:
     rng = np.random.default_rng(seed)
     nodes, shapes = random_nodes(rng, 25), random_shapes(rng, 10)
     queue = rng.integers(0, 10, 300)

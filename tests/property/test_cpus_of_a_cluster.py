@@ -1,4 +1,4 @@
-"""Whatever happens to pods, nodes and topologies: no CPU is two pods', what is remembered is what would be judged, and a restart finds the same."""
+"""For any events of pods, nodes and topologies: no CPU has two holders, cached verdicts equal fresh ones, and a restart restores the same state."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ TOPOLOGIES = (
 
 @st.composite
 def worlds(draw: st.DrawFn) -> CpuNode:
-    told = tells("a", draw(st.sampled_from(TOPOLOGIES)), draw(st.sets(st.integers(0, 7), max_size=2)))
-    told = replace(told, zones=draw(st.sampled_from([(), zones(4, 8)])))
-    ledger = CpuLedger.empty(told.topology, reserved=told.reserved)
-    amounts = NumaAmounts.empty(told)
+    reported = tells("a", draw(st.sampled_from(TOPOLOGIES)), draw(st.sets(st.integers(0, 7), max_size=2)))
+    reported = replace(reported, zones=draw(st.sampled_from([(), zones(4, 8)])))
+    ledger = CpuLedger.empty(reported.topology, reserved=reported.reserved)
+    amounts = NumaAmounts.empty(reported)
     for number in range(draw(st.integers(0, 3))):
         cpus_of_it = ledger.free & draw(st.integers(0, 255))
         if cpus_of_it:
@@ -62,7 +62,7 @@ def worlds(draw: st.DrawFn) -> CpuNode:
 
 @settings(max_examples=400, deadline=None)
 @given(worlds(), SPECS, NUMA, st.integers(1, 8), st.integers(0, 9), st.booleans(), st.integers(0, 7))
-def test_counting_says_what_choosing_does(
+def test_counting_agrees_with_choosing(
     world: CpuNode, spec: ResourceSpec, numa: NumaTopologySpec, count: int, gib: int, own: bool, cards: int
 ) -> None:
     need = CpuNeed(count * 1000, gib << 30, own, spec, numa)
@@ -92,7 +92,7 @@ def test_counting_says_what_choosing_does(
 EVENTS = st.lists(
     st.one_of(
         st.tuples(st.just("create"), st.integers(0, 9), st.integers(1, 5), st.sampled_from(["LSR", "LSE", "LS"]), SPECS, NUMA),
-        st.tuples(st.just("told"), st.integers(0, 9), st.sampled_from(["a", "b"]), st.sampled_from(["0-1", "1-4", "7", "9"])),
+        st.tuples(st.just("reported"), st.integers(0, 9), st.sampled_from(["a", "b"]), st.sampled_from(["0-1", "1-4", "7", "9"])),
         st.tuples(st.just("delete"), st.integers(0, 9)),
         st.tuples(st.just("tell"), st.sampled_from(["a", "b"]), st.sampled_from(TOPOLOGIES)),
         st.tuples(st.just("silence"), st.sampled_from(["a", "b"])),
@@ -110,7 +110,7 @@ def _happens(api: Api, event: tuple) -> None:  # type: ignore[type-arg]
     if kind == "create" and f"uid-p{rest[0]}" not in api.pods:
         number, size, qos, spec, numa = rest
         api.create(pod(f"p{number}", size, qos=QoSClass(qos), spec=spec, numa=numa, priority=9000 + number))
-    elif kind == "told" and f"uid-p{rest[0]}" not in api.pods:
+    elif kind == "reported" and f"uid-p{rest[0]}" not in api.pods:
         api.create(pod(f"p{rest[0]}", 1, on=rest[1], has=rest[2], priority=9000 + rest[0]))
     elif kind == "delete" and f"uid-p{rest[0]}" in api.pods:
         api.delete(f"p{rest[0]}")
@@ -140,7 +140,7 @@ def _happens(api: Api, event: tuple) -> None:  # type: ignore[type-arg]
 @pytest.mark.slow
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(EVENTS)
-def test_no_cpu_is_two_pods_and_a_restart_finds_the_same(events: list[tuple]) -> None:  # type: ignore[type-arg]
+def test_no_cpu_has_two_holders_and_a_restart_restores_the_state(events: list[tuple]) -> None:  # type: ignore[type-arg]
     api = Api(node("a", 16), node("b", 16))
     chosen: set[str] = set()
     for event in events:
@@ -161,10 +161,10 @@ def test_no_cpu_is_two_pods_and_a_restart_finds_the_same(events: list[tuple]) ->
     described = {name: api.cluster.roster.cpus.describe(name) for name in ("a", "b")}
     api.restart()
     api.cluster.validate()
-    for name, told in described.items():
+    for name, reported in described.items():
         found = api.cluster.roster.cpus.describe(name)
-        assert (found.available if found else ()) == (told.available if told else ())
-        held = {each.pod: each.cpus for each in told.holders} if told else {}
+        assert (found.available if found else ()) == (reported.available if reported else ())
+        held = {each.pod: each.cpus for each in reported.holders} if reported else {}
         assert ({each.pod: each.cpus for each in found.holders} if found else {}) == held
     for uid in list(api.pods):
         api.delete(uid.removeprefix("uid-"))

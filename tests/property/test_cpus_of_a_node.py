@@ -1,4 +1,4 @@
-"""Whatever is asked of a node's CPUs: exactly so many or none, nobody's beyond the limit, nobody avoided where that is required."""
+"""For any request for a node's CPUs: exactly the requested number or none, no CPU shared beyond the limit, and exclusion kept where it is required."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def asks(draw: st.DrawFn, topology: CpuTopology) -> CpuAsk:
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_a_node_gives_exactly_what_is_asked_or_nothing(data: st.DataObject) -> None:
+def test_a_node_gives_exactly_the_requested_cpus_or_none(data: st.DataObject) -> None:
     topology = data.draw(topologies())
     ledger = empty = CpuLedger.empty(topology, data.draw(st.integers(1, 3)), data.draw(st.integers(0, topology.mask)))
     for number in range(data.draw(st.integers(1, 6))):

@@ -1,4 +1,4 @@
-"""Whatever is asked of a node's devices: never more than a device has, only healthy ones, whole ones alone, partitions kept, and all of it given back."""
+"""For any request for a node's devices: never more than a device has, only healthy ones, whole ones unshared, partitions kept, and everything returned."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def within(ledger: DeviceLedger, choice: DeviceChoice, hint: DeviceHint) -> bool
 @pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.data())
-def test_a_node_gives_what_is_asked_within_its_means_or_nothing(data: st.DataObject) -> None:
+def test_a_node_gives_the_requested_devices_within_capacity_or_none(data: st.DataObject) -> None:
     devices = data.draw(machines())
     table, honor = data.draw(TABLES), data.draw(st.booleans())
     ledger = empty = DeviceLedger.of(devices, table, honor)

@@ -1,4 +1,4 @@
-"""Bits say what the plain evaluation says, whatever comes in whatever order."""
+"""The encoded bits agree with the plain evaluation, for any events in any order."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ steps = st.lists(
 
 
 def check(encoder: Encoder, known: dict[str, Node], asked: dict[int, Pod]) -> None:
-    """Every filter and score by bits against the values themselves."""
+    """Compare every filter and score by bits with the values themselves."""
     for k in asked:
         encoder.preferred(k)
     arrays, shapes = encoder.nodes(), encoder.shapes()
@@ -109,7 +109,7 @@ def check(encoder: Encoder, known: dict[str, Node], asked: dict[int, Pod]) -> No
             )
             repelled = first_repelling(node.effective_taints, pod.tolerations) is not None
             # past 64 distinct taints the demand bits answer for some of them, so only both together are comparable
-            named = pod.pinned in (None, node.name)  # the name of one node is narrowing's
+            named = pod.pinned in (None, node.name)  # a pinned node is checked by narrowing
             assert (selected[i] and untainted[i] and named) == (wanted and not repelled)
             assert liking[i] == sum(p.weight for p in affinity.preferred if p.term.matches(node.name, node.labels))
             soft = {t for t in node.effective_taints if not t.repels and not tolerated(t, pod.tolerations)}
@@ -181,7 +181,7 @@ def test_equal_pods_share_a_row_and_rows_do_not_move(drawn: list[tuple[Pod, bool
         assert shapes.request[k].tolist() == row
 
 
-def test_a_fact_about_labels_is_taken_back_when_they_change() -> None:
+def test_label_bits_are_reset_when_labels_change() -> None:
     encoder = Encoder(half_node_cores=4.0)
     size = Amounts.of({"cpu": 1, "memory": 1})
     _, k = encoder.add_pod(Pod("p", node_selector=Labels.of({"disk": "ssd"})))

@@ -1,4 +1,4 @@
-"""Whatever happens to it, the engine adds up: one place a pod, sums equal to the residents', nothing over capacity."""
+"""For any events, the engine's state is consistent: one node per pod, sums equal to the residents', nothing over capacity."""
 
 import numpy as np
 import pytest
@@ -127,7 +127,7 @@ def batch(pod: int, shapes: ShapeArrays) -> PendingArrays:
     return one._replace(shape=np.array([5]), is_service=np.array([False]), tenant=shapes.tenant[[5]])
 
 
-def test_an_illegal_change_raises_with_the_story() -> None:
+def test_an_illegal_change_raises_with_the_pods_history() -> None:
     engine, shapes = engine_of_two()
     engine.submit(batch(1, shapes), 0.0)
     with pytest.raises(Permanent, match=r"pod 1 cannot go from queued to queued .* unknown -> queued \(submitted\)"):

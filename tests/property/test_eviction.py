@@ -1,4 +1,4 @@
-"""Evictions are safe whatever runs: nobody who is protected, never more than the last victim was needed for, never silently too little."""
+"""Safety of evictions: no protected pod is evicted, never more victims than needed, and a shortfall is always reported."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def gone(choice: Choice, pods: list[Candidate]) -> list[Candidate]:
 
 
 @given(candidates(), GOALS, st.booleans())
-def test_nobody_leaves_who_is_protected(pods: list[Candidate], goals: list[Goal], strict: bool) -> None:
+def test_no_protected_pod_is_evicted(pods: list[Candidate], goals: list[Goal], strict: bool) -> None:
     for one, goal in choose(goals, pods, strict).victims:
         assert not one.leaving
         assert one.allowed is None or goal.trigger in one.allowed
@@ -72,7 +72,9 @@ def test_nobody_leaves_who_is_protected(pods: list[Candidate], goals: list[Goal]
 
 
 @given(candidates(), GOALS, st.booleans())
-def test_each_leaves_once_and_the_sums_are_right(pods: list[Candidate], goals: list[Goal], strict: bool) -> None:
+def test_each_victim_is_evicted_once_and_the_sums_are_right(
+    pods: list[Candidate], goals: list[Goal], strict: bool
+) -> None:
     choice = choose(goals, pods, strict)
     uids = [one.uid for one, _ in choice.victims]
     assert len(uids) == len(set(uids))
@@ -81,7 +83,7 @@ def test_each_leaves_once_and_the_sums_are_right(pods: list[Candidate], goals: l
 
 
 @given(candidates(), GOALS, st.booleans())
-def test_short_means_that_every_eligible_pod_that_helps_has_left(
+def test_a_shortfall_means_that_every_useful_eligible_pod_was_evicted(
     pods: list[Candidate], goals: list[Goal], strict: bool
 ) -> None:
     choice = choose(goals, pods, strict)
@@ -103,7 +105,7 @@ def test_without_the_last_victim_too_little_is_free(pods: list[Candidate], goals
 
 
 @given(candidates(), GOALS)
-def test_strict_order_spares_nobody_of_lower_rank(pods: list[Candidate], goals: list[Goal]) -> None:
+def test_strict_order_evicts_lower_ranks_first(pods: list[Candidate], goals: list[Goal]) -> None:
     general = [goal for goal in goals if not goal.trigger.best_effort_only]
     choice = choose(general, pods, strict_order=True)
     taken = {one.uid for one, _ in choice.victims}

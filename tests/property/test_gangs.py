@@ -1,4 +1,4 @@
-"""Laws of gangs: a refused one leaves no trace, no Strict one is ever bound in part, and nobody waits for ever for somebody who cannot go."""
+"""Invariants of gangs: a refused gang leaves the state unchanged, no Strict gang is bound in part, and no gang waits for ever for another that cannot run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def world(policy: str, seed: int) -> Cluster:
 
 
 def arrays(c: Cluster) -> dict[str, Any]:
-    """Everything that a placement reads."""
+    """The complete state that a placement reads."""
     parts = c._components
     parts.assignments.write()
     ledger, narrowing = parts.assignments.ledger, parts.assignments.narrowing
@@ -62,7 +62,7 @@ def same(before: dict[str, Any], after: dict[str, Any]) -> None:
     for name, value in before.items():
         if isinstance(value, np.ndarray):
             assert np.array_equal(value, after[name]), name
-        elif name == "counts":  # some are made when they are first asked for
+        elif name == "counts":  # some are created on first use
             assert value == {question: count for question, count in after[name].items() if question in value}
         else:
             assert value == after[name], name
@@ -88,7 +88,7 @@ def pods(draw: st.DrawFn, name: str, notes: GangNotes | None) -> ObservedPod:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data(), st.sampled_from(("least-allocated", "kube-default")), st.integers(0, 5))
-def test_a_gang_that_does_not_fit_leaves_everything_as_it_was(data: st.DataObject, policy: str, seed: int) -> None:
+def test_a_gang_that_does_not_fit_changes_nothing(data: st.DataObject, policy: str, seed: int) -> None:
     c = world(policy, seed)
     for i in range(data.draw(st.integers(0, 6))):
         c.pod_seen(data.draw(pods(f"single-{i}", None)), 0.0)
@@ -111,7 +111,7 @@ def test_a_gang_that_does_not_fit_leaves_everything_as_it_was(data: st.DataObjec
 
 
 class Truth:
-    """What an API server would hold."""
+    """The state of an API server."""
 
     def __init__(self, c: Cluster) -> None:
         self.c = c
@@ -197,8 +197,8 @@ def test_no_strict_gang_is_ever_bound_in_part(data: st.DataObject, policy: Match
         st.tuples(st.integers(1, 8), st.sampled_from((0, 0, 5)), st.sampled_from(tuple(Mode))), min_size=1, max_size=5
     )
 )
-def test_gangs_that_fit_alone_all_come_to_their_turn(given_gangs: list[tuple[int, int, Mode]]) -> None:
-    """However they compete, each that fits an empty cluster runs once, when those that run end."""
+def test_competing_gangs_that_fit_alone_all_run(given_gangs: list[tuple[int, int, Mode]]) -> None:
+    """Competing gangs that each fit an empty cluster all run in the end, when running gangs end."""
     c = world("least-allocated", 1)
     truth = Truth(c)
     members: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Laws of preemption among gangs: no Strict gang is left below its minimum, a refused attempt leaves no trace, and who preempts fits then."""
+"""Invariants of preemption among gangs: no Strict gang is left below its minimum, a refused attempt leaves the state unchanged, and the preemptor fits afterwards."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def pods(draw: st.DrawFn, name: str, notes: GangNotes | None, priority: int, quo
 
 
 class Truth:
-    """What an API server would hold."""
+    """The state of an API server."""
 
     def __init__(self, c: Cluster) -> None:
         self.c = c
@@ -94,7 +94,7 @@ class Truth:
         self.c.pod_gone(uid, self.now_s)
 
     def staying(self, gone: set[str]) -> dict[str, set[str]]:
-        """By gang: members on nodes that nobody has told to go."""
+        """By gang: members on nodes that were not asked to leave."""
         found: dict[str, set[str]] = {name: set() for name in GANGS}
         for uid, pod in self.pods.items():
             if pod.demands.gang is not None and pod.node and uid not in gone:
@@ -108,7 +108,7 @@ def told_to_go(out: tuple[Instruction, ...]) -> set[str]:
 
 
 def check_gangs(truth: Truth, notes: dict[str, GangNotes], before: set[str], gone: set[str]) -> None:
-    """Of every Strict gang (or bundle with one) that lost somebody just now: nobody stays, or the minimum of each gang does."""
+    """For every Strict gang (or bundle with one) that just lost a member: no member stays, or each gang's minimum does."""
     was, now = truth.staying(before), truth.staying(before | gone)
     bundles = [GANGS[:2], GANGS[2:]] if notes["a"].groups else [(name,) for name in GANGS]
     for bundle in bundles:
@@ -154,7 +154,7 @@ def test_no_strict_gang_is_left_below_its_minimum(data: st.DataObject, notes: di
 
 @_SLOW
 @given(st.data(), specs(), st.booleans())
-def test_who_preempts_fits_then_and_else_nothing_has_changed(
+def test_a_preemptor_fits_afterwards_or_nothing_changes(
     data: st.DataObject, notes: dict[str, GangNotes], whole: bool
 ) -> None:
     truth = Truth(cluster())
@@ -196,7 +196,7 @@ def test_who_preempts_fits_then_and_else_nothing_has_changed(
 
 @_SLOW
 @given(st.data(), specs())
-def test_quotas_take_a_strict_gang_whole_or_leave_it(data: st.DataObject, notes: dict[str, GangNotes]) -> None:
+def test_quotas_evict_a_strict_gang_whole_or_not_at_all(data: st.DataObject, notes: dict[str, GangNotes]) -> None:
     quotas = Quotas(QuotaSettings(revoke_after_s=30.0))
     truth = Truth(cluster(quotas))
     for name in ("q", "r"):

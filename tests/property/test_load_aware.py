@@ -1,4 +1,4 @@
-"""Whatever happened: rows are what they would be if they were written now, kept masks are masks computed afresh, and runs choose as single pods do."""
+"""For any events: rows equal rows written now, cached masks equal fresh masks, and runs choose as single pods do."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def a_metric(rng: np.random.Generator, name: str, pods: list[str]) -> NodeMetric
 
 
 class World:
-    """A cluster whose nodes, metrics and pods come, change and go."""
+    """A cluster with changing nodes, metrics and pods."""
 
     def __init__(self, seed: int, chosen: LoadAwareSettings) -> None:
         self.rng = np.random.default_rng(seed)
@@ -103,10 +103,10 @@ class World:
             case 6:
                 self.load.metric_gone(name, now_s)
             case 7:
-                told = NodeReport(
+                report = NodeReport(
                     name, 8.0, float(rng.uniform(0, 6)), 16.0 * GI, float(GI), 0.0, 0.0, 0.5, 1.0, now_s - 5.0
                 )
-                self.load.report_seen(told, now_s)
+                self.load.report_seen(report, now_s)
             case 8 | 9:
                 for _ in range(int(rng.integers(1, 6))):
                     self.born += 1
@@ -135,7 +135,7 @@ class World:
         self.now_s += float(rng.choice([0.0, 1.0, 15.0, 200.0], p=[0.4, 0.4, 0.15, 0.05]))
 
     def check_masks(self) -> None:
-        """Kept masks and scores are those computed afresh, for every estimate that was ever asked for."""
+        """Cached masks and scores equal fresh ones, for every estimate that was used."""
         rows = self.load._rows
         self.load.renew()
         for ask in list(rows._kept):
@@ -153,7 +153,7 @@ class World:
 @pytest.mark.parametrize("chosen", SETTINGS, ids=range(len(SETTINGS)))
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(deadline=None, max_examples=25)
-def test_rows_are_what_they_would_be_if_they_were_written_now(chosen: LoadAwareSettings, seed: int) -> None:
+def test_rows_equal_rows_written_now(chosen: LoadAwareSettings, seed: int) -> None:
     world = World(seed, chosen)
     for i in range(40):
         world.step()
@@ -225,7 +225,7 @@ def test_runs_are_found() -> None:
 
 
 @given(st.integers(1, 2**50), st.integers(0, 2**50), st.integers(1, 100))
-def test_what_may_be_used_is_what_rounds_to_the_threshold(allocatable: int, used: int, threshold: int) -> None:
+def test_room_is_what_rounds_to_the_threshold(allocatable: int, used: int, threshold: int) -> None:
     assert (used <= most_used(allocatable, threshold)) == (percent(used, allocatable) <= threshold)
 
 

@@ -1,4 +1,4 @@
-"""Narrowed rows are those that the rules, asked pair by pair, leave to the pod; wishes are worth what they are worth; and nothing is left behind."""
+"""Narrowed rows equal those of the rules checked pair by pair; preferences have their values; and nothing remains after removal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SIZE = Amounts.of({"cpu": 1000, "memory": 1000})
 
 
 class World:
-    """Nodes, pods and who sits where, beside the narrowing under test."""
+    """Nodes, pods and assignments, beside the narrowing under test."""
 
     def __init__(self, nodes: list[Node]) -> None:
         self.encoder = Encoder(half_node_cores=1.0)
@@ -95,14 +95,14 @@ class World:
     def check_wishes(self, number: int, feasible: Int) -> None:
         expected = plain_rules.wishes(self.plain(), self.pods[number], [self.nodes[row] for row in feasible])
         found = self.narrowing.liking(number, feasible)
-        # what all rows have alike decides nothing: a part that nothing asks about is left out
+        # a part equal on all rows decides nothing and is left out
         assert np.allclose(found - found.max(initial=0.0), np.array(expected) - max(expected, default=0.0))
         if not self.narrowing.prefers(number):
             assert len(set(expected)) <= 1
 
 
 def play(rng: np.random.Generator, steps: int, check: bool) -> World:
-    """Pods come with rules, sit where they may, stop, leave, are forgotten; namespaces change their labels."""
+    """Pods arrive with rules, are assigned, stop, leave and are forgotten; namespaces change their labels."""
     world = World([rule_worlds.a_node(rng, i) for i in range(int(rng.integers(1, 7)))])
     for _ in range(steps):
         seated = sorted(world.seats)
@@ -132,7 +132,7 @@ def play(rng: np.random.Generator, steps: int, check: bool) -> World:
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
 @settings(deadline=None, max_examples=200)
-def test_allowed_rows_and_wishes_are_those_of_the_rules(seed: int) -> None:
+def test_allowed_rows_and_preferences_are_those_of_the_rules(seed: int) -> None:
     world = play(np.random.default_rng(seed), 25, check=True)
     for number in world.pods:
         if number not in world.seats:
@@ -142,7 +142,7 @@ def test_allowed_rows_and_wishes_are_those_of_the_rules(seed: int) -> None:
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
 @settings(deadline=None, max_examples=50)
-def test_removing_what_was_added_leaves_nothing(seed: int) -> None:
+def test_removing_all_pods_leaves_no_state(seed: int) -> None:
     world = play(np.random.default_rng(seed), 15, check=False)
     for number in world.pods:
         world.narrowing.is_narrowed(number)  # rules are read when a pod is first judged
@@ -157,13 +157,13 @@ def test_removing_what_was_added_leaves_nothing(seed: int) -> None:
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
 @settings(deadline=None)
-def test_a_queue_is_placed_one_by_one_where_rules_ask_for_it(seed: int) -> None:
+def test_a_queue_is_placed_one_by_one_where_rules_require_it(seed: int) -> None:
     rng = np.random.default_rng(seed)
     world = World([rule_worlds.a_node(rng, i) for i in range(5)])
     numbers = np.array([world.add(rule_worlds.a_pod(rng, "p")) for _ in range(12)])
 
     def lowest_row(positions: Int, allowed: Mask) -> Int:
-        """Stands in for the compiled placement: every pod to the lowest allowed row."""
+        """In place of the compiled placement: every pod to the lowest allowed row."""
         rows = np.flatnonzero(allowed) if len(allowed) else np.arange(len(world.nodes))
         for number in numbers[positions].tolist():
             may_go = [row for row, yes in enumerate(world.expected(number)) if yes]
@@ -179,7 +179,7 @@ def test_a_queue_is_placed_one_by_one_where_rules_ask_for_it(seed: int) -> None:
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
 @settings(deadline=None, max_examples=100)
-def test_seating_many_and_taking_them_back_is_what_one_by_one_would_be(seed: int) -> None:
+def test_assigning_and_undoing_many_equals_one_by_one(seed: int) -> None:
     rng = np.random.default_rng(seed)
     world = play(rng, 15, check=False)
     free = [number for number in world.pods if number not in world.seats]
@@ -188,7 +188,7 @@ def test_seating_many_and_taking_them_back_is_what_one_by_one_would_be(seed: int
     rows = [int(row) for row in rng.integers(0, len(world.nodes), len(some))]
     promises = [dict(world.narrowing.choices(number, row)) for number, row in zip(some, rows, strict=True)]
     if any(world.needs[number] for number in some):
-        return  # two that want one volume cannot both be asked beforehand what they would choose
+        return  # two pods that want one volume cannot both be given their choice in advance
     world.narrowing.choose_all(some, rows)
     world.seats |= dict(zip(some, rows, strict=True))
     world.promises |= dict(zip(some, promises, strict=True))
@@ -214,7 +214,7 @@ def test_a_new_node_opens_a_domain_and_a_lost_one_closes_it() -> None:
     assert world.narrowing.allowed(second)[0]
 
 
-def test_a_pod_sits_once_and_is_forgotten_whole() -> None:
+def test_a_pod_is_assigned_once_and_fully_forgotten() -> None:
     world = World([Node("n", SIZE, Labels.of({HOSTNAME: "n"}))])
     never = PodTerm(HOSTNAME, LabelSelector())
     first, second = world.add(Pod("p", anti_affinity=(never,))), world.add(Pod("q"))

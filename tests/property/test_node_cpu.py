@@ -1,4 +1,4 @@
-"""What no node policy over CPU may ever do, whatever it is shown."""
+"""Invariants of the CPU policies of a node, for any input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The NUMA nodes on which resources meet are those that trying every combination of their hints finds."""
+"""The NUMA nodes on which resources are aligned equal those of a search over every combination of their hints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ POLICIES = st.sampled_from([TopologyPolicy.BEST_EFFORT, TopologyPolicy.RESTRICTE
 
 @st.composite
 def asks(draw: st.DrawFn) -> tuple[tuple[int, ...], Hints]:
-    """NUMA ids, not always from 0 on, and what some resources say: sets with any preference, amounts, nothing, or that none will do."""
+    """NUMA ids, not always from 0, and hints of some resources: sets with any preference, amounts, none, or no possible set."""
     ids = tuple(sorted(draw(st.sets(st.integers(0, 6), min_size=1, max_size=4))))
     every = sum(1 << each for each in ids)
     asked: dict[str, tuple[Hint, ...] | None] = {}
@@ -32,7 +32,7 @@ def asks(draw: st.DrawFn) -> tuple[tuple[int, ...], Hints]:
 
 
 def searched(policy: TopologyPolicy, asked: Hints, every: int) -> tuple[int, bool]:
-    """Every combination of one hint a resource: the best by preference, then by width, then by ids."""
+    """Search every combination of one hint per resource: the best by preference, then by width, then by ids."""
     lists = []
     for given_ in asked.values():
         if given_ is not None:
@@ -84,7 +84,7 @@ def test_the_merged_affinity_is_the_best_of_all_combinations(
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(1, 8), st.integers(0, 255))
-def test_no_policy_asks_nothing(amount: int, free: int) -> None:
+def test_policy_none_requires_nothing(amount: int, free: int) -> None:
     rooms = [NumaRoom(each, 8, 2 * (free >> each & 3)) for each in range(3)]
     assert alone(amount, rooms) == alone_of(hints(amount, rooms))
     got = align(TopologyPolicy.NONE, {"cpu": hints(amount, rooms)}, (0, 1, 2))

@@ -1,4 +1,4 @@
-"""Pods with CPUs and GPUs come and go under NUMA policies: each gets its own within what was agreed, nothing that is remembered is stale, all comes back."""
+"""Pods with CPUs and GPUs come and go under NUMA policies: each is allocated within the agreed nodes, caches are never stale, and everything is returned."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LABELS = ("", "BestEffort", "Restricted", "SingleNUMANode")
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a pod asks; `policy`: its own."""
+    """The requests of a pod; `policy`: its own NUMA policy."""
 
     cpu: int
     gib: int
@@ -66,7 +66,7 @@ PROBES = tuple(
 
 
 class World:
-    """Two nodes, with the keepers that a cluster has."""
+    """Two nodes, with the node rules of a cluster."""
 
     def __init__(
         self, labels: dict[str, str], topologies: dict[str, NodeTopology], devices: dict[str, NodeDevices]
@@ -106,15 +106,15 @@ class World:
         self.encoder.update_node(node(name, 12, numa_topology_policy=policy))
 
     def again(self) -> World:
-        """A restart: the same facts and what pods hold by their annotations."""
+        """A restart: the same facts, and the pods' holdings from their annotations."""
         fresh = World(self.labels, self.topologies, self.devices)
         for number, kind in self.kinds.items():
             row = self.narrowing.row_of(number)
             fresh.narrowing.assign(fresh.watch(kind, self.narrowing.holdings(number)), row)
         return fresh
 
-    def said(self, kind: Kind) -> object:
-        """What the keepers say to such a pod now, and what it would be given on each row."""
+    def answers(self, kind: Kind) -> object:
+        """The answer of the node rules to such a pod now, and what it would be given on each row."""
         number = self.watch(kind)
         rules = [(rule.reason, rule.yields, rule.left.tolist()) for rule in self.narrowing.rules(number)]
         left = self.narrowing.allowed(number)
@@ -131,7 +131,7 @@ class World:
         return sorted(rules, key=str), wishes, got
 
 
-def told_devices(name: str, places: tuple[int, ...], ill: int) -> NodeDevices:
+def device_object(name: str, places: tuple[int, ...], ill: int) -> NodeDevices:
     found = [
         Device(DeviceType.GPU, i, WHOLE, not ill >> i & 1, numa=numa, pcie=f"{numa}.{i}")
         for i, numa in enumerate(places)
@@ -140,10 +140,10 @@ def told_devices(name: str, places: tuple[int, ...], ill: int) -> NodeDevices:
 
 
 def check_aligned(world: World, number: int) -> None:
-    """What a pod was just given lies together as the policy for it demands."""
+    """The devices and CPUs just given are aligned as the policy demands."""
     kind, row = world.kinds[number], world.narrowing.row_of(number)
     name = NAMES[row]
-    told, holds = world.topologies[name], world.narrowing.holdings(number)
+    reported, holds = world.topologies[name], world.narrowing.holdings(number)
     policy = kind.policy or TopologyPolicy(world.labels[name])
     has_gpus = [world.devices[name].devices[each.minor].numa for each in holds.devices]
     own = mask_of(holds.cpus.cpus) if holds.cpus is not None else 0
@@ -151,7 +151,7 @@ def check_aligned(world: World, number: int) -> None:
         assert own.bit_count() == kind.cpu
     if policy is TopologyPolicy.NONE or not ((kind.own and kind.cpu) or kind.gpus or kind.policy):
         return
-    has_cpus = {each.id for each in told.topology.numa if each.mask & own}
+    has_cpus = {each.id for each in reported.topology.numa if each.mask & own}
     amounts = holds.cpus.numa if holds.cpus is not None else ()
     every = has_cpus | set(has_gpus) | {each.node for each in amounts}
     if policy is TopologyPolicy.SINGLE_NUMA_NODE:
@@ -186,20 +186,22 @@ STEPS = st.lists(
     STEPS, st.lists(st.sampled_from(TOPOLOGIES), min_size=2, max_size=2), st.lists(PLACES, min_size=2, max_size=2),
     st.booleans(), st.sampled_from(PROBES),
 )  # fmt: skip
-def test_what_is_given_lies_together_and_what_is_remembered_is_true(
+def test_allocations_are_aligned_and_caches_are_current(
     steps: list[tuple],  # type: ignore[type-arg]
     topologies: list[CpuTopology],
     places: list[tuple[int, ...]],
     memory: bool,
     probe: Kind,
 ) -> None:
-    told = {
+    reported = {
         name: tells(name, each, zones=zones(*[6] * len(each.numa)) if memory else ())
         for name, each in zip(NAMES, topologies, strict=True)
     }
     placed = dict(zip(NAMES, places, strict=True))
-    world = World(dict.fromkeys(NAMES, ""), told, {name: told_devices(name, each, 0) for name, each in placed.items()})
-    idle = [world.said(kind) for kind in PROBES]
+    world = World(
+        dict.fromkeys(NAMES, ""), reported, {name: device_object(name, each, 0) for name, each in placed.items()}
+    )
+    idle = [world.answers(kind) for kind in PROBES]
     for kind, *rest in steps:
         seated = sorted(world.kinds)
         if kind == "place":
@@ -213,25 +215,25 @@ def test_what_is_given_lies_together_and_what_is_remembered_is_true(
         elif kind == "move out" and seated:
             number = seated[rest[0] % len(seated)]
             with world.narrowing.without(number):
-                world.said(probe)
+                world.answers(probe)
         elif kind == "ill":
-            world.devices[rest[0]] = told_devices(rest[0], placed[rest[0]], rest[1])
+            world.devices[rest[0]] = device_object(rest[0], placed[rest[0]], rest[1])
             world.gpus.seen(world.devices[rest[0]])
         elif kind == "label":
             world.label(rest[0], rest[1])
         elif kind == "ask":
-            world.said(rest[0])
+            world.answers(rest[0])
         for keeper in (world.cpus, world.gpus):
             keeper.validate()
-        assert world.said(probe) == world.again().said(probe)
+        assert world.answers(probe) == world.again().answers(probe)
     for number in list(world.kinds):
         world.forget(number)
     for name in NAMES:
         world.label(name, "")
-        world.gpus.seen(told_devices(name, placed[name], 0))
+        world.gpus.seen(device_object(name, placed[name], 0))
         found = world.cpus.describe(name)
         assert found is not None
         assert not found.holders
-        assert mask_of(found.available) == told[name].topology.mask
-        assert numbers_in(told[name].topology.mask) == found.available
-    assert [world.said(kind) for kind in PROBES] == idle
+        assert mask_of(found.available) == reported[name].topology.mask
+        assert numbers_in(reported[name].topology.mask) == found.available
+    assert [world.answers(kind) for kind in PROBES] == idle

@@ -97,13 +97,13 @@ def test_applying_twice_is_applying_once(first: Manifest, other: Manifest, again
 @pytest.mark.slow
 @FAST
 @given(OBJECTS, OBJECTS)
-def test_what_was_applied_is_there_and_what_is_applied_no_more_is_gone(first: Manifest, second: Manifest) -> None:
+def test_applied_fields_are_set_and_no_longer_applied_fields_are_removed(first: Manifest, second: Manifest) -> None:
     alone = ssa(ssa(None, first, "a"), second, "a")
     assert by_key(clean(alone)) == by_key(clean(ssa(None, second, "a")))
 
 
 def by_key(obj: Manifest) -> Any:
-    """An object whose keyed lists and sets are in an order of their own."""
+    """An object with its keyed lists and sets in random order."""
 
     def ordered(value: Any, key: str = "") -> Any:
         if isinstance(value, dict):
@@ -170,7 +170,7 @@ def test_field_sets_are_sets(a: Manifest, b: Manifest) -> None:
 @pytest.mark.slow
 @FAST
 @given(OBJECTS, OBJECTS)
-def test_changes_say_what_differs(a: Manifest, b: Manifest) -> None:
+def test_changes_list_the_differences(a: Manifest, b: Manifest) -> None:
     for each in (a, b):
         SCHEMA.decode(each)
     set_, gone = changes(a, b, TREE, frozenset())

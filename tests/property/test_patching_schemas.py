@@ -1,4 +1,4 @@
-"""Schemas never fail on what clients may send, and say the same twice."""
+"""Schemas never fail on input from clients, and are idempotent."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def likely(node: SchemaNode, depth: int = 0) -> st.SearchStrategy[Any]:
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None, phases=NO_SHRINKING)
 @given(data=st.data())
-def test_what_decodes_can_be_defaulted_and_judged_and_both_twice(data: st.DataObject) -> None:
+def test_decoded_objects_can_be_defaulted_and_validated_twice(data: st.DataObject) -> None:
     schema = data.draw(st.sampled_from(SCHEMAS))
     obj = data.draw(likely(schema.tree))
     obj["metadata"] = {"name": "x", "namespace": "d"}

@@ -1,4 +1,4 @@
-"""The victims and the node are those of kube-scheduler's procedure, done pod by pod with the rules word by word."""
+"""The victims and the node equal those of kube-scheduler's procedure, done pod by pod with the rules spelled out."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_victims_and_node_are_those_of_the_plain_procedure(seed: int) -> None:
         pod = rule_worlds.a_pod(rng, "p", rules, size)
         needs = rule_worlds.claims(rng) if only == "claims" or rng.random() < rules / 2 else ()
         number, named = world.add(replace(pod, priority=int(rng.choice([-5, 0, 0, 10, 50]))), needs)
-        # others may have placed it against its wishes, or overcommitted a node
+        # other schedulers may have violated its rules, or overcommitted a node
         row = int(rng.integers(len(world.nodes)))
         world.assign(number, named, row, float(rng.choice([1.0, 2.0, 3.0, 4.0])), needs)
         if rng.random() < 0.2:
@@ -222,7 +222,7 @@ def test_the_least_important_node_is_cleared_and_only_as_far_as_needed() -> None
     assert found.headline(2) == "preemption: 1 victim(s), 1 of 2 possible nodes chosen"
 
 
-def test_a_budget_turns_the_choice_to_a_node_that_breaks_none() -> None:
+def test_a_node_without_budget_violations_is_preferred() -> None:
     world = full_world(2, 1, 2)
     world.add(small(0, 100))
     number, _ = world.add(small(10, 600))
@@ -232,7 +232,7 @@ def test_a_budget_turns_the_choice_to_a_node_that_breaks_none() -> None:
     assert (found.row, found.violations) == (1, 0)
 
 
-def test_nobody_of_equal_priority_is_evicted_and_the_reasons_say_so() -> None:
+def test_pods_of_equal_priority_are_not_evicted_and_the_reasons_say_so() -> None:
     world = full_world(2, 10, 10, 10, 10)
     number, _ = world.add(small(10))
     found = world.preempt(number, 10, ())

@@ -32,7 +32,7 @@ suffixes = st.one_of(st.sampled_from(sorted(SUFFIX.items())), exponents)
 
 
 @given(amounts, st.sampled_from(Format))
-def test_what_is_written_reads_back_equal(nano: int, family: Format) -> None:
+def test_a_formatted_quantity_parses_back_equal(nano: int, family: Format) -> None:
     quantity = Quantity(nano, family)
     again = parse_quantity(str(quantity))
     assert again.nano == quantity.nano
@@ -69,8 +69,8 @@ def test_any_text_is_a_quantity_or_a_clear_refusal(text: str) -> None:
     try:
         quantity = parse_quantity(text, "field")
     except InvalidInput as refusal:
-        told = str(refusal)
+        message = str(refusal)
     else:
-        told = f"field: {parse_quantity(str(quantity)).nano}"
-        assert told == f"field: {quantity.nano}"
-    assert told.startswith("field: ")
+        message = f"field: {parse_quantity(str(quantity)).nano}"
+        assert message == f"field: {quantity.nano}"
+    assert message.startswith("field: ")

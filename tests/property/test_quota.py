@@ -1,4 +1,4 @@
-"""What no division of a cluster among quotas may ever do, whatever is asked for, used, changed or removed."""
+"""Invariants of the division of a cluster among quotas, for any requests, use, changes and removals."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def siblings(draw: st.DrawFn) -> tuple[int, list[Member]]:
 
 @settings(deadline=None)
 @given(siblings())
-def test_the_sum_never_exceeds_the_total_and_nothing_is_idle_while_someone_may_have_it(
+def test_the_sum_never_exceeds_the_total_and_nothing_usable_is_idle(
     case: tuple[int, list[Member]],
 ) -> None:
     total, members = case
@@ -52,7 +52,7 @@ def test_the_sum_never_exceeds_the_total_and_nothing_is_idle_while_someone_may_h
 
 @settings(deadline=None)
 @given(siblings())
-def test_everybody_has_what_it_asks_for_up_to_its_floor_and_never_more_than_it_asks_for_or_is_kept(
+def test_every_member_gets_its_request_up_to_its_floor_and_never_more_than_its_request(
     case: tuple[int, list[Member]],
 ) -> None:
     for member, runtime in zip(case[1], share(*case), strict=True):
@@ -96,7 +96,7 @@ def test_an_apportionment_is_the_fair_one_to_less_than_a_unit(residual: int, ask
     wants, weights = [want for want, _ in asked], [weight for _, weight in asked]
     gains = apportion(residual, wants, weights)
     short = [i for i, gained in enumerate(gains) if gained < wants[i] and weights[i]]
-    for i in short:  # whoever is short stands no more than a unit behind anybody else, by weight
+    for i in short:  # a member that is short is at most one unit behind any other, by weight
         for j, gained in enumerate(gains):
             if gained:
                 assert (gains[i] + 1) * weights[j] >= (gained - 1) * weights[i]
@@ -136,7 +136,7 @@ AMOUNTS = st.dictionaries(st.sampled_from((*RESOURCES, "pods")), st.integers(0, 
 
 @st.composite
 def a_life(draw: st.DrawFn, tree: QuotaTree) -> None:
-    """Pods come, are placed and go, the cluster changes its size, quotas change theirs and move; some runtimes are read in between."""
+    """Pods arrive, are placed and leave, the cluster changes its size, quotas change and move; some runtimes are read in between."""
     asking: list[tuple[str, Amounts]] = []
     using: list[tuple[str, Amounts, bool]] = []
     names = [quota.name for quota in tree.quotas()]
@@ -174,14 +174,14 @@ def lived(draw: st.DrawFn) -> QuotaTree:
 @pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(lived())
-def test_the_tree_kept_up_to_date_is_the_tree_computed_anew(tree: QuotaTree) -> None:
+def test_the_incremental_tree_equals_the_recomputed_tree(tree: QuotaTree) -> None:
     tree.validate()
 
 
 @pytest.mark.slow
 @settings(deadline=None)
 @given(lived())
-def test_one_path_brought_up_to_date_says_what_everything_brought_up_to_date_says(tree: QuotaTree) -> None:
+def test_refreshing_one_path_equals_refreshing_everything(tree: QuotaTree) -> None:
     one_by_one = {quota.name: tree.runtime(quota.name) for quota in tree.quotas()}
     tree.refresh()
     assert one_by_one == {quota.name: tree.runtime(quota.name) for quota in tree.quotas()}
@@ -190,7 +190,7 @@ def test_one_path_brought_up_to_date_says_what_everything_brought_up_to_date_say
 @pytest.mark.slow
 @settings(deadline=None)
 @given(quotas(), AMOUNTS, st.data())
-def test_at_every_level_the_children_share_no_more_than_their_parent_has(
+def test_children_never_get_more_than_their_parent_has(
     made: tuple[Quota, ...], total: Amounts, data: st.DataObject
 ) -> None:
     tree = QuotaTree(made, total)
@@ -230,7 +230,7 @@ def test_neither_the_order_of_quotas_nor_that_of_pods_matters(
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.booleans(), st.sampled_from(["", "x"])), max_size=10)
 )
-def test_what_is_sorted_out_holds_together_and_every_other_has_a_reason(
+def test_accepted_quotas_are_consistent_and_every_other_has_a_reason(
     heap: list[tuple[int, int, bool, str]],
 ) -> None:
     given_ = [
@@ -267,7 +267,7 @@ def _booked(quotas, row, request, preemptible):  # type: ignore[no-untyped-def]
 @given(
     lived(), st.lists(st.tuples(SMALL, AMOUNTS, st.booleans()), min_size=1, max_size=6), st.booleans(), st.booleans()
 )
-def test_the_compiled_check_says_what_the_plain_one_says(
+def test_the_compiled_check_equals_the_plain_one(
     tree: QuotaTree, pods: list[tuple[int, Amounts, bool]], parents: bool, by_runtime: bool
 ) -> None:
     rules = HeadroomRules(by_runtime=by_runtime, check_parents=parents)
@@ -330,14 +330,14 @@ def test_preemption_takes_less_important_pods_only_makes_room_and_takes_no_pod_t
         tree.use("q", pod.request, pod.preemptible)
     tree.ask("q", newcomer.request)
     before = shortages(tree, "q", newcomer.request, newcomer.preemptible)
-    told = preempt(tree, "q", newcomer, pods)
-    assert bool(told.victims or told.still_short) == bool(before)
-    assert not (told.victims and told.still_short)
-    assert all(pod.preemptible and pod.priority < newcomer.priority for pod in told.victims)
-    for pod in told.victims:
+    outcome = preempt(tree, "q", newcomer, pods)
+    assert bool(outcome.victims or outcome.still_short) == bool(before)
+    assert not (outcome.victims and outcome.still_short)
+    assert all(pod.preemptible and pod.priority < newcomer.priority for pod in outcome.victims)
+    for pod in outcome.victims:
         tree.release("q", pod.request)
-    assert told.still_short or not shortages(tree, "q", newcomer.request, newcomer.preemptible)
-    for pod in told.victims:
+    assert outcome.still_short or not shortages(tree, "q", newcomer.request, newcomer.preemptible)
+    for pod in outcome.victims:
         tree.use("q", pod.request)
         assert shortages(tree, "q", newcomer.request, newcomer.preemptible)
         tree.release("q", pod.request)
@@ -360,9 +360,9 @@ def test_reclaim_takes_whole_jobs_of_borrowers_only_frees_all_that_is_missing_an
         tree.use(job.quota, job.held)
     tree.ask(claimant, request)
     runtimes = {quota.name: dict(tree.runtime(quota.name)) for quota in made}
-    told = reclaim(tree, claimant, request, jobs)
-    assert told.granted or not told.jobs
-    assert all(job.preemptible and job.quota != claimant for job in told.jobs)
+    outcome = reclaim(tree, claimant, request, jobs)
+    assert outcome.granted or not outcome.jobs
+    assert all(job.preemptible and job.quota != claimant for job in outcome.jobs)
     claim = Amounts.of([(name, amount) for name, amount in request if name in runtimes[claimant] and amount])
 
     def room() -> bool:
@@ -377,14 +377,14 @@ def test_reclaim_takes_whole_jobs_of_borrowers_only_frees_all_that_is_missing_an
             if resource in total
         )
 
-    for job in told.jobs:
+    for job in outcome.jobs:
         used = dict(tree.used(job.quota))
         assert any(used[name] > most for name, most in runtimes[job.quota].items()), "not a borrower"
-    for job in told.jobs:
+    for job in outcome.jobs:
         tree.release(job.quota, job.held)
-    if told.granted:
+    if outcome.granted:
         assert room()
-    for job in told.jobs:
+    for job in outcome.jobs:
         tree.use(job.quota, job.held)
         assert not room()
         tree.release(job.quota, job.held)

@@ -1,4 +1,4 @@
-"""A node is told to refuse exactly if it does, and what is said to be missing is what is missing."""
+"""Rejections name exactly the nodes that refuse, and the reported shortage is the real one."""
 
 from __future__ import annotations
 
@@ -59,28 +59,30 @@ class World:
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
 @settings(deadline=None, max_examples=100)
-def test_the_nodes_that_are_told_to_refuse_are_those_that_do(seed: int) -> None:
+def test_the_reported_refusals_are_those_of_the_filters(seed: int) -> None:
     rng = np.random.default_rng(seed)
     world = World(rng, int(rng.integers(1, 7)), int(rng.integers(0, 10)))
     pod = rule_worlds.a_pod(
         rng, "p", float(rng.choice([0.0, 0.2])), Amounts.of({"cpu": int(rng.choice([0, 500, 1500]))})
     )
-    told = world.explain(world.add(pod))
+    reported = world.explain(world.add(pod))
     cluster = Cluster(world.nodes, world.residents, {})
     refusing = [
         not (plain_rules.row_local(cluster, pod, node) and plain_rules.may(cluster, pod, node)) for node in world.nodes
     ]
     # fit alone may count a node twice, under two resources; here only CPU and slots of pods can be short
-    assert sum(r.nodes for r in told.rejections) == sum(refusing)
-    assert told.nodes == len(world.nodes)
-    if told.nearest is not None and told.nearest.resource and told.nearest.amount < pod.requests.get("cpu"):
-        assert told.nearest.resource == "cpu"
-        eased = replace(pod, name="eased", requests=Amounts.of({"cpu": pod.requests.get("cpu") - told.nearest.amount}))
+    assert sum(r.nodes for r in reported.rejections) == sum(refusing)
+    assert reported.nodes == len(world.nodes)
+    if reported.nearest is not None and reported.nearest.resource and reported.nearest.amount < pod.requests.get("cpu"):
+        assert reported.nearest.resource == "cpu"
+        eased = replace(
+            pod, name="eased", requests=Amounts.of({"cpu": pod.requests.get("cpu") - reported.nearest.amount})
+        )
         opened = [
             plain_rules.row_local(cluster, eased, node) and plain_rules.may(cluster, eased, node)
             for node in world.nodes
         ]
-        assert sum(opened) - (len(refusing) - sum(refusing)) == told.nearest.nodes
+        assert sum(opened) - (len(refusing) - sum(refusing)) == reported.nearest.nodes
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
-"""Laws of reservations that hold devices and CPUs by number, over random histories of reservations, owners, strangers, gangs, ends and restarts.
+"""Invariants of reservations that hold devices and CPUs by number, over random histories of reservations, owners, other pods, gangs, ends and restarts.
 
-No part of a device and no CPU is held twice, by the API server's word; who holds something goes on holding it; what owners gave back is the
-reservation's again; and when all is gone, nothing is held.
+No part of a device and no CPU is held twice, by the API server's state; holders keep what they hold; what owners gave back is the
+reservation's again; and in the end nothing is held.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def check(w: World) -> None:
 
 
 def check_restricted(kept: Holdings, owners: list[ObservedPod]) -> None:
-    """Owners hold nothing but what was kept, of the kinds of which anything was kept."""
+    """Owners hold only what was reserved, of the kinds of which anything was reserved."""
     minors = {each.minor for each in kept.devices}
     cpus = set(kept.cpus.cpus) if kept.cpus is not None else set()
     for owner in owners:
@@ -151,7 +151,7 @@ def test_histories(steps: list[tuple]) -> None:  # type: ignore[type-arg]
 
 
 def end(w: World) -> None:
-    """Owners give all of it back to the reservations, and those to everybody."""
+    """Owners give everything back to the reservations, and those to the nodes."""
     for uid in list(w.pods):
         w.delete(uid.removeprefix("uid-"))
     w.go(1.0)

@@ -1,4 +1,4 @@
-"""Whatever comes and goes, what the scheduler places breaks no rule at the moment it is placed, and takes the best of what is left."""
+"""For any events, the scheduler's placements break no rule at the moment of placement, and take the best of the remaining nodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from cotenant.policy.placement.profiles import PlacementProfile, profile
 
 
 class World:
-    """One profile over one cluster, and beside it the pods as values."""
+    """One profile over one cluster, with the pods as plain values beside it."""
 
     def __init__(self, rng: np.random.Generator, chosen: PlacementProfile) -> None:
         self.rng, self.profile, self.added = rng, chosen, 0
@@ -72,7 +72,7 @@ class World:
             k = int(shapes[position])
 
             def checked(rows: Int) -> Float:
-                """What the rules say of the rows that pass, and of their worth, word by word."""
+                """The rows that pass by the rules, and their score, spelled out."""
                 cluster, pod = self.cluster(), self.pods[int(pods[position])]
                 assert rows.tolist() == [i for i in range(len(self.nodes)) if self.may(pod, i)]
                 worth = plain_rules.wishes(cluster, pod, [self.nodes[i] for i in rows.tolist()])
@@ -118,7 +118,7 @@ class World:
 @pytest.mark.parametrize("name", ["first-fit", "kube-default", "least-allocated"])
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(deadline=None, max_examples=60)
-def test_every_placement_keeps_every_rule_and_waits_only_where_none_may(name: str, seed: int) -> None:
+def test_every_placement_keeps_every_rule_and_pods_wait_only_if_no_node_passes(name: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     world = World(rng, replace(profile(name), random_ties=False, samples_nodes=False))
     for _ in range(25):

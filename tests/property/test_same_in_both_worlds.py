@@ -1,4 +1,4 @@
-"""The agent's engine, told the same, asks for the same: whoever tells it, in whichever process, from memory or from disk."""
+"""The agent's engine gives equal instructions for equal inputs: in any process, from memory or from disk."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def agent_settings(form: Form) -> AgentSettings:
 
 
 def recorded(form: Form, cpus: int, hogs: int, seed: int, seconds: int = 12) -> tuple[Event, ...]:
-    """What happened to an agent on a plant: a service with requests, another with a curve, hogs that come and go, one that vanishes."""
+    """Events of an agent on a plant: a service with requests, another with a curve, hogs that come and go, one that vanishes."""
     server = Service(SERVICE, 200.0, 2000, 8000, np.random.default_rng(seed))
     pods = hog_pods(hogs)
     loads: list[Load] = [server, Sine(f"{ROOT}/wave")]
@@ -59,7 +59,7 @@ def recorded(form: Form, cpus: int, hogs: int, seed: int, seconds: int = 12) -> 
 
 
 def differences(events: tuple[Event, ...], form: Form) -> list[tuple[str, str, str]]:
-    """Where a fresh engine, told the same, asks for something else."""
+    """Events for which a fresh engine with the same inputs gives other instructions."""
     again = replay(events, Agent(agent_settings(form), "another"))
     return [(event.call, event.said, said) for event, said in again if event.said.encode() != said.encode()]
 
@@ -77,7 +77,7 @@ def test_a_recording_read_from_disk_gives_the_same_instructions(form: Form, cpus
 
 
 @pytest.mark.slow
-def test_another_process_with_other_hashes_asks_for_the_same(tmp_path: Path) -> None:
+def test_another_process_with_other_hashes_gives_the_same_instructions(tmp_path: Path) -> None:
     events = recorded(Form.QUOTA, 2, 3, seed=5)
     (tmp_path / "recording").write_bytes(dump(events))
     program = (
@@ -124,7 +124,7 @@ def test_a_sample_is_stored_whole() -> None:
     assert back.sample.sample() == sample
 
 
-def test_what_is_no_recording_is_refused_with_its_line() -> None:
+def test_an_invalid_recording_is_refused_with_its_line() -> None:
     good = dump(recorded(Form.QUOTA, 1, 0, seed=0, seconds=2))
     with pytest.raises(InvalidInput, match="line 2"):
         load(good.splitlines()[0] + b"\n{}\n")

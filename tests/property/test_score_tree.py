@@ -1,4 +1,4 @@
-"""The score tree chooses as the plain forms do, whatever happens to the cluster."""
+"""The score tree chooses as the plain forms do, for any events of the cluster."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def a_case(seed: int, *, nodes: int, shapes: int, resources: int, tight: bool) -
 
 
 def plain_choice(case: Case, kernel: Kernel, k: int, now_s: float) -> int:
-    """The truth: NumPy over all nodes, lowest row on a tie."""
+    """The reference: NumPy over all nodes, lowest row on a tie."""
     if kernel == Kernel.WEIGHTED:
         return weighted.choice(case.nodes, case.shapes, k, case.held, case.weights)
     rows = np.arange(len(case.nodes.ready))
@@ -183,7 +183,7 @@ def test_a_stream_through_saturation_equals_the_scan(precision: str, seed: int, 
     seed=st.integers(0, 2**32 - 1), nodes=st.integers(1, 30), count=st.integers(1, 300), kernel=st.sampled_from(Kernel)
 )
 @relaxed
-def test_a_gang_is_placed_whole_or_leaves_no_trace(seed: int, nodes: int, count: int, kernel: Kernel) -> None:
+def test_a_gang_is_placed_whole_or_changes_nothing(seed: int, nodes: int, count: int, kernel: Kernel) -> None:
     case = a_case(seed, nodes=nodes, shapes=8, resources=4, tight=True)
     tree = a_tree(case, kernel)
     tree.place_many(case.rng.integers(0, 8, 20))
@@ -217,7 +217,7 @@ def test_filling_a_cluster_places_a_pod_wherever_one_fits(seed: int, kernel: Ker
 
 @given(seed=st.integers(0, 2**32 - 1))
 @relaxed
-def test_validate_sees_a_change_nobody_told(seed: int) -> None:
+def test_validate_detects_an_unreported_change(seed: int) -> None:
     case = a_case(seed, nodes=9, shapes=4, resources=3, tight=False)
     tree = a_tree(case, Kernel.WEIGHTED)
     case.nodes.requested[3, CPU] += 100

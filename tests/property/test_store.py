@@ -1,4 +1,4 @@
-"""Any sequence of writes: the store is what a plain dictionary would be, at every revision, and events lead from one to the other."""
+"""Any sequence of writes: the store equals a plain dictionary at every revision, and events lead from one revision to the next."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Model = dict[tuple[str, str], tuple[str, int]]  # tier and resourceVersion by ke
 
 
 async def write(api: Api, model: Model, step: tuple[str, str, str, str]) -> None:
-    """One write to both; they must agree on whether it is possible."""
+    """Apply one write to both; they must agree on whether it is possible."""
     verb, namespace, name, tier = step
     key = (namespace, name)
     target = api.target("", "configmaps", namespace, name)
@@ -66,7 +66,7 @@ def shown(items: list[Any]) -> Model:
 
 
 async def replay(watch: Watch, state: Model) -> None:
-    """Apply what a watch has ready to a state."""
+    """Apply a watch's pending events to a state."""
     watch._end_at = 0.0  # what is pending, and then the end
     async for line in watch:
         event = msgspec.json.decode(line)

@@ -1,4 +1,4 @@
-"""Whatever a client sends, it is stored or refused with a Status: never an exception, never a half-written object."""
+"""Any request of a client is stored or refused with a Status: no exception, no half-written object."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ JUNK = st.one_of(
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Every place in a document that can be replaced: its container and key."""
+    """Every replaceable place in a document: its container and key."""
     if isinstance(value, dict):
         for key in value:
             yield value, key
@@ -113,7 +113,7 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 @st.composite
 def damaged(draw: st.DrawFn) -> tuple[tuple[str, str, str], dict[str, Any], dict[str, Any]]:
-    """A kind, a good document of it, and the same with one or two places replaced by junk."""
+    """A kind, a valid document of it, and the same with one or two places replaced by junk."""
     group, plural, sub, body = draw(st.sampled_from(KINDS))
     good = copy.deepcopy({"metadata": METADATA, **body})
     bad = copy.deepcopy(good)
@@ -124,7 +124,7 @@ def damaged(draw: st.DrawFn) -> tuple[tuple[str, str, str], dict[str, Any], dict
 
 
 async def outcome(call: Awaitable[Answer]) -> tuple[Answer | None, ApiError | None]:
-    """What a call answered, or how it was refused."""
+    """The answer of a call, or its refusal."""
     try:
         return await call, None
     except ApiError as error:

@@ -1,4 +1,4 @@
-"""A question changes nothing: not a bit of any array, and not one later decision; and its answer is what a judgement then does."""
+"""A question changes nothing: no bit of any array, and no later decision; and its answer equals what a judgement then does."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def arrays(c: Cluster) -> dict[str, Any]:
 
 
 def residents(c: Cluster) -> dict[str, Any]:
-    """What is counted for rules between pods, and who holds what."""
+    """The counts for rules between pods, and all holdings."""
     narrowing = c._components.assignments.narrowing
     counted = {
         question: (count.rows(narrowing.regions.size()).tobytes(), count.total)
@@ -66,7 +66,7 @@ def residents(c: Cluster) -> dict[str, Any]:
 
 
 class World:
-    """A cluster that random things happen to; twins of one seed see the same."""
+    """A cluster with random events; two of one seed get the same events."""
 
     def __init__(self, seed: int, name: str) -> None:
         self.rng = np.random.default_rng(seed)
@@ -148,7 +148,7 @@ def test_a_question_changes_no_bit_and_no_later_decision(seed: int, name: str) -
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.sampled_from(PROFILES))
 @settings(deadline=None, max_examples=30)
-def test_who_is_watched_is_placed_as_who_is_not_and_the_table_has_the_choice_first(seed: int, name: str) -> None:
+def test_recording_changes_no_placement_and_lists_the_chosen_node_first(seed: int, name: str) -> None:
     watched, left_alone = World(seed, name), World(seed, name)
     watching = Watching(watched.c)
     watched.c.observe(watching)
@@ -161,9 +161,9 @@ def test_who_is_watched_is_placed_as_who_is_not_and_the_table_has_the_choice_fir
         ]
         for each in given:
             if isinstance(each, Bind):
-                told = watching.seen[each.key]
-                chosen = next(c for c in told if c.node == each.node)
-                assert chosen.score == pytest.approx(told[0].score)
+                recorded = watching.seen[each.key]
+                chosen = next(c for c in recorded if c.node == each.node)
+                assert chosen.score == pytest.approx(recorded[0].score)
                 recorded = next(c.score for c in each.record.candidates if c.node == each.node)
                 assert chosen.score == pytest.approx(recorded, rel=1e-6, abs=1e-6)
 
@@ -171,8 +171,8 @@ def test_who_is_watched_is_placed_as_who_is_not_and_the_table_has_the_choice_fir
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
 @settings(deadline=None, max_examples=60)
-def test_what_would_be_with_less_is_what_is_with_less(seed: int) -> None:
-    """The nodes that a what-if says would take the pod are those that the pod's twin, which asks for that, is judged to pass."""
+def test_a_what_if_equals_a_pod_with_those_requests(seed: int) -> None:
+    """The nodes that would take the pod by a what-if equal those that pass for a pod that really requests it."""
     world = World(seed, "best-fit")
     for _ in range(4):
         world.happen()

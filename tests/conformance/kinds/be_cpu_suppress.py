@@ -1,4 +1,4 @@
-"""Kinds of be_cpu_suppress: how much CPU best-effort work may use, which CPUs, which quota, and what comes back afterwards."""
+"""Kinds of be_cpu_suppress: the CPU allowance of best-effort work, its CPU set, its quota, and the recovery afterwards."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ GROUP = "besteffort"
 
 
 def pod(uid: str, qos: str | None, used_m: int | None = None, **fields: Any) -> PodUse:
-    told = NodePod(uid, "default", uid, group=f"pods/{uid}", qos=QoSClass(qos or ""), **fields)
-    return PodUse(told, GroupUse(told.group, cpu_m=used_m))
+    raw = NodePod(uid, "default", uid, group=f"pods/{uid}", qos=QoSClass(qos or ""), **fields)
+    return PodUse(raw, GroupUse(raw.group, cpu_m=used_m))
 
 
 def state(cpus: tuple[LogicalCpu, ...], *pods: PodUse, **fields: Any) -> NodeState:
@@ -76,7 +76,7 @@ def cpuset(case: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def recover(case: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Off: the wish is all CPUs but those that others have for themselves; the state machine's "recovered" is that nothing else is wished."""
+    """Off: the desired value is all CPUs except exclusive ones; the state machine's "recovered" is that nothing else is desired."""
     given = case.given
     seen = state(
         tuple(LogicalCpu(cpu, cpu // 2, 0, 0) for cpu in given["all_cpus"]),

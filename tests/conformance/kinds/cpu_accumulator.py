@@ -1,4 +1,4 @@
-"""Kinds of cpu_accumulator: which logical CPUs are taken, and in what order a spread takes them."""
+"""Kinds of cpu_accumulator: which logical CPUs are taken, and the order in which a spread takes them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from cotenant.policy.placement.cpus.accumulator import CpuAsk, CpuChoice, spread
 from cotenant.policy.placement.cpus.ledger import CpuHolding, CpuLedger
 
 
-def topology(told: dict[str, int]) -> CpuTopology:
-    threads, cores, nodes = told["threads_per_core"], told["cores_per_numa"], told["numa_per_socket"]
-    every = told["sockets"] * nodes * cores * threads
+def topology(values: dict[str, int]) -> CpuTopology:
+    threads, cores, nodes = values["threads_per_core"], values["cores_per_numa"], values["numa_per_socket"]
+    every = values["sockets"] * nodes * cores * threads
     return CpuTopology.of(
         LogicalCpu(cpu, cpu // threads, cpu // (threads * cores * nodes), cpu // (threads * cores))
         for cpu in range(every)

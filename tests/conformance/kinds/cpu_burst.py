@@ -43,17 +43,15 @@ def pool_state(case: Any) -> Iterator[tuple[str, Any, Any]]:
     for each in given["pods"]:
         containers = (NodeContainer("c", "", cpu_request_m=each["request_cpu_m"]),)
         labels = Labels.of({QOS_CLASS: each["qos"]})
-        told = NodePod(
-            each["name"], "ns", each["name"], "", QoSClass(each["qos"]), containers=containers, labels=labels
-        )
-        pods.append(PodUse(told, GroupUse("", cpu_m=each["used_cpu_m"])))
+        raw = NodePod(each["name"], "ns", each["name"], "", QoSClass(each["qos"]), containers=containers, labels=labels)
+        pods.append(PodUse(raw, GroupUse("", cpu_m=each["used_cpu_m"])))
     seen = node(given["node_cpus"], given["node_used_cpu_m"], *pods)
     state, _ = shared_use(seen, BurstConfig(pool_threshold_pct=given["threshold_pct"]), BurstMemory())
     yield "state", case.expect["state"], state.value
 
 
 def planned(given: dict[str, Any], pool: PoolState) -> PodPlan:
-    """The plan of a pod whose settings stand in its annotation."""
+    """The plan of a pod with settings in its annotation."""
     containers, uses, knobs = [], [], {}
     for each in given["containers"]:
         group = f"pod/{each['name']}"
@@ -64,8 +62,8 @@ def planned(given: dict[str, Any], pool: PoolState) -> PodPlan:
         knobs[Target(group, Knob.CPU_MAX)] = quota_text(each.get("current_quota_us", -1), given["period_us"])
     knobs[Target("pod", Knob.CPU_MAX)] = quota_text(given.get("pod_current_quota_us", -1), given["period_us"])
     said = Labels.of({ANNOTATION: annotation(given["config"])})
-    told = NodePod("u", "ns", "p", "pod", QoSClass.LS, containers=tuple(containers), annotations=said)
-    entry = PodUse(told, GroupUse("pod"), tuple(uses))
+    raw = NodePod("u", "ns", "p", "pod", QoSClass.LS, containers=tuple(containers), annotations=said)
+    entry = PodUse(raw, GroupUse("pod"), tuple(uses))
     config = BurstConfig(period_us=given["period_us"])
     return plan(entry, node(16, 0, entry, knobs=knobs), config, BurstMemory(), pool)
 

@@ -27,8 +27,8 @@ def full(name: str) -> str:
     return PREFIX.get(name) or (name if "/" in name else f"koordinator.sh/{name}")
 
 
-def amounts(told: Mapping[str, int]) -> Amounts:
-    return Amounts.of({full(name): amount for name, amount in told.items()})
+def amounts(raw: Mapping[str, int]) -> Amounts:
+    return Amounts.of({full(name): amount for name, amount in raw.items()})
 
 
 def validate(case: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -66,7 +66,7 @@ def allocated(case: Any) -> Iterator[tuple[str, Any, Any]]:
         ledger = ledger.given(DeviceHolding(str(number), (_part(kind, each),)))
     ledger.validate()
     request = grammar.per_device(amounts(given["request"]))
-    if len(given["request"]) == 3:  # both forms of memory, as upstream's allocator is called within
+    if len(given["request"]) == 3:  # both forms of memory, as in calls of upstream's allocator
         request = grammar.DeviceRequest(kind, amounts(given["request"]), 1, True)
     ask = DeviceAsk(
         (request,),
@@ -83,7 +83,7 @@ def allocated(case: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def chosen(case: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Both kinds on a whole machine: with a partition table, and with near groups."""
+    """Both kinds on a whole machine: with a partition table, and with adjacent groups."""
     given = case.given
     shared = json.loads((case.folder / "device_inventories.json").read_text())
     devices = [_device(each) for each in shared["inventories"][given["inventory"]]]
@@ -125,35 +125,33 @@ def _gpu_amounts(given: dict[str, Any]) -> dict[str, int]:
     return {"gpu-core": percent, "gpu-memory-ratio": percent}
 
 
-def _device(told: dict[str, Any]) -> Device:
+def _device(raw: dict[str, Any]) -> Device:
     groups = tuple(
         FunctionGroup(tuple(VirtualFunction(*one) for one in group["vfs"]), Labels.of({"type": group["type"]}))
-        for group in told.get("vf_groups", ())
+        for group in raw.get("vf_groups", ())
     )
-    kind = DeviceType(told["type"])
-    total = told.get("resources") or {"rdma": 100}
-    return Device(
-        kind, told["minor"], amounts(total), told["health"], told["numa"], told["pcie"], function_groups=groups
-    )
+    kind = DeviceType(raw["type"])
+    total = raw.get("resources") or {"rdma": 100}
+    return Device(kind, raw["minor"], amounts(total), raw["health"], raw["numa"], raw["pcie"], function_groups=groups)
 
 
-def _part(kind: DeviceType, told: Mapping[str, int]) -> DeviceAllocation:
-    part = amounts({name: amount for name, amount in told.items() if name != "minor"})
-    return DeviceAllocation(kind, told["minor"], part)
+def _part(kind: DeviceType, raw: Mapping[str, int]) -> DeviceAllocation:
+    part = amounts({name: amount for name, amount in raw.items() if name != "minor"})
+    return DeviceAllocation(kind, raw["minor"], part)
 
 
 def _allocation(
-    kind: DeviceType, told: dict[str, Any], devices: list[Device], whole: dict[str, int]
+    kind: DeviceType, raw: dict[str, Any], devices: list[Device], whole: dict[str, int]
 ) -> DeviceAllocation:
-    """Upstream's cases say parts of GPUs without their memory in bytes; ours always come with it."""
-    resources = told["resources"]
+    """Upstream's cases give parts of GPUs without their memory in bytes; ours always include it."""
+    resources = raw["resources"]
     if resources == "whole":
         resources = whole
     elif resources == "shared-half":
         resources = {name: amount // 2 for name, amount in whole.items()}
-    device = next(each for each in devices if each.type is kind and each.minor == told["minor"])
+    device = next(each for each in devices if each.type is kind and each.minor == raw["minor"])
     part = grammar.filled(amounts(resources), device.total)
-    return DeviceAllocation(kind, told["minor"], part, tuple(VirtualFunction(*one) for one in told.get("vfs", ())))
+    return DeviceAllocation(kind, raw["minor"], part, tuple(VirtualFunction(*one) for one in raw.get("vfs", ())))
 
 
 KINDS = {

@@ -1,4 +1,4 @@
-"""Kinds of elastic quota: runtime of siblings and of trees, guarantees, minima that do not fit, and what validation and revocation say."""
+"""Kinds of elastic quota: runtime of siblings and of trees, guarantees, minima that do not fit, and the results of validation and revocation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cotenant.policy.quota.revocation import revoke
 from cotenant.policy.quota.runtime import Member, scaled_minima, share
 from cotenant.policy.quota.tree import QuotaTree
 
-Told = Iterator[tuple[str, Any, Any]]
+Compared = Iterator[tuple[str, Any, Any]]
 
 
 def named(key: str) -> str:
@@ -36,7 +36,7 @@ def quota(given: Mapping[str, Any]) -> Quota:
     )
 
 
-def flat(case: Any) -> Told:
+def flat(case: Any) -> Compared:
     children = sorted(case.given["children"], key=lambda child: child["name"])
     runtime: dict[str, dict[str, int]] = {child["name"]: {} for child in children}
     for key, total in case.given["total"].items():
@@ -62,7 +62,7 @@ def flat(case: Any) -> Told:
         yield f"sum.{key}", wanted, sum(of[key] for of in runtime.values())
 
 
-def tree(case: Any) -> Told:
+def tree(case: Any) -> Compared:
     quotas = [quota(given) for given in case.given["quotas"]]
     made = QuotaTree(quotas, amounts(case.given["total"]), scale_minima=case.given["scale_min_enabled"])
     for name, asked in case.given["self_request"].items():
@@ -80,7 +80,7 @@ def tree(case: Any) -> Told:
             yield f"{expected}.{name}", wanted, got
 
 
-def guarantee(case: Any) -> Told:
+def guarantee(case: Any) -> Compared:
     quotas = [quota(given) for given in case.given["quotas"]]
     made = QuotaTree(quotas, NOTHING, guarantee_use=True)
     for name, used in case.given["used"].items():
@@ -93,13 +93,13 @@ def guarantee(case: Any) -> Told:
             yield f"{field}.{name}", wanted, got
 
 
-def cluster_total(case: Any) -> Told:
+def cluster_total(case: Any) -> Compared:
     given = {key: amounts(value) for key, value in case.given.items()}
     left = distributable(given["total"], given["system_used"], given["default_used"])
     yield "distributable", amounts(case.expect["distributable"]), left
 
 
-def scaled_min(case: Any) -> Told:
+def scaled_min(case: Any) -> Compared:
     children = {child["name"]: child for child in case.given["children"]}
     query = case.given["query"]
     asked = children.get(query["child"]) if query["parent"] == case.given["parent"] else None
@@ -116,7 +116,7 @@ def scaled_min(case: Any) -> Told:
     yield "min", case.expect["min"], got
 
 
-def quota_self(case: Any) -> Told:
+def quota_self(case: Any) -> Compared:
     given = case.given["quota"]
     strict = tuple(named(key) for key in given.get("strict_used_keys", ()))
     violations = check_alone(quota(given), amounts(given.get("used")).items, Rules(strict_used=strict))
@@ -128,16 +128,16 @@ def _family(case: Any) -> tuple[Quota, tuple[Quota, ...]]:
     return quota(case.given["quota"]), tuple(others)
 
 
-def min_sum(case: Any) -> Told:
+def min_sum(case: Any) -> Compared:
     yield "valid", case.expect["valid"], not check_minima(*_family(case))
 
 
-def key_sets(case: Any) -> Told:
+def key_sets(case: Any) -> Compared:
     violations = check_keys(*_family(case), Rules(key_subset=case.given["allow_key_subset"]))
     yield "valid", case.expect["valid"], not violations
 
 
-def revocation(case: Any) -> Told:
+def revocation(case: Any) -> Compared:
     pods = [QuotaPod(pod["name"], amounts(pod["request"]), pod["priority"]) for pod in case.given["assigned_pods"]]
     runtime = tuple((named(key), amount) for key, amount in case.given["runtime"].items())
     gone = revoke(pods, runtime)

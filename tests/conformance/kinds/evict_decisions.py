@@ -1,4 +1,4 @@
-"""Kinds of evict_decisions.json: usable configurations, how much must become free, and who leaves."""
+"""Kinds of evict_decisions.json: usable configurations, the amount that must become free, and the evicted pods."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _READ = {
 
 
 def _read(trigger: str, config: dict[str, Any] | None) -> Any:
-    """The trigger; None where its configuration is not usable."""
+    """The trigger; None if its configuration is not usable."""
     try:
         return _READ[trigger](config or {})
     except InvalidInput:

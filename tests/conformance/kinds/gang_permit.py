@@ -1,4 +1,4 @@
-"""Kinds of gangs: may a pod be bound, may it enter the queue."""
+"""Kinds of gangs: whether a pod may be bound, and whether it may enter the queue."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from cotenant.model.groups.gang import GangSpec, MatchPolicy, Mode
 from cotenant.policy.placement.gangs.permit import Tally, permit, pre_enqueue
 
-Told = Iterator[tuple[str, Any, Any]]
+Compared = Iterator[tuple[str, Any, Any]]
 
-WAIT_S = 10.0  # what every gang of these cases has
+WAIT_S = 10.0  # of every gang in these cases
 
 
 def spec(given: Mapping[str, Any]) -> GangSpec:
@@ -26,7 +26,7 @@ def spec(given: Mapping[str, Any]) -> GangSpec:
     )
 
 
-def permitted(case: Any) -> Told:
+def permitted(case: Any) -> Compared:
     own = case.given["pod"]["gang"]
     if own is None:
         yield "status", case.expect["status"], "not-a-gang"
@@ -49,7 +49,7 @@ def permitted(case: Any) -> Told:
         yield "wait_seconds", case.expect["wait_seconds"], answer.wait_s
 
 
-def entered(case: Any) -> Told:
+def entered(case: Any) -> Compared:
     given = case.given["gang"]
     if given is None:
         tally = Tally(case.given["pod"]["gang"], None)

@@ -1,4 +1,4 @@
-"""Load-aware placement against upstream's cases: which window is read, which node is refused, how one is scored."""
+"""Load-aware placement against upstream's cases: the window that is read, the node that is refused, the score."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _NAMES = {"cpu_m": "cpu", "mid-cpu_m": "kubernetes.io/mid-cpu", "mid-memory": "k
           "batch-cpu_m": "kubernetes.io/batch-cpu", "batch-memory": "kubernetes.io/batch-memory"}  # fmt: skip
 
 
-def _use(told: dict[str, int] | None) -> Use:
-    return Use(told.get("cpu", 0), told.get("memory", 0)) if told else Use()
+def _use(raw: dict[str, int] | None) -> Use:
+    return Use(raw.get("cpu", 0), raw.get("memory", 0)) if raw else Use()
 
 
-def _shares(told: dict[str, int] | None) -> Shares:
-    return Shares(**told) if told else Shares()
+def _shares(raw: dict[str, int] | None) -> Shares:
+    return Shares(**raw) if raw else Shares()
 
 
-def _percentile(told: dict[str, Any]) -> Percentile:
-    return Percentile(Statistic(told["type"].lower()), told["duration_s"] or 0)
+def _percentile(raw: dict[str, Any]) -> Percentile:
+    return Percentile(Statistic(raw["type"].lower()), raw["duration_s"] or 0)
 
 
-def _amounts(told: dict[str, int]) -> Amounts:
-    return Amounts.of({_NAMES.get(name, name): amount for name, amount in told.items()})
+def _amounts(raw: dict[str, int]) -> Amounts:
+    return Amounts.of({_NAMES.get(name, name): amount for name, amount in raw.items()})
 
 
 def _estimate(pod: dict[str, Any], settings: LoadAwareSettings) -> Use:
@@ -47,20 +47,18 @@ def _estimate(pod: dict[str, Any], settings: LoadAwareSettings) -> Use:
     return estimate(_amounts(pod["requests"]), _amounts(pod["limits"]), its, settings)
 
 
-def _metric(told: dict[str, Any]) -> NodeMetric:
+def _metric(raw: dict[str, Any]) -> NodeMetric:
     windows = tuple(
-        Window(each["duration_s"], {Statistic(each["type"].lower()): _use(each["usage"])})
-        for each in told["aggregated"]
+        Window(each["duration_s"], {Statistic(each["type"].lower()): _use(each["usage"])}) for each in raw["aggregated"]
     )
     pods = {
-        f"d/{pod['name']}": MeasuredPod(_use(pod["usage"]), PriorityClass(pod["priority_class"]))
-        for pod in told["pods"]
+        f"d/{pod['name']}": MeasuredPod(_use(pod["usage"]), PriorityClass(pod["priority_class"])) for pod in raw["pods"]
     }
-    return NodeMetric("n", told["age_seconds"], told["report_interval_s"], _use(told["node_usage"]), windows, pods)
+    return NodeMetric("n", raw["age_seconds"], raw["report_interval_s"], _use(raw["node_usage"]), windows, pods)
 
 
-def _facts(told: dict[str, Any] | None) -> Facts:
-    return Facts() if told is None else Facts(_metric(told), NOW_S - told["age_seconds"])
+def _facts(raw: dict[str, Any] | None) -> Facts:
+    return Facts() if raw is None else Facts(_metric(raw), NOW_S - raw["age_seconds"])
 
 
 def _residents(pods: list[dict[str, Any]], settings: LoadAwareSettings) -> list[Resident]:
@@ -92,10 +90,10 @@ def check_filter(case: Any) -> Iterator[tuple[str, Any, Any]]:
     size = Use(given["node"]["cpu_m"], given["node"]["memory"])
     pod = given["pod"]
     residents = _residents(given["assigned_pods"], settings)
-    told = standing(size, own, _facts(given["node_metric"]), residents, settings, NOW_S)
-    side = told.prod if pod["effective_priority_class"] == "prod" else told.usual
+    raw = standing(size, own, _facts(given["node_metric"]), residents, settings, NOW_S)
+    side = raw.prod if pod["effective_priority_class"] == "prod" else raw.usual
     blocked = blocking(side.room, _estimate(pod, settings))
-    yield "schedulable", case.expect["schedulable"], not blocked and not told.is_closed
+    yield "schedulable", case.expect["schedulable"], not blocked and not raw.is_closed
     if "blocking_resource" in case.expect:
         yield "blocking_resource", case.expect["blocking_resource"], blocked
         yield "aggregated", case.expect["aggregated"], side.rule.look.percentile is not None
@@ -113,10 +111,10 @@ def check_score(case: Any) -> Iterator[tuple[str, Any, Any]]:
     )
     size = Use(given["node"]["cpu_m"], given["node"]["memory"])
     residents = _residents(given["assigned_pods"], settings)
-    told = standing(size, NodeThresholds(), _facts(given["node_metric"]), residents, settings, NOW_S)
-    side = told.prod if given["pod"]["effective_priority_class"] == "prod" else told.usual
+    raw = standing(size, NodeThresholds(), _facts(given["node_metric"]), residents, settings, NOW_S)
+    side = raw.prod if given["pod"]["effective_priority_class"] == "prod" else raw.usual
     total = side.scored.total.plus(_estimate(given["pod"], settings))
-    yield "score", case.expect["score"], score(size, total, settings) if told.is_scored else 0
+    yield "score", case.expect["score"], score(size, total, settings) if raw.is_scored else 0
 
 
 def check_pick(case: Any) -> Iterator[tuple[str, Any, Any]]:

@@ -1,4 +1,4 @@
-"""The sentences of the report follow from the figures, and none is said without them."""
+"""The sentences of the report follow from the figures, and are absent without them."""
 
 import re
 from collections.abc import Callable
@@ -29,12 +29,12 @@ def make(tmp_path: Path) -> Make:
     return made
 
 
-def said(comparison: Comparison) -> str:
+def sentences(comparison: Comparison) -> str:
     return "\n".join(f"[{each.kind}] {each.text}" for each in findings(comparison))
 
 
-def test_leading_losing_and_what_is_left_to_gain_are_said(make: Make) -> None:
-    text = said(make("cotenant", "edf-paragon", "random", "true-values", "cotenant-no-interference"))
+def test_leads_losses_and_the_distance_to_the_bound_are_reported(make: Make) -> None:
+    text = sentences(make("cotenant", "edf-paragon", "random", "true-values", "cotenant-no-interference"))
     assert (
         "[lead] On SLO violation at 77 % load, paired by seed, cotenant is ahead of all 2 rivals: edf-paragon and random."
         in text
@@ -45,13 +45,13 @@ def test_leading_losing_and_what_is_left_to_gain_are_said(make: Make) -> None:
     assert "In no other figure that ranks policies is a rival ahead" in text
 
 
-def test_a_loss_is_said_as_one(make: Make) -> None:
+def test_a_loss_is_reported_as_one(make: Make) -> None:
     comparison = replace(make("cotenant", "random"), ours="random")
     flipped = tuple(
         replace(p, policy="cotenant", against="random", difference=replace(p.difference, mean=-p.difference.mean))
         for p in comparison.paired
     )
-    text = said(replace(comparison, paired=flipped, roles={"random": "ours", "cotenant": "rival"}))
+    text = sentences(replace(comparison, paired=flipped, roles={"random": "ours", "cotenant": "rival"}))
     assert "[loss] On SLO violation at 77 % load, paired by seed, random loses to the rival cotenant by" in text
     assert "[loss] Where random loses at 77 % load:" in text
     assert "fragmentation: to cotenant" in text
@@ -60,7 +60,7 @@ def test_a_loss_is_said_as_one(make: Make) -> None:
 def test_a_difference_inside_its_interval_is_no_lead(make: Make) -> None:
     comparison = make("cotenant", "random")
     blurred = tuple(replace(p, difference=Interval(p.difference.mean, 1.0, 4)) for p in comparison.paired)
-    text = said(replace(comparison, paired=blurred))
+    text = sentences(replace(comparison, paired=blurred))
     assert (
         "[loss] On SLO violation at 77 % load, paired by seed, cotenant cannot be told apart from the rival random ("
         in text
@@ -69,11 +69,11 @@ def test_a_difference_inside_its_interval_is_no_lead(make: Make) -> None:
 
 
 @pytest.mark.slow
-def test_variants_are_told_apart_from_rivals_and_not_hidden(make: Make) -> None:
+def test_variants_are_listed_separately_from_rivals(make: Make) -> None:
     comparison = make("cotenant", "random", "edf-paragon", loads=(0.75, 0.85, 0.95))
     named = replace(comparison, roles=dict(comparison.roles) | {"edf-paragon": "variant"})
     rows = tuple(replace(row, role=named.roles[row.policy]) for row in comparison.sustained)
-    text = said(replace(named, sustained=rows))
+    text = sentences(replace(named, sustained=rows))
     assert "is ahead of its one rival: random by" in text
     assert (
         "[fact] On SLO violation at 85 % load, paired by seed, cotenant is ahead of its one variant: edf-paragon by"
@@ -83,23 +83,23 @@ def test_variants_are_told_apart_from_rivals_and_not_hidden(make: Make) -> None:
     assert "[fact] Variants, which know more or fit otherwise, sustain: edf-paragon 8" in text
 
 
-def test_random_meeting_the_founding_targets_is_said_in_plain_words(make: Make) -> None:
+def test_random_meeting_the_founding_targets_is_reported(make: Make) -> None:
     comparison = make("cotenant", "random", "best-fit", "first-fit")
-    assert "founding targets" not in said(comparison)  # another workload
-    text = said(replace(comparison, workload="founding"))
+    assert "founding targets" not in sentences(comparison)  # another workload
+    text = sentences(replace(comparison, workload="founding"))
     assert "are met together by 2 of 4 policies" in text
     assert re.search(r"missed by first-fit \([^)]*fragmentation\); best-fit \([^)]*fragmentation\)\.", text)
     assert "[caution] Random placement meets all five founding targets too." in text
 
 
-def test_random_missing_a_founding_target_is_not_said_to_meet_them(make: Make) -> None:
-    text = said(replace(make("cotenant", "random", loads=(0.95,)), workload="founding"))
+def test_random_missing_a_founding_target_is_not_reported_as_meeting_them(make: Make) -> None:
+    text = sentences(replace(make("cotenant", "random", loads=(0.95,)), workload="founding"))
     assert "The five founding targets" in text
     assert "Random placement meets" not in text
 
 
-def test_what_belongs_to_trace_and_load_is_said(make: Make) -> None:
-    text = said(make("cotenant", "best-fit"))
+def test_figures_determined_by_trace_and_load_are_reported(make: Make) -> None:
+    text = sentences(make("cotenant", "best-fit"))
     assert "[caution] Dominant-share fairness is the same for all 2 policies" in text
     assert "[caution] Utilisation follows from the load." in text
     assert "The highest, best-fit with" in text
@@ -109,21 +109,21 @@ def test_dominant_share_that_differs_is_not_called_the_traces(make: Make) -> Non
     comparison = make("cotenant", "random")
     moved = dict(comparison.rows[0].figures) | {"dominant_fairness": Interval(0.5, 0.0, 4)}
     rows = (replace(comparison.rows[0], figures=moved), *comparison.rows[1:])
-    assert "Dominant-share" not in said(replace(comparison, rows=rows))
+    assert "Dominant-share" not in sentences(replace(comparison, rows=rows))
 
 
 @pytest.mark.slow
-def test_the_sustained_load_is_said_with_its_bounds(make: Make) -> None:
-    text = said(make("cotenant", "edf-least-allocated", "best-fit", loads=(0.75, 0.85, 0.95)))
+def test_the_sustained_load_is_reported_with_its_bounds(make: Make) -> None:
+    text = sentences(make("cotenant", "edf-least-allocated", "best-fit", loads=(0.75, 0.85, 0.95)))
     assert "the best rival, edf-least-allocated, 8" in text
     assert "the interval excludes zero." in text
     assert "beyond it a sustained load is only bounded" in text
     assert "best-fit (4 of 4 seeds)" in text
 
 
-def test_few_seeds_and_many_comparisons_are_warned_of(make: Make) -> None:
-    assert "[caution] One seed: there are no intervals" in said(make("cotenant", "random", seeds=1))
-    text = said(make("cotenant", "random", "tetris", "founding", seeds=2))
+def test_few_seeds_and_many_comparisons_give_cautions(make: Make) -> None:
+    assert "[caution] One seed: there are no intervals" in sentences(make("cotenant", "random", seeds=1))
+    text = sentences(make("cotenant", "random", "tetris", "founding", seeds=2))
     assert "[caution] Only 2 seeds" in text
     assert "would exclude zero by chance alone" in text
 
@@ -133,21 +133,21 @@ def test_one_seed_claims_neither_lead_nor_loss(make: Make) -> None:
     assert kinds <= {"caution", "fact"}
 
 
-def test_failures_are_said(make: Make) -> None:
-    assert "4 of the runs failed" in said(make("cotenant", "raises"))
+def test_failures_are_reported(make: Make) -> None:
+    assert "4 of the runs failed" in sentences(make("cotenant", "raises"))
 
 
 def test_a_workload_without_violations_is_judged_by_what_it_has(make: Make) -> None:
-    text = said(make("cotenant", "random", workload="fake-packing"))
+    text = sentences(make("cotenant", "random", workload="fake-packing"))
     assert "On success at 77 % load, paired by seed, cotenant is ahead of its one rival: random by" in text
     assert "sustain" not in text
     assert "Utilisation" not in text
 
 
-def test_a_policy_alone_is_compared_with_nobody(make: Make) -> None:
+def test_a_single_policy_has_no_comparison(make: Make) -> None:
     assert not {each.kind for each in findings(make("cotenant"))} & {"lead", "loss"}
 
 
 def test_a_bound_is_no_policy_that_meets_or_misses_targets(make: Make) -> None:
-    text = said(replace(make("cotenant", "random", "true-values"), workload="founding"))
+    text = sentences(replace(make("cotenant", "random", "true-values"), workload="founding"))
     assert "are met together by 2 of 2 policies" in text

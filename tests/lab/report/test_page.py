@@ -1,4 +1,4 @@
-"""The page holds everything it needs and nothing it should not, and is written whole or not at all."""
+"""The page is self-contained, and is written completely or not at all."""
 
 import json
 import re
@@ -28,7 +28,7 @@ SWEEP = (0.75, 0.85, 0.95)
 
 
 class Page(HTMLParser):
-    """Collects what a test asks about, and fails on tags that do not close."""
+    """Collects the elements that tests inspect, and fails on tags that do not close."""
 
     VOID = frozenset({"meta", "br", "link", "img", "input", "hr"})
 
@@ -76,7 +76,7 @@ def made(
     return comparison, results
 
 
-def told(page: Page) -> dict[str, dict[str, dict[str, list[dict[str, object]]]]]:
+def embedded(page: Page) -> dict[str, dict[str, dict[str, list[dict[str, object]]]]]:
     text = next(body for attributes, body in page.scripts if attributes.get("id") == "report-data")
     return json.loads(text)
 
@@ -85,7 +85,7 @@ def test_a_sweep_has_every_section_and_picture(tmp_path: Path) -> None:
     page = Page(render(*with_origin(made(tmp_path, "cotenant", "random", "best-fit", loads=SWEEP))))
     assert page.headings[0] == "fake"
     assert {"What was run", "What these figures say", "Summary", "Definitions", "Notes"} <= set(page.headings)
-    assert set(told(page)["figures"]) == {
+    assert set(embedded(page)["figures"]) == {
         "sustained",
         "load-violation",
         "load-success",
@@ -97,16 +97,16 @@ def test_a_sweep_has_every_section_and_picture(tmp_path: Path) -> None:
         "machines",
     }
     drawn = {value for tag, name, value in page.attributes if tag == "div" and name == "data-figure"}
-    assert drawn == set(told(page)["figures"])
+    assert drawn == set(embedded(page)["figures"])
 
 
 def test_one_load_without_violations_draws_only_what_it_has(tmp_path: Path) -> None:
     page = Page(render(*with_origin(made(tmp_path, "cotenant", "random", workload="fake-packing"))))
-    assert set(told(page)["figures"]) == {"latency"}
+    assert set(embedded(page)["figures"]) == {"latency"}
     assert "Machines" not in page.headings
 
 
-def test_pictures_say_what_the_workload_measures(tmp_path: Path) -> None:
+def test_figures_name_what_the_workload_measures(tmp_path: Path) -> None:
     comparison, results = made(tmp_path, "cotenant", "random", loads=SWEEP)
     text = render(replace(comparison, metrics=catalogue("dag")), ORIGIN, results)
     assert "Slowdown of jobs" in Page(text).headings
@@ -140,7 +140,7 @@ def test_the_contents_lead_to_sections_that_are_there(tmp_path: Path) -> None:
     assert {value[1:] for tag, name, value in page.attributes if (tag, name) == ("a", "href")} <= there
 
 
-def test_every_figure_of_the_catalogue_is_defined_and_every_policy_told(tmp_path: Path) -> None:
+def test_every_figure_is_defined_and_every_policy_described(tmp_path: Path) -> None:
     text = render(*with_origin(made(tmp_path, "cotenant", "random")))
     for metric in METRICS:
         assert f"<code>{metric.name}</code>" in text
@@ -169,7 +169,7 @@ def test_a_policy_has_one_colour_in_every_picture_and_ours_stands_out(tmp_path: 
     colours: dict[str, set[str]] = {}
     widths: dict[str, set[float]] = {}
     for key in ("load-violation", "load-success", "frontier", "slowdowns", "series-fragmentation"):
-        for trace in told(page)["figures"][key]["data"]:
+        for trace in embedded(page)["figures"][key]["data"]:
             if trace["name"] != "frontier":
                 colours.setdefault(trace["name"], set()).add(trace["line"]["color"])
                 widths.setdefault(trace["name"], set()).add(trace["line"]["width"])
@@ -178,18 +178,18 @@ def test_a_policy_has_one_colour_in_every_picture_and_ours_stands_out(tmp_path: 
     assert min(widths["cotenant"]) > max(widths["random"] | widths["tetris"])
 
 
-def test_twenty_rivals_stay_apart() -> None:
+def test_twenty_rivals_have_distinct_styles() -> None:
     names = ["ours", *(f"rival-{i}" for i in range(20))]
     found = styles(names, {name: "ours" if name == "ours" else "rival" for name in names}, "ours")
     assert len({(style.colour, style.dash) for style in found.values()}) == 21
 
 
-def test_the_best_of_a_column_is_marked_and_ties_are_said(tmp_path: Path) -> None:
+def test_the_best_of_a_column_and_its_ties_are_marked(tmp_path: Path) -> None:
     comparison, _ = made(tmp_path, "cotenant", "edf-paragon", "random", "true-values", seeds=4)
     load = comparison.focus
     found = standing(comparison, "violation", load)
     assert found is not None
-    assert found.best == "cotenant"  # the bound does not compete
+    assert found.best == "cotenant"  # bounds are not ranked
     assert "random" not in found.tied
     granted = standing(comparison, "success", load)
     assert granted is not None
@@ -199,7 +199,7 @@ def test_the_best_of_a_column_is_marked_and_ties_are_said(tmp_path: Path) -> Non
 
 def test_the_machine_map_has_a_bar_a_machine_and_its_tenants_inside(tmp_path: Path) -> None:
     comparison, results = made(tmp_path, "cotenant", "random")
-    figure = told(Page(render(comparison, ORIGIN, results)))["figures"]["machines"]
+    figure = embedded(Page(render(comparison, ORIGIN, results)))["figures"]["machines"]
     ours = [trace for trace in figure["data"] if trace["meta"] == "cotenant"]
     machines = results["cotenant"][0].machine_map
     assert machines is not None
@@ -242,6 +242,6 @@ def test_a_report_that_cannot_be_written_leaves_the_earlier_one(
     assert main([*arguments, "--seeds", "2"]) == 1
     captured = capsys.readouterr()
     assert re.fullmatch(r"cotenant: cannot write .*report\.html: File too large; .* unchanged\n", captured.err)
-    assert "2 runs (1 now, 1 stored before)" in captured.out  # the figures are told all the same
+    assert "2 runs (1 now, 1 stored before)" in captured.out  # the figures are printed all the same
     assert (tmp_path / "report.html").read_bytes() == earlier
     assert not list(tmp_path.glob(".*.tmp"))

@@ -1,4 +1,4 @@
-"""Whole runs under a random placement: invariants of the world, and where it lands."""
+"""Whole runs under a random placement: invariants of the world, and its figures."""
 
 import os
 import subprocess
@@ -16,14 +16,14 @@ pytestmark = pytest.mark.slow
 
 
 def assert_consistent(world) -> None:
-    """A pod is in one place only, sums are what the residents add up to, and work is conserved."""
+    """A pod is in one place only, sums equal those of the residents, and work is conserved."""
     s = world._state
     n = len(s.pods)
     where = np.full(n, -1)
     for node in range(len(s.nodes)):
         before, pod, steps = -1, int(s.nodes.first[node]), 0
         while pod >= 0:
-            assert where[pod] == -1, "a pod stands in two lists"
+            assert where[pod] == -1, "a pod is in two lists"
             assert s.pods.previous[pod] == before
             where[pod], before, pod, steps = node, pod, int(s.pods.next[pod]), steps + 1
             assert steps <= n
@@ -81,7 +81,7 @@ def test_equal_seeds_give_equal_runs(live, small):
 
 
 def test_littles_law(live, small):
-    """Running pods, time mean = rate of arrival x mean residence on nodes, over the whole run."""
+    """Time mean of running pods = rate of arrival x mean residence on nodes, over the whole run."""
     life = live(replace(small, failures=False), seed=5)
     s = life.world._state
     assert life.account.evictions_memory == 0
@@ -93,7 +93,7 @@ def test_littles_law(live, small):
     assert inside == pytest.approx(batch.sum() / span * residence.mean(), rel=0.01)
 
 
-def test_without_interference_and_threads_random_placement_slows_nobody_much(live, small):
+def test_without_interference_and_smt_random_placement_slows_little(live, small):
     quiet = live(replace(small, interference=0.0, smt_loss=0.0, failures=False), seed=0, load=0.6)
     assert quiet.account.violation_service < 0.002
     assert np.median(quiet.account.slowdown) < 1.01
@@ -123,8 +123,8 @@ def test_packing_is_worse_for_everyone(live, small):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_random_placement_lands_where_the_founding_workload_should(live, seed):
-    """The founding table's own targets hold for random placement, which is why they prove little."""
+def test_random_placement_meets_the_founding_targets(live, seed):
+    """The founding table's targets are met by random placement, so meeting them proves little."""
     a = live(WorldConfig(), seed=seed).account
     assert a.success > 0.999
     assert a.requested_cpu == pytest.approx(0.785, abs=0.015)
@@ -170,14 +170,14 @@ print(repr((a.violation, a.used_cpu, a.fragmentation, a.task_fairness, a.slowdow
 
 
 def test_the_plain_path_with_python_s_bounds_checks_gives_the_same_run():
-    """An index past the end corrupts memory silently in compiled code; the interpreter raises."""
+    """An index out of range corrupts memory silently in compiled code; the interpreter raises."""
     root = Path(__file__).resolve().parents[3]
-    told = []
+    outputs = []
     for plain in ("0", "1"):
         env = {**os.environ, "NUMBA_DISABLE_JIT": plain, "PYTHONPATH": str(root / "src")}
         done = subprocess.run(
             [sys.executable, "-c", PLAIN], env=env, capture_output=True, text=True, timeout=300, check=False
         )
         assert done.returncode == 0, done.stderr
-        told.append(done.stdout)
-    assert told[0] == told[1]
+        outputs.append(done.stdout)
+    assert outputs[0] == outputs[1]

@@ -1,4 +1,4 @@
-"""The founding workload against the figures that it claims, over many seeds."""
+"""The founding workload compared with its calibration, over many seeds."""
 
 import numpy as np
 import pytest
@@ -67,7 +67,7 @@ def test_batch_is_as_calibrated(drawn):
     assert batch(lambda t, o, b: (t.use_memory_bytes[b] > t.memory_bytes[b]).mean()) == pytest.approx(0.026, abs=0.01)
 
 
-def test_the_stretch_against_real_instances_is_what_the_report_says(drawn):
+def test_the_stretch_against_real_instances_is_as_reported(drawn):
     assert mean_of(drawn, lambda t, _: t.duration_s[t.service < 0].mean()) / 35.4 == pytest.approx(79, abs=5)
 
 
@@ -79,7 +79,7 @@ def test_plans_are_drawn_from_the_traces_atoms(drawn):
 
 
 def test_granting_everything_gives_the_founding_dominant_share_fairness(drawn):
-    """Time-mean dominant shares if every pod ran alone at once: a property of the tenants' sizes."""
+    """Time-mean dominant shares if every pod ran alone at once: determined by the tenants' sizes."""
     config = drawn[0]
 
     def fairness(truth, _):
@@ -124,7 +124,7 @@ def test_equal_seeds_give_equal_workloads_and_errors_leave_the_truth_alone():
     assert not np.array_equal(one[0].duration_s[-500:], other[0].duration_s[-500:])
 
 
-def test_no_error_offers_the_truth_and_more_error_strays_further():
+def test_no_error_offers_the_truth_and_more_error_deviates_more():
     config = WorldConfig(nodes=25, pods=2000)
     truth, exact = generate(config, 1, 0.77, estimate_error=0.0)
     first = exact.first_pod

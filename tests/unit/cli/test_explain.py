@@ -1,4 +1,4 @@
-"""`cotenant explain` in process: tables of a hundred columns, JSON that is JSON, one line for every mistake."""
+"""`cotenant explain` in process: tables of a hundred columns, valid JSON, one line for every error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cotenant.services.scheduler.explain import client as asking
 
 
 class Scheduler:
-    """Answers as a scheduler's debug API does, for a cluster of the test's."""
+    """Answers like a scheduler's debug API, for a cluster of the test."""
 
     def __init__(self, c: Cluster) -> None:
         self.cluster = c
@@ -76,7 +76,7 @@ def served() -> Iterator[Scheduler]:
     scheduler.server.server_close()
 
 
-def told(capsys: pytest.CaptureFixture[str]) -> str:
+def output(capsys: pytest.CaptureFixture[str]) -> str:
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 100, out
     return " ".join(out.split())
@@ -89,37 +89,37 @@ def only_line(capsys: pytest.CaptureFixture[str]) -> str:
     return captured.err
 
 
-def test_a_waiting_pod_is_told_for_people(served: Scheduler, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_waiting_pod_is_explained_as_text(served: Scheduler, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "pod", "large", "--scheduler", served.url]) == 0
-    said = told(capsys)
-    assert said.startswith("default/large: it waits: 0/3 nodes are available: 1 node(s) were not ready")
-    assert "It requests 4 cpu, 100Mi memory; priority 0; state queued." in said
-    assert "2 NodeResourcesFit Insufficient cpu" in said
-    assert "nearest: 1 node fits but for " in said
-    assert "what would help: - ask for " in said
+    text = output(capsys)
+    assert text.startswith("default/large: it waits: 0/3 nodes are available: 1 node(s) were not ready")
+    assert "It requests 4 cpu, 100Mi memory; priority 0; state queued." in text
+    assert "2 NodeResourcesFit Insufficient cpu" in text
+    assert "nearest: 1 node fits but for " in text
+    assert "what would help: - ask for " in text
     assert (
         "next attempt: when a node has room and labels for it, at 00:05:00Z at the latest (state: unschedulable)"
-        in said
+        in text
     )
-    assert "history: 00:00:00Z seen" in said
+    assert "history: 00:00:00Z seen" in text
 
 
 def test_a_placed_pod_has_scores_with_their_terms(served: Scheduler, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "pod", "default/small", "--scheduler", served.url]) == 0
-    said = told(capsys)
-    assert "(current)" in said
-    assert "decided at 00:00:00Z by cotenant-requests, 3 nodes considered" in said
-    assert "now, without the pod itself, best first: node score services own batch strand packing spread" in said
-    assert "is ahead of" in said or "have equal scores" in said
+    text = output(capsys)
+    assert "(current)" in text
+    assert "decided at 00:00:00Z by cotenant-requests, 3 nodes considered" in text
+    assert "now, without the pod itself, best first: node score services own batch strand packing spread" in text
+    assert "is ahead of" in text or "have equal scores" in text
 
 
-def test_supposing_and_asking_about_a_node(served: Scheduler, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_if_and_a_question_about_a_node(served: Scheduler, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--if", "cpu=100m", "--if", "node=c"]
     assert main(["explain", "pod", "large", "--scheduler", served.url, *words]) == 0
-    said = told(capsys)
-    assert said.startswith("default/large: with cpu 100m, 2 of 3 nodes would take it, ")
-    assert "c rejects it: refused by because lacking" in said
-    assert "NodeReady node(s) were not ready or unschedulable" in said
+    text = output(capsys)
+    assert text.startswith("default/large: with cpu 100m, 2 of 3 nodes would take it, ")
+    assert "c rejects it: refused by because lacking" in text
+    assert "NodeReady node(s) were not ready or unschedulable" in text
 
 
 def test_json_is_one_object(served: Scheduler, capsys: pytest.CaptureFixture[str]) -> None:
@@ -130,13 +130,13 @@ def test_json_is_one_object(served: Scheduler, capsys: pytest.CaptureFixture[str
     assert json.loads(capsys.readouterr().out)["lines"] == ["start 5", "shared 5"]
 
 
-def test_a_quota_is_told_term_by_term(served: Scheduler, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_quota_is_explained_term_by_term(served: Scheduler, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "quota", "team-a", "--scheduler", served.url]) == 0
-    assert told(capsys) == "quota team-a: may use 10 of 20 cpu start 5 shared 5"
+    assert output(capsys) == "quota team-a: may use 10 of 20 cpu start 5 shared 5"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "said"),
+    ("arguments", "status", "text"),
     [
         (("pod", "nobody"), 1, "pod default/nobody is not known"),
         (("pod", "a/b/c"), 2, "name: a/b/c: expected NAMESPACE/NAME"),
@@ -153,14 +153,14 @@ def test_a_quota_is_told_term_by_term(served: Scheduler, capsys: pytest.CaptureF
     ],
 )
 def test_a_mistake_is_one_line(
-    arguments: tuple[str, ...], status: int, said: str, served: Scheduler, capsys: pytest.CaptureFixture[str]
+    arguments: tuple[str, ...], status: int, text: str, served: Scheduler, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if "node=z" in arguments:
         served.answer = lambda *_: (400, b"--if node: z: expected a node that this scheduler knows\n")  # type: ignore[method-assign]
-        status, said = 2, "--if node: z: expected a node that this scheduler knows"
+        status, text = 2, "--if node: z: expected a node that this scheduler knows"
     url = () if "--if" in arguments and "--kubeconfig" in arguments else ("--scheduler", served.url)
     assert main(["explain", *arguments, *url]) == status
-    assert said in only_line(capsys)
+    assert text in only_line(capsys)
 
 
 @pytest.mark.parametrize("url", ["nonsense", "ftp://127.0.0.1", "http://", "http://127.0.0.1:port"])
@@ -169,17 +169,17 @@ def test_a_scheduler_is_a_url(url: str, capsys: pytest.CaptureFixture[str]) -> N
     assert "--scheduler: " in only_line(capsys)
 
 
-def test_no_scheduler_says_what_to_do(
+def test_no_scheduler_gives_a_hint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setattr(asking, "DEFAULT_URL", "http://127.0.0.1:1")
     assert main(["explain", "pod", "x"]) == 1
-    said = only_line(capsys)
-    assert "no scheduler answers at http://127.0.0.1:1" in said
-    assert "--scheduler" in said
-    assert "--kubeconfig" in said
+    text = only_line(capsys)
+    assert "no scheduler answers at http://127.0.0.1:1" in text
+    assert "--scheduler" in text
+    assert "--kubeconfig" in text
 
 
 def test_the_scheduler_is_found(
@@ -199,7 +199,7 @@ def test_the_scheduler_is_found(
         capsys
     )
     monkeypatch.setenv("KUBECONFIG", str(up / "kubeconfig"))
-    assert main(["explain", "pod", "large"]) == 1  # the one beside the kubeconfig knows no such pod
+    assert main(["explain", "pod", "large"]) == 1  # the one beside the kubeconfig has no such pod
     assert "pod default/large is not known" in only_line(capsys)
     other.server.shutdown()
     other.server.server_close()

@@ -1,4 +1,4 @@
-"""The command line in process: what it prints, what it leaves, and one line for every mistake."""
+"""The command line in process: its output, its files, and one line for every error."""
 
 import json
 import multiprocessing
@@ -30,7 +30,7 @@ def run(*arguments: object) -> int:
 
 
 def only_line(capsys: pytest.CaptureFixture[str]) -> str:
-    """Standard error's one line, with nothing on standard output."""
+    """The only line of standard error, with nothing on standard output."""
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.count("\n") == 1, captured.err
@@ -55,41 +55,41 @@ def test_compare_json_is_one_object_and_nothing_else(tmp_path: Path, capsys: pyt
     assert run(*FAKE, "--out", tmp_path, "--json") == 0
     captured = capsys.readouterr()
     assert captured.err == ""
-    told = json.loads(captured.out)
-    assert (told["workload"], told["seeds"], told["ours"]) == ("fake", 2, "cotenant")
-    first = told["rows"][0]
+    printed = json.loads(captured.out)
+    assert (printed["workload"], printed["seeds"], printed["ours"]) == ("fake", 2, "cotenant")
+    first = printed["rows"][0]
     assert (first["policy"], first["load"]) == ("cotenant", 0.77)
     assert 0 < first["violation"] < 0.01
     assert first["violation_ci"] > 0
     assert first["first_failure"] is None
-    assert told["notes"] == ["Durations are stretched by about 79 times against the real ones."]
-    assert {pair["policy"] for pair in told["paired"]} == {"edf-paragon", "random"}
-    assert told["sustained_load"] == []
-    assert told == json.loads((tmp_path / "results.json").read_text())
+    assert printed["notes"] == ["Durations are stretched by about 79 times against the real ones."]
+    assert {pair["policy"] for pair in printed["paired"]} == {"edf-paragon", "random"}
+    assert printed["sustained_load"] == []
+    assert printed == json.loads((tmp_path / "results.json").read_text())
 
 
 @pytest.mark.slow
-def test_a_sweep_tells_the_sustained_load(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sweep_prints_the_sustained_load(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*FAKE, "--load", "0.9,0.7,0.8,0.99", "--out", tmp_path) == 0
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 100
     assert "Sustained load" in out
     assert "minus cotenant" in out
     assert run(*FAKE, "--load", "0.9,0.7,0.8,0.99", "--out", tmp_path, "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["loads"] == [0.7, 0.8, 0.9, 0.99]
-    assert [row["policy"] for row in told["sustained_load"]] == ["cotenant", "edf-paragon", "random"]
-    assert 0.7 < told["sustained_load"][0]["sustained_load"] < 0.99
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["loads"] == [0.7, 0.8, 0.9, 0.99]
+    assert [row["policy"] for row in printed["sustained_load"]] == ["cotenant", "edf-paragon", "random"]
+    assert 0.7 < printed["sustained_load"][0]["sustained_load"] < 0.99
 
 
-def test_the_same_command_goes_on_where_it_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_command_continues_where_it_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*FAKE, "--out", tmp_path) == 0
     capsys.readouterr()
     assert run(*FAKE, "--out", tmp_path) == 0
     assert "6 runs (0 now, 6 stored before)" in capsys.readouterr().out
 
 
-def test_a_failed_run_is_exit_status_one_and_the_rest_is_told(
+def test_a_failed_run_is_exit_status_one_and_the_rest_is_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert (
@@ -143,10 +143,10 @@ def test_knobs_switches_and_a_workload_file_reach_the_runs(tmp_path: Path, capsy
     words = ("--set", "cotenant.spread=0.5", "--no-node-qos", "--no-failures", "--interference", "2", "--json")
     assert run(*FAKE, *words, "--out", tmp_path) == 0
     capsys.readouterr()
-    told = json.loads((tmp_path / "experiment.json").read_text())
-    assert told["overrides"] == [["cotenant", "spread", 0.5]]
-    assert (told["node_qos"], told["failures"], told["interference"]) == (False, False, 2.0)
-    command = told["provenance"]["command"]
+    printed = json.loads((tmp_path / "experiment.json").read_text())
+    assert printed["overrides"] == [["cotenant", "spread", 0.5]]
+    assert (printed["node_qos"], printed["failures"], printed["interference"]) == (False, False, 2.0)
+    command = printed["provenance"]["command"]
     assert "--no-node-qos --no-failures --set cotenant.spread=0.5" in command
     assert "--interference 2 " in command
 
@@ -162,7 +162,7 @@ def test_the_default_folder_is_the_same_for_more_seeds(
     assert os.listdir("runs")[0].startswith("fake-")
 
 
-def test_an_interrupt_says_how_to_go_on(
+def test_an_interrupt_prints_the_command_to_continue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert (
@@ -185,7 +185,7 @@ def test_an_interrupt_says_how_to_go_on(
 
 @pytest.fixture
 def ctrl_c_is_heard() -> Iterator[None]:
-    """A shell's background jobs ignore Ctrl-C, and so would these tests when run from one."""
+    """Background jobs of a shell ignore Ctrl-C, and so would these tests when run from one."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -300,7 +300,7 @@ def test_unknown_commands_are_one_line(capsys: pytest.CaptureFixture[str]) -> No
     assert "nonsense" in only_line(capsys)
 
 
-def test_explain_tells_a_decision(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_prints_a_decision(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*FAKE, "--out", tmp_path, "--load", "0.7,0.8") == 0
     capsys.readouterr()
     assert run("lab", "explain", tmp_path, "pod-7") == 0
@@ -310,15 +310,13 @@ def test_explain_tells_a_decision(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "31" in out
     assert "fit: too little CPU" in out
     assert run("lab", "explain", tmp_path, "pod-7", "--policy", "random", "--seed", 1, "--load", 0.8, "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["policy"], told["seed"], told["load"]) == ("random", 1, 0.8)
-    assert told["outcome"] == "placed on node-3 by random"
-    assert told["candidates"][0] == ["node-3", 8.5, [["free", 12.0], ["violations", -3.5]]]
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["policy"], printed["seed"], printed["load"]) == ("random", 1, 0.8)
+    assert printed["outcome"] == "placed on node-3 by random"
+    assert printed["candidates"][0] == ["node-3", 8.5, [["free", 12.0], ["violations", -3.5]]]
 
 
-def test_explain_says_where_other_sources_made_the_comparison(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_explain_notes_a_comparison_made_with_other_sources(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*FAKE, "--out", tmp_path) == 0
     capsys.readouterr()
     assert run("lab", "explain", tmp_path, "pod-7") == 0
@@ -346,7 +344,7 @@ def test_bad_arguments_of_explain(tmp_path: Path, capsys: pytest.CaptureFixture[
         assert expected in only_line(capsys)
 
 
-def test_import_converts_a_trace_and_tells_its_bad_rows_by_line(
+def test_import_converts_a_trace_and_reports_its_bad_rows_by_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = tmp_path / "machine_meta.csv"
@@ -357,9 +355,9 @@ def test_import_converts_a_trace_and_tells_its_bad_rows_by_line(
     assert "(line 2, e.g. 'many')" in out
     assert (tmp_path / "machines.parquet").is_file()
     assert run("lab", "import", "alibaba2018", source, tmp_path / "again.parquet", "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["tables"][0]["rows_kept"] == 2
-    assert told["tables"][0]["bad"][0]["lines"] == [2]
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["tables"][0]["rows_kept"] == 2
+    assert printed["tables"][0]["bad"][0]["lines"] == [2]
 
 
 def test_bad_arguments_of_import(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""`cotenant node` in process: one line for every mistake, tables of a hundred columns, JSON that is JSON."""
+"""`cotenant node` in process: one line for every error, tables of a hundred columns, valid JSON."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def only_line(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (("experiment", "sine", "--rounds", "0"), "--rounds: 0: expected 1 to 1000"),
         (("watch", "--every", "0"), "--every"),
@@ -35,10 +35,10 @@ def only_line(capsys: pytest.CaptureFixture[str]) -> str:
     ],
 )
 def test_a_wrong_argument_is_one_line_that_names_it(
-    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+    arguments: tuple[str, ...], expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["node", *arguments]) == 2
-    assert said in only_line(capsys)
+    assert expected in only_line(capsys)
 
 
 def test_an_out_that_is_a_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,9 +52,9 @@ def test_knobs_without_an_agent_are_those_of_the_state_folder(
 ) -> None:
     where = ("--agent", NOWHERE, "--state-dir", str(tmp_path))
     assert main(["node", "knobs", *where]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert said.startswith(f"no agent answers at {NOWHERE}")
-    assert said.endswith(f"no knob is turned, says {tmp_path}")
+    expected = " ".join(capsys.readouterr().out.split())
+    assert expected.startswith(f"no agent answers at {NOWHERE}")
+    assert expected.endswith(f"no knob is turned, says {tmp_path}")
     assert main(["node", "knobs", *where, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
         "source": str(tmp_path),
@@ -82,7 +82,7 @@ def test_a_groups_name_cannot_speak_to_the_terminal(capsys: pytest.CaptureFixtur
 def test_a_state_folder_that_is_not_there_says_nothing_of_knobs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A misspelt folder is no proof that nothing is turned."""
+    """A misspelt folder does not prove that no knob is set."""
     missing = tmp_path / "missing"
     assert main(["node", "knobs", "--agent", NOWHERE, "--state-dir", str(missing)]) == 1
     assert f"there is no folder {missing}" in only_line(capsys)
@@ -129,10 +129,10 @@ def test_verdicts_fit_a_hundred_columns(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_the_object_has_no_number_that_json_lacks() -> None:
-    told = json.loads(registry.encode(outcome()), parse_constant=lambda name: pytest.fail(name))
-    assert told["alone"] == {"correlation": None}
-    assert (told["passed"], told["rounds"], told["discarded"]) == (False, 3, 1)
-    assert [each["passed"] for each in told["checks"]] == [True, False, False]
+    printed = json.loads(registry.encode(outcome()), parse_constant=lambda name: pytest.fail(name))
+    assert printed["alone"] == {"correlation": None}
+    assert (printed["passed"], printed["rounds"], printed["discarded"]) == (False, 3, 1)
+    assert [each["passed"] for each in printed["checks"]] == [True, False, False]
 
 
 def test_the_page_says_failures_plainly_and_needs_no_network(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ BATCH = Target("cotenant-test-none/batch", Knob.CPU_MAX)
 
 
 def left_behind(folder: Path, boot: str) -> None:
-    """What a keeper that was killed leaves: a quota of a group that is gone since."""
+    """The state left by a killed keeper: a quota of a group that is gone."""
     reason = Reason("guard", "a service waits")
     lease = Lease(BATCH, "-1 100000", "20000 100000", reason, LeaseState.HELD, 0.0, 10**15, before="max 100000")
     file = LeaseFile(folder, boot)
@@ -171,10 +171,10 @@ def test_what_a_dead_keeper_left_is_shown_with_what_cannot_be_read(
     assert "20000 100000" in shown
     assert "Nobody holds them any more" in shown
     assert main(["node", "knobs", *where, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["leases"][0]["target"]["group"] == BATCH.group
-    assert told["faults"]
-    assert told["aside"] == [str(tmp_path / "leases.bad-1")]
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["leases"][0]["target"]["group"] == BATCH.group
+    assert printed["faults"]
+    assert printed["aside"] == [str(tmp_path / "leases.bad-1")]
 
 
 def test_what_an_earlier_boot_left_is_not_shown_as_held(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

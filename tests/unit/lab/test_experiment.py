@@ -1,4 +1,4 @@
-"""Experiments go on after whatever stops them, and say which run failed."""
+"""Experiments continue after any interruption, and report the failed runs."""
 
 import os
 from dataclasses import replace
@@ -57,13 +57,13 @@ def test_infinite_figures_are_null_and_named_in_the_notes(tmp_path: Path) -> Non
     found = to_object(compare(wanted, registry.scenario("fake"), replace(outcome, records=records)))
     row = next(row for row in found["rows"] if (row["policy"], row["load"]) == ("random", 0.8))
     assert (row["slowdown_p99"], row["granted_fairness"], row["by_class"]["last end"]["mean"]) == (None, None, None)
-    (told,) = [note for note in found["notes"] if "infinity" in note]
-    assert told.endswith(": slowdown_p99, by_class.last end of random at load 0.8")
+    (reported,) = [note for note in found["notes"] if "infinity" in note]
+    assert reported.endswith(": slowdown_p99, by_class.last end of random at load 0.8")
     plain = to_object(compare(wanted, registry.scenario("fake"), outcome))
     assert not any("infinity" in note for note in plain["notes"])
 
 
-def test_a_failing_run_is_told_with_its_specification_and_the_others_go_on(tmp_path: Path) -> None:
+def test_a_failing_run_is_reported_with_its_specification_and_the_others_continue(tmp_path: Path) -> None:
     outcome = experiment.run(plan("raises", "cotenant", "absurd"), tmp_path, jobs=1)
     assert [record.spec.policy for record in outcome.records] == ["cotenant", "cotenant"]
     assert outcome.failures[0].line() == "raises, load 0.77, seed 0: RuntimeError: it was asked to fail"
@@ -78,7 +78,7 @@ def test_bad_input_found_in_a_run_stops_the_experiment(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_process_costs_its_run_only_and_the_same_plan_goes_on(
+def test_a_killed_process_costs_its_run_only_and_the_same_plan_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     marker = tmp_path / "marker"
@@ -101,12 +101,12 @@ def test_bad_input_found_by_a_worker_arrives_as_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_side_by_side_gives_what_one_process_gives(tmp_path: Path) -> None:
+def test_parallel_runs_equal_sequential_runs(tmp_path: Path) -> None:
     wanted = plan("cotenant", "random", seeds=1)
     alone = experiment.run(wanted, tmp_path / "a", jobs=1)
     beside = experiment.run(wanted, tmp_path / "b", jobs=2)
-    told = [[replace(record.measures, run_s=0.0) for record in each.records] for each in (alone, beside)]
-    assert repr(told[0]) == repr(told[1])
+    reported = [[replace(record.measures, run_s=0.0) for record in each.records] for each in (alone, beside)]
+    assert repr(reported[0]) == repr(reported[1])
 
 
 def test_an_exception_in_the_middle_leaves_what_is_finished(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Every figure has its definition, and is shown with the digits it deserves."""
+"""Every figure has its definition, and is shown with an appropriate number of digits."""
 
 from dataclasses import fields
 from math import nan

@@ -1,4 +1,4 @@
-"""Replaying a trace: who starts when, and who never does."""
+"""Replaying a trace: start times, and tasks that never start."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def test_a_task_waits_until_there_is_room() -> None:
     assert (result.finish_s, result.waited, result.unplaced, result.events) == (16.0, 2, 0, 6)
 
 
-def test_a_newcomer_that_fits_overtakes() -> None:
+def test_a_new_task_that_fits_overtakes() -> None:
     result = run(1, [(0.0, 10.0, SMALL), (1.0, 5.0, LARGE), (2.0, 1.0, SMALL)])
     assert result.start_s.tolist() == [0.0, 10.0, 2.0]
 
 
-def test_what_never_fits_is_counted_and_holds_nobody_up_for_ever() -> None:
+def test_a_task_that_never_fits_is_counted_and_does_not_block_for_ever() -> None:
     result = run(1, [(0.0, 10.0, SMALL), (1.0, 5.0, ABSURD), (2.0, 1.0, LARGE)])
     assert result.row.tolist() == [0, -1, 0]
     assert np.isnan(result.start_s[1])
@@ -70,7 +70,7 @@ def test_what_never_fits_is_counted_and_holds_nobody_up_for_ever() -> None:
 
 
 def test_finishes_come_in_order_of_time() -> None:
-    """Four at a time on one node: starts follow a plain simulation of four servers."""
+    """Four at a time on one node: starts equal a plain simulation of four servers."""
     rng = np.random.default_rng(4)
     arrival, duration = np.sort(rng.random(300)) * 100, rng.random(300) * 3
     result = run(1, [(a, d, SMALL) for a, d in zip(arrival, duration, strict=True)])

@@ -1,4 +1,4 @@
-"""The statistics, against values worked out by hand."""
+"""The statistics, against values computed by hand."""
 
 from math import inf, isnan, nan, sqrt
 
@@ -54,7 +54,7 @@ def test_paired_difference_cancels_what_the_pairs_share() -> None:
     assert found.mean == pytest.approx(0.5)
     assert found.half_width == pytest.approx(4.302653 * 0.1 / sqrt(3), rel=1e-5)  # the differences' sd is 0.1
     assert found.excludes_zero
-    assert not interval(np.array(theirs)).excludes_zero  # unpaired, the seeds' luck hides it
+    assert not interval(np.array(theirs)).excludes_zero  # unpaired, the variation between seeds hides it
 
 
 def test_what_never_ended_is_infinite_and_has_no_interval() -> None:

@@ -1,4 +1,4 @@
-"""What is stored comes back, and nothing half-written is ever seen."""
+"""Stored data reads back, and half-written files are never used."""
 
 import errno
 import os

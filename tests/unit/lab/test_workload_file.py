@@ -1,4 +1,4 @@
-"""A user's workload file is read strictly, and its errors name the field."""
+"""A user's workload file is read strictly, and errors name the field."""
 
 from pathlib import Path
 
@@ -67,7 +67,7 @@ def test_one_load_is_a_sweep_of_one(tmp_path: Path) -> None:
         ("- founding\n", "Expected `object`"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, text: str, words: str) -> None:
+def test_errors_name_the_field(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(InvalidInput, match=words) as caught:
         read_workload_file(write(tmp_path, text))
     assert "\n" not in str(caught.value)

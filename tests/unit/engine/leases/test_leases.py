@@ -543,7 +543,7 @@ def test_a_state_file_with_a_lease_that_is_over_raises(world: World) -> None:
 # the table
 
 
-def test_an_illegal_change_raises_with_the_story() -> None:
+def test_an_illegal_change_raises_with_the_pods_history() -> None:
     history = LeaseHistory(QUOTA)
     history.transition(LeaseState.INTENDED, 1.0)
     history.transition(LeaseState.HELD, 2.0)

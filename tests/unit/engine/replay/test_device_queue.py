@@ -1,4 +1,4 @@
-"""Placement from kept scores: the same choices as a full scan, nothing over capacity, nothing refused that fits."""
+"""Placement from cached scores: the same choices as a full scan, nothing over capacity, nothing refused that fits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KINDS = [(0, 0), (1, 110), (1, 250), (1, 470), (1, 810), (1, 1000), (2, 1000), (
 
 
 def world(seed: int) -> tuple[GpuNodes, GpuShapes, np.ndarray, GpuMix]:
-    """A cluster of 12 nodes, 15 shapes, and arrivals beyond what it holds."""
+    """A cluster of 12 nodes, 15 shapes, and arrivals beyond its capacity."""
     rng = np.random.default_rng(seed)
     count = rng.choice([0, 1, 2, 4], 12, p=[0.1, 0.3, 0.3, 0.3])
     cpu = rng.choice([8_000, 32_000, 64_000], 12)
@@ -43,7 +43,7 @@ def placed(
     kept = kept_scores(len(shapes.cpu), nodes, int(rule), mix, w, count)
     row, devices = np.zeros(count, np.int64), np.zeros(count, np.int64)
     draws = np.random.default_rng(3).random((count, 2))
-    for begin, end in ((0, 70), (70, count)):  # in two goes: what is kept must carry over
+    for begin, end in ((0, 70), (70, count)):  # in two calls: the cache must carry over
         place_all(int(rule), nodes, shapes, arrivals, begin, end, mix, w, kept, draws, row, devices)
     return row, devices
 

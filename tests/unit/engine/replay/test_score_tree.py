@@ -1,4 +1,4 @@
-"""The score tree by hand: small clusters whose right answers are plain to see."""
+"""The score tree on small clusters whose right answers are obvious."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GIB = 1 << 30
 
 
 def some_nodes(cpu: list[int]) -> NodeArrays:
-    """Nodes of so many milli-CPU, with a GiB a core and room for ten pods."""
+    """Nodes with these milli-CPU, a GiB per core and room for ten pods."""
     count = len(cpu)
     capacity = np.array([[c, c * GIB // 1000, 10] for c in cpu], dtype=np.int64)
     return NodeArrays(
@@ -31,7 +31,7 @@ def some_nodes(cpu: list[int]) -> NodeArrays:
 
 
 def some_shapes(cpu: list[int]) -> ShapeArrays:
-    """Shapes of so many milli-CPU and a GiB a core, one tenant."""
+    """Shapes with these milli-CPU and a GiB per core, one tenant."""
     count = len(cpu)
     params = np.zeros((count, len(Param)))
     params[:, Param.LOAD_LIMIT] = np.inf

@@ -31,14 +31,14 @@ def test_a_latency_critical_pod_gets_whole_cores_of_its_own() -> None:
     assert len(api.available("a")) == 6
 
 
-def test_whoever_requires_a_bind_policy_gets_cpus_too_but_not_best_effort_work() -> None:
+def test_a_required_bind_policy_gets_exclusive_cpus_except_for_best_effort() -> None:
     api = Api(node("a"))
     api.create(pod("ls", qos=QoSClass.LS, spec=FULL), pod("be", qos=QoSClass.BE, priority=5500, spec=FULL))
     api.turn()
     assert (api.has("ls"), api.has("be")) == ((0, 1), ())
 
 
-def test_without_enough_cpus_it_waits_with_figures_and_goes_when_there_are() -> None:
+def test_a_pod_waits_with_figures_until_enough_cpus_are_free() -> None:
     api = Api(node("a", 64), node("b", 64))
     api.create(pod("one", 6), pod("two", 5), pod("wants", 4))
     api.turn()
@@ -58,7 +58,7 @@ def test_cpus_come_whole() -> None:
     assert "2000m would be" in api.missing["x"]
 
 
-def test_nodes_that_tell_no_cpus_give_none_and_take_all_others() -> None:
+def test_nodes_without_a_topology_give_no_exclusive_cpus_and_accept_other_pods() -> None:
     api = Api(node("a"), node("b"), told=[tells("b")])
     api.create(pod("own", 8), pod("strict", 2, spec=FULL), pod("shares", 2, qos=QoSClass.LS))
     api.turn()
@@ -67,7 +67,7 @@ def test_nodes_that_tell_no_cpus_give_none_and_take_all_others() -> None:
     assert "1 node(s) without a CPU topology that can be used" in api.waits["strict"]
 
 
-def test_where_no_node_tells_its_cpus_only_those_wait_that_insist() -> None:
+def test_without_any_topology_only_pods_that_require_one_wait() -> None:
     api = Api(node("a"), told=[])
     api.create(pod("own"), pod("insists", spec=FULL))
     api.turn()
@@ -78,7 +78,7 @@ def test_where_no_node_tells_its_cpus_only_those_wait_that_insist() -> None:
     assert api.has("insists") == (0, 1)
 
 
-def test_the_nodes_labels_decide_how_cpus_lie() -> None:
+def test_node_labels_set_the_cpu_layout() -> None:
     api = Api(node("full", cpu_bind_policy="FullPCPUsOnly"))
     api.create(pod("odd", 3), pod("spreads", 2, spec=SPREAD), pod("fits", 2))
     api.turn()
@@ -111,7 +111,7 @@ def test_cpus_over_several_numa_nodes_are_shared_out_evenly_where_the_node_says_
     assert len([cpu for cpu in api.has("x") if cpu < 8]) == 6
 
 
-def test_whom_it_avoids_decides_between_nodes() -> None:
+def test_exclusion_decides_between_nodes() -> None:
     apart = ResourceSpec(exclusive=ExclusivePolicy.NUMA)
     api = Api(node("a", 64), node("b", 4000))
     api.create(pod("first", 2, spec=apart))
@@ -124,7 +124,7 @@ def test_whom_it_avoids_decides_between_nodes() -> None:
     assert api.where("second") == "a"
 
 
-def test_cpus_of_the_kubelet_are_nobodys() -> None:
+def test_reserved_cpus_of_the_kubelet_are_not_allocated() -> None:
     api = Api(node("a"), told=[tells("a", kept=(0, 1, 2, 3))])
     api.create(pod("x", 4), pod("y", 2))
     api.turn()
@@ -158,7 +158,7 @@ def test_a_pods_numa_policy_holds_without_cpus_of_its_own_and_must_not_contradic
     assert "1 the NUMA topology policy SingleNUMANode cannot be kept" in api.waits["y"]
 
 
-def test_own_cpus_count_times_the_ratio_of_a_node_that_promises_more() -> None:
+def test_exclusive_cpus_count_times_the_amplification_ratio() -> None:
     api = Api(node("a", 12), told=[tells("a", ratio_ppm=1_500_000)])
     api.create(pod("x", 4))
     api.turn()
@@ -187,7 +187,7 @@ def test_pods_that_claim_the_same_cpus_are_counted_and_both_stay() -> None:
     assert api.available("a") == (0, 3, 4, 5, 6, 7)
 
 
-def test_what_a_node_tells_is_described() -> None:
+def test_a_reported_topology_is_described() -> None:
     api = Api(node("a", numa_allocate_strategy="LeastAllocated"), told=[tells("a", kept=(7,), zones=zones(8, 8))])
     api.create(pod("x"))
     api.turn()
@@ -202,7 +202,7 @@ def test_what_a_node_tells_is_described() -> None:
     assert api.cluster.roster.cpus.nodes() == ("a",)
 
 
-def test_less_important_pods_go_for_their_cpus() -> None:
+def test_pods_of_lower_priority_are_evicted_for_cpus() -> None:
     api = Api(node("a", 64))
     api.create(pod("low", 4, priority=9100), pod("mid", 4, priority=9200))
     api.turn()
@@ -215,7 +215,7 @@ def test_less_important_pods_go_for_their_cpus() -> None:
     assert len(api.has("high")) == 4
 
 
-def test_nobody_goes_where_that_would_not_free_cpus() -> None:
+def test_no_eviction_where_it_would_not_free_cpus() -> None:
     api = Api(node("a", 64), told=[tells("a", kept=(0, 1, 2, 3, 4, 5))])
     api.create(pod("shares", 60, qos=QoSClass.LS, priority=9100), pod("high", 4, priority=9900))
     api.turn()

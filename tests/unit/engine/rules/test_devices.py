@@ -1,4 +1,4 @@
-"""Devices as a rule of nodes, on a whole cluster's engine."""
+"""The device rule, with a whole cluster's engine."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def decided(c: Cluster, now_s: float) -> dict[str, Bind]:
     return found
 
 
-def told(instructions: tuple[Instruction, ...]) -> dict[str, Unschedulable]:
+def unschedulable(instructions: tuple[Instruction, ...]) -> dict[str, Unschedulable]:
     return {i.key.partition("/")[2]: i for i in instructions if isinstance(i, Unschedulable)}
 
 
@@ -89,7 +89,7 @@ def minors(bind: Bind) -> list[int]:
     return [each.minor for each in bind.holds.devices]
 
 
-# ---- the plain way
+# ---- basic cases
 
 
 def test_half_a_gpu_is_chosen_with_the_node_and_shared_parts_pack() -> None:
@@ -116,7 +116,7 @@ def test_only_nvidia_gpu_in_allocatable_and_a_device_object_serve_both_ways_of_a
     assert minors(got["whole"]) in ([1, 2, 3], [0, 1, 2])
     assert set(minors(got["share"])).isdisjoint(minors(got["whole"]))
     c.pod_seen(pod("more", {NVIDIA_GPU: 1}), 1.0)
-    waits = told(c.decide(1.0))["more"]
+    waits = unschedulable(c.decide(1.0))["more"]
     assert waits.message.startswith("0/1 nodes are available: 1 not enough gpu devices.")
     assert "0 of 1 devices have room" in waits.record.nearest
 
@@ -127,15 +127,13 @@ def _with(known: Node, more: dict[str, int]) -> Node:
 
 def test_resources_that_allocatable_names_are_summed_too() -> None:
     c = cluster()
-    c.node_seen(
-        _with(node("a"), {GPU_CORE: 100, GPU_MEMORY_RATIO: 100})
-    )  # the kubelet counts less than the object tells
+    c.node_seen(_with(node("a"), {GPU_CORE: 100, GPU_MEMORY_RATIO: 100}))  # the kubelet counts less than the object has
     c.roster.devices.seen(gpus("a"))
     c.pod_seen(pod("one", {GPU_CORE: 60, GPU_MEMORY_RATIO: 60}), 0.0)
     c.pod_seen(pod("two", {GPU_CORE: 60, GPU_MEMORY_RATIO: 60}), 0.0)
     got = c.decide(0.0)
     assert sum(isinstance(each, Bind) for each in got) == 1
-    (waits,) = told(got).values()
+    (waits,) = unschedulable(got).values()
     assert "Insufficient koordinator.sh/gpu-core" in waits.message
 
 
@@ -150,11 +148,11 @@ def test_without_a_device_object_whole_cards_are_counted_and_parts_are_refused()
     assert bind.holds.devices == ()
     assert c.sending(bind.uid, 0.0)
     c.bound(bind.uid, 0.0)
-    waits = told(got)
+    waits = unschedulable(got)
     assert "1 Insufficient nvidia.com/gpu" in waits["second"].message
     assert "1 Insufficient koordinator.sh/gpu" in waits["share"].message
     c.validate()
-    # the object comes, and whoever sits there is taken to hold one
+    # the object arrives, and pods on the node are assumed to hold one
     c.roster.devices.seen(gpus("a", 2))
     got2 = decided(c, 400.0)
     assert minors(got2["share"]) == [1]
@@ -168,12 +166,12 @@ def test_a_pod_without_devices_is_not_watched() -> None:
     assert not rules.watch(0, Pod("x", requests=Amounts.of({"cpu": 1})), NO_DEMANDS, NO_HOLDINGS)
 
 
-def test_contradictions_are_a_sentence_on_the_pod() -> None:
+def test_contradictions_are_a_message_on_the_pod() -> None:
     c = cluster("a")
     c.roster.devices.seen(gpus("a"))
     c.pod_seen(pod("both", {GPU: 50, GPU_CORE: 20}), 0.0)
     c.pod_seen(pod("odd", {GPU: 150}), 0.0)
-    waits = told(c.decide(0.0))
+    waits = unschedulable(c.decide(0.0))
     assert waits["both"].message.startswith("DeviceShare: device request: ")
     assert "whole devices" in waits["odd"].message
     c.validate()
@@ -185,7 +183,7 @@ def test_unhealthy_devices_are_cordoned_one_by_one_and_come_back() -> None:
     c.pod_seen(pod("x", {NVIDIA_GPU: 1}), 0.0)
     assert minors(decided(c, 0.0)["x"]) == [1]
     c.pod_seen(pod("y", {NVIDIA_GPU: 1}), 1.0)
-    waits = told(c.decide(1.0))["y"]
+    waits = unschedulable(c.decide(1.0))["y"]
     assert "unhealthy: 0" in waits.record.nearest
     c.roster.devices.seen(gpus("a", 2))
     assert c.next_s() <= 1.0 or c.next_s() < 400.0
@@ -223,7 +221,7 @@ def test_a_device_vanishes_while_a_pod_holds_it() -> None:
     c.pod_seen(pod("z", {NVIDIA_GPU: 1}), 1.0)
     got = c.decide(1.0)
     assert [each.key for each in got if isinstance(each, Bind)] == ["default/z"]
-    assert "not enough gpu devices" in told(got)["y"].message
+    assert "not enough gpu devices" in unschedulable(got)["y"].message
     c.validate()
 
 
@@ -235,7 +233,7 @@ def test_the_object_goes_and_comes_back_and_holders_stay() -> None:
     c.roster.devices.gone("a")
     c.validate()
     c.pod_seen(pod("y", {GPU: 50}), 1.0)
-    assert "y" in told(c.decide(1.0))
+    assert "y" in unschedulable(c.decide(1.0))
     c.roster.devices.seen(gpus("a", 2))
     assert minors(decided(c, 400.0)["y"]) == [0]
     seen = c.roster.devices.describe("a")
@@ -270,7 +268,7 @@ def test_a_restart_restores_holdings_from_annotations() -> None:
     assert rebuilt.devices == (again.roster.devices.describe("a") or rebuilt).devices
 
 
-def test_overlapping_holdings_are_counted_and_said() -> None:
+def test_overlapping_holdings_are_counted_and_described() -> None:
     c = cluster("a")
     c.roster.devices.seen(gpus("a", 1))
     for name in ("x", "y"):
@@ -312,7 +310,7 @@ def test_spread_takes_the_emptiest_node_and_binpack_the_fullest() -> None:
         assert decided(c, 0.0)["x"].node == expected
 
 
-def test_the_fragmentation_gradient_keeps_what_usual_pods_need() -> None:
+def test_the_fragmentation_gradient_keeps_room_for_typical_pods() -> None:
     usual = (UsualPod(100, 1, 1), UsualPod(30, 1, 1))
     c = cluster("a", "b", settings=DeviceSettings(shared=Strategy.FRAGMENTATION, usual=usual))
     for name in ("a", "b"):
@@ -365,10 +363,10 @@ def test_preemption_is_not_tried_where_devices_could_never_suffice() -> None:
     c.pod_seen(pod("x", {NVIDIA_GPU: 2}, priority=5), 0.0)
     got = c.decide(0.0)
     assert not [each for each in got if isinstance(each, Preempt)]
-    assert "Preemption is not helpful" in told(got)["x"].message
+    assert "Preemption is not helpful" in unschedulable(got)["x"].message
 
 
-def test_what_is_promised_to_a_preemptor_is_not_given_to_another() -> None:
+def test_devices_of_a_nominated_pod_are_not_given_to_another() -> None:
     c = cluster("a")
     c.roster.devices.seen(gpus("a", 1))
     c.pod_seen(pod("there", {NVIDIA_GPU: 1}, on="a", holds=Holdings(devices=(part(0, 100),))), 0.0)

@@ -63,7 +63,7 @@ def binds(instructions: tuple[Instruction, ...]) -> dict[str, str]:
     return {i.key.partition("/")[2]: i.node for i in instructions if isinstance(i, Bind)}
 
 
-def told(instructions: tuple[Instruction, ...]) -> dict[str, str]:
+def unschedulable(instructions: tuple[Instruction, ...]) -> dict[str, str]:
     return {i.key.partition("/")[2]: i.message for i in instructions if isinstance(i, Unschedulable)}
 
 
@@ -76,7 +76,7 @@ def test_a_hot_node_is_passed_over_and_the_reason_has_figures() -> None:
     assert binds(c.decide(1.0)) == {"a": "cool"}
     load.metric_seen(metric("cool", 6300), 60.0)
     c.pod_seen(pod("b"), 61.0)
-    (message,) = told(c.decide(61.0)).values()
+    (message,) = unschedulable(c.decide(61.0)).values()
     assert message == (
         "0/2 nodes are available: 2 node(s) would use more CPU than the load threshold allows. 2 nodes fit but for node(s) would use more CPU "
         "than the load threshold allows (node hot uses 62 % of CPU, this pod adds 9 %; threshold 65 %)."
@@ -94,7 +94,7 @@ def test_off_without_settings() -> None:
 
 
 def test_pods_placed_since_the_metric_count_by_estimate() -> None:
-    """Ten pods of 850 m by estimate on a node of 10 cores at 20 %: five of them fit below 65 %."""
+    """Ten pods with an estimate of 850 m on a node of 10 cores at 20 %: five of them fit below 65 %."""
     c = cluster(FILTER, node("n", cpu=10_000))
     c.roster.load_aware.metric_seen(metric("n", 2000), 0.0)
     for i in range(8):
@@ -111,7 +111,7 @@ def test_pods_placed_since_the_metric_count_by_estimate() -> None:
     c.validate()
 
 
-def test_a_metric_that_knows_the_pods_makes_room_again_and_wakes_who_waits() -> None:
+def test_a_metric_that_includes_the_pods_frees_room_and_wakes_waiting_pods() -> None:
     c = cluster(FILTER, node("n"))
     load = c.roster.load_aware
     load.metric_seen(metric("n", 5000), 0.0)
@@ -119,16 +119,16 @@ def test_a_metric_that_knows_the_pods_makes_room_again_and_wakes_who_waits() -> 
     c.pod_seen(pod("b"), 1.0)
     instructions = c.decide(1.0)
     assert binds(instructions) == {"a": "n"}
-    assert "b" in told(instructions)
+    assert "b" in unschedulable(instructions)
     assert c.decide(1.5) == ()
-    assert c.next_s() > 200.0  # nobody looks again by himself
+    assert c.next_s() > 200.0  # no timer looks again
     load.metric_seen(metric("n", 5100, a=30), 90.0)  # `a` is idle
     assert c.next_s() == -inf
     assert binds(c.decide(90.0)) == {"b": "n"}
     c.validate()
 
 
-def test_a_metric_that_tells_no_more_room_wakes_nobody() -> None:
+def test_a_metric_without_more_room_wakes_no_pod() -> None:
     c = cluster(FILTER, node("n"))
     load = c.roster.load_aware
     load.metric_seen(metric("n", 7000), 0.0)
@@ -139,7 +139,7 @@ def test_a_metric_that_tells_no_more_room_wakes_nobody() -> None:
     assert c.next_s() > 200.0
 
 
-def test_a_pod_that_leaves_wakes_who_waits() -> None:
+def test_a_pod_that_leaves_wakes_waiting_pods() -> None:
     c = cluster(FILTER, node("n"))
     c.roster.load_aware.metric_seen(metric("n", 5000), 0.0)
     c.pod_seen(pod("a"), 1.0)
@@ -156,7 +156,7 @@ def test_a_pod_that_leaves_wakes_who_waits() -> None:
     [
         (FILTER, False),
         (replace(FILTER, schedule_when_expired=True), True),
-        (replace(FILTER, filters_expired=False), False),  # believed, and too hot
+        (replace(FILTER, filters_expired=False), False),  # trusted, and too high
         (replace(FILTER, expires_s=0.0), False),  # never expires
     ],
 )
@@ -172,7 +172,7 @@ def test_an_expired_metric_has_a_reason_of_its_own() -> None:
     c = cluster(FILTER, node("n"))
     c.roster.load_aware.metric_seen(metric("n", 100), 0.0)
     c.pod_seen(pod("a"), 500.0)
-    (message,) = told(c.decide(500.0)).values()
+    (message,) = unschedulable(c.decide(500.0)).values()
     assert "1 node(s) have not said what they use for too long" in message
     view = c.roster.load_aware.describe("n")
     assert view is not None
@@ -181,7 +181,7 @@ def test_an_expired_metric_has_a_reason_of_its_own() -> None:
     assert binds(c.decide(530.0)) == {"a": "n"}
 
 
-def test_expiry_that_opens_a_node_wakes_who_waits() -> None:
+def test_expiry_that_opens_a_node_wakes_waiting_pods() -> None:
     c = cluster(replace(FILTER, schedule_when_expired=True), node("n"))
     c.roster.load_aware.metric_seen(metric("n", 9000), 0.0)
     c.pod_seen(pod("a"), 1.0)
@@ -227,14 +227,14 @@ def test_a_nodes_own_thresholds_and_raw_size() -> None:
         c.roster.load_aware.metric_seen(metric(name, 3500), 0.0)
     c.pod_seen(pod("a"), 1.0)
     assert binds(c.decide(1.0)) == {"a": "plain"}
-    c.node_seen(node("own"))  # the annotation is taken away
+    c.node_seen(node("own"))  # the annotation is removed
     c.node_seen(node("plain", own=own))
     c.pod_seen(pod("b"), 2.0)
     assert binds(c.decide(2.0)) == {"b": "own"}
     c.validate()
 
 
-def test_an_annotation_that_cannot_be_read_is_counted_and_the_clusters_threshold_stands() -> None:
+def test_an_unreadable_annotation_is_counted_and_the_clusters_threshold_applies() -> None:
     c = cluster(FILTER, node("n", own='{"usageThresholds": {"cpu": 400}}'))
     c.roster.load_aware.metric_seen(metric("n", 9000), 0.0)
     c.pod_seen(pod("a"), 1.0)
@@ -304,7 +304,7 @@ def test_a_report_counts_where_no_metric_does() -> None:
     load.report_seen(report("n", 7.0, 0.0), 0.0)
     c.pod_seen(pod("a"), 1.0)
     assert binds(c.decide(1.0)) == {}
-    load.metric_seen(metric("n", 1000), 2.0)  # it wins: it knows the pods
+    load.metric_seen(metric("n", 1000), 2.0)  # it takes precedence: it includes the pods
     assert binds(c.decide(30.0)) == {"a": "n"}
     load.report_seen(report("n", 7.0, 31.0), 31.0)
     view = load.describe("n")
@@ -348,10 +348,10 @@ def test_limits_are_what_a_pod_may_grow_to() -> None:
     c.pod_seen(pod("steady", 100), 1.0)
     instructions = c.decide(1.0)
     assert binds(instructions) == {"steady": "n"}
-    assert set(told(instructions)) == {"bursts"}
+    assert set(unschedulable(instructions)) == {"bursts"}
 
 
-def test_rebuilt_from_the_facts_it_stands_as_before() -> None:
+def test_a_rebuild_from_facts_restores_the_state() -> None:
     c = cluster(FILTER, node("n"), node("m"))
     load = c.roster.load_aware
     load.metric_seen(metric("n", 3000), 0.0)

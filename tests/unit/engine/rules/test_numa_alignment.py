@@ -36,7 +36,7 @@ def devices(name: str, gpus: str = "0011", ill: str = "", cards: str = "") -> No
 
 
 def with_gpus(name: str, gpus: int = 1, cpu: int = 2, policy: str = "", rdma: int = 0, **more: object) -> ObservedPod:
-    """`policy`: the pod's own."""
+    """`policy`: the pod's own NUMA policy."""
     numa = NumaTopologySpec(TopologyPolicy(policy)) if policy else None
     made = pod(name, cpu, numa=numa, **more)  # type: ignore[arg-type]
     asked = dict(made.pod.requests) | {NVIDIA_GPU: gpus} | ({RDMA: rdma} if rdma else {})
@@ -59,7 +59,7 @@ def gpus_of(api: Api, name: str) -> list[int]:
 
 
 def numa_of(api: Api, name: str) -> set[int]:
-    """On which NUMA nodes anything of it lies: CPUs, amounts, GPUs of the usual four."""
+    """The NUMA nodes of its allocations: CPUs, amounts, GPUs of the standard four."""
     holds = api.pods[f"uid-{name}"].holds
     found = {minor // 2 for minor in gpus_of(api, name)}
     if holds.cpus is not None:
@@ -68,7 +68,7 @@ def numa_of(api: Api, name: str) -> set[int]:
 
 
 def apart(policy: str, *, own: bool = True) -> Api:
-    """CPUs are left on NUMA node 1 alone by a first pod; GPUs by themselves would be taken on NUMA node 0."""
+    """A first pod leaves CPUs on NUMA node 1 only; GPUs alone would be taken on NUMA node 0."""
     api = world("a", policy=policy)
     api.create(pod("first", 6))
     api.turn()
@@ -83,7 +83,7 @@ def apart(policy: str, *, own: bool = True) -> Api:
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("own", [True, False])
-def test_a_gpu_is_taken_where_the_cpus_are(policy: str, own: bool) -> None:
+def test_gpus_are_aligned_with_cpus(policy: str, own: bool) -> None:
     api = apart(policy, own=own)
     assert numa_of(api, "x") == {1}
     assert gpus_of(api, "x") == [2]
@@ -95,7 +95,7 @@ def test_without_a_policy_each_is_taken_by_itself() -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_cpus_are_taken_where_the_gpus_are_by_the_pods_own_policy(policy: str) -> None:
+def test_cpus_are_aligned_with_gpus_by_the_pods_own_policy(policy: str) -> None:
     api = world("a", ill="01")
     api.create(with_gpus("x", policy=policy))
     api.turn()
@@ -104,7 +104,7 @@ def test_cpus_are_taken_where_the_gpus_are_by_the_pods_own_policy(policy: str) -
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_where_they_cannot_meet_only_best_effort_is_placed(policy: str) -> None:
+def test_without_a_common_numa_node_only_best_effort_policy_places(policy: str) -> None:
     api = world("a", policy=policy, ill="23")
     api.create(pod("first", 8))
     api.turn()
@@ -121,7 +121,7 @@ def test_where_they_cannot_meet_only_best_effort_is_placed(policy: str) -> None:
     assert numa_of(api, "x") == {0}
 
 
-def test_among_nodes_the_one_where_they_meet_is_taken() -> None:
+def test_the_node_with_an_alignment_is_preferred() -> None:
     api = world("a", "b", "c", policy="BestEffort", ill="23")
     api.create(*(pod(f"first-{each}", 8) for each in range(2)))
     api.turn()
@@ -131,7 +131,7 @@ def test_among_nodes_the_one_where_they_meet_is_taken() -> None:
     assert api.where("x") == free
 
 
-def test_who_needs_two_numa_nodes_of_one_thing_gets_them_by_restricted_and_waits_by_single() -> None:
+def test_a_request_for_two_numa_nodes_passes_restricted_and_waits_with_single() -> None:
     api = world("a")
     api.create(with_gpus("wide", cpu=12, policy="Restricted"), with_gpus("no", cpu=12, policy="SingleNUMANode"))
     api.turn()
@@ -142,7 +142,7 @@ def test_who_needs_two_numa_nodes_of_one_thing_gets_them_by_restricted_and_waits
     assert "cpu fits NUMA 0+1 at best; gpu fits NUMA 0 or 1" in api.missing["no"]
 
 
-def test_all_kinds_of_devices_lie_together() -> None:
+def test_all_device_types_are_aligned() -> None:
     api = world("a", policy="SingleNUMANode", cards="1")
     api.create(with_gpus("x", rdma=50))
     api.turn()
@@ -152,11 +152,11 @@ def test_all_kinds_of_devices_lie_together() -> None:
     assert "gpu and rdma fits NUMA 0+1 at best" in api.missing["y"]
 
 
-# ---- one of them only
+# ---- single resources
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_gpus_alone_lie_on_one_numa_node_where_the_node_says_so(policy: str) -> None:
+def test_gpus_alone_are_aligned_where_the_node_requires_it(policy: str) -> None:
     api = world("a", policy=policy)
     api.create(with_gpus("first", cpu=0, cpu_m=0, gib=0), with_gpus("pair", 2, cpu=0, gib=0))
     api.turn()
@@ -173,7 +173,7 @@ def test_gpus_alone_lie_on_one_numa_node_where_the_node_says_so(policy: str) -> 
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_cpus_alone_lie_on_one_numa_node_where_that_can_be(policy: str) -> None:
+def test_cpus_alone_are_aligned_where_possible(policy: str) -> None:
     api = world("a", policy=policy)
     api.create(pod("first", 6), pod("second", 6))
     api.turn()
@@ -183,10 +183,10 @@ def test_cpus_alone_lie_on_one_numa_node_where_that_can_be(policy: str) -> None:
     assert (api.where("third") == "a") == (policy == "BestEffort")
 
 
-# ---- who is asked, and when again
+# ---- which rules judge, and retries
 
 
-def test_a_node_that_tells_no_cpus_takes_gpu_pods_as_ever_and_refuses_those_with_a_policy() -> None:
+def test_a_node_without_a_topology_accepts_gpu_pods_and_refuses_those_with_a_policy() -> None:
     api = Api(node("a", 16), told=[])
     api.cluster.roster.devices.seen(devices("a"))
     api.create(with_gpus("x", qos=QoSClass.LS), with_gpus("y", qos=QoSClass.LS, policy="SingleNUMANode"))
@@ -205,7 +205,7 @@ def test_a_node_without_device_objects_counts_cards_and_aligns_the_rest() -> Non
     assert (api.where("x"), numa_of(api, "x")) == ("a", {0})
 
 
-def test_a_device_that_gets_well_lets_the_pod_try_again() -> None:
+def test_a_recovered_device_wakes_the_pod() -> None:
     api = world("a", policy="SingleNUMANode", ill="23")
     api.create(pod("first", 8))
     api.turn()
@@ -217,7 +217,7 @@ def test_a_device_that_gets_well_lets_the_pod_try_again() -> None:
     assert numa_of(api, "x") == {1}
 
 
-def test_a_label_that_comes_aligns_from_then_on() -> None:
+def test_a_new_label_aligns_later_pods() -> None:
     api = world("a")
     api.create(pod("first", 6))
     api.turn()
@@ -233,7 +233,7 @@ def test_a_label_that_comes_aligns_from_then_on() -> None:
 
 
 @pytest.mark.parametrize("policy", ["", "SingleNUMANode"])
-def test_nobody_is_evicted_for_devices_where_an_eviction_may_not_help(policy: str) -> None:
+def test_no_eviction_for_devices_where_it_may_not_help(policy: str) -> None:
     api = world("a", policy=policy)
     api.create(*(with_gpus(f"low-{each}", 2, cpu=2, qos=QoSClass.LS, priority=5000) for each in range(2)))
     api.turn()

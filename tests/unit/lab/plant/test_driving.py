@@ -19,7 +19,7 @@ def drive() -> Drive:
     return Drive(plant, settings, (service_pod(), *pods))
 
 
-def test_the_engine_turns_the_plant_s_knobs_and_a_clean_stop_puts_them_back() -> None:
+def test_the_engine_sets_the_plants_knobs_and_a_clean_stop_restores_them() -> None:
     run = drive()
     before = {target: run.plant.knobs.read(target) for target in targets(run)}
     run.run(5 * SECOND)
@@ -31,7 +31,7 @@ def test_the_engine_turns_the_plant_s_knobs_and_a_clean_stop_puts_them_back() ->
 
 
 @pytest.mark.slow
-def test_leases_that_nobody_renews_end_by_themselves() -> None:
+def test_leases_that_are_not_renewed_expire() -> None:
     run = drive()
     run.run(2 * SECOND)
     assert run.keeper.leases()

@@ -12,8 +12,8 @@ SECOND = 1_000_000
 
 
 def used(plant: Plant, *groups: str) -> list[float]:
-    """CPUs in use on average since the start."""
-    return [round((told.cpu_us or 0) / plant.now_us, 3) for told in plant.sample(groups).groups]
+    """Mean CPUs in use since the start."""
+    return [round((reported.cpu_us or 0) / plant.now_us, 3) for reported in plant.sample(groups).groups]
 
 
 def turned(plant: Plant, group: str, knob: Knob, value: str) -> Plant:
@@ -21,7 +21,7 @@ def turned(plant: Plant, group: str, knob: Knob, value: str) -> Plant:
     return plant
 
 
-def test_filling_up_is_fair_by_weight_and_gives_nobody_more_than_wanted() -> None:
+def test_filling_is_fair_by_weight_and_never_exceeds_demand() -> None:
     assert fill(100, [100, 100], [1, 3]) == [25, 75]
     assert fill(100, [10, 100], [1, 1]) == [10, 90]
     assert fill(100, [10, 20], [1, 1]) == [10, 20]
@@ -50,10 +50,10 @@ def test_a_quota_throttles_is_counted_and_holds_for_all_below() -> None:
     plant = turned(Plant(2, [Hog("be/x"), Hog("be/y")]), "be", Knob.CPU_MAX, "50000 100000")
     plant.advance(SECOND)
     assert used(plant, "be", "be/x", "be/y") == [0.5, 0.25, 0.25]
-    told = plant.sample(["be"]).groups[0]
-    assert (told.periods, told.throttled_periods) == (9, 9)
-    assert told.throttled_us == pytest.approx(750_000, abs=50_000)
-    assert told.cpu_m_limit == 500
+    reported = plant.sample(["be"]).groups[0]
+    assert (reported.periods, reported.throttled_periods) == (9, 9)
+    assert reported.throttled_us == pytest.approx(750_000, abs=50_000)
+    assert reported.cpu_m_limit == 500
     turned(plant, "be", Knob.CPU_MAX, "max 100000").advance(2 * SECOND)
     assert used(plant, "be") == [pytest.approx(1.25, abs=0.01)]
 
@@ -75,7 +75,7 @@ def test_a_cpuset_confines_children_too_and_threads_go_where_there_is_room() -> 
     assert used(plant, "be", "a") == [2.0, 2.0]
 
 
-def test_waiting_and_pressure_are_counted_for_those_who_wait() -> None:
+def test_waiting_and_pressure_are_counted_for_waiting_groups() -> None:
     plant = Plant(1, [Hog("a"), Hog("b")])
     plant.advance(SECOND)
     a = plant.sample(["a"]).groups[0]
@@ -119,10 +119,10 @@ def test_a_service_reports_the_window_that_it_is_asked_for() -> None:
     plant = Plant(1, [server])
     assert server.health(0, SECOND) is None
     plant.advance(10 * SECOND)
-    told = server.health(10 * SECOND, SECOND)
-    assert told is not None
-    assert told.requests == pytest.approx(200, abs=50)
-    assert told.over_objective == sum(took > 8000 for ended, took in server.latencies if ended >= 9 * SECOND)
+    reported = server.health(10 * SECOND, SECOND)
+    assert reported is not None
+    assert reported.requests == pytest.approx(200, abs=50)
+    assert reported.over_objective == sum(took > 8000 for ended, took in server.latencies if ended >= 9 * SECOND)
 
 
 def test_the_same_seed_gives_the_same_counters() -> None:
@@ -139,5 +139,5 @@ def test_groups_that_vanish_are_left_out_and_come_back_empty_handed() -> None:
     plant.advance(SECOND)
     plant.knobs.remove("a")
     plant.advance(2 * SECOND)
-    assert [told.group for told in plant.sample(["a/x", "b"]).groups] == ["b"]
+    assert [reported.group for reported in plant.sample(["a/x", "b"]).groups] == ["b"]
     assert used(plant, "b") == [0.75]

@@ -1,4 +1,4 @@
-"""Conversion is all or nothing: whatever goes wrong, what stood at the destination stays and nothing else is left behind."""
+"""Conversion is all or nothing: after any error the destination is unchanged and nothing else is left behind."""
 
 import errno
 import gzip

@@ -53,7 +53,7 @@ def test_unknown_parents_are_reported_and_the_rest_kept() -> None:
     assert dag.faults == ((1, DagFault.UNKNOWN_PARENT),)
 
 
-def test_cycles_are_told_apart_from_tasks_behind_them() -> None:
+def test_cycles_are_distinguished_from_tasks_behind_them() -> None:
     dag = job_dag(["M1", "R2_3", "R3_2", "R4_3", "R5_5"])
     assert not dag.is_acyclic
     assert dag.order == (0, 4)

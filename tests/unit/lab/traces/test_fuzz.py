@@ -1,4 +1,4 @@
-"""Whatever a file holds, each of its rows is kept or counted once, or the file is refused in one line."""
+"""For any file content, each row is kept or counted once, or the file is refused in one line."""
 
 import gzip
 import tempfile

@@ -1,4 +1,4 @@
-"""Any table through a mapping: scales, constants, positions, and each way a mapping can be wrong."""
+"""Any table through a mapping: scales, constants, positions, and every invalid mapping."""
 
 from pathlib import Path
 

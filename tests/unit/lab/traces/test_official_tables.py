@@ -1,4 +1,4 @@
-"""The official tables of which no real piece is at hand, as published: without a header, in their column order."""
+"""The official tables without a real sample at hand, as published: without a header, in their column order."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Every fault on small crafted files: what is dropped is counted with its line, what is not the table is refused."""
+"""Every fault on small crafted files: dropped rows are counted with their line, other files are refused."""
 
 import gzip
 from pathlib import Path
@@ -197,7 +197,7 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
         batch(tmp_path)
 
 
-def test_unknown_formats_and_tables_are_refused_with_those_there_are(tmp_path: Path) -> None:
+def test_unknown_formats_and_tables_are_refused_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"alibaba2018.*openb.*tianchi"):
         read_table("nonsense", "pods", tmp_path)
     with pytest.raises(InvalidInput, match="one of nodes, pods"):

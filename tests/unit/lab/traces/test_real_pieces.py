@@ -1,4 +1,4 @@
-"""The published pieces read with the row counts of their READMEs, and every dropped row is accounted for."""
+"""The published samples read with the row counts of their READMEs, and every dropped row is accounted for."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A world small enough to work out by hand."""
+"""A world small enough to compute by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cotenant.lab.world.config import GIB, WorldConfig
 from cotenant.lab.world.truth import Truth
 from cotenant.lab.world.world import World
 
-# Nothing but what a test turns on: no failures, no noise, no swings.
+# Only what a test enables: no failures, no noise, no swings.
 CALM = {
     "nodes": 2,
     "node_cores": 96,
@@ -46,7 +46,7 @@ class Service:
 
     cores: int = 4
     replicas: int = 1
-    load: float = 1.0  # erlangs a replica
+    load: float = 1.0  # erlangs per replica
     objective: float = 20.0
     sensitivity: float = 0.0
     pressure: float = 0.0
@@ -99,7 +99,7 @@ def truth_of(pods: list[Pod], services: list[Service], deadline_s: float) -> Tru
 
 @pytest.fixture
 def world() -> Callable[..., World]:
-    """`world(batch=[{...}], services=[{...}], **config)`: a calm world of two nodes unless told otherwise."""
+    """`world(batch=[{...}], services=[{...}], **config)`: a constant world of two nodes by default."""
 
     def build(
         batch: Sequence[dict[str, float]] = (),

@@ -65,7 +65,7 @@ def test_pairs_slow_each_other_as_published_pairs_do(world):
 
 @pytest.mark.parametrize("interference", [0.0, 1.0, 2.0])
 def test_one_task_alone_takes_exactly_its_time(world, interference):
-    """Its own pressure does not slow it, and half a node wakes no sibling thread."""
+    """Its own pressure does not slow it, and half a node uses no sibling thread."""
     w = world([{"cores": 40.0, "duration_s": 1234.5, "sensitivity": 1.0, "pressure": 1.0}], interference=interference)
     w.advance(0.0)
     w.start(np.array([0]), np.array([0]))

@@ -18,7 +18,7 @@ def test_services_are_ready_at_once_and_batch_when_its_job_comes(world):
     happened = w.advance(0.0)
     assert happened.ready.tolist() == [0, 1, 2, 3]
     assert happened.ready_s.tolist() == [0.0] * 4
-    assert w.advance(0.0).ready.size == 0  # told once
+    assert w.advance(0.0).ready.size == 0  # reported once
     assert w.now_s == 0.0
 
 
@@ -39,7 +39,7 @@ def test_the_next_stage_waits_for_the_whole_stage(world):
     assert w.done
 
 
-def test_time_goes_exactly_where_asked_and_never_back(world):
+def test_time_advances_exactly_and_never_goes_back(world):
     w = world([{}])
     w.advance(12.5)
     assert w.now_s == 12.5
@@ -49,7 +49,7 @@ def test_time_goes_exactly_where_asked_and_never_back(world):
     assert w.now_s == 12.5
 
 
-def test_many_small_steps_live_the_same_life_as_one_long(world):
+def test_many_small_steps_equal_one_long_step(world):
     lives = []
     for step in (1.0, 900.0):
         w = world(
@@ -257,7 +257,7 @@ def test_measurements_are_noisy_repeatable_and_of_the_running_only(world):
     assert first.cpu_cores[0] != 10.0
     assert first.cpu_cores[0] == pytest.approx(10.0, rel=0.3)
     w.advance(100.0)
-    assert w.measured().pods.size == 0  # the one that was measured is gone
+    assert w.measured().pods.size == 0  # the measured pod is gone
     w.advance(120.0)
     assert w.measured().pods.tolist() == [1]
 

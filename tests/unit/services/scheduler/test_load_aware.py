@@ -84,7 +84,7 @@ def test_a_dominant_weight_alone_leaves_no_others() -> None:
         (b"{", "load-aware"),
     ],
 )
-def test_what_is_wrong_is_named(text: bytes, said: str) -> None:
+def test_errors_name_the_field(text: bytes, said: str) -> None:
     with pytest.raises(InvalidInput) as error:
         parse_settings(text, "f")
     assert said in str(error.value)

@@ -1,4 +1,4 @@
-"""The placement that remembers must choose exactly as the one that judges every row anew, whatever happens to the rows in between."""
+"""The placement with the verdict cache chooses exactly as the one that judges every row anew, for any changes of rows in between."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def copied(nodes: NodeArrays) -> NodeArrays:
     st.booleans(),
     st.sampled_from([2, 48]),
 )
-def test_remembering_changes_no_choice(seed: int, score: Score, sample: int, random_ties: bool, slots: int) -> None:
+def test_the_cache_changes_no_choice(seed: int, score: Score, sample: int, random_ties: bool, slots: int) -> None:
     rng = np.random.default_rng(seed)
     encoder = world(rng, 9, 5)
     nodes, shapes = encoder.nodes(), encoder.shapes()
@@ -72,7 +72,7 @@ def test_remembering_changes_no_choice(seed: int, score: Score, sample: int, ran
         queue = rng.integers(0, 5, int(rng.integers(1, 12)))
         allowed = rng.random(9) < 0.6 if rng.random() < 0.4 else NOBODY
         now_s = 100.0 * step
-        told = place_cached(
+        cached = place_cached(
             queue, nodes, shapes, allowed, Fit.REQUESTS, score, random_ties, sample, cursors[0], now_s, KNOBS, chances[0], memory
         )  # fmt: skip
         rows = place_queue(
@@ -89,13 +89,13 @@ def test_remembering_changes_no_choice(seed: int, score: Score, sample: int, ran
             KNOBS,
             chances[1],
         )
-        assert told.rows.tolist() == rows.tolist()
-        assert (told.counts[told.rows >= 0].sum(axis=1) == 9).all()
-        for i in np.flatnonzero(told.rows >= 0).tolist():
-            finite = told.best[i][told.best[i] >= 0]
-            assert sample or told.score[i] == told.scores[i, 0]
+        assert cached.rows.tolist() == rows.tolist()
+        assert (cached.counts[cached.rows >= 0].sum(axis=1) == 9).all()
+        for i in np.flatnonzero(cached.rows >= 0).tolist():
+            finite = cached.best[i][cached.best[i] >= 0]
+            assert sample or cached.score[i] == cached.scores[i, 0]
             assert len(set(finite.tolist())) == len(finite)
-        row = int(rng.integers(0, 9))  # something happens to a row: both are told, the memory by its version
+        row = int(rng.integers(0, 9))  # a row changes: both are updated, the cache by its version
         for each in (nodes, plain):
             each.ready[row] = not each.ready[row]
             each.requested[row] = 0
@@ -145,7 +145,7 @@ def test_pods_of_a_run_are_accounted_for_like_pods_judged_alone(
 
 @given(st.integers(0, 2**32 - 1))
 @settings(max_examples=40, deadline=None)
-def test_helped_says_who_passes_on_the_rows_that_changed(seed: int) -> None:
+def test_helped_lists_the_shapes_that_pass_on_changed_rows(seed: int) -> None:
     rng = np.random.default_rng(seed)
     encoder = world(rng, 9, 5)
     nodes, shapes = encoder.nodes(), encoder.shapes()
