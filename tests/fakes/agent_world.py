@@ -29,9 +29,9 @@ from cotenant.model.machine.counters import (
 from cotenant.model.machine.knob import GiveBack, KnobChange, Lease, LeaseAnswer, Scope, SetKnob
 from cotenant.model.machine.node_decision import EvictPod
 from cotenant.model.machine.node_pod import NodePod
-from cotenant.services.agent.components import Clocks, Ports
+from cotenant.services.agent.components import Clocks, Components
 from cotenant.services.agent.configuration.config import AgentConfig, Amounts, PlainGroup
-from cotenant.services.agent.loop.triggers import Bell
+from cotenant.services.agent.loop.triggers import TriggerSource
 from cotenant.services.agent.process import AgentProcess
 from cotenant.services.keeper.dry_run import NoStateFile
 from cotenant.services.keeper.executor import Clock, LeaseExecutor
@@ -121,9 +121,9 @@ class World:
     now_us: int = 1_000 * SECOND_US
     wall_off_s: float = 0.0
     sources: dict[str, AwaySource] = field(default_factory=dict)
-    bells: dict[str, Bell] = field(default_factory=dict)
+    triggers: dict[str, TriggerSource] = field(default_factory=dict)
     gpus: tuple[GpuCounters, ...] = ()
-    came_or_went: Callable[[], bool] = lambda: False
+    pod_groups_changed: Callable[[], bool] = lambda: False
     more: dict[str, Any] = field(default_factory=dict)  # further ports
 
     def __post_init__(self) -> None:
@@ -141,7 +141,7 @@ class World:
         """An agent on this machine."""
         return AgentProcess(
             self.config,
-            Ports(
+            Components(
                 sensor=self,
                 knobs=self.knobs,
                 keeper=self.keeper,
@@ -150,9 +150,9 @@ class World:
                 clocks=Clocks(lambda: self.now_us / SECOND_US, self.wall_s),
                 mode=self.config.mode,
                 cpus=tuple(LogicalCpu(cpu, cpu // 2, 0, 0) for cpu in range(self.cpus)),
-                bells=self.bells,
+                triggers=self.triggers,
                 post=self.post,
-                came_or_went=lambda: self.came_or_went(),
+                pod_groups_changed=lambda: self.pod_groups_changed(),
                 **self.more,
             ),
         )

@@ -1,7 +1,7 @@
-"""Asks a running agent over its HTTP endpoint, on a TCP port or a Unix socket.
+"""A client of a running agent's HTTP endpoint, over a TCP port or a Unix socket.
 
-Problem: the command line and the experiments ask the same few questions, and must tell "no agent runs" from "the agent says no". Choice: the
-standard library's HTTP client, one connection a question, blocking; answers are the endpoint's JSON objects. Limits: no TLS, as the endpoint has none.
+Problem: the command line and the experiments make the same few queries, and must distinguish "no agent runs" from "the agent refuses". Choice: the standard
+library's HTTP client, one connection per query, blocking; answers are the endpoint's JSON objects. Limits: no TLS, as the endpoint has none.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ _ANSWER_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class AgentClient:
-    """`listen` is what the agent's configuration says: HOST:PORT or unix:/PATH."""
+    """`listen` as in the agent's configuration: HOST:PORT or unix:/PATH."""
 
     listen: str
 
     def get(self, path: str, **query: str | int) -> dict[str, Any]:
-        """The answer to a question. Raises `Transient` where no agent answers, `Permanent` with the agent's words where it refuses."""
+        """GET a JSON object. Raises `Transient` where no agent answers, `Permanent` with the agent's message where it refuses."""
         words = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in query.items())
         return self._decoded("GET", f"{path}?{words}" if words else path, None)
 
     def post(self, path: str, body: object) -> None:
-        """Tell it something. Raises as `get` does."""
+        """POST a JSON body. Raises as `get` does."""
         self._decoded("POST", path, body)
 
     def is_healthy(self) -> bool:
-        """Whether it answers that it is."""
+        """Whether `/healthz` answers 200."""
         try:
-            return self._ask("GET", "/healthz", None)[0] == 200
+            return self._request("GET", "/healthz", None)[0] == 200
         except Transient:
             return False
 
     def _decoded(self, method: str, path: str, body: object) -> dict[str, Any]:
-        status, answer = self._ask(method, path, body)
+        status, answer = self._request(method, path, body)
         try:
-            told = json.loads(answer) if answer.strip() else {}
+            decoded = json.loads(answer) if answer.strip() else {}
         except ValueError:
-            told = {"error": answer.decode(errors="replace")}
-        if status >= 300 or not isinstance(told, dict):
-            said = told.get("error", "") if isinstance(told, dict) else "no JSON object"
-            raise Permanent(f"the agent at {self.listen} answered {status}: {said}")
-        return told
+            decoded = {"error": answer.decode(errors="replace")}
+        if status >= 300 or not isinstance(decoded, dict):
+            error_text = decoded.get("error", "") if isinstance(decoded, dict) else "not a JSON object"
+            raise Permanent(f"the agent at {self.listen} answered {status}: {error_text}")
+        return decoded
 
-    def _ask(self, method: str, path: str, body: object) -> tuple[int, bytes]:
+    def _request(self, method: str, path: str, body: object) -> tuple[int, bytes]:
         connection: http.client.HTTPConnection | None = None
         try:
             connection = self._connection()
@@ -72,7 +72,7 @@ class AgentClient:
             return _UnixConnection(self.listen.removeprefix("unix:"))
         host, colon, port = self.listen.rpartition(":")
         if not colon or not port.isdecimal() or not int(port) < 65536:
-            raise InvalidInput("--agent", self.listen, "HOST:PORT or unix:/PATH, as the agent's `listen` says")
+            raise InvalidInput("--agent", self.listen, "HOST:PORT or unix:/PATH, the agent's `listen`")
         return http.client.HTTPConnection(host.strip("[]"), int(port), timeout=_ANSWER_S)
 
 
@@ -82,7 +82,7 @@ class _UnixConnection(http.client.HTTPConnection):
         self._path = path
 
     def connect(self) -> None:
-        """Reach the socket."""
+        """Connect to the socket."""
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(_ANSWER_S)
         self.sock.connect(self._path)

@@ -1,7 +1,7 @@
-"""The world as the agent's process is given it.
+"""The components that the agent's process is given: the machine, the keeper, the cluster.
 
-Problem: the process must run over this machine and over one in memory, and most of a machine's parts may be missing. Choice: one value with the
-parts; what may be missing has a default that says so. Limits: what is missing at the start is not looked for again, apart from groups.
+Problem: the process must run over this machine and over one in memory, and most parts of a machine may be missing. Choice: one value with all parts; those
+that may be missing have a neutral default. Limits: what is missing at the start is not looked for again, apart from groups.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cotenant.model.machine.knob import Knob, Lease
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import Allocatable
 from cotenant.services.agent.loop.actor import Evictor
-from cotenant.services.agent.loop.triggers import Bell
+from cotenant.services.agent.loop.triggers import TriggerSource
 
 if TYPE_CHECKING:  # an HTTP client comes with it: only where there is a cluster
     from cotenant.drivers.kube.client.client import Client
@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # an HTTP client comes with it: only where there is a cluster
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """Of the machine, or of a test."""
+    """The clocks of the machine, or of a test."""
 
     monotonic: Callable[[], float]  # seconds
     wall: Callable[[], float]  # Unix seconds
@@ -40,41 +40,45 @@ class Clocks:
 
 
 class Placer(Protocol):
-    """Puts programs into the classes that a policy has made."""
+    """Puts programs into the classes that a policy has created."""
 
     what: str
 
     def place(self, pods: Sequence[NodePod], policies: PolicySettings) -> None:
-        """Blocking. Raises `CotenantError` or `OSError`; asked again every few seconds all the same."""
+        """Blocking. Raises `CotenantError` or `OSError`; called again every few seconds all the same."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Ports:
-    """The world, as the process is given it."""
+class Components:
+    """All components of one agent."""
 
     sensor: Sensor
     knobs: KnobPort
     keeper: Keeper
     evictor: Evictor
-    sources: Mapping[str, Discovery]  # beside the configured groups, in the order in which they are believed
+    sources: Mapping[str, Discovery]  # beside the configured groups, in order of precedence
     clocks: Clocks
-    mode: Mode  # that the keeper is for; the configuration may change to observe, and back
-    bells: Mapping[str, Bell]
-    groups_seen: Sequence[Callable[[Sequence[str], Sequence[str]], None]] = ()  # told services' and best-effort groups
-    leases_seen: Sequence[Callable[[Sequence[Lease]], None]] = ()  # told what the keeper holds, when it is met
+    mode: Mode  # the mode the keeper was opened for; the configuration may change to observe, and back
+    triggers: Mapping[str, TriggerSource]
+    groups_seen: Sequence[
+        Callable[[Sequence[str], Sequence[str]], None]
+    ] = ()  # receivers of the services' and best-effort groups
+    leases_seen: Sequence[
+        Callable[[Sequence[Lease]], None]
+    ] = ()  # receivers of the keeper's leases, when they are fetched
     supported: frozenset[Knob] = frozenset(Knob)
     cpus: tuple[LogicalCpu, ...] = ()
     post: Callable[[str, bytes], Awaitable[None]] | None = None  # delivers a report to a URL
     background: Mapping[str, Callable[[], Coroutine[object, object, None]]] = field(default_factory=dict)
-    news: asyncio.Event = field(default_factory=asyncio.Event)  # set when discovery should ask before its time
-    client: Client | None = None  # of a cluster: NodeMetric is written through it
-    came_or_went: Callable[[], bool] = lambda: False  # whether pods' groups did; asked twice a period
-    allocatable: Callable[[], Allocatable | None] = lambda: None  # of the node, as its cluster says
-    cache: CacheHardware | None = None  # where this process may divide the cache
+    discovery_due: asyncio.Event = field(default_factory=asyncio.Event)  # set when discovery should run before its time
+    client: Client | None = None  # API client of the cluster
+    pod_groups_changed: Callable[[], bool] = lambda: False  # whether pods' groups did; called twice per period
+    allocatable: Callable[[], Allocatable | None] = lambda: None  # of the node, as reported by its cluster
+    cache: CacheHardware | None = None  # where this process may partition the cache
     cache_use: Callable[[], tuple[CacheUse, ...]] = tuple
     network: Callable[[NodePod], tuple[int, int] | None] = lambda pod: (
         None
     )  # received and sent in a network of the pod's own
     placers: Sequence[Placer] = ()
-    gaps: tuple[Gap, ...] = ()  # what this machine or this set-up lacks, found at the start
+    gaps: tuple[Gap, ...] = ()  # what this machine or set-up lacks, determined at the start

@@ -1,14 +1,14 @@
-"""`POST /v1/latency`: services tell how their requests fare.
+"""`POST /v1/latency`: services report the latency of their requests.
 
-Problem: the guard judges by requests, and only the service, its proxy or a load generator knows them. Choice: one small JSON object a window,
-either with the percentile made by the sender or as a histogram of which the percentile is made here; everything is checked, because what
-stands here decides how much others may run. Who may connect may report: it is a loopback address or a unix socket.
+Problem: the guard decides by request latency, and only the service, its proxy or a load generator knows it. Choice: one small JSON object per window,
+either with the percentile computed by the sender or as a histogram from which it is computed here; everything is validated, because these values decide how
+much other pods may run. Any client that can connect may report: the endpoint is a loopback address or a unix socket.
 
     {"workload": "shop/web", "window_s": 10, "requests": 1200, "p99_us": 8300, "over_objective": 3}
     {"workload": "shop/web", "window_s": 10, "bounds_us": [1000, 5000, 20000], "counts": [900, 280, 19, 1]}
 
-`workload` is namespace/name, a UID, or the path of a group. `counts` are the requests of each bucket, one more than the bounds: the last is of
-those beyond. Limits: within a bucket requests count as spread evenly, and those beyond the last bound as being at it; one window a request.
+`workload` is namespace/name, a UID, or the path of a group. `counts` are the requests of each bucket, one more than the bounds: the last is of those beyond.
+Limits: within a bucket requests count as spread evenly, and those beyond the last bound as being at it; one window per request.
 Source: linear interpolation as in Prometheus' histogram_quantile.
 """
 
@@ -40,10 +40,10 @@ Microseconds = Annotated[int, msgspec.Meta(ge=0, le=MOST_US)]
 
 
 class LatencyOutcome(StrEnum):
-    """What became of a latency report; a label of the metric that counts them."""
+    """The outcome of a latency report; a label of the metric that counts them."""
 
     TAKEN = "taken"
-    UNKNOWN = "unknown"  # nobody knows the workload
+    UNKNOWN = "unknown"  # unknown workload
     INVALID = "invalid"
     REFUSED = "refused"  # too large, too slow, wrong method
 
@@ -61,7 +61,7 @@ class LatencyReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     age_s: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_WINDOW_S)] = 0.0  # since the window ended
 
     def health(self, objective_us: int | None) -> ServiceHealth:
-        """What it says, for a service with this objective. Raises `InvalidInput`."""
+        """The health of a service with this objective. Raises `InvalidInput`."""
         if self.counts is not None or self.bounds_us is not None:
             requests, p99_us, over = self._of_histogram(objective_us)
         else:
@@ -85,7 +85,7 @@ class LatencyReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         if self.requests is not None or self.p99_us is not None or self.over_objective is not None:
             raise InvalidInput("requests, p99_us, over_objective", "given", "none of them beside a histogram")
         if not bounds or any(low >= high for low, high in pairwise(bounds)):
-            raise InvalidInput("bounds_us", f"{len(bounds)} bounds", "at least one, each above the one before")
+            raise InvalidInput("bounds_us", f"{len(bounds)} bounds", "at least one, in ascending order")
         if len(counts) != len(bounds) + 1:
             raise InvalidInput("counts", f"{len(counts)} counts", f"{len(bounds) + 1}, one more than the bounds")
         requests = sum(counts)
@@ -111,42 +111,42 @@ def requests_within(bounds_us: Sequence[int], counts: Sequence[int], limit_us: i
     """How many requests of a histogram took `limit_us` or less."""
     at = bisect_left(bounds_us, limit_us)
     below = float(sum(counts[:at]))
-    if at == len(bounds_us):  # beyond the last bound: those counted there are taken to be slower
+    if at == len(bounds_us):  # beyond the last bound: requests counted there are assumed to be slower
         return below
     low = bounds_us[at - 1] if at else 0
     return below + counts[at] * (limit_us - low) / (bounds_us[at] - low)
 
 
 _decoder = msgspec.json.Decoder(LatencyReport)
-_NAMED = re.compile(r"field `([^`]*)`")  # a field that is missing or unknown has no path in the decoder's words
+_NAMED = re.compile(r"field `([^`]*)`")  # a missing or unknown field has no path in the decoder's message
 
 
 def read(body: bytes) -> LatencyReport:
-    """A report from its JSON. `InvalidInput` names the field; `WHOLE` where no single one is to blame."""
+    """Decode a report. Raises `InvalidInput` naming the field, or `WHOLE` where no single field is wrong."""
     try:
         return _decoder.decode(body)
     except msgspec.ValidationError as error:
-        said, path = split_refusal(error)
-        name = _NAMED.search(said)
+        message, path = split_refusal(error)
+        name = _NAMED.search(message)
         field = path or (name[1] if name else WHOLE)
-        raise InvalidInput(field, *_refused(said)) from None
+        raise InvalidInput(field, *_refused(message)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(WHOLE, str(error), "a JSON object") from None
 
 
-def _refused(said: str) -> tuple[str, str]:
-    """The value and what was expected, in the decoder's words, which do not always have the value."""
-    if "missing required" in said:
+def _refused(message: str) -> tuple[str, str]:
+    """The value and the expectation from the decoder's message, which does not always have the value."""
+    if "missing required" in message:
         return "missing", "a value"
-    if "unknown field" in said:
+    if "unknown field" in message:
         return "unknown", f"one of {', '.join(LatencyReport.__struct_fields__)}"
-    if not said.startswith("Expected "):
-        return said.lower(), "a number in bounds" if "range" in said else "a report's value"
-    expected, _, got = said.removeprefix("Expected ").replace("`", "").partition(", got ")
+    if not message.startswith("Expected "):
+        return message.lower(), "a number in bounds" if "range" in message else "a report's value"
+    expected, _, got = message.removeprefix("Expected ").replace("`", "").partition(", got ")
     return got or "out of bounds", expected
 
 
 def find(workload: str, pods: Sequence[NodePod]) -> NodePod | None:
-    """The pod that a report means. Of several of one name the one that runs, else one that is leaving; none that is over."""
+    """The pod of a report. Of several with one name the running one, else a terminating one; never a finished one."""
     meant = [pod for pod in pods if workload in (pod.key, pod.uid, pod.group) and pod.phase is not Phase.OVER]
     return next((pod for pod in meant if pod.phase is Phase.RUNNING), meant[0] if meant else None)

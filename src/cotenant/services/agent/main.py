@@ -1,7 +1,7 @@
-"""Starting the agent: its file checked, logs set up, signals heard.
+"""Starts the agent: configuration, logging, signals.
 
-SIGTERM and SIGINT give back every lease and end with status 0, within seconds; a second one ends at once, and what is held then runs out at the keeper
-or is put back at the next start. SIGHUP reads the configuration again.
+SIGTERM and SIGINT give back every lease and end with status 0, within seconds; a second one ends at once, and what is held then expires at the keeper or is
+restored at the next start. SIGHUP reads the configuration again.
 """
 
 from __future__ import annotations
@@ -25,17 +25,14 @@ from cotenant.model.errors import InvalidInput
 from cotenant.services.agent.configuration.config import AgentConfig, read_config
 from cotenant.services.agent.http import HoldsPage, StatePage
 from cotenant.services.agent.process import AgentProcess
-from cotenant.services.agent.wiring import open_ports
+from cotenant.services.agent.wiring import open_components
 from cotenant.services.running import log_to_stderr, raise_descriptors, stop_on_signals
 
-GARBAGE = (
-    20_000,
-    20,
-    20,
-)  # a tick makes thousands of values and no cycles: to look for some as often as usual costs an eighth of it
 if TYPE_CHECKING:  # uvicorn comes with it: only where the agent listens
     from cotenant.drivers.http.server import HttpServer
 
+# A tick creates thousands of values and no cycles: collecting at the default rate costs an eighth of it.
+GARBAGE = (20_000, 20, 20)
 _log = logging.getLogger(__name__)
 
 
@@ -45,35 +42,35 @@ class Request:
 
     config: Path | None
     single: bool = False
-    mode: str = ""  # "" = as the file says
+    mode: str = ""  # "" = from the file
     once: bool = False
     json: bool = False
     log_level: str = "info"
 
 
 class OnceView(msgspec.Struct, frozen=True):
-    """What `--once --json` prints."""
+    """The output of `--once --json`."""
 
     state: StatePage | None
     holds: HoldsPage
 
 
 def configure(request: Request) -> AgentConfig:
-    """The configuration with what the command line says. Raises `InvalidInput`."""
+    """The configuration with the command line's overrides. Raises `InvalidInput`."""
     config = AgentConfig() if request.config is None else read_config(request.config)
     if request.mode:
         if request.mode not in set(Mode):
             raise InvalidInput("--mode", request.mode, "one of " + ", ".join(Mode))
         config = replace(config, mode=Mode(request.mode))
     if request.once:
-        config = replace(config, mode=Mode.OBSERVE)  # to hold something for a second would be worse than not to
+        config = replace(config, mode=Mode.OBSERVE)  # holding something for one second would do more harm than good
     return config
 
 
 def run(request: Request) -> int:
-    """Run until a signal, or once. Raises `InvalidInput` and what the machine lacks as `Unsupported`."""
+    """Run until a signal, or once. Raises `InvalidInput`, and `Unsupported` with what the machine lacks."""
     if request.json and not request.once:
-        raise InvalidInput("--json", "alone", "--once beside it", "a running agent answers at /v1/state")
+        raise InvalidInput("--json", "alone", "--once with it", "a running agent serves /v1/state")
     log_to_stderr(request.log_level)
     config = configure(request)
     if request.once:
@@ -84,8 +81,8 @@ def run(request: Request) -> int:
 
 
 async def _once(request: Request, config: AgentConfig) -> None:
-    async with open_ports(config, single=request.single) as ports:
-        process = AgentProcess(config, ports)
+    async with open_components(config, single=request.single) as components:
+        process = AgentProcess(config, components)
         holds = await process.once()
         state = process.agent.state()
         page = None if state is None else process.state_page(state)
@@ -110,8 +107,8 @@ async def _live(request: Request, config: AgentConfig) -> None:
     async with AsyncExitStack() as stack:
         if listening is not None:
             stack.callback(listening.close)
-        ports = await stack.enter_async_context(open_ports(config, single=request.single))
-        process = AgentProcess(config, ports)
+        components = await stack.enter_async_context(open_components(config, single=request.single))
+        process = AgentProcess(config, components)
         server = None if listening is None else http_server(process, listening)
         loop = asyncio.get_running_loop()
         reloading: set[asyncio.Task[bool]] = set()
@@ -137,7 +134,7 @@ async def _live(request: Request, config: AgentConfig) -> None:
 
 
 def summary(process: AgentProcess, page: StatePage | None, holds: tuple[HeldKnob, ...]) -> list[str]:
-    """What `--once` prints for a person."""
+    """The readable output of `--once`."""
     if page is None:
         return ["nothing could be measured"]
     host = page.host
@@ -158,11 +155,11 @@ def summary(process: AgentProcess, page: StatePage | None, holds: tuple[HeldKnob
 
 
 def nothing_because(process: AgentProcess) -> str:
-    """Why no knob would be held now."""
+    """Why no knob would be held."""
     if not process.config.writable:
-        return "`writable` names no group below which knobs may be turned"
+        return "`writable` names no group below which knobs may be written"
     if not process.pods:
-        return "nobody is known to run here; say `groups` or `sources`, or name a `cluster`"
+        return "no pods are known; set `groups`, `sources` or `cluster`"
     if not any(pod.best_effort for pod in process.pods):
         return f"none of {len(process.pods)} pods is best effort"
     refused = [each.reason.text for each in process.agent.decisions(0) if each.what is DecisionKind.REFUSED]

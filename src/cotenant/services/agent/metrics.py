@@ -1,7 +1,7 @@
 """The agent's metrics, for Prometheus.
 
 Problem: a node has many groups and each has many figures, and keeping a time series object for each would cost more memory than the agent
-itself. Choice: nearly everything is read from the engine and the loop when somebody scrapes, so between scrapes nothing is kept; a figure
+itself. Choice: nearly everything is read from the engine and the loop at a scrape, so nothing is kept between scrapes; a figure
 that is not known is left out, never 0. Units are Prometheus' own: seconds, bytes, cores, and ratios where 1 is the whole. Limits: a ratio of
 waiting may exceed 1, since several tasks of a group wait at once. Series end when their pod does; `pod` and `group` are labels, so their
 number is that of the pods on a node.
@@ -29,7 +29,7 @@ from cotenant.model.machine.knob import UNLIMITED, Knob
 from cotenant.model.machine.knob_values import parse_cpu_max
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import PPM, GroupUse, HostUse, PodUse
-from cotenant.services.agent.actions.class_placement import Placing
+from cotenant.services.agent.actions.class_placement import ClassPlacement
 from cotenant.services.agent.discovery.sources import Sources
 from cotenant.services.agent.latency import LatencyOutcome as LatencyOutcome
 from cotenant.services.agent.loop.actor import Actor
@@ -50,7 +50,7 @@ Sample = tuple[tuple[str, ...], float | None]
 
 
 class View(Protocol):
-    """What is read at a scrape."""
+    """The state read at a scrape."""
 
     node: str
     version: str
@@ -66,22 +66,22 @@ class View(Protocol):
     node_metric: NodeMetricWriter | None
     node_topology: NodeTopologyWriter | None
     devices: DeviceWriter | None
-    placing: Placing
+    placing: ClassPlacement
 
     def network(self, pod: NodePod) -> tuple[int, int] | None:
-        """Bytes that a pod received and sent; None where it has no network of its own."""
+        """Bytes received and sent by a pod; None where it has no network of its own."""
         ...
 
     def cache_use(self) -> tuple[CacheUse, ...]:
-        """What the classes of the cache hold and move."""
+        """Occupancy and traffic of the cache classes."""
         ...
 
     def gaps(self) -> tuple[Gap, ...]:
-        """What cannot be known or done here."""
+        """What cannot be measured or done here."""
         ...
 
     def monotonic(self) -> float:
-        """Now."""
+        """The monotonic clock, seconds."""
         ...
 
 
@@ -106,11 +106,11 @@ class Metrics:
         self.registry.register(_Collector(view))
 
     def tick(self, part: str, seconds: float) -> None:
-        """One part of a tick is over."""
+        """Observe the duration of a part of a tick."""
         self._ticks.labels(part).observe(seconds)
 
     def reacted(self, seconds: float) -> None:
-        """A trigger has led to a knob."""
+        """Observe the time from a trigger to a changed knob."""
         self._reactions.observe(seconds)
 
     def page(self) -> bytes:
@@ -123,11 +123,11 @@ class _Collector:
         self._view = view
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: names are known when there are values."""
+        """Empty: names are known when there are values."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """Everything, now."""
+        """Collect all metrics."""
         view = self._view
         yield from _process(view)
         yield from _deliveries(view)

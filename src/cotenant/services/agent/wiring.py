@@ -1,9 +1,8 @@
-"""Opens the real world for an agent: drivers, keeper, cluster, and closes all of it again.
+"""Opens the components of an agent on this machine: drivers, keeper, cluster, and closes them.
 
-Problem: what a machine has decides which parts there are, and a part that is missing must cost only itself. Choice: one async context manager that
-opens what the configuration asks for and this machine has; what it lacks is a `Gap` that every answer tells. Heavy parts are imported where they
-are used: an agent without a cluster and without receivers never loads an HTTP client. Limits: what is missing at the start is not looked for
-again, apart from groups.
+Problem: the machine determines which parts exist, and a missing part must only disable itself. Choice: one async context manager that opens what the
+configuration asks for and this machine has; what is missing is a `Gap` in every answer. Heavy modules are imported where they are used: an agent without a
+cluster and without receivers never loads an HTTP client. Limits: what is missing at the start is not looked for again, apart from groups.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ from cotenant.model.machine.node_pod import NodePod
 from cotenant.services.agent.actions.evictions import Evictions
 from cotenant.services.agent.actions.hardware_classes import open_classes, quietly
 from cotenant.services.agent.actions.keepers import open_keeper
-from cotenant.services.agent.components import Clocks, Ports
+from cotenant.services.agent.components import Clocks, Components
 from cotenant.services.agent.configuration.config import AgentConfig, PlainEviction
-from cotenant.services.agent.loop.triggers import Bell, LateBell, PressureBell
+from cotenant.services.agent.loop.triggers import LateWakeups, PressureTriggers, TriggerSource
 from cotenant.services.agent.reports.outbox import Post
 
 if TYPE_CHECKING:
@@ -46,38 +45,38 @@ if TYPE_CHECKING:
     from cotenant.drivers.kubelet.tree import KubepodsTree
     from cotenant.services.agent.discovery.cluster_pods import ClusterNode
 
-Tell = Callable[[Sequence[str], Sequence[str]], None]  # the services' groups, and those of best-effort work
+GroupsReceiver = Callable[[Sequence[str], Sequence[str]], None]  # the services' groups, and the best-effort groups
 _log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def open_ports(config: AgentConfig, *, single: bool) -> AsyncIterator[Ports]:
-    """The world for this configuration. `single`: knobs are turned in this process. Raises `Unsupported`, `InvalidInput`, `Permanent`."""
+async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator[Components]:
+    """The components for this configuration. `single`: knobs are written in this process. Raises `Unsupported`, `InvalidInput`, `Permanent`."""
     clocks = Clocks(time.monotonic, time.time)
     async with AsyncExitStack() as stack:
         layout = detect(str(config.cgroup_root))
         keeper = await stack.enter_async_context(open_keeper(config, single=single))
         knobs = stack.enter_context(CgroupKnobs(layout))
-        bells: dict[str, Bell] = {}
-        tells: list[Tell] = []
-        delays = _run_delays(config, layout, stack, bells, tells)
+        triggers: dict[str, TriggerSource] = {}
+        receivers: list[GroupsReceiver] = []
+        delays = _run_delays(config, layout, stack, triggers, receivers)
         groups, host = stack.enter_context(closing(CgroupReader(layout))), stack.enter_context(closing(HostReader()))
         if config.pressure.enabled and config.mode is not Mode.OBSERVE:
-            bells["pressure"] = pressure = _pressure(config, layout, keeper, stack)
-            tells.append(pressure.watch)
+            triggers["pressure"] = pressure = _pressure(config, layout, keeper, stack)
+            receivers.append(pressure.watch)
         client = await _client(config, stack)
-        news = asyncio.Event()
-        sources, background, tree = _sources(config, layout, stack, client, news)
+        discovery_due = asyncio.Event()
+        sources, background, tree = _sources(config, layout, stack, client, discovery_due)
         node = _cluster_node(config, client, background)
         classes = open_classes(config, layout, stack, single=single)
-        yield Ports(
+        yield Components(
             sensor=NodeSensor(
                 groups,
                 host,
                 clocks.now_us,
                 clocks.wall,
                 delays,
-                _cycles(layout, stack, tells),
+                _cycles(layout, stack, receivers),
                 _accelerators(stack),
                 classes.uplink,
             ),
@@ -86,16 +85,16 @@ async def open_ports(config: AgentConfig, *, single: bool) -> AsyncIterator[Port
             evictor=_evictor(config, layout, stack, client),
             sources=sources,
             background=background,
-            news=news,
+            discovery_due=discovery_due,
             client=client,
             clocks=clocks,
             mode=config.mode,
-            bells=bells,
-            groups_seen=tuple(tells),
+            triggers=triggers,
+            groups_seen=tuple(receivers),
             supported=classes.knobs
             | {each for each in Knob if each.scope is Scope.CGROUP and not knobs.supported(each)},
             leases_seen=() if tree is None else (tree.held,),
-            came_or_went=(lambda: False) if tree is None else tree.changed,
+            pod_groups_changed=(lambda: False) if tree is None else tree.changed,
             allocatable=node.allocatable if node is not None else lambda: None,
             cache=classes.hardware,
             cache_use=classes.cache.use if classes.cache is not None else tuple,
@@ -108,7 +107,7 @@ async def open_ports(config: AgentConfig, *, single: bool) -> AsyncIterator[Port
 
 
 def _networks(groups: Groups) -> Callable[[NodePod], tuple[int, int] | None]:
-    """What pods moved, asked of the first process found in each: all containers of a pod share its network."""
+    """Network counters of pods, read from the first process of each: all containers of a pod share its network."""
 
     def network(pod: NodePod) -> tuple[int, int] | None:
         for group in (*(container.group for container in pod.containers), pod.group):
@@ -124,26 +123,34 @@ def _networks(groups: Groups) -> Callable[[NodePod], tuple[int, int] | None]:
 
 
 def _run_delays(
-    config: AgentConfig, layout: Layout, stack: AsyncExitStack, bells: dict[str, Bell], tells: list[Tell]
+    config: AgentConfig,
+    layout: Layout,
+    stack: AsyncExitStack,
+    triggers: dict[str, TriggerSource],
+    receivers: list[GroupsReceiver],
 ) -> RunDelays | None:
-    """From the probe where it can be had, else from schedstat; its bell joins `bells`, who wants to know the groups `tells`."""
+    """From the probe where available, else from schedstat. Adds its triggers to `triggers`, and receivers of groups to `receivers`."""
     try:
-        return _probe(config, layout, stack, bells, tells)
+        return _probe(config, layout, stack, triggers, receivers)
     except CotenantError as error:
         _log.info("no run-queue probe: %s", error)
-        missing = Gap("who ran while a service waited", str(error))
+        missing = Gap("blame of run-queue waits", str(error))
     try:
         reader = stack.enter_context(closing(RunDelayReader(layout)))
     except Unsupported as error:
         _log.warning("%s", error)
         return None
     delays = ServicesDelays(reader, missing)
-    tells.append(delays.watch)
+    receivers.append(delays.watch)
     return delays
 
 
 def _probe(
-    config: AgentConfig, layout: Layout, stack: AsyncExitStack, bells: dict[str, Bell], tells: list[Tell]
+    config: AgentConfig,
+    layout: Layout,
+    stack: AsyncExitStack,
+    triggers: dict[str, TriggerSource],
+    receivers: list[GroupsReceiver],
 ) -> RunDelays:
     if not config.probe.enabled:
         raise Unsupported("the probe", "probe.enabled: true")
@@ -154,14 +161,14 @@ def _probe(
     if tree is None:
         raise Unsupported("the probe", "a cgroup tree")
     probe = stack.enter_context(RunQueue(tree.path, tree.version))
-    bell = LateBell(probe, round(config.probe.late_ms * 1000))
-    bells["probe"] = bell
-    tells.append(bell.watch)
-    return ProbeDelays(probe, bell.late_us)
+    late = LateWakeups(probe, round(config.probe.late_ms * 1000))
+    triggers["probe"] = late
+    receivers.append(late.watch)
+    return ProbeDelays(probe, late.late_us)
 
 
-def _cycles(layout: Layout, stack: AsyncExitStack, tells: list[Tell]) -> Cycles | None:
-    """Cycles and instructions of the services, where this machine has counters for them."""
+def _cycles(layout: Layout, stack: AsyncExitStack, receivers: list[GroupsReceiver]) -> Cycles | None:
+    """Cycles and instructions of the services, where this machine has hardware counters."""
     from cotenant.drivers.perf.group_events import GroupCycles
 
     tree = layout.by_controller.get("perf_event") or layout.unified
@@ -173,15 +180,15 @@ def _cycles(layout: Layout, stack: AsyncExitStack, tells: list[Tell]) -> Cycles 
         _log.info("no cycles per instruction: %s", error)
         return None
     counters.watch(())
-    tells.append(lambda services, best_effort: counters.watch(services))
+    receivers.append(lambda services, best_effort: counters.watch(services))
     return counters
 
 
 @dataclass(slots=True)
 class ServicesDelays:
-    """Run delay of the services' groups only: looking at each task is what costs, and of best-effort work nobody asks it.
+    """Run delay of the services' groups only: reading each task is expensive, and it is not needed for best-effort work.
 
-    Meets `drivers/cgroup/sensor.RunDelays`.
+    Implements `drivers/cgroup/sensor.RunDelays`.
     """
 
     reader: RunDelayReader
@@ -189,20 +196,20 @@ class ServicesDelays:
     groups: frozenset[str] = field(default_factory=frozenset)
 
     def read(self, groups: Sequence[str], now_us: int) -> Mapping[str, int]:
-        """As the reader has it."""
+        """Read the watched groups."""
         return self.reader.read([group for group in groups if group in self.groups], now_us)
 
     def gaps(self) -> tuple[Gap, ...]:
-        """What it could not tell so far."""
+        """What could not be read so far."""
         return (*self.reader.gaps(), self.missing)
 
     def watch(self, services: Sequence[str], best_effort: Sequence[str]) -> None:
-        """Whose tasks to look at from now on."""
+        """Set the groups whose tasks are read."""
         self.groups = frozenset(services)
 
 
 def _accelerators(stack: AsyncExitStack) -> GpuReader | None:
-    """Where they can be read now; without a driver nothing is tried again."""
+    """The GPU reader where it works now; without a driver it is not retried."""
     try:
         reader = working_reader()
     except CotenantError as error:
@@ -215,18 +222,18 @@ def _accelerators(stack: AsyncExitStack) -> GpuReader | None:
 def _cluster_node(
     config: AgentConfig, client: Client | None, background: dict[str, Callable[[], Coroutine[object, object, None]]]
 ) -> ClusterNode | None:
-    """What the node has to give is asked for only where an eviction is judged by it."""
+    """The node's allocatable is watched only where an eviction policy needs it."""
     asked = (config.policies.cpu_eviction, config.policies.memory_eviction)
     if client is None or not any(asked):
         return None
     from cotenant.services.agent.discovery.cluster_pods import ClusterNode
 
     node = ClusterNode(client, config.node)
-    background["what the node has to give"] = node.run
+    background["node object"] = node.run
     return node
 
 
-def _pressure(config: AgentConfig, layout: Layout, keeper: Keeper, stack: AsyncExitStack) -> PressureBell:
+def _pressure(config: AgentConfig, layout: Layout, keeper: Keeper, stack: AsyncExitStack) -> PressureTriggers:
     stall_us, window_us = config.pressure.stall_ms * 1000, config.pressure.window_ms * 1000
     from cotenant.services.keeper.client import KeeperClient
     from cotenant.services.keeper.wire import Trigger
@@ -237,17 +244,17 @@ def _pressure(config: AgentConfig, layout: Layout, keeper: Keeper, stack: AsyncE
             granted, taken_us = await keeper.trigger(Trigger(group, resource, stall_us, window_us))
             return PressureTrigger(granted, group, Resource(resource), stall_us, taken_us)
 
-        return PressureBell(from_keeper)
+        return PressureTriggers(from_keeper)
     files = stack.enter_context(closing(PressureFiles(layout)))
 
     async def from_here(group: str, resource: str) -> PressureTrigger:
         return files.trigger(group, Resource(resource), stall_us, window_us)
 
-    return PressureBell(from_here)
+    return PressureTriggers(from_here)
 
 
 async def _client(config: AgentConfig, stack: AsyncExitStack) -> Client | None:
-    """Of the cluster's API server. Raises `InvalidInput` where the access makes no sense; the server may be away."""
+    """A client of the cluster's API server. Raises `InvalidInput` for invalid access settings; the server may be unavailable."""
     if config.cluster is None:
         return None
     from cotenant.drivers.kube.client.access import load_access
@@ -259,9 +266,9 @@ async def _client(config: AgentConfig, stack: AsyncExitStack) -> Client | None:
 
 
 def _sources(
-    config: AgentConfig, layout: Layout, stack: AsyncExitStack, client: Client | None, news: asyncio.Event
+    config: AgentConfig, layout: Layout, stack: AsyncExitStack, client: Client | None, discovery_due: asyncio.Event
 ) -> tuple[dict[str, Discovery], dict[str, Callable[[], Coroutine[object, object, None]]], KubepodsTree | None]:
-    """Who says what runs here, in the order in which they are believed; what has to run for it; and kubelet's groups, where they are read."""
+    """The sources in order of precedence, their background tasks, and kubelet's tree where it is read."""
     asked, found = config.sources, dict[str, Discovery]()
     if not (asked.kubepods or asked.runtime or asked.pod_info or client):
         return found, {}, None
@@ -280,7 +287,7 @@ def _sources(
     if client is not None:
         from cotenant.services.agent.discovery.cluster_pods import ClusterPods
 
-        pods = ClusterPods(client, config.node, groups, news.set)
+        pods = ClusterPods(client, config.node, groups, discovery_due.set)
         return {"cluster": pods, **found}, {"pods of the cluster": pods.run}, tree
     return {**found, "runtime" if asked.runtime else "kubepods": groups}, {}, tree
 

@@ -66,7 +66,7 @@ def test_a_refusal_has_the_agents_words(client: AgentClient) -> None:
 
 
 def test_what_is_no_object_is_refused(client: AgentClient) -> None:
-    with pytest.raises(Permanent, match="no JSON object"):
+    with pytest.raises(Permanent, match="not a JSON object"):
         client.get("/v1/list")
 
 

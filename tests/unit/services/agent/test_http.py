@@ -118,7 +118,7 @@ def test_health(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
     w.now_us += 60_000_000
     status, said = get(ask, process, "/healthz")
     assert status == 503
-    assert said == b"no tick has ended well for 60 s\n"
+    assert said == b"no tick has succeeded for 60 s\n"
 
 
 def test_a_service_tells_how_it_fares(ask: Ask, begun: tuple[World, AgentProcess]) -> None:

@@ -35,7 +35,7 @@ def test_the_command_line_overrides_the_mode(tmp_path: Path) -> None:
     [
         (Request(None, mode="brave"), "--mode: brave: expected one of act, dry-run, observe"),
         (Request(None, mode="act"), "writable: nothing: expected at least one group"),
-        (Request(None, json=True), "--json: alone: expected --once beside it"),
+        (Request(None, json=True), "--json: alone: expected --once with it"),
         (Request(None, log_level="loud"), "--log-level: loud: expected debug, info, warning, error"),
         (Request(Path("/nowhere/a.yaml")), "/nowhere/a.yaml: No such file or directory: expected a readable file"),
     ],
@@ -62,7 +62,7 @@ print([name for name in {HEAVY!r} if name in sys.modules])
     ("config", "because"),
     [
         (AgentConfig(node="n"), "`writable` names no group"),
-        (AgentConfig(node="n", writable=("top",)), "nobody is known to run here"),
+        (AgentConfig(node="n", writable=("top",)), "no pods are known"),
         (replace(CONFIG, mode=Mode.OBSERVE, groups=CONFIG.groups[:1]), "none of 1 pods is best effort"),
         (replace(CONFIG, mode=Mode.OBSERVE, writable=("elsewhere",)), "outside the groups that the agent may write"),
         (

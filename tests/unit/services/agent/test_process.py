@@ -164,7 +164,7 @@ def test_a_part_that_breaks_ends_the_process_and_gives_back_first() -> None:
                 await asyncio.sleep(0)
             raise ZeroDivisionError("a defect")
 
-    w.bells["probe"] = Broken()
+    w.triggers["probe"] = Broken()
 
     async def run() -> None:
         process = w.process()
@@ -211,11 +211,11 @@ def test_evictions_go_out_and_their_answers_come_back() -> None:
         from cotenant.model.machine.node_decision import EvictPod, Reason
 
         pod = EvictPod("group:top/job", "jobs/one", Reason("r", "too much"))
-        await process.actor.turn(lambda: Instructions(evict=(pod,)))
+        await process.actor.exchange(lambda: Instructions(evict=(pod,)))
         await asyncio.sleep(0)
         w.evictions.fails = ZeroDivisionError("a defect")
-        await process.actor.turn(lambda: Instructions(evict=(pod,)))
-        await process.actor.turn(lambda: Instructions(evict=(pod,), dry=True))
+        await process.actor.exchange(lambda: Instructions(evict=(pod,)))
+        await process.actor.exchange(lambda: Instructions(evict=(pod,), dry=True))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         await process.actor.close()
@@ -240,13 +240,13 @@ def test_health_and_readiness_say_what_is_wrong() -> None:
         assert process.unhealthy() == ""
         w.sensor_fails = Transient("no such luck")
         await w.tick(process, 12)
-        assert "no tick has ended well for 12 s" in process.unhealthy()
+        assert "no tick has succeeded for 12 s" in process.unhealthy()
         assert "the last 12 ticks failed" in process.unready()
 
     live(w, scenario)
 
 
-# ---- bells
+# ---- triggers
 
 
 def test_a_bell_makes_it_look_again_once_a_period_and_decide_by_what_is_seen() -> None:
@@ -331,7 +331,7 @@ def test_a_group_that_is_made_again_under_its_name_is_held_within_two_ticks(abse
 def test_a_pod_whose_group_came_is_asked_for_before_the_next_discovery() -> None:
     w = world(groups=(), period_ms=100, discovery_period_s=600.0)
     source = w.sources["kubelet"] = AwaySource()
-    w.came_or_went = lambda: source.asked == 1
+    w.pod_groups_changed = lambda: source.asked == 1
 
     async def run() -> None:
         stop = asyncio.Event()

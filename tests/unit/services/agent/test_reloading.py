@@ -111,7 +111,7 @@ def test_to_observe_from_now_on_lets_go(caplog: pytest.LogCaptureFixture) -> Non
 
     process = live(w, scenario)
     assert process.mode == "act"
-    assert "listen changes with a restart only" in caplog.text
+    assert "listen changes only with a restart" in caplog.text
 
 
 @pytest.mark.parametrize("reloads", [False, True])

@@ -1,7 +1,7 @@
-"""Has the pods' programs put into the classes that policies have made, again and again.
+"""Puts the pods' programs into the classes that policies have created, periodically.
 
-Problem: programs start and end between two decisions of a policy, and what places them may fail for a while. Choice: every few seconds each placer
-is asked beside the event loop; what fails is counted, and told in new words only. Limits: one after another, so a slow one delays the next.
+Problem: programs start and end between two decisions of a policy, and placing them may fail for a while. Choice: every few seconds each placer is called
+outside the event loop; failures are counted, and logged when their text changes. Limits: one after another, so a slow one delays the next.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ EVERY_S = 2.0
 _log = logging.getLogger(__name__)
 
 
-class Placing:
-    """All placers of a process. `failures`, by what is placed, is for metrics."""
+class ClassPlacement:
+    """All placers of a process. `failures`, by kind, is for metrics."""
 
     def __init__(
         self, placers: Sequence[Placer], pods: Callable[[], Sequence[NodePod]], policies: Callable[[], PolicySettings]
@@ -29,23 +29,23 @@ class Placing:
         self._placers = tuple(placers)
         self._pods = pods
         self._policies = policies
-        self._said: dict[str, str] = {}
+        self._last_errors: dict[str, str] = {}
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Place periodically, until cancelled."""
         while True:
             await asyncio.sleep(EVERY_S)
             await self.place()
 
     async def place(self) -> None:
-        """One round."""
+        """Call each placer once."""
         for placer in self._placers:
-            said = ""
+            error_text = ""
             try:
                 await asyncio.to_thread(placer.place, self._pods(), self._policies())
             except (CotenantError, OSError) as error:
-                said = str(error)
+                error_text = str(error)
                 self.failures[placer.what] += 1
-                if said != self._said.get(placer.what):
-                    _log.warning("%s: %s", placer.what, said)
-            self._said[placer.what] = said
+                if error_text != self._last_errors.get(placer.what):
+                    _log.warning("%s: %s", placer.what, error_text)
+            self._last_errors[placer.what] = error_text

@@ -1,9 +1,9 @@
-"""Asking pods to leave: those of a cluster through its eviction API, plain groups as the configuration says.
+"""Evicts pods: those of a cluster through its eviction API, plain groups by the configuration.
 
-Problem: a disruption budget must be respected, and a group that somebody started by hand has nobody to ask. Choice: pods of a cluster are evicted
-with the UID as a precondition, so that another pod of that name is never hit; a plain group is only told of (log, metrics, decisions), unless the
-configuration lets its processes be killed, all at once, and only below the groups that may be written. Limits: a killed group's processes get no time to
-end well; without access to a cluster its pods stay.
+Problem: a disruption budget must be respected, and a group that was started by hand has no controller to ask. Choice: pods of a cluster are evicted with
+the UID as a precondition, so that another pod of that name is never hit; the eviction of a plain group is only reported (log, metrics, decisions), unless the
+configuration lets its processes be killed, all at once, and only below the writable groups. Limits: a killed group's processes get no time to shut down;
+without access to a cluster its pods stay.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Protocol
 from cotenant.model.errors import CotenantError, Transient
 from cotenant.model.machine.node_decision import EvictPod
 
-PLAIN = "group:"  # how the UID of a plain group begins
+PLAIN = "group:"  # prefix of a plain group's UID
 
 
 class Api(Protocol):
     """The eviction API of a cluster (`drivers/kube/client.Client`)."""
 
     async def evict(self, namespace: str, pod: str, uid: str = "") -> None:
-        """Raises `Transient` where a budget does not allow it now, `Permanent` where the pod is gone or not to be evicted."""
+        """Raises `Transient` where a budget does not allow it now, `Permanent` where the pod is gone or cannot be evicted."""
         ...
 
 
 class Evictions:
-    """Meets services/agent/acting.Evictor."""
+    """Implements loop/actor.Evictor."""
 
     def __init__(
         self,
@@ -34,31 +34,31 @@ class Evictions:
         kill: Callable[[str], None] | None = None,
         writable: tuple[str, ...] = (),
     ) -> None:
-        """`api`: None = no cluster; `kill`: ends every process of a group, None = it is only told."""
+        """`api`: None = no cluster; `kill`: kills every process of a group; None = only report."""
         self._api = api
         self._kill = kill
         self._writable = writable
 
     async def evict(self, pod: EvictPod) -> tuple[bool, str]:
-        """Whether it was accepted, and what was said."""
+        """Whether it was accepted, and the detail."""
         if pod.uid.startswith(PLAIN):
             return self._evict_plain(pod.uid.removeprefix(PLAIN))
         if self._api is None:
-            return False, "there is no cluster to evict through"
+            return False, "no cluster is configured"
         namespace, _, name = pod.key.partition("/")
         try:
             await self._api.evict(namespace, name, pod.uid)
         except Transient as error:
             return False, f"not now: {error}"
         except CotenantError as error:
-            return False, str(error)  # gone, or another of its name: discovery will say so too
+            return False, str(error)  # gone, or replaced by another of its name: discovery will see it too
         return True, "evicted through the API"
 
     def _evict_plain(self, group: str) -> tuple[bool, str]:
         if self._kill is None:
-            return False, "a plain group is only told of (plain_eviction: told)"
+            return False, "the eviction of a plain group is only reported (plain_eviction: told)"
         if not any(group == root or group.startswith(root + "/") for root in self._writable):
-            return False, "it is not below a group that may be written"
+            return False, "it is not below a writable group"
         try:
             self._kill(group)
         except (CotenantError, OSError) as error:

@@ -1,10 +1,10 @@
-"""What only some machines have: accelerators, a cache that can be divided, an uplink whose traffic has classes.
+"""Optional hardware classes: accelerators, a partitioned cache, an uplink with traffic classes.
 
-Problem: a policy turns a class of the cache or of the uplink, and nothing comes of it until the programs are in that class; and what is not there
-must cost nothing at each tick. Choice: each part is tried once, at the start. `CacheClasses` and `Uplink` put the pods that are there where their
-policy has a class standing, asked again every few seconds, for programs start and end. Limits: moving tasks and marking packets take rights that the
-keeper's socket does not lend: an agent of two processes leaves both policies out and says so (`NEEDS_SINGLE`). Tasks of a class that stood before
-us stay in it when we go; those of our own fall back with it.
+Problem: a policy configures a class of the cache or of the uplink, which has no effect until the programs are in that class; and missing hardware must cost
+nothing per tick. Choice: each part is probed once, at the start. `CacheClasses` and `Uplink` put the existing pods into their policy's class, called every
+few seconds because programs start and end. Limits: moving tasks and marking packets need privileges that the keeper's socket does not grant: an agent of two
+processes disables both policies and reports it (`NEEDS_SINGLE`). Tasks of a class that existed before us stay in it when we exit; those of our own classes
+fall back with the class.
 """
 
 from __future__ import annotations
@@ -33,45 +33,45 @@ from cotenant.policy.nodeqos.memory.cache import group_of
 from cotenant.services.agent.configuration.config import AgentConfig
 
 NEEDS_SINGLE = "one process with root's rights, `cotenant agent --single`"
-CLASSES = ("LSR", "LS", "BE")  # that `group_of` tells
+CLASSES = ("LSR", "LS", "BE")  # the results of `group_of`
 _MOST_GROUPS = 10_000
 _log = logging.getLogger(__name__)
 
 
 class CacheClasses:
-    """The tasks of pods in the resctrl groups of their classes. Meets `process.Placer`."""
+    """Puts the tasks of pods into the resctrl groups of their classes. Implements `components.Placer`."""
 
     what = "classes of the cache"
 
     def __init__(self, tree: ResctrlTree, groups: Groups) -> None:
-        """`groups` tells the tasks of a pod."""
+        """`groups` lists the tasks of a pod."""
         self._tree = tree
         self._groups = groups
 
     def place(self, pods: Sequence[NodePod], policies: PolicySettings) -> None:
-        """Move what is not where it belongs. Raises `Transient`, `Permanent` as the tree does."""
+        """Move the tasks that are not in their class. Raises `Transient`, `Permanent` as the tree does."""
         wanted: dict[str, set[int]] = {}
-        standing = [name for name in CLASSES if self._tree.exists(name)]
-        if not standing:
+        existing = [name for name in CLASSES if self._tree.exists(name)]
+        if not existing:
             return
         for pod in pods:
             name = "" if policies.cache is None else group_of(pod.qos, policies.cache)
             if pod.group:
-                wanted.setdefault(name if name in standing else "", set()).update(self._tasks(pod.group))
+                wanted.setdefault(name if name in existing else "", set()).update(self._tasks(pod.group))
         ours: set[int] = set()
-        for name in standing:
-            with suppress(Vanished):  # the keeper took it away meanwhile
+        for name in existing:
+            with suppress(Vanished):  # the keeper removed it meanwhile
                 ours |= members(self._tree, name)
                 if name in wanted:
                     assign(self._tree, name, wanted[name])
-        # Others' own groups are left alone: back to the root goes only who is in a class of ours and has none any more.
+        # Foreign groups are left alone: only tasks in a class of ours that no longer have one go back to the root.
         assign(self._tree, "", wanted.get("", set()) & ours)
 
     def use(self) -> tuple[CacheUse, ...]:
-        """What each class that stands holds and moves; () where this machine does not monitor."""
+        """Occupancy and traffic of each existing class; () where this machine does not monitor."""
         found = []
         for name in ("", *CLASSES):
-            with suppress(CotenantError):  # not there, or not monitored: left out
+            with suppress(CotenantError):  # missing, or not monitored: left out
                 found.append(cache_use(self._tree, name))
         return tuple(found)
 
@@ -84,23 +84,23 @@ class CacheClasses:
 
 
 class Uplink:
-    """What best effort sends, in the uplink's class for it. Meets `process.Placer` and `drivers/cgroup/sensor.Traffic`.
+    """Puts best-effort traffic into its class of the uplink. Implements `components.Placer` and `drivers/cgroup/sensor.Traffic`.
 
-    A pod with an address of its own is told by that, any other program by its group.
+    A pod with an address of its own is classified by that, any other program by its group.
     """
 
     what = "classes of the uplink"
 
     def __init__(self, knobs: TcKnobs, marks: PriorityMarks | None) -> None:
-        """`marks`: None = a machine without a v2 tree; then only addresses tell."""
+        """`marks`: None = a machine without a v2 tree; then only addresses are classified."""
         self._knobs = knobs
         self._marks = marks
         self._device = ""
         self._steered: tuple[str, ...] = ()
-        self._sent = 0  # at the last round: less means a class made anew, without filters
+        self._sent = 0  # at the last call: less means a recreated class, without filters
 
     def place(self, pods: Sequence[NodePod], policies: PolicySettings) -> None:
-        """Mark and steer while best effort's class stands, and not a moment longer than one round. Raises as the drivers do."""
+        """Mark and steer while the best-effort class exists; undone at the first call after it. Raises as the drivers do."""
         self._device = policies.network.device if policies.network is not None else ""
         sent = self.best_effort_sent_bytes()
         if sent is None:
@@ -109,12 +109,12 @@ class Uplink:
         if sent < self._sent:
             self._steered = ()
         self._sent = sent
-        guests = [pod for pod in pods if pod.best_effort]
-        addresses = tuple(sorted({address for pod in guests for address in pod.addresses}))
+        best_effort = [pod for pod in pods if pod.best_effort]
+        addresses = tuple(sorted({address for pod in best_effort for address in pod.addresses}))
         if addresses != self._steered:
             self._knobs.steer(self._target(), addresses)
             self._steered = addresses
-        marked = {pod.group for pod in guests if pod.group and not pod.addresses}
+        marked = {pod.group for pod in best_effort if pod.group and not pod.addresses}
         if self._marks is None:
             if marked:
                 raise Unsupported("packets of groups without addresses of their own", "a cgroup v2 tree")
@@ -126,7 +126,7 @@ class Uplink:
                 self._marks.mark(group, priority_of(BEST_EFFORT))
 
     def best_effort_sent_bytes(self) -> int | None:
-        """What best effort's class has sent since it was made; None where no class stands."""
+        """Counter of bytes sent by the best-effort class; None where there is no class."""
         if not self._device:
             return None
         with suppress(Vanished):
@@ -134,7 +134,7 @@ class Uplink:
         return None
 
     def close(self) -> None:
-        """Mark nothing any more. Filters by address went with the class."""
+        """Remove all marks. Filters by address are removed with the class."""
         self._steered, self._sent = (), 0
         if self._marks is not None:
             self._marks.close()
@@ -145,7 +145,7 @@ class Uplink:
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """What this process can divide beside cgroups."""
+    """The classes beside cgroups that this process can use."""
 
     cache: CacheClasses | None = None
     hardware: CacheHardware | None = None
@@ -155,7 +155,7 @@ class Classes:
 
 
 def open_classes(config: AgentConfig, layout: Layout, stack: AsyncExitStack, *, single: bool) -> Classes:
-    """As far as this machine and this set-up go. `stack` closes them. `single`: this process may turn knobs itself."""
+    """Open what this machine and set-up have. `stack` closes it. `single`: this process may write knobs itself."""
     if not single:
         wanted = (
             ("classes of the cache", config.policies.cache),
@@ -177,7 +177,7 @@ def open_classes(config: AgentConfig, layout: Layout, stack: AsyncExitStack, *, 
 
 
 def quietly(close: Callable[[], None]) -> Callable[[], None]:
-    """For an end at which a driver's complaint changes nothing: it is logged."""
+    """Wrap a close whose errors are only logged."""
 
     def closed() -> None:
         try:

@@ -1,9 +1,9 @@
-"""Which keeper an agent has: none, one that only says what it would do, one in this process, or the privileged process behind a socket.
+"""The keeper of an agent: none, one that only logs, one in this process, or the privileged process behind a socket.
 
-Problem: what an earlier process left turned must be put back whatever this one is for, and two must never hold the same knobs. Choice: `act` in one
-process takes the folder's lock, as `cotenant keeper` does, and puts back first; so does `observe` in one process where a folder with leases is there,
-and a dry run, which then lays its values over the real ones; in two processes the other one does all that. Limits: a dry run in two processes is dry in this one and never asks the
-keeper.
+Problem: what an earlier process left must be restored whatever mode this one has, and two must never hold the same knobs. Choice: `act` in one process takes
+the state folder's lock, as `cotenant keeper` does, and restores first; so does `observe` in one process where the folder has leases, and a dry run, which
+then overlays its values on the real ones; with two processes the other one does all that. Limits: a dry run with two processes is dry in this one and never
+uses the keeper.
 """
 
 from __future__ import annotations
@@ -29,47 +29,47 @@ _log = logging.getLogger(__name__)
 
 
 class NoKeeper:
-    """For an agent that only observes: there is nothing to hold."""
+    """The keeper of an agent in observe mode, which holds nothing."""
 
-    async def hold(self, wishes: Sequence[SetKnob]) -> tuple[LeaseAnswer, ...]:
-        """Refused."""
-        return tuple(LeaseAnswer(wish.target, LeaseState.REFUSED, "this agent observes only") for wish in wishes)
+    async def hold(self, wanted: Sequence[SetKnob]) -> tuple[LeaseAnswer, ...]:
+        """Refuse all."""
+        return tuple(LeaseAnswer(each.target, LeaseState.REFUSED, "this agent observes only") for each in wanted)
 
     async def give_back(self, requests: Sequence[GiveBack]) -> tuple[LeaseAnswer, ...]:
-        """Nothing is held."""
+        """Answer RESTORED: nothing is held."""
         return tuple(LeaseAnswer(request.target, LeaseState.RESTORED) for request in requests)
 
     async def leases(self) -> tuple[Lease, ...]:
-        """None."""
+        """No leases."""
         return ()
 
 
-class _ToldOnly:
-    """An audit trail that is the log."""
+class _LoggedChanges:
+    """An audit sink that logs."""
 
     def write(self, changes: Sequence[KnobChange]) -> None:
-        """Append."""
+        """Log each change."""
         for change in changes:
-            _log.info("dry run: %s would stand at %s: %s", change.target, change.asked, change.cause.text)
+            _log.info("dry run: %s would be set to %s: %s", change.target, change.asked, change.cause.text)
 
 
 @asynccontextmanager
 async def open_keeper(config: AgentConfig, *, single: bool) -> AsyncIterator[Keeper]:
-    """The keeper for this configuration. At the end everything held in this process is put back."""
+    """The keeper for this configuration. At the end everything held in this process is restored."""
     is_left = single and (config.state_dir / NAME).exists()
     if config.mode is Mode.DRY_RUN:
         if is_left:
             async with _holding(config):
-                pass  # puts back what is left
+                pass  # restores leftovers
         with machine_knobs(config.cgroup_root, config.resctrl_root) as ports:
             dry = {scope: DryRunKnobs(port) for scope, port in ports.items()}
             async with _running(
-                LocalKeeper(LeaseExecutor(dry, NoStateFile(), _ToldOnly(), CLOCK, _rules(config)))
-            ) as kept:
-                yield kept
+                LocalKeeper(LeaseExecutor(dry, NoStateFile(), _LoggedChanges(), CLOCK, _rules(config)))
+            ) as keeper:
+                yield keeper
     elif is_left or (single and config.mode is Mode.ACT):
-        async with _holding(config) as kept:
-            yield kept
+        async with _holding(config) as keeper:
+            yield keeper
     elif config.mode is Mode.ACT:
         from cotenant.services.keeper.client import KeeperClient
 
@@ -84,30 +84,30 @@ async def open_keeper(config: AgentConfig, *, single: bool) -> AsyncIterator[Kee
 
 @asynccontextmanager
 async def _holding(config: AgentConfig) -> AsyncIterator[LocalKeeper]:
-    """A keeper of the real knobs in this process, which begins by putting back what an earlier one left."""
+    """A keeper of the real knobs in this process, which first restores what an earlier one left."""
     with machine_knobs(config.cgroup_root, config.resctrl_root) as ports:
         file = LeaseFile(config.state_dir, boot_id())
         try:
-            kept = LocalKeeper(LeaseExecutor(ports, file, AuditTrail(config.state_dir), CLOCK, _rules(config)))
-            await put_back_left(kept, file.found)
-            async with _running(kept):
-                yield kept
+            keeper = LocalKeeper(LeaseExecutor(ports, file, AuditTrail(config.state_dir), CLOCK, _rules(config)))
+            await put_back_left(keeper, file.found)
+            async with _running(keeper):
+                yield keeper
         finally:
             file.close()
 
 
 @asynccontextmanager
-async def _running(kept: LocalKeeper) -> AsyncIterator[LocalKeeper]:
-    expiring = asyncio.create_task(kept.run(), name="expiry")
+async def _running(keeper: LocalKeeper) -> AsyncIterator[LocalKeeper]:
+    expiring = asyncio.create_task(keeper.run(), name="expiry")
     try:
-        yield kept
+        yield keeper
     finally:
         expiring.cancel()
         await asyncio.gather(expiring, return_exceptions=True)
-        for lease in await kept.stop():
-            _log.error("%s could not be put back; the next start tries again: %s", lease.target, lease.detail)
+        for lease in await keeper.stop():
+            _log.error("%s could not be restored; the next start tries again: %s", lease.target, lease.detail)
 
 
 def _rules(config: AgentConfig) -> Rules:
-    # a reload may lengthen the leases, and the configuration bounds them
+    # a reload may lengthen the leases; the configuration bounds them
     return Rules(config.writable, never=groups_of_this_process(), longest_ttl_us=LONGEST_TTL_MS * 1000)

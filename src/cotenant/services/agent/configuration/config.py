@@ -1,4 +1,4 @@
-"""What a node's agent is told, checked before anything starts.
+"""The configuration of a node's agent, validated before anything starts.
 
 Problem: a wrong setting of a process that turns kernel knobs must be one clear line, at the start and at a reload. Choice: one frozen value
 read from YAML or TOML; errors have the file, the path to the field, its value and what was expected. Paths of groups are relative to the
@@ -39,15 +39,15 @@ LEAST_OBJECTIVE_MS, MOST_OBJECTIVE_MS = 0.001, 3_600_000  # a microsecond to an 
 
 
 class PlainEviction(StrEnum):
-    """What becomes of a plain group that must leave; pods of a cluster go through its eviction API."""
+    """How a plain group is evicted; pods of a cluster go through its eviction API."""
 
-    TOLD = "told"  # said in the log, the metrics and the decisions
+    TOLD = "told"  # only reported in the log, the metrics and the decisions
     KILL = "kill"  # every process of the group, at once (cgroup.kill)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amounts:
-    """Requests or limits, as Kubernetes writes them: `500m`, `1.5Gi`, or numbers of cores and bytes. Nothing said = none."""
+    """Requests or limits in Kubernetes' notation: `500m`, `1.5Gi`, or numbers of cores and bytes. Absent = none."""
 
     cpu: str | int | float = 0
     memory: str | int | float = 0
@@ -73,7 +73,7 @@ EVICTIONS = EvictionLimits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainGroup:
-    """A cgroup that somebody else made, taken as a pod: a machine without Kubernetes, or a program beside it."""
+    """An existing cgroup treated as a pod: on a machine without Kubernetes, or a program beside it."""
 
     group: str
     name: str  # namespace/name
@@ -95,7 +95,7 @@ class PlainGroup:
             )
 
     def pod(self) -> NodePod:
-        """As the agent knows it."""
+        """The group as a pod."""
         namespace, _, name = self.name.partition("/")
         return NodePod(
             uid=f"group:{self.group}",
@@ -122,7 +122,7 @@ class PlainGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reports:
-    """Where the founding payload goes."""
+    """The receivers of the founding payload."""
 
     urls: tuple[str, ...] = ()  # of `POST /metrics/report`, at the scheduler and the extender
     token_file: Path | None = None
@@ -139,14 +139,14 @@ class Reports:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAccess:
-    """A Kubernetes API server: whose pods run here, whom to evict through, where NodeMetric, NodeResourceTopology and Device are written."""
+    """Access to a Kubernetes API server: for the node's pods, evictions, NodeMetric, NodeResourceTopology and Device."""
 
-    kubeconfig: Path | None = None  # default: as kubectl or a pod finds it
+    kubeconfig: Path | None = None  # default: found as by kubectl or in a pod
     context: str = ""
     node_metric: bool = True
     node_metric_period_s: float = 60.0
-    node_topology: bool = True  # tell this machine's CPUs in its NodeResourceTopology
-    devices: bool = True  # tell this machine's GPUs in its Device object, unless somebody else does
+    node_topology: bool = True  # report this machine's CPUs in its NodeResourceTopology
+    devices: bool = True  # report this machine's GPUs in its Device object, unless another agent does
 
     def __post_init__(self) -> None:
         if not 5.0 <= self.node_metric_period_s <= 3600.0:
@@ -155,7 +155,7 @@ class ClusterAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Who else says what runs here, beside `groups`. A cluster is another; it needs kubelet's groups or the runtime, and takes the former."""
+    """Sources of pods beside `groups`. A cluster is another; it needs kubelet's groups or the runtime, and uses the former by default."""
 
     kubepods: bool = False  # the groups of kubelet
     runtime: Path | None = None  # the container runtime's CRI socket
@@ -164,7 +164,7 @@ class Sources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Triggers:
-    """Pressure triggers on the services' groups: so much waiting within a window has urgent policies decide at once.
+    """Pressure triggers on the services' groups: this much waiting within a window makes urgent policies decide at once.
 
     By default the share at which the guard would cut best-effort work at its next look as well (`stall_cut_ppm`).
     """
@@ -182,7 +182,7 @@ class Triggers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """The eBPF probe of run-queue waits; where it cannot be had (built, allowed), /proc tells run delay, and nothing rings."""
+    """The eBPF probe of run-queue waits; where it is unavailable (not built, not allowed), run delay is read from /proc, without triggers."""
 
     enabled: bool = True
     late_ms: float = 10.0  # a service's task that waited longer for a CPU is late
@@ -194,7 +194,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
-    """One agent. Raises `InvalidInput` with the field's name."""
+    """The configuration of one agent. Raises `InvalidInput` with the field's name."""
 
     node: str = field(default_factory=lambda: os.environ.get(NODE_NAME) or socket.gethostname())
     mode: Mode = Mode.OBSERVE
@@ -203,8 +203,8 @@ class AgentConfig:
     discovery_period_s: float = 10.0
     cgroup_root: Path = Path("/sys/fs/cgroup")
     resctrl_root: Path = Path(RESCTRL_ROOT)  # where the kernel's cache control is mounted
-    writable: tuple[str, ...] = ()  # knobs of these groups and of all below them may be turned
-    best_effort_group: str | None = None  # holds all best-effort groups, where there is such a one
+    writable: tuple[str, ...] = ()  # knobs of these groups and of all below them may be written
+    best_effort_group: str | None = None  # the group of all best-effort groups, where there is one
     groups: tuple[PlainGroup, ...] = ()
     sources: Sources = Sources()
     reserved: Amounts = NO_AMOUNTS  # kept for the system and kubelet
@@ -244,7 +244,7 @@ class AgentConfig:
         check_listen(self.listen, self.insecure)
 
     def settings(self) -> AgentSettings:
-        """What of this concerns the engine."""
+        """The settings of the engine."""
         return AgentSettings(
             mode=self.mode,
             policies=self.policies,
@@ -274,7 +274,7 @@ class AgentConfig:
 
 
 def read_config(path: Path) -> AgentConfig:
-    """An agent's configuration from a file. Raises `InvalidInput` naming the file and the field."""
+    """Read an agent's configuration from a file. Raises `InvalidInput` naming the file and the field."""
     given = _load(path) or {}
     config = build(AgentConfig, given, f"{path}:")
     if config.node_slo is None or not isinstance(given, Mapping):
@@ -302,7 +302,7 @@ def _load(path: Path) -> object:
 
 
 def check_listen(listen: str, insecure: bool) -> None:
-    """Raise `InvalidInput` for what is no address, and for one beyond loopback unless `insecure`."""
+    """Raise `InvalidInput` for a malformed address, and for one beyond loopback unless `insecure`."""
     if not listen:
         return
     address = Address.parse("listen", listen)

@@ -95,7 +95,7 @@ class ResctrlQos(_Part, frozen=True):
 
 
 class IoCfg(_Part, frozen=True):
-    """Of one block device or volume."""
+    """ioCfg of one block device or volume."""
 
     io_weight_percent: int | None = None
     read_iops: int | None = msgspec.field(default=None, name="readIOPS")
@@ -125,7 +125,7 @@ class NetworkQos(_Part, frozen=True):
 
 
 class ClassQos(_Part, frozen=True):
-    """What one class of QoS has."""
+    """The strategies of one QoS class."""
 
     cpu: CpuQos | None = msgspec.field(default=None, name="cpuQOS")
     memory: MemoryQos | None = msgspec.field(default=None, name="memoryQOS")
@@ -155,7 +155,7 @@ class Burst(_Part, frozen=True):
 
 
 class NodeSlo(_Part, frozen=True):
-    """The spec of a NodeSLO, of what is used here."""
+    """The used parts of a NodeSLO's spec."""
 
     threshold: Threshold | None = msgspec.field(default=None, name="resourceUsedThresholdWithBE")
     qos: QosStrategy | None = msgspec.field(default=None, name="resourceQOSStrategy")
@@ -180,7 +180,7 @@ def read_node_slo(document: object, where: str = "node_slo") -> NodeSlo:
 
 
 def policies_of(slo: NodeSlo, base: PolicySettings = DEFAULT_POLICIES) -> PolicySettings:
-    """Our settings for it; what it says nothing of stays as in `base`. Raises `InvalidInput` for figures out of range."""
+    """Convert to our settings; fields that are absent keep their value of `base`. Raises `InvalidInput` for figures out of range."""
     cpu = base.best_effort_cpu or BestEffortCpuConfig()
     found = base
     if slo.threshold is not None:
@@ -199,7 +199,7 @@ def policies_of(slo: NodeSlo, base: PolicySettings = DEFAULT_POLICIES) -> Policy
 
 
 def not_taken(slo: NodeSlo) -> tuple[str, ...]:
-    """What it asks for that has no counterpart here, by its path."""
+    """Settings without a counterpart here, by path."""
     return tuple(_not_taken(slo))
 
 

@@ -1,9 +1,9 @@
-"""Who runs on this node: several sources, each of which may be away for a while.
+"""The union of several sources of pods, each of which may be unavailable for a while.
 
-Problem: plain groups from a file, a kubelet's tree, a container runtime and an API server know different parts, and one that fails must not
-make the others' pods vanish: a pod that vanishes loses its protection. Choice: each source's last answer stands while it fails, however long; the union
-is what the agent sees. Where two name the same UID or group, the earlier source wins. Limits: a pod that ended while its source is
-away is seen until the source is back; its group has no counters then, so nothing is judged by it.
+Problem: plain groups from a file, a kubelet's tree, a container runtime and an API server know different parts, and one that fails must not make the
+others' pods vanish: a pod that vanishes loses its protection. Choice: each source's last answer stays in force while it fails, however long; the agent sees
+the union. Where two list the same UID or group, the earlier source wins. Limits: a pod that ended while its source is unavailable is listed until the source
+is back; its group has no counters then, so no decision uses it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class PlainGroups:
-    """The groups that the configuration names."""
+    """The groups of the configuration."""
 
     def __init__(self, pods: Sequence[NodePod]) -> None:
         self._pods = tuple(pods)
@@ -34,7 +34,7 @@ class PlainGroups:
 
 @dataclass(slots=True)
 class Source:
-    """One of them, with how it fares."""
+    """One source with its state."""
 
     name: str
     discovery: Discovery
@@ -45,20 +45,20 @@ class Source:
 
 
 def plain(pods: Sequence[NodePod]) -> Source:
-    """The groups that the configuration names, as a source. It has answered already: a discovery under way takes it in."""
+    """The groups of the configuration as a source, with its answer already set: a discovery under way uses it."""
     return Source("groups", PlainGroups(pods), last=tuple(pods))
 
 
 @dataclass(slots=True)
 class Sources:
-    """All of them as one. Meets the contract of engine/node/interfaces.Discovery, and never raises for a source that is away."""
+    """All sources as one. Implements engine/node/interfaces.Discovery, and never raises for an unavailable source."""
 
     monotonic: Callable[[], float]
     sources: list[Source] = field(default_factory=list)
 
     async def pods(self) -> tuple[NodePod, ...]:
-        """The union, each pod once; of the sources as they are when all have answered."""
-        await asyncio.gather(*(self._ask(source) for source in self.sources))
+        """The union, each pod once, after all sources have answered."""
+        await asyncio.gather(*(self._query(source) for source in self.sources))
         found: dict[str, NodePod] = {}
         groups: set[str] = set()
         for source in self.sources:
@@ -68,17 +68,17 @@ class Sources:
                     groups.add(pod.group)
         return tuple(found.values())
 
-    async def _ask(self, source: Source) -> None:
+    async def _query(self, source: Source) -> None:
         try:
             async with asyncio.timeout(WITHIN_S):
                 source.last = await source.discovery.pods()
         except (CotenantError, OSError) as error:
             source.failures += 1
             if not source.said:
-                _log.warning("%s does not say who runs here, the last answer stands: %s", source.name, error)
+                _log.warning("%s does not list its pods, the last answer stays in force: %s", source.name, error)
             source.said = str(error) or f"no answer within {WITHIN_S:g} s"
         else:
             if source.said:
-                _log.info("%s says again who runs here", source.name)
+                _log.info("%s lists its pods again", source.name)
             source.said = ""
             source.answered_s = self.monotonic()

@@ -1,10 +1,10 @@
-"""Carries out what the engine asks for: leases through the keeper, evictions through whoever can.
+"""Executes the engine's instructions: leases through the keeper, evictions through the evictor.
 
-Problem: the keeper is another process that may be away, slow or new since yesterday, and the engine must hear answers in the order in which
-it asked. Choice: turns, one after another: the engine is asked, its wishes go to the keeper within a bound of time, the answers come back,
-then the next turn. A keeper that fails rests for longer each time, and meanwhile the engine is told at once that nothing was reached, so
-measuring and judging go on; what stays unrenewed, the keeper puts back by itself. Evictions run beside the turns: an API server may be slow.
-Limits: a turn waits for a keeper that hangs, for `WITHIN_S` at most.
+Problem: the keeper is another process that may be down, slow or restarted, and the engine must receive answers in the order of its requests. Choice:
+serialized exchanges: the engine is run, its requests go to the keeper within a time limit, the answers are reported, then the next exchange starts. A
+keeper that fails is backed off from, longer each time, and meanwhile the engine is told at once that it was unreachable, so measuring and deciding go on;
+leases that are not renewed expire at the keeper. Evictions run beside the exchanges: an API server may be slow. Limits: an exchange waits for a hanging
+keeper for `WITHIN_S` at most.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _log = logging.getLogger(__name__)
 
 
 class Evictor(Protocol):
-    """Asks a pod to leave."""
+    """Evicts a pod."""
 
     async def evict(self, pod: EvictPod) -> tuple[bool, str]:
-        """Whether the request was accepted, and what was said. Never raises for what a server or a kernel answers."""
+        """Whether the request was accepted, and the detail. Never raises for answers of a server or a kernel."""
         ...
 
 
 class Actor:
-    """The engine's hands. `keeper_up` and the counts are for metrics."""
+    """Executes the engine's instructions. `keeper_up` and the counts are for metrics."""
 
     def __init__(
         self,
@@ -48,60 +48,60 @@ class Actor:
         within_s: float = WITHIN_S,
         leases_seen: Sequence[Callable[[Sequence[Lease]], None]] = (),
     ) -> None:
-        """`leases_seen`: told what the keeper holds, beside the engine."""
+        """`leases_seen`: further receivers of the keeper's leases, beside the engine."""
         self.agent = agent
         self.keeper = keeper
         self.evictor = evictor
-        self.keeper_up: bool | None = None  # None: not asked yet
+        self.keeper_up: bool | None = None  # None: not known yet
         self.keeper_failures = 0
         self.keeper_said = ""
         self.eviction_failures = 0
-        self.turned = 0  # knobs that were turned to another value, or given back
+        self.knobs_changed = 0  # knobs that were set to another value, or given back
         self._now_us = now_us
         self._backoff = backoff or Backoff(0.5, 10.0)
         self._within_s = within_s
         self._leases_seen = tuple(leases_seen)
-        self._stands: dict[Target, str] = {}  # what is held, to tell news from renewals
-        self._met = False  # the engine knows what the keeper holds
+        self._held: dict[Target, str] = {}  # held values, to distinguish changes from renewals
+        self._leases_known = False  # whether the engine knows the keeper's leases
         self._failures = 0  # in a row
-        self._rests_until_us = 0
+        self._retry_at_us = 0
         self._lock = asyncio.Lock()
         self._evictions: set[asyncio.Task[None]] = set()
 
-    async def meet(self) -> None:
-        """Learn what the keeper holds, if that is not known; where it cannot be reached, the next turn tries again."""
-        if not self._met:
+    async def fetch_leases(self) -> None:
+        """Fetch the keeper's leases, if they are not known; where it cannot be reached, the next exchange retries."""
+        if not self._leases_known:
             async with self._lock:
-                await self._meet()
+                await self._fetch_leases()
 
-    async def turn(self, ask: Callable[[], Instructions], *, insist: bool = False) -> Instructions:
-        """Ask the engine, carry out, answer. `insist`: ask the keeper even while it rests (at the end)."""
+    async def exchange(self, decide: Callable[[], Instructions], *, insist: bool = False) -> Instructions:
+        """Run the engine, execute its instructions, report the answers. `insist`: use the keeper even during a back-off (at the end)."""
         async with self._lock:
-            await self._meet(insist)  # what is held already decides what is asked for
-            instructions = ask()
+            await self._fetch_leases(insist)  # what is held already determines what is requested
+            instructions = decide()
             if instructions.hold or instructions.give_back:
-                await self._keep(instructions, insist)
+                await self._request(instructions, insist)
             for pod in instructions.evict:
                 self._start_eviction(pod, dry=instructions.dry)
             return instructions
 
-    async def serve(self, agent: Agent) -> None:
-        """Another engine from now on; it hears what the keeper holds before its first wish."""
+    async def use_agent(self, agent: Agent) -> None:
+        """Use another engine from now on; it gets the keeper's leases before its first request."""
         async with self._lock:
             self.agent = agent
-            self._met = False
+            self._leases_known = False
 
     async def close(self) -> None:
-        """Stop waiting for evictions under way."""
+        """Cancel evictions under way."""
         for task in self._evictions:
             task.cancel()
         await asyncio.gather(*self._evictions, return_exceptions=True)
 
-    # ---- the keeper
+    # Keeper
 
-    async def _keep(self, instructions: Instructions, insist: bool) -> None:
+    async def _request(self, instructions: Instructions, insist: bool) -> None:
         answers: list[LeaseAnswer] = []
-        if not self._met or (self._now_us() < self._rests_until_us and not insist):
+        if not self._leases_known or (self._now_us() < self._retry_at_us and not insist):
             self.agent.unreachable(self._now_us())
             return
         try:
@@ -120,16 +120,16 @@ class Actor:
             self._count(instructions, answers)
 
     def _count(self, instructions: Instructions, answers: Sequence[LeaseAnswer]) -> None:
-        """Count what was turned; renewals of what stands are no news."""
+        """Count changed knobs; renewals do not count."""
         for request in instructions.give_back:
-            self.turned += self._stands.pop(request.target, None) is not None
-        for wish, answer in zip(instructions.hold, answers[len(instructions.give_back) :], strict=False):
-            if answer.state is LeaseState.HELD and self._stands.get(wish.target) != wish.value:
-                self._stands[wish.target] = wish.value
-                self.turned += 1
+            self.knobs_changed += self._held.pop(request.target, None) is not None
+        for each, answer in zip(instructions.hold, answers[len(instructions.give_back) :], strict=False):
+            if answer.state is LeaseState.HELD and self._held.get(each.target) != each.value:
+                self._held[each.target] = each.value
+                self.knobs_changed += 1
 
-    async def _meet(self, insist: bool = False) -> None:
-        if self._met or (self._now_us() < self._rests_until_us and not insist):
+    async def _fetch_leases(self, insist: bool = False) -> None:
+        if self._leases_known or (self._now_us() < self._retry_at_us and not insist):
             return
         try:
             async with asyncio.timeout(self._within_s):
@@ -138,24 +138,24 @@ class Actor:
             self._failed(error)
             return
         if self._failures:
-            _log.info("the keeper answers again, and holds %d leases", len(leases))
-        self._failures, self._rests_until_us = 0, 0
-        self.keeper_up, self.keeper_said, self._met = True, "", True
-        self._stands = {lease.target: lease.value for lease in leases}
+            _log.info("the keeper is reachable again and holds %d leases", len(leases))
+        self._failures, self._retry_at_us = 0, 0
+        self.keeper_up, self.keeper_said, self._leases_known = True, "", True
+        self._held = {lease.target: lease.value for lease in leases}
         self.agent.leases_found(leases, self._now_us())
-        for tell in self._leases_seen:
-            tell(leases)
+        for receive in self._leases_seen:
+            receive(leases)
 
     def _failed(self, error: Exception) -> None:
         self.keeper_failures += 1
         self._failures += 1
-        self._rests_until_us = self._now_us() + round(self._backoff.rest_s(self._failures) * 1e6)
+        self._retry_at_us = self._now_us() + round(self._backoff.rest_s(self._failures) * 1e6)
         self.keeper_said = str(error) or f"no answer within {self._within_s:g} s"
         if self.keeper_up is not False:
             _log.warning("the keeper cannot be reached: %s", self.keeper_said)
-        self.keeper_up = self._met = False
+        self.keeper_up = self._leases_known = False
 
-    # ---- evictions
+    # Evictions
 
     def _start_eviction(self, pod: EvictPod, *, dry: bool) -> None:
         if dry:
@@ -169,7 +169,7 @@ class Actor:
             task.add_done_callback(self._evictions.discard)
 
     async def _evict(self, pod: EvictPod) -> None:
-        _log.warning("%s is to leave: %s", pod.key, pod.reason.text)
+        _log.warning("evicting %s: %s", pod.key, pod.reason.text)
         try:
             accepted, detail = await self.evictor.evict(pod)
         except Exception as error:

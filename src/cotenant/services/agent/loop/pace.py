@@ -1,7 +1,7 @@
-"""When the next tick is due.
+"""The schedule of ticks.
 
-Problem: a loop that sleeps for a period after its work drifts, and one that runs after what it missed never comes to rest. Choice: ticks are
-due at whole periods from the start; those that have passed while one ran long are skipped and counted. Limits: none.
+Problem: a loop that sleeps for a period after its work drifts, and one that makes up for missed ticks never catches up. Choice: ticks are due at whole
+periods from the start; those that passed during a long tick are skipped and counted. Limits: none.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ class Pace:
 
     def __init__(self, period_s: float, start_s: float) -> None:
         self.period_s = period_s
-        self.missed = 0  # ticks that were due and did not happen
+        self.missed = 0  # due ticks that were skipped
         self._due_s = start_s
 
-    def rest_s(self, now_s: float) -> float:
+    def wait_s(self, now_s: float) -> float:
         """Seconds from now to the next tick; call it once after each tick."""
         self._due_s += self.period_s
         if self._due_s > now_s + self.period_s:  # the clock went back

@@ -1,10 +1,10 @@
-"""Bells: what wakes the agent between two ticks. Pressure triggers of the services' groups, and late wake-ups that the probe tells.
+"""Triggers between two ticks: pressure of the services' groups, and late wake-ups from the eBPF probe.
 
-Problem: a service that begins to wait should be helped at once, not at the next tick; and groups come and go, are many, and may not be there yet.
-Choice: each bell is told the groups at every discovery, keeps what it needs in step with them, and calls when something rings; what rings
-again before it was heard counts once. What cannot be had is told once; of the triggers that were lacking, be it for their group or for the whole
-machine, one is tried at each discovery, and all after one could be had. Limits: at most `most` triggers, in the groups' order; without
-CAP_SYS_RESOURCE the kernel looks at triggers every 2 s only, so a period of 1 s is quicker there.
+Problem: a service that starts to wait should be helped at once, not at the next tick; and groups come and go, are many, and may not exist yet. Choice: each
+trigger source gets the groups at every discovery, keeps its triggers in step with them, and calls back when one fires; repeated firing before it was
+processed counts once. What is unavailable is logged once; of the unavailable triggers, whether for their group or for the whole machine, one is retried at
+each discovery, and all after one could be opened. Limits: at most `most` triggers, in the groups' order; without CAP_SYS_RESOURCE the kernel checks triggers
+only every 2 s, so a period of 1 s is quicker there.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Pressed = Callable[[str, str, int], Awaitable[None]]  # group, resource, share o
 Key = tuple[str, str]  # group, resource
 
 
-class Bell(Protocol):
-    """Wakes the agent."""
+class TriggerSource(Protocol):
+    """A source of triggers."""
 
     def run(self, pressed: Pressed) -> Coroutine[object, object, None]:
-        """Call `pressed` for what rings, until cancelled."""
+        """Call `pressed` for each fired trigger, until cancelled."""
         ...
 
 
@@ -46,16 +46,16 @@ class Trigger(Protocol):
         ...
 
     def take(self) -> str:
-        """Whether it "stalled", or its group is "gone"."""
+        """ "stalled", or "gone" where the group was removed."""
         ...
 
     def close(self) -> None:
-        """Stop waiting."""
+        """Close it."""
         ...
 
 
-class PressureBell:
-    """Pressure triggers. `opens` makes one for a group and a resource, in this process or through the keeper; it raises `CotenantError`."""
+class PressureTriggers:
+    """Pressure triggers. `opens` opens one for a group and a resource, in this process or through the keeper; it raises `CotenantError`."""
 
     def __init__(
         self, opens: Callable[[str, str], Awaitable[Trigger]], resources: Sequence[str] = RESOURCES, most: int = MOST
@@ -65,88 +65,88 @@ class PressureBell:
         self._most = most
         self._wanted: tuple[Key, ...] = ()
         self._triggers: dict[Key, Trigger] = {}
-        self._lacking: dict[Key, None] = {}  # that cannot be had here; the one tried longest ago first
-        self._rang: dict[Key, None] = {}  # in order; each once
-        self._look = False
-        self._news = asyncio.Event()
-        self._told = ""
+        self._unavailable: dict[Key, None] = {}  # unavailable triggers; the least recently tried first
+        self._fired: dict[Key, None] = {}  # in order, without repeats
+        self._sync_needed = False
+        self._event = asyncio.Event()
+        self._noted = ""
 
     @property
     def triggers(self) -> int:
-        """How many are waited for."""
+        """The number of open triggers."""
         return len(self._triggers)
 
     def watch(self, services: Sequence[str], best_effort: Sequence[str] = ()) -> None:
-        """The services' groups from now on."""
+        """Set the services' groups."""
         self._wanted = tuple((group, resource) for group in services for resource in self._resources)[: self._most]
-        self._look = True
-        self._news.set()
+        self._sync_needed = True
+        self._event.set()
 
     async def run(self, pressed: Pressed) -> None:
-        """Open what is wanted, and tell of what fires, until cancelled."""
+        """Open the wanted triggers, and call back for those that fire, until cancelled."""
         try:
             while True:
-                await self._news.wait()
-                self._news.clear()
-                while self._rang:
-                    key = next(iter(self._rang))
-                    del self._rang[key]
+                await self._event.wait()
+                self._event.clear()
+                while self._fired:
+                    key = next(iter(self._fired))
+                    del self._fired[key]
                     trigger = self._triggers.get(key)
                     if trigger is not None:
                         await pressed(*key, min(PPM, trigger.stall_us * PPM // trigger.window_us))
-                if self._look:
-                    self._look = False
-                    await self._keep_step()
+                if self._sync_needed:
+                    self._sync_needed = False
+                    await self._sync()
         finally:
             for key in list(self._triggers):
                 self._drop(key)
 
-    async def _keep_step(self) -> None:
+    async def _sync(self) -> None:
         wanted = set(self._wanted)
         for key in self._triggers.keys() - wanted:
             self._drop(key)
-        self._lacking = {key: None for key in self._lacking if key in wanted}
-        again = next(iter(self._lacking), None)
+        self._unavailable = {key: None for key in self._unavailable if key in wanted}
+        again = next(iter(self._unavailable), None)
         for key in self._wanted:
-            rests = key in self._triggers or (key in self._lacking and key != again)
-            if not rests and not await self._add(key):
+            is_settled = key in self._triggers or (key in self._unavailable and key != again)
+            if not is_settled and not await self._add(key):
                 return
 
     async def _add(self, key: Key) -> bool:
-        """Whether the others can be tried now."""
-        lacked = key in self._lacking
-        self._lacking.pop(key, None)
+        """Open one trigger. Returns whether to continue with the others."""
+        was_unavailable = key in self._unavailable
+        self._unavailable.pop(key, None)
         try:
             trigger = await self._opens(*key)
         except Vanished:
             return True
         except Unsupported as error:
-            self._tell(str(error))
-            self._lacking[key] = None
+            self._note_unavailable(str(error))
+            self._unavailable[key] = None
             return True
         except Transient as error:
-            self._tell(str(error))
+            self._note_unavailable(str(error))
             return False
         except CotenantError as error:
-            self._tell(str(error))
+            self._note_unavailable(str(error))
             return True
-        if lacked:
-            self._lacking.clear()
+        if was_unavailable:
+            self._unavailable.clear()
         self._triggers[key] = trigger
-        asyncio.get_running_loop().add_reader(trigger.fileno(), self._ring, key)
+        asyncio.get_running_loop().add_reader(trigger.fileno(), self._fire, key)
         return True
 
-    def _tell(self, said: str) -> None:
-        if not self._told:
-            _log.info("not every pressure trigger can be had: %s", said)
-        self._told = said
+    def _note_unavailable(self, detail: str) -> None:
+        if not self._noted:
+            _log.info("some pressure triggers are unavailable: %s", detail)
+        self._noted = detail
 
-    def _ring(self, key: Key) -> None:
+    def _fire(self, key: Key) -> None:
         if self._triggers[key].take() == "gone":
             self._drop(key)
         else:
-            self._rang[key] = None
-            self._news.set()
+            self._fired[key] = None
+            self._event.set()
 
     def _drop(self, key: Key) -> None:
         trigger = self._triggers.pop(key)
@@ -155,55 +155,58 @@ class PressureBell:
 
 
 class Probe(Protocol):
-    """The run-queue probe, as far as it rings (`drivers/ebpf/runqueue.RunQueue`)."""
+    """The events of the run-queue probe (`drivers/ebpf/runqueue.RunQueue`)."""
 
     def fileno(self) -> int:
         """Readable when there are late waits."""
         ...
 
     def late(self) -> tuple[LateWait, ...]:
-        """Those since the last call."""
+        """Late waits since the last call."""
         ...
 
 
-class LateBell:
-    """Late wake-ups: a service's task waited longer for a CPU than it should while best-effort work ran. Waits for others, its own threads among
-    them, do not ring: to hold back best-effort work would not help. `late_us` tells the probe which groups count, and from when."""
+class LateWakeups:
+    """Late wake-ups: a service's task waited longer for a CPU than allowed while best-effort work ran.
+
+    Waits for other groups, or for the service's own threads, do not count: throttling best-effort work would not help. `late_us` tells the probe which
+    groups to watch, and from which wait on.
+    """
 
     def __init__(self, probe: Probe, late_us: int) -> None:
         self._probe = probe
         self._late_us = late_us
         self._services: frozenset[str] = frozenset()
         self._best_effort: tuple[str, ...] = ()
-        self._news = asyncio.Event()
+        self._event = asyncio.Event()
 
     def late_us(self, group: str) -> int | None:
-        """The wait above which a group's task is late; None for those that are no services."""
+        """The wait above which a group's task is late; None for groups that are not services."""
         return self._late_us if group in self._services else None
 
     def watch(self, services: Sequence[str], best_effort: Sequence[str]) -> None:
-        """Who may wait, and for whom, from now on."""
+        """Set the services' and best-effort groups."""
         self._services = frozenset(services)
         self._best_effort = tuple(best_effort)
 
     async def run(self, pressed: Pressed) -> None:
-        """Tell of late waits until cancelled."""
+        """Call back for late waits until cancelled."""
         loop, descriptor = asyncio.get_running_loop(), self._probe.fileno()
-        loop.add_reader(descriptor, self._news.set)
+        loop.add_reader(descriptor, self._event.set)
         try:
             while True:
-                await self._news.wait()
-                self._news.clear()
+                await self._event.wait()
+                self._event.clear()
                 longest: dict[str, int] = {}
                 for wait in self._probe.late():
-                    if self._is_guilty(wait.culprit):
+                    if self._is_best_effort(wait.culprit):
                         longest[wait.victim] = max(wait.wait_us, longest.get(wait.victim, 0))
                 for group, waited_us in longest.items():
                     await pressed(group, "cpu", min(waited_us, PPM))  # of a second
         finally:
             loop.remove_reader(descriptor)
 
-    def _is_guilty(self, culprit: str | NoCulprit) -> bool:
+    def _is_best_effort(self, culprit: str | NoCulprit) -> bool:
         return isinstance(culprit, str) and any(
             culprit == group or culprit.startswith(group + "/") for group in self._best_effort
         )

@@ -1,8 +1,8 @@
 """Writes this node's Device object: its GPUs, where they sit, and which are well.
 
 Problem: a scheduler gives parts of GPUs only where a node tells them, a GPU may fall ill at any time, and another agent may tell of the same ones. Choice: what
-the last sample says of the GPUs is told, where it differs from what stands there; an object that carries our mark is ours, any other is left alone, and that is
-said once. Limits: GPUs by NVML only; network cards and link domains are not told; a machine that never had a GPU writes nothing.
+the last sample says of the GPUs is wanted, where it differs from what current there; an object that carries our mark is ours, any other is left alone, and that is
+said once. Limits: GPUs by NVML only; network cards and link domains are not wanted; a machine that never had a GPU writes nothing.
 
 Source: Koordinator, koordlet's Device report.
 """
@@ -23,14 +23,14 @@ from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.devices.partition import GPU_MODEL, table_of_model
 from cotenant.model.machine.counters import GpuCounters
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, Amounts
-from cotenant.services.agent.object_writing import ObjectWriter
+from cotenant.services.agent.reports.object_writer import ObjectWriter
 
 PERIOD_S = 15.0
 MARK = ("app.kubernetes.io/managed-by", "cotenant-agent")
 
 
 class DeviceWriter(ObjectWriter):
-    """Of one node."""
+    """Writes the Device object of one node."""
 
     def __init__(
         self,
@@ -49,31 +49,31 @@ class DeviceWriter(ObjectWriter):
         self._had_any = self._had_any or bool(gpus)
         if not self._had_any:
             return None
-        told = told_of(self._node, gpus, self._place)
-        body = msgspec.json.decode(msgspec.json.encode(written_devices(told)))
+        wanted = device_object_of(self._node, gpus, self._place)
+        body = msgspec.json.decode(msgspec.json.encode(written_devices(wanted)))
         try:
             found: DeviceObject = await self._client.get(DEVICES, "", self._node)
         except NotFound:
             try:
                 await self._client.create(DEVICES, "", body)
             except AlreadyExists:
-                return None  # made by another agent at this moment: compared in the next period
+                return None  # created by another agent at this moment: compared in the next period
             return True
-        stands = read_devices(found)
-        if stands.labels.get(MARK[0]) != MARK[1]:
-            self._leave_alone(f"Device {self._node} is written by somebody else, and left alone")
+        current = read_devices(found)
+        if current.labels.get(MARK[0]) != MARK[1]:
+            self._leave_alone(f"Device {self._node} is written by another agent and left alone")
             return None
-        if stands.devices == told.devices and stands.labels.contains(told.labels):
+        if current.devices == wanted.devices and current.labels.contains(wanted.labels):
             return False
         patch = {"metadata": {"labels": body["metadata"]["labels"]}, "spec": body["spec"]}
         await self._client.patch(DEVICES, "", self._node, patch, content_type=MERGE_PATCH)
         return True
 
 
-def told_of(
+def device_object_of(
     node: str, gpus: Sequence[GpuCounters], place: Callable[[str], tuple[int | None, str | None]]
 ) -> NodeDevices:
-    """The GPUs as a scheduler wants them; one whose memory is not known is told of as ill."""
+    """The GPUs in the scheduler's form; one of unknown memory is reported as unhealthy."""
     found = []
     for gpu in gpus:
         numa, pcie = place(gpu.bus)

@@ -29,7 +29,7 @@ from cotenant.drivers.kube.kinds.durations import whole_seconds
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
 from cotenant.engine.node.report import Aggregate, NodeUsage, PodUsage
 from cotenant.model.quantities import format_bytes, format_milli
-from cotenant.services.agent.object_writing import ObjectWriter
+from cotenant.services.agent.reports.object_writer import ObjectWriter
 
 AVERAGE_S = 300
 WINDOWS_S = (300, 600, 1800)
@@ -40,7 +40,7 @@ _SECOND_US = 1_000_000
 
 
 class NodeMetricWriter(ObjectWriter):
-    """Of one node; its period is the one that the object's spec asks for, where it does."""
+    """Writes the NodeMetric of one node, with the period of the object's spec, where it has one."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ def windows_s(policy: CollectPolicy) -> tuple[int, ...]:
 
 
 def duration_s(text: str) -> int:
-    """Whole seconds of a duration as Go writes it (`1h30m0s`); 0 where it is none, or too long."""
+    """Whole seconds of a duration as Go writes it (`1h30m0s`); 0 where it is malformed or too long."""
     total = whole_seconds(text) or 0
     return total if total <= LONGEST_WINDOW_S else 0
 

@@ -1,10 +1,9 @@
-"""Tells the scheduler and the extender what this node does: the founding payload, every 30 s, to each of several receivers.
+"""Delivers the founding payload to the scheduler and the extender, every 30 s, to each of several receivers.
 
-Problem: a receiver that is away, hangs or refuses must cost neither memory nor the other receivers their reports, and when it is back it must
-hear how the node is, not how it was. Choice: a task and a queue of one a receiver: the newest report replaces one that still waits (a receiver
-keeps one report a node and drops older ones, so a longer queue would only deliver what nobody takes). After a failure it rests, longer each
-time, up to the report's own time to live. Limits: a report that the receiver refuses as wrong is dropped and counted, since it will not
-become right.
+Problem: a receiver that is unavailable, hangs or refuses must cost neither memory nor the other receivers their reports, and when it is back it must get the
+node's current state. Choice: a task and a queue of one per receiver: the newest report replaces one that still waits (a receiver keeps one report per node
+and drops older ones, so a longer queue would only deliver discarded reports). After a failure it backs off, longer each time, up to the report's own time to
+live. Limits: a report that the receiver refuses as invalid is dropped and counted, since a retry would fail again.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class Outbox:
-    """One receiver. The counts are for metrics."""
+    """The outbox of one receiver. The counts are for metrics."""
 
     def __init__(
         self,
@@ -44,30 +43,30 @@ class Outbox:
         self._monotonic = monotonic
         self._backoff = backoff or Backoff(1.0, REPORT_TTL_S / 2)
         self._sleep = sleep
-        self.waiting: NodeReport | None = None  # what is to be delivered next
-        self._news = asyncio.Event()
+        self.waiting: NodeReport | None = None  # the report to deliver next
+        self._event = asyncio.Event()
         self._failures = 0  # in a row
-        self._said = ""  # what went wrong last
+        self._last_failure = ""  # the last kind of failure
 
     def put(self, report: NodeReport) -> None:
-        """Have it delivered next."""
+        """Deliver this report next."""
         if self.waiting is not None:
             self.replaced += 1
         self.waiting = report
-        self._news.set()
+        self._event.set()
 
     async def run(self) -> None:
         """Deliver, until cancelled."""
         while True:
-            await self._news.wait()
+            await self._event.wait()
             await self.deliver()
             if self._failures:
                 await self._sleep(self._backoff.rest_s(self._failures))
 
     async def deliver(self) -> None:
-        """One attempt for what waits; after a failure that may pass it waits on, unless there is a newer one."""
+        """One attempt; after a transient failure the report stays queued, unless there is a newer one."""
         report, self.waiting = self.waiting, None
-        self._news.clear()
+        self._event.clear()
         if report is None:
             return
         try:
@@ -75,24 +74,24 @@ class Outbox:
         except Transient as error:
             self.failed += 1
             self._failures += 1
-            self._tell("is not delivered", error)
+            self._log_failure("is not delivered", error)
             if self.waiting is None:
                 self.waiting = report
-                self._news.set()
+                self._event.set()
             else:
                 self.replaced += 1
         except CotenantError as error:
             self.refused += 1
             self._failures = 0
-            self._tell("is refused", error)
+            self._log_failure("is refused", error)
         else:
-            if self._said:
-                _log.info("%s takes reports again", self.url)
-            self._failures, self._said = 0, ""
+            if self._last_failure:
+                _log.info("%s accepts reports again", self.url)
+            self._failures, self._last_failure = 0, ""
             self.delivered += 1
             self.delivered_s = self._monotonic()
 
-    def _tell(self, what: str, error: Exception) -> None:
-        if what != self._said:  # once, not every time
+    def _log_failure(self, what: str, error: Exception) -> None:
+        if what != self._last_failure:  # log changes only
             _log.warning("a report %s: %s", what, error)
-        self._said = what
+        self._last_failure = what

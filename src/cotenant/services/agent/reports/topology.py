@@ -1,7 +1,7 @@
 """Writes this node's NodeResourceTopology: its CPUs, who has which, and what its NUMA nodes have.
 
 Problem: a scheduler gives CPUs only where a node tells them, and a CPU may go offline at any time. Choice: the machine is looked at each period; the object is
-made where nobody has made it, and patched when what is to be said differs from what it says: our annotations, the zones where nobody else has written any.
+made where nobody has made it, and patched when what is to be annotations differs from what it says: our annotations, the zones where nobody else has written any.
 What the kubelet's static policy has given is told as such, so that it is nobody else's to give. Limits: reserved CPUs are those of the agent's
 configuration; where the kind is not installed, that is told once and asked again each period.
 Source: Koordinator, koordlet's NodeResourceTopology (names of annotations; zones node-0 and so on).
@@ -39,13 +39,13 @@ from cotenant.model.cpus.reported import (
 from cotenant.model.machine.counters import LogicalCpu
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.quantities import format_bytes
-from cotenant.services.agent.object_writing import ObjectWriter
+from cotenant.services.agent.reports.object_writer import ObjectWriter
 
 PERIOD_S = 60.0
 
 
 class NodeTopologyWriter(ObjectWriter):
-    """Of one node."""
+    """Writes the NodeResourceTopology of one node."""
 
     def __init__(
         self,
@@ -69,17 +69,20 @@ class NodeTopologyWriter(ObjectWriter):
         cpus = tuple(self._cpus())
         if not cpus:
             return None
-        said = told_of(cpus, tuple(self._pods()), tuple(self._reserved()), self._kubelet())
-        return await self._say(said, zones(cpus, self._memory()))
+        annotations = annotations_of(cpus, tuple(self._pods()), tuple(self._reserved()), self._kubelet())
+        return await self._write(annotations, zones(cpus, self._memory()))
 
-    async def _say(self, said: Mapping[str, str | None], parts: list[dict[str, Any]]) -> bool:
+    async def _write(self, annotations: Mapping[str, str | None], parts: list[dict[str, Any]]) -> bool:
         try:
             found = await self._client.get(NODE_TOPOLOGIES, "", self._node)
         except NotFound:
             body = {
                 "apiVersion": f"{NODE_TOPOLOGIES.group}/{NODE_TOPOLOGIES.version}",
                 "kind": NODE_TOPOLOGIES.name,
-                "metadata": {"name": self._node, "annotations": {key: text for key, text in said.items() if text}},
+                "metadata": {
+                    "name": self._node,
+                    "annotations": {key: text for key, text in annotations.items() if text},
+                },
                 "topologyPolicies": ["None"],
                 "zones": parts,
             }
@@ -90,8 +93,8 @@ class NodeTopologyWriter(ObjectWriter):
                 found = await self._client.get(NODE_TOPOLOGIES, "", self._node)
         patch: dict[str, Any] = {}
         stands = said_by(found)
-        if any(stands.get(key) != text for key, text in said.items()):
-            patch["metadata"] = {"annotations": dict(said)}
+        if any(stands.get(key) != text for key, text in annotations.items()):
+            patch["metadata"] = {"annotations": dict(annotations)}
         if not found.zones:
             patch["zones"] = parts
         if patch:
@@ -99,10 +102,10 @@ class NodeTopologyWriter(ObjectWriter):
         return bool(patch)
 
 
-def told_of(
+def annotations_of(
     cpus: Sequence[LogicalCpu], pods: Sequence[NodePod], reserved: Sequence[int], kubelet: CpuManager
 ) -> dict[str, str | None]:
-    """What is to be said, by annotation; None = nothing, so that what was said before goes."""
+    """What is to be annotations, by annotation; None = nothing, so that what was annotations before goes."""
     by_uid = {pod.uid: pod for pod in pods}
     allocs = [
         PodCpus(
@@ -132,7 +135,7 @@ def told_of(
 
 
 def zones(cpus: Sequence[LogicalCpu], memory: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
-    """One zone a NUMA node with CPUs."""
+    """One zone per NUMA node with CPUs."""
     sizes = dict(memory)
     found = []
     for node in sorted({each.numa for each in cpus}):

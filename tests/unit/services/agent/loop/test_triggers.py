@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from cotenant.model.errors import CotenantError, Transient, Unsupported
 from cotenant.model.machine.knob import Vanished
 from cotenant.model.machine.run_queue import LateWait, NoCulprit
-from cotenant.services.agent.loop.triggers import LateBell, PressureBell
+from cotenant.services.agent.loop.triggers import LateWakeups, PressureTriggers
 
 
 class PipeTrigger:
@@ -54,10 +54,10 @@ class Triggers:
 Heard = list[tuple[str, str, int]]
 
 
-def with_bell(scenario: Callable[[PressureBell, Triggers, Heard], Awaitable[None]], most: int = 100) -> Triggers:
+def with_bell(scenario: Callable[[PressureTriggers, Triggers, Heard], Awaitable[None]], most: int = 100) -> Triggers:
     async def run() -> Triggers:
         triggers, heard = Triggers(), Heard()
-        bell = PressureBell(triggers.open, ("cpu",), most)
+        bell = PressureTriggers(triggers.open, ("cpu",), most)
 
         async def pressed(group: str, resource: str, stall_ppm: int) -> None:
             heard.append((group, resource, stall_ppm))
@@ -82,7 +82,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 def test_a_trigger_that_fires_is_a_call() -> None:
-    async def scenario(bell: PressureBell, triggers: Triggers, heard: Heard) -> None:
+    async def scenario(bell: PressureTriggers, triggers: Triggers, heard: Heard) -> None:
         bell.watch(["a", "b"])
         await until(lambda: bell.triggers == 2)
         triggers.made["b", "cpu"].fire()
@@ -93,7 +93,7 @@ def test_a_trigger_that_fires_is_a_call() -> None:
 
 
 def test_triggers_follow_the_services() -> None:
-    async def scenario(bell: PressureBell, triggers: Triggers, heard: Heard) -> None:
+    async def scenario(bell: PressureTriggers, triggers: Triggers, heard: Heard) -> None:
         bell.watch(["a", "b"])
         await until(lambda: bell.triggers == 2)
         bell.watch(["b", "c"])
@@ -105,7 +105,7 @@ def test_triggers_follow_the_services() -> None:
 
 
 def test_a_group_that_is_gone_is_let_go_and_asked_for_again() -> None:
-    async def scenario(bell: PressureBell, triggers: Triggers, heard: Heard) -> None:
+    async def scenario(bell: PressureTriggers, triggers: Triggers, heard: Heard) -> None:
         bell.watch(["a"])
         await until(lambda: bell.triggers == 1)
         first = triggers.made["a", "cpu"]
@@ -121,7 +121,7 @@ def test_a_group_that_is_gone_is_let_go_and_asked_for_again() -> None:
 
 
 def test_one_group_that_is_not_there_costs_the_others_nothing() -> None:
-    async def scenario(bell: PressureBell, triggers: Triggers, heard: Heard) -> None:
+    async def scenario(bell: PressureTriggers, triggers: Triggers, heard: Heard) -> None:
         triggers.fails["a"] = Vanished("no such group")
         bell.watch(["a", "b"])
         await until(lambda: bell.triggers == 1)
@@ -130,7 +130,7 @@ def test_one_group_that_is_not_there_costs_the_others_nothing() -> None:
 
 
 def test_one_group_without_pressure_costs_the_others_nothing() -> None:
-    async def scenario(bell: PressureBell, triggers: Triggers, heard: Heard) -> None:
+    async def scenario(bell: PressureTriggers, triggers: Triggers, heard: Heard) -> None:
         triggers.fails["a"] = Unsupported("pressure of /a", "cgroup.pressure")
         bell.watch(["a", "b"])
         await until(lambda: bell.triggers == 1)
@@ -142,7 +142,7 @@ def test_one_group_without_pressure_costs_the_others_nothing() -> None:
 
 
 def test_a_machine_without_pressure_is_asked_once_a_discovery_until_it_has_it() -> None:
-    async def scenario(bell: PressureBell, triggers: Triggers, heard: Heard) -> None:
+    async def scenario(bell: PressureTriggers, triggers: Triggers, heard: Heard) -> None:
         triggers.fails |= {name: Unsupported("pressure", "psi=1") for name in "abc"}
         for count in (3, 4, 5):
             bell.watch(["a", "b", "c"])
@@ -156,7 +156,7 @@ def test_a_machine_without_pressure_is_asked_once_a_discovery_until_it_has_it() 
 
 
 def test_a_group_that_lacked_pressure_and_is_gone_keeps_no_other_from_being_tried() -> None:
-    async def scenario(bell: PressureBell, triggers: Triggers, heard: Heard) -> None:
+    async def scenario(bell: PressureTriggers, triggers: Triggers, heard: Heard) -> None:
         triggers.fails |= {name: Unsupported("pressure", "psi=1") for name in "ab"}
         bell.watch(["a", "b"])
         await until(lambda: triggers.asked == 2)
@@ -170,7 +170,7 @@ def test_a_group_that_lacked_pressure_and_is_gone_keeps_no_other_from_being_trie
 
 
 def test_a_keeper_that_is_away_is_asked_once_a_discovery() -> None:
-    async def scenario(bell: PressureBell, triggers: Triggers, heard: Heard) -> None:
+    async def scenario(bell: PressureTriggers, triggers: Triggers, heard: Heard) -> None:
         triggers.fails |= {name: Transient("nobody listens") for name in "abc"}
         for count in (1, 2):
             bell.watch(["a", "b", "c"])
@@ -180,7 +180,7 @@ def test_a_keeper_that_is_away_is_asked_once_a_discovery() -> None:
 
 
 def test_there_are_never_more_than_allowed() -> None:
-    async def scenario(bell: PressureBell, triggers: Triggers, heard: Heard) -> None:
+    async def scenario(bell: PressureTriggers, triggers: Triggers, heard: Heard) -> None:
         bell.watch([f"g{i}" for i in range(50)])
         await until(lambda: bell.triggers == 3)
 
@@ -203,7 +203,7 @@ def test_late_waits_ring_once_a_group_and_only_if_best_effort_work_ran() -> None
 
     async def run() -> Heard:
         probe, heard = Probe(), Heard()
-        bell = LateBell(probe, 20_000)
+        bell = LateWakeups(probe, 20_000)
         bell.watch(["a", "c"], ["batch"])
         assert (bell.late_us("a"), bell.late_us("b")) == (20_000, None)
 

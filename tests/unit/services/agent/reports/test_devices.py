@@ -14,7 +14,7 @@ from cotenant.drivers.gpu.places import place_of, short_address
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.kube.kinds.custom.device import DeviceObject, read_devices
 from cotenant.model.devices.partition import GPU_MODEL
-from cotenant.services.agent.reports.devices import MARK, DeviceWriter, model_of, told_of
+from cotenant.services.agent.reports.devices import MARK, DeviceWriter, device_object_of, model_of
 
 
 class OneObject:
@@ -87,7 +87,7 @@ def test_an_object_of_another_agent_is_left_alone() -> None:
     writer = DeviceWriter(client, "n", GpuReader(FakeNvml(Gpu("GPU-a"))).read, lambda bus: (None, None))  # type: ignore[arg-type]
     assert not asyncio.run(writer.write())
     assert client.writes == 0
-    assert "somebody else" in writer.problem
+    assert "another agent" in writer.problem
 
 
 def test_a_machine_without_gpus_writes_nothing() -> None:
@@ -100,4 +100,4 @@ def test_a_machine_without_gpus_writes_nothing() -> None:
 def test_models_are_labels() -> None:
     assert model_of("NVIDIA H100 80GB HBM3") == "H100"
     assert model_of("Tesla T4") == "Tesla-T4"
-    assert dict(told_of("n", (), lambda bus: (None, None)).labels) == dict([MARK])
+    assert dict(device_object_of("n", (), lambda bus: (None, None)).labels) == dict([MARK])

@@ -17,7 +17,7 @@ from cotenant.model.cpus.reported import (
     POD_CPU_ALLOCS,
 )
 from cotenant.model.machine.node_pod import NodePod
-from cotenant.services.agent.reports.topology import told_of, zones
+from cotenant.services.agent.reports.topology import annotations_of, zones
 
 
 def pod(name: str, *own: int) -> NodePod:
@@ -26,7 +26,7 @@ def pod(name: str, *own: int) -> NodePod:
 
 def test_who_has_which_cpus_is_told_and_what_is_left() -> None:
     kubelet = CpuManager("static", (("uid-theirs", (6,)), ("uid-gone", (7,)), ("uid-none", ())))
-    said = told_of(cpus(), (pod("ours", 2, 3), pod("theirs", 6), pod("shares")), (0,), kubelet)
+    said = annotations_of(cpus(), (pod("ours", 2, 3), pod("theirs", 6), pod("shares")), (0,), kubelet)
     assert json.loads(said[POD_CPU_ALLOCS] or "") == [
         {"namespace": "ns", "name": "theirs", "uid": "uid-theirs", "cpuset": "6", "managedByKubelet": True},
         {"uid": "uid-gone", "cpuset": "7", "managedByKubelet": True},
@@ -39,7 +39,7 @@ def test_who_has_which_cpus_is_told_and_what_is_left() -> None:
 
 
 def test_what_nobody_has_is_not_told() -> None:
-    said = told_of(cpus(), (), (), CpuManager())
+    said = annotations_of(cpus(), (), (), CpuManager())
     assert {key for key, text in said.items() if text is None} == {
         POD_CPU_ALLOCS, KUBELET_CPU_MANAGER_POLICY, NODE_RESERVATION
     }  # fmt: skip
