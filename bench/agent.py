@@ -17,7 +17,7 @@ from bench.machine import show
 from cotenant.model.errors import CotenantError
 from cotenant.services.experiments import harness
 from cotenant.services.experiments.outcome import Findings
-from cotenant.services.experiments.overhead import Overhead
+from cotenant.services.experiments.studies.overhead import Overhead
 
 
 def rows(outcome: Findings) -> list[dict[str, Any]]:

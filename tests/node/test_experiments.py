@@ -17,12 +17,13 @@ from cotenant.drivers.cgroup.layout import detect
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.model.errors import CotenantError, Permanent
 from cotenant.model.machine.knob import Knob, Target
-from cotenant.services.experiments import harness, witness
-from cotenant.services.experiments.grounds import PREFIX, Grounds, remove, remove_leftovers, why_not
+from cotenant.services.experiments import harness
 from cotenant.services.experiments.harness import ExperimentSettings, Judgement, Record, Round
+from cotenant.services.experiments.measures.windows import LATE_US, WINDOW_US
 from cotenant.services.experiments.outcome import Check
-from cotenant.services.experiments.site import GENERATOR, PLANT, Site, in_plant, now_us, open_site
-from cotenant.services.experiments.windows import LATE_US, WINDOW_US
+from cotenant.services.experiments.site import lateness
+from cotenant.services.experiments.site.cgroups import PREFIX, ExperimentCgroups, remove, remove_leftovers, why_not
+from cotenant.services.experiments.site.site import GENERATOR, PLANT, Site, in_plant, now_us, open_site
 
 LONGEST_S = 60.0
 SINE = (sys.executable, "-m", "cotenant", "node", "experiment", "sine", "--once")
@@ -72,7 +73,7 @@ def test_groups_stand_in_every_tree_and_are_gone_with_what_runs_in_them() -> Non
         assert len(folders(f"{mine()}/{name}")) == trees
         pid = child.process.pid
         until("the child to be in all trees", lambda: _groups_of(pid, name) == trees)
-        assert site.grounds.knobs.read(Target(site.grounds.path(PLANT), Knob.CPUSET_CPUS)) == str(site.plant_cpu)
+        assert site.cgroups.knobs.read(Target(site.cgroups.path(PLANT), Knob.CPUSET_CPUS)) == str(site.plant_cpu)
         until("the child to be what it shall be", lambda: Path(f"/proc/{pid}/comm").read_text() == "sleep\n")
     assert folders(mine()) == []
     assert child.process.poll() is not None
@@ -108,19 +109,19 @@ def test_a_groups_cpu_time_is_counted_and_others_use_of_the_core_is_told_apart()
         (name,) = site.make_plant("service")
         child = site.start(name, [sys.executable, "-Sc", "while True: pass"])
         with site.watched() as conditions:
-            until("a fifth of a second of CPU", lambda: site.grounds.cpu_us(name) > 200_000)
+            until("a fifth of a second of CPU", lambda: site.cgroups.cpu_us(name) > 200_000)
             seen = conditions()
         assert seen.seconds > 0
         assert 0 <= seen.foreign_share <= 1
         site.stop(child, kill=True)
-        used = site.grounds.cpu_us(name)
-        assert site.grounds.cpu_us(PLANT) >= used > 200_000
+        used = site.cgroups.cpu_us(name)
+        assert site.cgroups.cpu_us(PLANT) >= used > 200_000
 
 
 def test_the_witness_notes_a_stall_in_the_windows_in_which_it_was() -> None:
     with open_site() as site:
-        witness.prepare(site)
-        watching = witness.start(site)
+        lateness.prepare(site)
+        watching = lateness.start(site)
         if watching is None:
             pytest.skip("real-time priority is refused here")
         pid = watching.child.process.pid
@@ -142,7 +143,7 @@ def test_the_witness_notes_a_stall_in_the_windows_in_which_it_was() -> None:
 def test_a_ration_of_real_time_does_not_depend_on_who_had_one_a_moment_ago() -> None:
     for _ in range(5):
         with open_site() as site:
-            ration = Path(detect().by_controller["cpu"].path, site.grounds.path(GENERATOR), "cpu.rt_runtime_us")
+            ration = Path(detect().by_controller["cpu"].path, site.cgroups.path(GENERATOR), "cpu.rt_runtime_us")
             if not ration.exists():
                 pytest.skip("the kernel does not ration real time by group")
             assert int(ration.read_text()) > 0
@@ -174,12 +175,12 @@ def test_what_a_dead_experiment_left_is_removed_and_a_living_ones_is_not() -> No
 
 def test_a_second_experiment_is_refused_while_one_runs() -> None:
     with (
-        Grounds(),
+        ExperimentCgroups(),
         pytest.raises(Permanent, match=rf"another experiment runs here \(process {os.getpid()}\)"),
-        Grounds(top="cotenant-experiment-0", wait_s=0.0),
+        ExperimentCgroups(top="cotenant-experiment-0", wait_s=0.0),
     ):
         pass
-    with Grounds(wait_s=0.0):  # and not afterwards
+    with ExperimentCgroups(wait_s=0.0):  # and not afterwards
         pass
 
 
@@ -201,7 +202,7 @@ def test_however_it_is_ended_nothing_is_left_once_another_has_started(
         if number is not signal.SIGKILL:
             assert said.splitlines()[-1] == "cotenant: interrupted; the experiment's groups are removed"
             assert folders(top) == []
-        with Grounds():
+        with ExperimentCgroups():
             assert folders(top) == []
         until("its children to be over", lambda: not any(Path(f"/proc/{pid}/cwd").exists() for pid in inside))
     finally:
@@ -224,12 +225,12 @@ class Burning:
         site.make_plant("service")
 
     def block(self, site: Site, arm: str, seed: int) -> Record:
-        before = site.grounds.cpu_us(in_plant("service"))
+        before = site.cgroups.cpu_us(in_plant("service"))
         if arm == "busy":
             child = site.start(in_plant("service"), [sys.executable, "-Sc", "while True: pass"])
-            until("CPU", lambda: site.grounds.cpu_us(in_plant("service")) - before > 100_000)
+            until("CPU", lambda: site.cgroups.cpu_us(in_plant("service")) - before > 100_000)
             site.stop(child, kill=True)
-        return {"cpu_us": site.grounds.cpu_us(in_plant("service")) - before}
+        return {"cpu_us": site.cgroups.cpu_us(in_plant("service")) - before}
 
     def disturbed(self, record: Record) -> str:
         return ""

@@ -27,7 +27,7 @@ from typing import Any, Protocol
 
 from cotenant.model.errors import InvalidInput
 from cotenant.services.experiments.outcome import Check, Findings, Picture
-from cotenant.services.experiments.site import Conditions, Site, open_site
+from cotenant.services.experiments.site.site import Conditions, Site, open_site
 
 RAW = "raw.jsonl"
 MOST_FOREIGN = 0.10  # of the plant's core

@@ -24,28 +24,28 @@ DEFAULT_ROUNDS = {"sine": 3, "guard": 12, "antagonist": 10, "burst": 6, "overhea
 def make(name: str, period_s: float | None = None) -> harness.Experiment:
     """The experiment of that name; `period_s`: of the sine's demand, where not its own. Raises `InvalidInput`."""
     if name == "sine":
-        from cotenant.services.experiments.sine import Sine
-        from cotenant.services.experiments.sine_demand import SineDemand
+        from cotenant.services.experiments.loads.sine_demand import SineDemand
+        from cotenant.services.experiments.studies.sine import Sine
 
         return Sine() if period_s is None else Sine(SineDemand(period_s=period_s))
     if name == "guard":
-        from cotenant.services.experiments.guard import Guard
+        from cotenant.services.experiments.studies.guard import Guard
 
         return Guard()
     if name == "burst":
-        from cotenant.services.experiments.burst import Burst
+        from cotenant.services.experiments.studies.burst import Burst
 
         return Burst()
     if name == "antagonist":
-        from cotenant.services.experiments.antagonist import Antagonist
+        from cotenant.services.experiments.studies.antagonist import Antagonist
 
         return Antagonist()
     if name == "overhead":
-        from cotenant.services.experiments.overhead import Overhead
+        from cotenant.services.experiments.studies.overhead import Overhead
 
         return Overhead()
     if name == "step":
-        from cotenant.services.experiments.step import StepResponse
+        from cotenant.services.experiments.studies.step import StepResponse
 
         return StepResponse()
     raise InvalidInput("experiment", name, "one of " + ", ".join(DEFAULT_ROUNDS))

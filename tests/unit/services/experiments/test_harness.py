@@ -12,7 +12,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.services.experiments import harness
 from cotenant.services.experiments.harness import ExperimentSettings, Judgement, Record, Round, Step
 from cotenant.services.experiments.outcome import Check
-from cotenant.services.experiments.site import Conditions, Site
+from cotenant.services.experiments.site.site import Conditions, Site
 
 
 class Calm(Site):

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import isnan
 
-from cotenant.services.experiments import agent_process
-from cotenant.services.experiments.figures import Estimate, correlation, middle
 from cotenant.services.experiments.harness import Judgement, Record, Round
+from cotenant.services.experiments.loads.sine_demand import SineDemand
+from cotenant.services.experiments.measures.statistics import Estimate, correlation, middle
 from cotenant.services.experiments.outcome import Check, Curve, Picture
-from cotenant.services.experiments.sine_demand import SineDemand
-from cotenant.services.experiments.site import Site, in_plant, now_us
+from cotenant.services.experiments.site import agent_process
+from cotenant.services.experiments.site.site import Site, in_plant, now_us
 
 ALONE, UNREGULATED, REGULATED = "alone", "unregulated", "regulated"
 HOGS = 4
@@ -62,7 +62,7 @@ class Sine:
         seconds = (_SETTLE_US / 1e6) + self.demand.period_s + 0.5
         service = site.start_python(
             _SERVICE,
-            "cotenant.services.experiments.sine_service",
+            "cotenant.services.experiments.loads.sine_service",
             *("--start-us", str(start_us), "--seconds", str(seconds), "--patience", str(PATIENCE_S)),
             *("--low", str(self.demand.low), "--high", str(self.demand.high), "--period", str(self.demand.period_s)),
             pipe=True,
@@ -149,7 +149,7 @@ class Sine:
         for place in range(int(self.demand.period_s * 1e6) // _SAMPLE_US + 1):
             site.wait_until(start_us + _SETTLE_US + place * _SAMPLE_US)
             at = now_us() - start_us
-            samples.append([at, site.grounds.cpu_us(_SERVICE), sum(site.grounds.cpu_us(name) for name in _hogs())])
+            samples.append([at, site.cgroups.cpu_us(_SERVICE), sum(site.cgroups.cpu_us(name) for name in _hogs())])
         return samples
 
     def _shares(self, record: Record) -> _Shares:

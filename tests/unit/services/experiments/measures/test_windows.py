@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from cotenant.services.experiments.histogram import Histogram
-from cotenant.services.experiments.open_loop import Slot
-from cotenant.services.experiments.windows import LATE_US, WINDOW_US, Window, calm, joined, lags, latencies
-from cotenant.services.experiments.witness import STEP_US, Lateness, observe
+from cotenant.services.experiments.loads.open_loop import Slot
+from cotenant.services.experiments.measures.histogram import Histogram
+from cotenant.services.experiments.measures.windows import LATE_US, WINDOW_US, Window, calm, joined, lags, latencies
+from cotenant.services.experiments.site.lateness import STEP_US, Lateness, observe
 
 FIRST = 1000
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from cotenant.services.agent.client import AgentClient
-from cotenant.services.experiments.site import OWN, Child, Site
+from cotenant.services.experiments.site.site import OWN, Child, Site
 
 _UP_S = 20.0
 # Beyond the groups the agent has its defaults, but for one: the allowance from the node's use. It is a rule about the whole machine, most of which
@@ -71,10 +71,10 @@ def start(
     """
     groups: list[dict[str, Any]] = []
     for name, objective_ms in services.items():
-        groups.append({"group": site.grounds.path(name), "name": pod_name(name), "qos": "LS"})
+        groups.append({"group": site.cgroups.path(name), "name": pod_name(name), "qos": "LS"})
         if objective_ms is not None:
             groups[-1]["objective_p99_ms"] = objective_ms
-    groups += [{"group": site.grounds.path(name), "name": pod_name(name), "qos": "BE"} for name in batch]
+    groups += [{"group": site.cgroups.path(name), "name": pod_name(name), "qos": "BE"} for name in batch]
     for each, name in zip(groups, (*services, *batch), strict=True):
         each.update((amounts or {}).get(name, {}))
     path, state = site.scratch / "agent.sock", site.scratch / "agent-state"
@@ -83,7 +83,7 @@ def start(
     config = {
         "node": "experiment",
         "mode": "act",
-        "writable": [site.grounds.top],
+        "writable": [site.cgroups.top],
         "groups": groups,
         "listen": f"unix:{path}",
         "state_dir": str(state),

@@ -1,6 +1,6 @@
 """The load on Redis, a process of its own: asks open-loop, tells each second how it goes, and all latencies at the end.
 
-    python -m cotenant.services.experiments.redis_load --socket PATH --rate R --seconds S --seed N --objective-us T
+    python -m cotenant.services.experiments.loads.redis_load --socket PATH --rate R --seconds S --seed N --objective-us T
 
 Problem: the load must run pinned away from the server, and whoever regulates must hear how the service fares while it runs. Choice: a line of JSON a second
 with the requests answered in it, their p99 and how many were slower than the objective; at the end one line with every slot's
@@ -17,10 +17,11 @@ import socket
 from pathlib import Path
 
 from cotenant.model.errors import Permanent
-from cotenant.services.experiments import open_loop, realtime
-from cotenant.services.experiments.histogram import Histogram
-from cotenant.services.experiments.site import now_us
-from cotenant.services.experiments.windows import WINDOW_US
+from cotenant.services.experiments.loads import open_loop
+from cotenant.services.experiments.measures.histogram import Histogram
+from cotenant.services.experiments.measures.windows import WINDOW_US
+from cotenant.services.experiments.site import realtime
+from cotenant.services.experiments.site.site import now_us
 
 CONNECTIONS = 8
 _KEY, _ABSENT = "list", "none"

@@ -9,7 +9,7 @@ from time import monotonic_ns
 import pytest
 
 from cotenant.model.errors import Permanent
-from cotenant.services.experiments.open_loop import Tally, due_times, run
+from cotenant.services.experiments.loads.open_loop import Tally, due_times, run
 
 RATE = 2000.0
 HELD = 40  # requests that the stalling server collects before it answers the first

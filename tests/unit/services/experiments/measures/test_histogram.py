@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.services.experiments.histogram import MOST_US, Histogram, bucket_of, highest_of
+from cotenant.services.experiments.measures.histogram import MOST_US, Histogram, bucket_of, highest_of
 
 
 @given(st.integers(0, MOST_US))

@@ -4,8 +4,8 @@ from math import exp, isnan, log, pi, sin
 
 import pytest
 
-from cotenant.services.experiments.figures import Estimate, bootstrap, correlation, middle, quantile, ratio
-from cotenant.services.experiments.sine_demand import SineDemand
+from cotenant.services.experiments.loads.sine_demand import SineDemand
+from cotenant.services.experiments.measures.statistics import Estimate, bootstrap, correlation, middle, quantile, ratio
 
 
 def test_correlation_of_a_line_is_one_whatever_its_slope() -> None:

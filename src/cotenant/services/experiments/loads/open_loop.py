@@ -21,7 +21,7 @@ from time import monotonic_ns
 from typing import Protocol
 
 from cotenant.model.errors import Permanent
-from cotenant.services.experiments.histogram import Histogram
+from cotenant.services.experiments.measures.histogram import Histogram
 
 _READ = 65_536
 _LONGEST_WAIT_S = 0.05

@@ -34,7 +34,7 @@ REALTIME_US = 500_000  # of each second, for all groups of an experiment
 _LOCK = "/run/cotenant-experiment.lock"
 
 
-class Grounds:
+class ExperimentCgroups:
     """All groups of one experiment. Use as a context; `top` is the path of what holds them."""
 
     def __init__(self, layout: Layout | None = None, top: str = "", wait_s: float = 60.0) -> None:
@@ -43,7 +43,7 @@ class Grounds:
         self._wait_s = wait_s
         self._open = ExitStack()
 
-    def __enter__(self) -> Grounds:
+    def __enter__(self) -> ExperimentCgroups:
         if reason := why_not(self.layout):
             raise reason
         try:

@@ -1,7 +1,7 @@
 """Real-time priority for a measuring instrument: nobody on its core delays it, and its sleeps end within a microsecond instead of fifty.
 
 Problem: an instrument that waits in a run queue measures the queue. Choice: SCHED_FIFO at the lowest priority, and a timer slack of 1 us for where that is
-refused. Limits: where the kernel rations real time by group (cgroup v1), `Grounds.allow_realtime` must have given the group its ration before.
+refused. Limits: where the kernel rations real time by group (cgroup v1), `ExperimentCgroups.allow_realtime` must have given the group its ration before.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The sine-wave service: a process that does exactly the CPU work that a sine demands, as far as it is given a CPU.
 
-    python -m cotenant.services.experiments.sine_service --start-us T --seconds S --low L --high H --period P --patience Q
+    python -m cotenant.services.experiments.loads.sine_service --start-us T --seconds S --low L --high H --period P --patience Q
 
 Problem: the demand must not depend on how fast the machine is or on who else runs. Choice: work is CPU time of its own thread; every 10 ms what the
 sine asks for by then joins a queue, and what has waited longer than `patience` seconds is dropped, as requests time out. One line of
@@ -14,7 +14,7 @@ import json
 from collections import deque
 from time import monotonic, sleep, thread_time
 
-from cotenant.services.experiments.sine_demand import SineDemand
+from cotenant.services.experiments.loads.sine_demand import SineDemand
 
 STEP_S = 0.01
 _SLICE_S = 0.002

@@ -8,7 +8,7 @@ import pytest
 
 from cotenant.drivers.cgroup.layout import Layout
 from cotenant.drivers.cgroup.tree import Groups
-from cotenant.services.experiments.suspicion import BLAME, RUN_DELAY, STALL, Watch
+from cotenant.services.experiments.studies.antagonist_search import BLAME, RUN_DELAY, STALL, AntagonistSearch
 
 pytestmark = pytest.mark.slow
 
@@ -18,7 +18,7 @@ def test_each_way_judges_the_same_looks_and_all_is_let_go(layout: Layout, groups
     for each in (service, *batch):
         groups.make(each)
     before = len(os.listdir("/proc/self/fd"))
-    with Watch(layout, service, batch) as watch:
+    with AntagonistSearch(layout, service, batch) as watch:
         assert {RUN_DELAY, STALL} <= watch.ways.keys()
         assert (BLAME in watch.ways) == (not watch.why_no_probe)
         assert watch.look() == {}

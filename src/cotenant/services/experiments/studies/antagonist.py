@@ -23,11 +23,18 @@ from cotenant.drivers.cgroup.layout import detect
 from cotenant.model.errors import Unsupported
 from cotenant.model.machine.knob import Knob, SetKnob, Target
 from cotenant.model.machine.node_state import GroupUse
-from cotenant.services.experiments.figures import middle, quantile
 from cotenant.services.experiments.harness import Judgement, Record, Round
+from cotenant.services.experiments.measures.statistics import middle, quantile
 from cotenant.services.experiments.outcome import Check, Curve, Picture
-from cotenant.services.experiments.site import Child, Site, in_plant, now_us
-from cotenant.services.experiments.suspicion import BLAME, LEARNING, RUN_DELAY, STALL, STEP_US, Watch
+from cotenant.services.experiments.site.site import Child, Site, in_plant, now_us
+from cotenant.services.experiments.studies.antagonist_search import (
+    BLAME,
+    LEARNING,
+    RUN_DELAY,
+    STALL,
+    STEP_US,
+    AntagonistSearch,
+)
 
 ARM = "search"
 GUESTS = 4
@@ -63,7 +70,7 @@ class Antagonist:
     def prepare(self, site: Site) -> None:
         """The groups. Raises `Unsupported` without the idle class, which tells the innocent from the guilty."""
         site.make_plant("service", *(f"batch-{number}" for number in range(GUESTS)))
-        gap = site.grounds.knobs.supported(Knob.CPU_IDLE)
+        gap = site.cgroups.knobs.supported(Knob.CPU_IDLE)
         if gap is not None:
             raise Unsupported("the antagonist experiment", f"the idle class of groups: {gap.needs}")
 
@@ -74,13 +81,13 @@ class Antagonist:
         start_us = now_us() + _LEAD_US
         together_us = start_us + (LEARNING + 2) * STEP_US
         end_us = together_us + round((self.watch_s + self.held_s) * 1e6)
-        paths = {site.grounds.path(name): name for name in (_SERVICE, *_guests())}
+        paths = {site.cgroups.path(name): name for name in (_SERVICE, *_guests())}
         service, *batch = paths
         children = [_start_service(site, start_us, end_us, seed), *_start_batch(site, together_us, end_us, random)]
         looks: list[tuple[int, dict[str, GroupUse]]] = []
         for group in batch:
-            site.grounds.knobs.write(Target(group, Knob.CPU_IDLE), "0" if paths[group] == guilty else "1")
-        with Watch(detect(), service, batch) as watch:
+            site.cgroups.knobs.write(Target(group, Knob.CPU_IDLE), "0" if paths[group] == guilty else "1")
+        with AntagonistSearch(detect(), service, batch) as watch:
             watch_end_us = end_us - round(self.held_s * 1e6)
             _look(site, watch, start_us, watch_end_us, looks)
             capped_us = now_us()
@@ -93,7 +100,7 @@ class Antagonist:
                 }
                 for name, way in watch.ways.items()
             }
-            with _held(site.grounds.knobs, watch.ways[RUN_DELAY].wish) as capped:
+            with _held(site.cgroups.knobs, watch.ways[RUN_DELAY].wish) as capped:
                 _look(site, watch, now_us(), end_us, looks)
             why_no_probe = watch.why_no_probe
         output = children[0].process.stdout.read() if children[0].process.stdout else b""
@@ -113,7 +120,7 @@ class Antagonist:
                 [
                     round((at - together_us) / 1e6, 2),
                     _waiting(service, [use]),
-                    _mean_m(site.grounds.path(guilty), [use]),
+                    _mean_m(site.cgroups.path(guilty), [use]),
                 ]
                 for at, use in looks
             ],
@@ -187,7 +194,7 @@ def _guests() -> list[str]:
 def _start_service(site: Site, start_us: int, end_us: int, seed: int) -> Child:
     return site.start_python(
         _SERVICE,
-        "cotenant.services.experiments.bursty_service",
+        "cotenant.services.experiments.loads.bursty_service",
         *("--start-us", str(start_us), "--seconds", str((end_us - start_us) / 1e6)),
         *("--gap-ms", str(GAP_MS), "--work-ms", str(REQUEST_MS), "--seed", str(seed)),
         pipe=True,
@@ -200,14 +207,16 @@ def _start_batch(site: Site, together_us: int, end_us: int, random: Random) -> I
     for guest, phase_ms in zip(_guests(), phases, strict=True):
         yield site.start_python(
             guest,
-            "cotenant.services.experiments.phased_batch",
+            "cotenant.services.experiments.loads.phased_batch",
             *("--start-us", str(together_us), "--seconds", str((end_us - together_us) / 1e6 + 1)),
             *("--period-ms", str(PERIOD_MS), "--phase-ms", str(phase_ms), "--work-ms", str(WORK_MS)),
             *("--seed", str(random.randrange(1 << 30))),
         )
 
 
-def _look(site: Site, watch: Watch, from_us: int, until_us: int, looks: list[tuple[int, dict[str, GroupUse]]]) -> None:
+def _look(
+    site: Site, watch: AntagonistSearch, from_us: int, until_us: int, looks: list[tuple[int, dict[str, GroupUse]]]
+) -> None:
     """Look each half second."""
     at_us = from_us
     while at_us < until_us:

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 from cotenant.model.errors import Unsupported
 from cotenant.model.machine.knob import Knob, Target
-from cotenant.services.experiments import agent_process
-from cotenant.services.experiments.figures import Estimate, middle, quantile, ratio
 from cotenant.services.experiments.harness import Judgement, Record, Round
+from cotenant.services.experiments.measures.statistics import Estimate, middle, quantile, ratio
 from cotenant.services.experiments.outcome import Check, Curve, Picture
-from cotenant.services.experiments.site import Site, in_plant, now_us
+from cotenant.services.experiments.site import agent_process
+from cotenant.services.experiments.site.site import Site, in_plant, now_us
 
 UNLIMITED, LIMITED, REGULATED = "no limit", "limit", "limit, agent"
 PERIOD_US = 100_000
@@ -48,13 +48,13 @@ class Burst:
     def prepare(self, site: Site) -> None:
         """The service's group."""
         site.make_plant("service")
-        if gap := site.grounds.knobs.supported(Knob.CPU_BURST):
+        if gap := site.cgroups.knobs.supported(Knob.CPU_BURST):
             raise Unsupported("the burst experiment", gap.needs)
 
     def block(self, site: Site, arm: str, seed: int) -> Record:
         """One arm's latencies and throttling. The limit is the experiment's set-up, as a container's limit is; the agent alone turns it further."""
         quota = "max" if arm == UNLIMITED else str(self.limit_m * PERIOD_US // 1000)
-        site.grounds.knobs.write(Target(site.grounds.path(_SERVICE), Knob.CPU_MAX), f"{quota} {PERIOD_US}")
+        site.cgroups.knobs.write(Target(site.cgroups.path(_SERVICE), Knob.CPU_MAX), f"{quota} {PERIOD_US}")
         agent = None
         if arm == REGULATED:
             limits = {"limits": {"cpu": f"{self.limit_m}m"}, "requests": {"cpu": f"{self.limit_m}m"}}
@@ -65,15 +65,15 @@ class Burst:
         seconds = self.settle_s + self.seconds
         service = site.start_python(
             _SERVICE,
-            "cotenant.services.experiments.bursty_service",
+            "cotenant.services.experiments.loads.bursty_service",
             *("--start-us", str(start_us), "--seconds", str(seconds), "--seed", str(seed)),
             *("--gap-ms", str(self.gap_ms), "--work-ms", str(self.work_ms)),
             pipe=True,
         )
         site.wait_until(start_us + int(self.settle_s * 1e6))
-        before = site.grounds.counters(_SERVICE)
+        before = site.cgroups.counters(_SERVICE)
         output, _ = service.process.communicate(timeout=seconds + 60)
-        after = site.grounds.counters(_SERVICE)
+        after = site.cgroups.counters(_SERVICE)
         story = agent.story() if agent else {}
         site.stop(service)
         if agent:

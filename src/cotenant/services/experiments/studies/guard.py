@@ -19,14 +19,12 @@ from itertools import chain
 from math import isnan, nan
 from statistics import median
 
-from cotenant.services.experiments import agent_process, redis_service, witness
-from cotenant.services.experiments.figures import Estimate, middle, ratio
 from cotenant.services.experiments.harness import Judgement, Record, Round
-from cotenant.services.experiments.histogram import Histogram, highest_of
-from cotenant.services.experiments.outcome import Check, Curve, Picture
-from cotenant.services.experiments.redis_service import Load
-from cotenant.services.experiments.site import Child, Site, in_plant, now_us
-from cotenant.services.experiments.windows import (
+from cotenant.services.experiments.loads import redis_service
+from cotenant.services.experiments.loads.redis_service import Load
+from cotenant.services.experiments.measures.histogram import Histogram, highest_of
+from cotenant.services.experiments.measures.statistics import Estimate, middle, ratio
+from cotenant.services.experiments.measures.windows import (
     LATE_US,
     WINDOW_US,
     Window,
@@ -39,6 +37,9 @@ from cotenant.services.experiments.windows import (
     p99_us,
     stored,
 )
+from cotenant.services.experiments.outcome import Check, Curve, Picture
+from cotenant.services.experiments.site import agent_process, lateness
+from cotenant.services.experiments.site.site import Child, Site, in_plant, now_us
 
 ALONE, UNREGULATED, REGULATED = "alone", "unregulated", "regulated"
 HOGS = 4
@@ -66,12 +67,12 @@ class Guard:
         redis_service.program("stress-ng", "the guard experiment")
         site.make_plant("service", *(f"batch-{number}" for number in range(HOGS)))
         redis_service.start(site, _SERVICE, self.load)
-        witness.prepare(site)
+        lateness.prepare(site)
 
     def block(self, site: Site, arm: str, seed: int) -> Record:
         """One arm: its latencies, what the batch work did."""
         # First of all: what its start costs the core is over before there is a load.
-        watching = witness.start(site)
+        watching = lateness.start(site)
         agent = None
         if arm == REGULATED:
             agent = agent_process.start(site, services={_SERVICE: self.load.objective_ms}, batch=_hogs())
@@ -235,9 +236,9 @@ def _stress(site: Site, group: str) -> Child:
 def _counters(site: Site) -> dict[str, int]:
     return {
         "passed_us": now_us(),
-        "batch_us": sum(site.grounds.cpu_us(name) for name in _hogs()),
-        "service_us": site.grounds.cpu_us(_SERVICE),
-        "witness_us": site.grounds.cpu_us(witness.GROUP),
+        "batch_us": sum(site.cgroups.cpu_us(name) for name in _hogs()),
+        "service_us": site.cgroups.cpu_us(_SERVICE),
+        "witness_us": site.cgroups.cpu_us(lateness.GROUP),
     }
 
 

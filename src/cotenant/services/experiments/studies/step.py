@@ -17,11 +17,11 @@ from time import sleep
 
 from cotenant.model.errors import CotenantError
 from cotenant.model.machine.knob import UNLIMITED, Knob, Target
-from cotenant.services.experiments import agent_process
-from cotenant.services.experiments.figures import bootstrap, quantile
 from cotenant.services.experiments.harness import Judgement, Record, Round
+from cotenant.services.experiments.measures.statistics import bootstrap, quantile
 from cotenant.services.experiments.outcome import Check, Curve, Picture
-from cotenant.services.experiments.site import Site, in_plant, now_us
+from cotenant.services.experiments.site import agent_process
+from cotenant.services.experiments.site.site import Site, in_plant, now_us
 
 POLLING, TRIGGERED, RUNG = "polling", "pressure trigger", "late wake-up"
 SHORT_MS, LONG_MS = 500, 2000  # of a trigger's window
@@ -60,7 +60,7 @@ class StepResponse:
         seconds = self.settle_s + 1 + self.patience_s + _AFTER_S
         service = site.start_python(
             _SERVICE,
-            "cotenant.services.experiments.sine_service",
+            "cotenant.services.experiments.loads.sine_service",
             *("--start-us", str(start_us), "--seconds", str(seconds), "--patience", "2"),
             *("--low", "0.30", "--high", "0.35", "--period", "20"),
             pipe=True,
@@ -167,9 +167,9 @@ def _standing(site: Site) -> dict[Target, str]:
     values = {}
     for name in _hogs():
         for knob in _KNOBS:
-            target = Target(site.grounds.path(name), knob)
+            target = Target(site.cgroups.path(name), knob)
             try:
-                values[target] = site.grounds.knobs.read(target)
+                values[target] = site.cgroups.knobs.read(target)
             except CotenantError:
                 continue  # this machine lacks it
     return values

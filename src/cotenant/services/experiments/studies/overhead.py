@@ -18,13 +18,14 @@ from pathlib import Path
 from cotenant.drivers.ebpf.cost import costs, timed
 from cotenant.drivers.ebpf.runqueue import RunQueue
 from cotenant.model.errors import Unsupported
-from cotenant.services.experiments import agent_process, redis_service, witness
-from cotenant.services.experiments.figures import Estimate, middle, ratio
 from cotenant.services.experiments.harness import Judgement, Record, Round
+from cotenant.services.experiments.loads import redis_service
+from cotenant.services.experiments.loads.redis_service import Load
+from cotenant.services.experiments.measures.statistics import Estimate, middle, ratio
+from cotenant.services.experiments.measures.windows import all_of, disturbed, judged_of, p99_us, stored
 from cotenant.services.experiments.outcome import Check
-from cotenant.services.experiments.redis_service import Load
-from cotenant.services.experiments.site import Site, in_plant, now_us
-from cotenant.services.experiments.windows import all_of, disturbed, judged_of, p99_us, stored
+from cotenant.services.experiments.site import agent_process, lateness
+from cotenant.services.experiments.site.site import Site, in_plant, now_us
 
 OFF, PROBE = "no agent", "probe"
 SWITCHES = 10_000  # a second, that the probe's cost is told for
@@ -63,19 +64,19 @@ class Overhead:
         """The victim, and all groups with a process each."""
         site.make_plant("service")
         redis_service.start(site, _SERVICE, self.load)
-        witness.prepare(site)
+        lateness.prepare(site)
         everywhere = f"{site.load_cpu},{site.plant_cpu}"
-        site.grounds.make(_AGENT, everywhere)
-        site.grounds.make(_CROWD, everywhere)
+        site.cgroups.make(_AGENT, everywhere)
+        site.cgroups.make(_CROWD, everywhere)
         for number in range(max(self.sizes)):
-            site.grounds.make(_member(number), everywhere)
+            site.cgroups.make(_member(number), everywhere)
             site.start(_member(number), _WAKING if number % 2 else ["sleep", "86400"], f"member-{number}")
 
     def block(self, site: Site, arm: str, seed: int) -> Record:
         """One arm."""
         if arm == PROBE:
             return _probe(site)
-        watching = witness.start(site)
+        watching = lateness.start(site)
         agent = None
         if arm != OFF:
             size = next(size for size in self.sizes if _arm(size) == arm)
@@ -182,10 +183,10 @@ class Overhead:
 
 def _probe(site: Site) -> Record:
     """The run-queue probe while a process sleeps and wakes as fast as it can."""
-    tree = site.grounds.layout.by_controller["cpu"]
+    tree = site.cgroups.layout.by_controller["cpu"]
     try:
         with RunQueue(tree.path, tree.version) as probe, timed():
-            probe.watch({site.grounds.path(_SERVICE): 1000})
+            probe.watch({site.cgroups.path(_SERVICE): 1000})
             waker = site.start(_SERVICE, [sys.executable, "-Sc", _WAKER], "waker")
             site.wait_until(now_us() + 1_000_000)
             began, before = now_us(), costs(probe)
@@ -220,7 +221,7 @@ def _cost(site: Site, pid: int) -> dict[str, int]:
     status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
     return {
         "at_us": now_us(),
-        "cpu_us": site.grounds.cpu_us(_AGENT),
+        "cpu_us": site.cgroups.cpu_us(_AGENT),
         "calls": int(io["syscr"]) + int(io["syscw"]),
         "read_bytes": int(io["rchar"]),
         "peak_kib": int(status["VmHWM"].split()[0]),

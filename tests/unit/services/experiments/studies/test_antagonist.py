@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cotenant.services.experiments.antagonist import ARM, Antagonist, _p99
 from cotenant.services.experiments.harness import Block, Round
-from cotenant.services.experiments.site import Conditions
+from cotenant.services.experiments.site.site import Conditions
+from cotenant.services.experiments.studies.antagonist import ARM, Antagonist, _p99
 
 CALM = Conditions(1.0, 0.0, 0.0, None)
 

@@ -1,6 +1,6 @@
 """Batch work in turns: the same amount of CPU time in each period, begun at a phase of its own.
 
-    python -m cotenant.services.experiments.phased_batch --start-us T --seconds S --period-ms P --phase-ms F --work-ms W --seed N
+    python -m cotenant.services.experiments.loads.phased_batch --start-us T --seconds S --period-ms P --phase-ms F --work-ms W --seed N
 
 Problem: suspects with the same mean use must differ in when they run, and only in that. Choice: work is CPU time of its own thread, so that each does the
 same however long it is kept waiting; the begin of each burst wavers by a sixteenth of the period. Limits: work that is not done when the next
@@ -13,7 +13,7 @@ import argparse
 from random import Random
 from time import sleep, thread_time
 
-from cotenant.services.experiments.site import now_us
+from cotenant.services.experiments.site.site import now_us
 
 _WAVER = 16
 

@@ -1,6 +1,6 @@
 """The witness of the plant's core, a process of its own: sleeps to absolute times and notes how late it woke, until SIGTERM.
 
-    python -m cotenant.services.experiments.witness
+    python -m cotenant.services.experiments.site.lateness
 
 Problem: who delayed a request, the run queue that is examined or a hypervisor that took the core? Choice: with real-time priority no work of the ordinary
 or the idle class can delay it, so its lateness is the core's, not the queue's. It looks every 2 ms; times that passed while it was away are noted too,
@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from time import monotonic_ns, sleep
 
 from cotenant.model.errors import Permanent
-from cotenant.services.experiments import realtime
-from cotenant.services.experiments.site import Child, Site, in_plant
-from cotenant.services.experiments.windows import WINDOW_US
+from cotenant.services.experiments.measures.windows import WINDOW_US
+from cotenant.services.experiments.site import realtime
+from cotenant.services.experiments.site.site import Child, Site, in_plant
 
 GROUP = in_plant("witness")
 STEP_US = 2_000
@@ -40,7 +40,7 @@ class Lateness:
 
 
 @dataclass(frozen=True, slots=True)
-class Witness:
+class LatenessMonitor:
     """A running one."""
 
     site: Site
@@ -60,18 +60,18 @@ class Witness:
 def prepare(site: Site) -> None:
     """Make its group, with leave to take real-time priority."""
     site.make_plant("witness")
-    site.grounds.allow_realtime(GROUP, _RATION_US)
+    site.cgroups.allow_realtime(GROUP, _RATION_US)
 
 
-def start(site: Site) -> Witness | None:
+def start(site: Site) -> LatenessMonitor | None:
     """Start it and wait until it looks; None where it may not have real-time priority. Raises `Permanent` where it does not start."""
-    child = site.start_python(GROUP, "cotenant.services.experiments.witness", pipe=True)
+    child = site.start_python(GROUP, "cotenant.services.experiments.site.lateness", pipe=True)
     line = child.process.stdout.readline() if child.process.stdout else b""
     if not line:
         child.process.wait(10)
         raise Permanent(f"the witness ended early: {child.last_words()}")
     if json.loads(line)["realtime"]:
-        return Witness(site, child)
+        return LatenessMonitor(site, child)
     site.stop(child)
     return None
 

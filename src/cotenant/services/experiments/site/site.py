@@ -19,7 +19,7 @@ from pathlib import Path
 from time import monotonic, monotonic_ns, sleep
 
 from cotenant.model.errors import Permanent
-from cotenant.services.experiments.grounds import Grounds
+from cotenant.services.experiments.site.cgroups import ExperimentCgroups
 
 _TICK_US = 1_000_000 // os.sysconf("SC_CLK_TCK")
 _PATIENCE_S = 10.0
@@ -30,7 +30,7 @@ OWN, GENERATOR = "own", "generator"  # on the load's core: the agent; who asks t
 
 
 def in_plant(name: str) -> str:
-    """A group of the plant, as `Site` and `Grounds` name it."""
+    """A group of the plant, as `Site` and `ExperimentCgroups` name it."""
     return f"{PLANT}/{name}"
 
 
@@ -85,7 +85,7 @@ class Child:
 class Site:
     """The groups, cores, children and scratch folder of one experiment."""
 
-    grounds: Grounds
+    cgroups: ExperimentCgroups
     scratch: Path
     plant_cpu: int
     load_cpu: int
@@ -93,10 +93,10 @@ class Site:
 
     def make_plant(self, *names: str) -> tuple[str, ...]:
         """Groups of the plant, bound to its core with all below them; gives what they are called from here on (`in_plant`)."""
-        if not self.grounds.exists(PLANT):
-            self.grounds.make(PLANT, str(self.plant_cpu))
+        if not self.cgroups.exists(PLANT):
+            self.cgroups.make(PLANT, str(self.plant_cpu))
         for name in names:
-            self.grounds.make(in_plant(name), str(self.plant_cpu))
+            self.cgroups.make(in_plant(name), str(self.plant_cpu))
         return tuple(map(in_plant, names))
 
     def start(self, group: str, command: Sequence[str], name: str = "", pipe: bool = False) -> Child:
@@ -105,7 +105,7 @@ class Site:
         log = self.scratch / f"{name}.log"
         with log.open("wb") as errors:
             process = subprocess.Popen(
-                self.grounds.enter(group, command),
+                self.cgroups.enter(group, command),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE if pipe else errors,
                 stderr=errors,
@@ -172,7 +172,7 @@ class Site:
                     return
 
     def _reading(self) -> tuple[int, int, int, int, int | None]:
-        own_us = self.grounds.cpu_us(PLANT) if self.grounds.exists(PLANT) else 0
+        own_us = self.cgroups.cpu_us(PLANT) if self.cgroups.exists(PLANT) else 0
         busy_us, steal_us = 0, 0
         for line in Path("/proc/stat").read_text().splitlines():
             name, *ticks = line.split()
@@ -187,11 +187,11 @@ class Site:
 def open_site() -> Iterator[Site]:
     """Make the groups and the scratch folder, pin this process to the load's core; undo all of it at the end."""
     allowed = sorted(os.sched_getaffinity(0))
-    with tempfile.TemporaryDirectory(prefix="cotenant-experiment-") as scratch, Grounds() as grounds:
-        site = Site(grounds, Path(scratch), plant_cpu=allowed[-1], load_cpu=allowed[0])
-        grounds.make(OWN, str(site.load_cpu))
-        grounds.make(GENERATOR, str(site.load_cpu))
-        grounds.allow_realtime(GENERATOR, _GENERATOR_REALTIME_US)
+    with tempfile.TemporaryDirectory(prefix="cotenant-experiment-") as scratch, ExperimentCgroups() as cgroups:
+        site = Site(cgroups, Path(scratch), plant_cpu=allowed[-1], load_cpu=allowed[0])
+        cgroups.make(OWN, str(site.load_cpu))
+        cgroups.make(GENERATOR, str(site.load_cpu))
+        cgroups.allow_realtime(GENERATOR, _GENERATOR_REALTIME_US)
         os.sched_setaffinity(0, {site.load_cpu})
         try:
             yield site

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cotenant.services.experiments.histogram import Histogram
-from cotenant.services.experiments.open_loop import Slot
+from cotenant.services.experiments.loads.open_loop import Slot
+from cotenant.services.experiments.measures.histogram import Histogram
 
 WINDOW_US = 50_000
 LATE_US = 1_000

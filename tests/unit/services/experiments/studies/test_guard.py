@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from cotenant.services.experiments.guard import ALONE, REGULATED, UNREGULATED, Guard
 from cotenant.services.experiments.harness import Block, Judgement, Record, Round
-from cotenant.services.experiments.histogram import Histogram
-from cotenant.services.experiments.site import Conditions
-from cotenant.services.experiments.windows import LEAST_CALM, Window
+from cotenant.services.experiments.measures.histogram import Histogram
+from cotenant.services.experiments.measures.windows import LEAST_CALM, Window
+from cotenant.services.experiments.site.site import Conditions
+from cotenant.services.experiments.studies.guard import ALONE, REGULATED, UNREGULATED, Guard
 
 WINDOWS, REQUESTS = 100, 50  # of a block; in a window
 FAST_US, SLOW_US, STALL_US = 300, 5_000, 8_000

@@ -1,6 +1,6 @@
 """A service whose work comes in bursts: requests at random times, each a fixed amount of CPU; tells how long each took from when it was due.
 
-    python -m cotenant.services.experiments.bursty_service --start-us T --seconds S --gap-ms G --work-ms W --seed N
+    python -m cotenant.services.experiments.loads.bursty_service --start-us T --seconds S --gap-ms G --work-ms W --seed N
 
 Problem: a quota that the mean use never reaches still stops a service in the middle of a request. Choice: exponential gaps, equal work, one queue;
 latency from the due time, so waiting behind a stopped request counts. One line of JSON at the end: [due, latency] in microseconds.
@@ -13,8 +13,8 @@ import argparse
 import json
 from time import sleep, thread_time
 
-from cotenant.services.experiments.open_loop import due_times
-from cotenant.services.experiments.site import now_us
+from cotenant.services.experiments.loads.open_loop import due_times
+from cotenant.services.experiments.site.site import now_us
 
 
 def serve(start_us: int, seconds: float, gap_ms: float, work_ms: float, seed: int) -> list[tuple[int, int]]:

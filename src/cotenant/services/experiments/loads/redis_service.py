@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.model.errors import Permanent, Unsupported
-from cotenant.services.experiments import redis_load
-from cotenant.services.experiments.histogram import Histogram
-from cotenant.services.experiments.open_loop import Slot
-from cotenant.services.experiments.site import GENERATOR, Site
-from cotenant.services.experiments.windows import WINDOW_US
+from cotenant.services.experiments.loads import redis_load
+from cotenant.services.experiments.loads.open_loop import Slot
+from cotenant.services.experiments.measures.histogram import Histogram
+from cotenant.services.experiments.measures.windows import WINDOW_US
+from cotenant.services.experiments.site.site import GENERATOR, Site
 
 Live = Mapping[str, int | None]  # a second of the service: requests, p99_us, over
 
@@ -76,7 +76,7 @@ def measured(site: Site, load: Load, seed: int, read: Callable[[], Any], hear: C
     """Run the load once. `read` is called where the stretch that counts begins and ends; `hear` each second."""
     generator = site.start_python(
         GENERATOR,
-        "cotenant.services.experiments.redis_load",
+        "cotenant.services.experiments.loads.redis_load",
         *("--socket", str(_socket(site)), "--rate", str(load.rate), "--seconds", str(load.settle_s + load.seconds)),
         *("--seed", str(seed), "--objective-us", str(round(load.objective_ms * 1000))),
         pipe=True,

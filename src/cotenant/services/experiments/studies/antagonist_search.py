@@ -26,7 +26,7 @@ from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import GroupUse, NodeState, PodUse
 from cotenant.policy.interference.antagonist import CauseHistory, decide, suspects
 from cotenant.policy.interference.settings import InterferenceSettings, SuspectSignal, VictimSignal
-from cotenant.services.experiments.site import now_us
+from cotenant.services.experiments.site.site import now_us
 
 STEP_US = 500_000
 LEARNING = 8  # samples of the service alone
@@ -49,7 +49,7 @@ WAYS: Mapping[str, InterferenceSettings] = {
 
 
 @dataclass(slots=True)
-class Suspicion:
+class CulpritSearch:
     """One way to name a culprit, and whom it would have capped first."""
 
     settings: InterferenceSettings
@@ -60,7 +60,7 @@ class Suspicion:
     said: str = ""
 
 
-class Watch:
+class AntagonistSearch:
     """Reads the groups at each `look`; a context manager. `service` and `batch` are paths of groups. Raises `Unsupported`."""
 
     def __init__(self, layout: Layout, service: str, batch: Sequence[str]) -> None:
@@ -79,7 +79,7 @@ class Watch:
             self._stack.close()
             raise
         self.ways = {
-            name: Suspicion(settings) for name, settings in WAYS.items() if name != BLAME or self._probe is not None
+            name: CulpritSearch(settings) for name, settings in WAYS.items() if name != BLAME or self._probe is not None
         }
 
     def _start_probe(self, layout: Layout) -> None:
@@ -124,7 +124,7 @@ class Watch:
         """Let go of all files and of the probe."""
         self._stack.close()
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> AntagonistSearch:
         return self
 
     def __exit__(
