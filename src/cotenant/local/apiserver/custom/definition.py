@@ -14,7 +14,7 @@ from cotenant.local.apiserver.custom.jsonpath import compile_path
 from cotenant.local.apiserver.custom.schema_rules import check_root, uses_cel
 from cotenant.local.apiserver.custom.structural import MAX_DEPTH
 from cotenant.local.apiserver.schema import decoding, openapi
-from cotenant.local.apiserver.schema.kinds import words
+from cotenant.local.apiserver.schema.kinds import field_errors
 
 _PROPS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 _SCOPES = frozenset({"Cluster", "Namespaced"})
@@ -63,20 +63,20 @@ def check_definition(obj: Manifest, old: Manifest | None) -> list[Cause]:
     spec = obj.get("spec", {})
     group, names = spec.get("group", ""), spec.get("names", {})
     if not group:
-        causes.append(words.required("spec.group"))
-    elif why := words.subdomain_problem(group):
-        causes.append(words.wrong("spec.group", group, why))
+        causes.append(field_errors.required("spec.group"))
+    elif why := field_errors.subdomain_problem(group):
+        causes.append(field_errors.invalid("spec.group", group, why))
     elif "." not in group:
-        causes.append(words.wrong("spec.group", group, "should be a domain with at least one dot"))
+        causes.append(field_errors.invalid("spec.group", group, "should be a domain with at least one dot"))
     plural = names.get("plural", "")
     wanted = f"{plural}.{group}"
     name = obj.get("metadata", {}).get("name", "")
     if name != wanted:
-        causes.append(words.wrong("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
-    words.one_of(spec.get("scope"), _SCOPES, "spec.scope", causes)
+        causes.append(field_errors.invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
+    field_errors.one_of(spec.get("scope"), _SCOPES, "spec.scope", causes)
     if spec.get("preserveUnknownFields"):
         causes.append(
-            words.wrong(
+            field_errors.invalid(
                 "spec.preserveUnknownFields",
                 True,
                 "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
@@ -85,13 +85,13 @@ def check_definition(obj: Manifest, old: Manifest | None) -> list[Cause]:
     conversion = spec.get("conversion", {})
     if conversion.get("strategy") == "Webhook":
         causes.append(
-            words.forbidden(
+            field_errors.forbidden(
                 "spec.conversion.strategy",
                 "this server does not convert by webhook: serve versions of one shape with strategy None",
             )
         )
     elif conversion.get("strategy") != "None":
-        causes.append(words.unsupported("spec.conversion.strategy", conversion.get("strategy", ""), ("None",)))
+        causes.append(field_errors.unsupported("spec.conversion.strategy", conversion.get("strategy", ""), ("None",)))
     _check_names(names, causes)
     _check_versions(spec.get("versions", []), causes)
     stored = obj.get("status", {}).get("storedVersions", ())
@@ -102,13 +102,13 @@ def check_definition(obj: Manifest, old: Manifest | None) -> list[Cause]:
                 f"missing from spec.versions; {version} was previously a storage version, and must remain in spec.versions until a "
                 f"storage migration ensures no data remains persisted in {version} and removes {version} from status.storedVersions"
             )
-            causes.append(words.wrong(f"status.storedVersions[{index}]", version, why))
+            causes.append(field_errors.invalid(f"status.storedVersions[{index}]", version, why))
     if old is not None and is_established(old):
         before = old.get("spec", {})
-        words.immutable(group, before.get("group"), "spec.group", causes)
-        words.immutable(spec.get("scope"), before.get("scope"), "spec.scope", causes)
+        field_errors.immutable(group, before.get("group"), "spec.group", causes)
+        field_errors.immutable(spec.get("scope"), before.get("scope"), "spec.scope", causes)
         for key in ("plural", "kind"):
-            words.immutable(names.get(key), before.get("names", {}).get(key), f"spec.names.{key}", causes)
+            field_errors.immutable(names.get(key), before.get("names", {}).get(key), f"spec.names.{key}", causes)
     return causes
 
 
@@ -133,33 +133,37 @@ def _check_names(names: Manifest, causes: list[Cause]) -> None:
     for key in ("plural", "singular", "kind", "listKind"):
         value = names.get(key, "")
         if not value:
-            causes.append(words.required(f"spec.names.{key}"))
-        elif why := words.label_problem(value.lower()):
-            causes.append(words.wrong(f"spec.names.{key}", value, why))
+            causes.append(field_errors.required(f"spec.names.{key}"))
+        elif why := field_errors.label_problem(value.lower()):
+            causes.append(field_errors.invalid(f"spec.names.{key}", value, why))
     if names.get("kind") and names.get("kind") == names.get("listKind"):
-        causes.append(words.wrong("spec.names.listKind", names["listKind"], "kind and listKind may not be the same"))
+        causes.append(
+            field_errors.invalid("spec.names.listKind", names["listKind"], "kind and listKind may not be the same")
+        )
     for key in ("shortNames", "categories"):
         for index, value in enumerate(names.get(key, ())):
-            if why := words.label_problem(value):
-                causes.append(words.wrong(f"spec.names.{key}[{index}]", value, why))
+            if why := field_errors.label_problem(value):
+                causes.append(field_errors.invalid(f"spec.names.{key}[{index}]", value, why))
 
 
 def _check_versions(versions: list[Manifest], causes: list[Cause]) -> None:
     if not versions:
-        causes.append(words.required("spec.versions", "must have at least one version"))
+        causes.append(field_errors.required("spec.versions", "must have at least one version"))
         return
     names = [version.get("name", "") for version in versions]
     if sum(bool(version.get("storage")) for version in versions) != 1:
-        causes.append(words.wrong("spec.versions", names, "must have exactly one version marked as storage version"))
+        causes.append(
+            field_errors.invalid("spec.versions", names, "must have exactly one version marked as storage version")
+        )
     if len(set(names)) < len(names):
-        causes.append(words.wrong("spec.versions", names, "must contain unique version names"))
+        causes.append(field_errors.invalid("spec.versions", names, "must contain unique version names"))
     for index, version in enumerate(versions):
         here = f"spec.versions[{index}]"
-        if why := words.label_problem(version.get("name", "")):
-            causes.append(words.wrong(f"{here}.name", version.get("name", ""), why))
+        if why := field_errors.label_problem(version.get("name", "")):
+            causes.append(field_errors.invalid(f"{here}.name", version.get("name", ""), why))
         schema = version.get("schema", {}).get("openAPIV3Schema")
         if schema is None:
-            causes.append(words.required(f"{here}.schema.openAPIV3Schema", "schemas are required"))
+            causes.append(field_errors.required(f"{here}.schema.openAPIV3Schema", "schemas are required"))
         else:
             causes += check_root(schema, f"{here}.schema.openAPIV3Schema")
         _check_scale(version.get("subresources", {}).get("scale"), f"{here}.subresources.scale", causes)
@@ -178,20 +182,20 @@ def _check_scale(scale: Manifest | None, field: str, causes: list[Cause]) -> Non
         path = scale.get(key, "")
         if not path:
             if is_needed:
-                causes.append(words.required(f"{field}.{key}"))
+                causes.append(field_errors.required(f"{field}.{key}"))
             continue
         roots = (root,) if root else ("spec", "status")
         if "[" in path or not path.startswith(tuple(f".{each}." for each in roots)):
             allowed = " or ".join(f".{each}" for each in roots)
-            causes.append(words.wrong(f"{field}.{key}", path, f"should be a json path under {allowed}"))
+            causes.append(field_errors.invalid(f"{field}.{key}", path, f"should be a json path under {allowed}"))
 
 
 def _check_columns(columns: list[Manifest] | tuple[()], field: str, causes: list[Cause]) -> None:
     for index, column in enumerate(columns):
         here = f"{field}[{index}]"
         if not column.get("name"):
-            causes.append(words.required(f"{here}.name"))
-        words.one_of(column.get("type"), _COLUMN_TYPES, f"{here}.type", causes)
+            causes.append(field_errors.required(f"{here}.name"))
+        field_errors.one_of(column.get("type"), _COLUMN_TYPES, f"{here}.type", causes)
         _check_path(column.get("jsonPath", ""), f"{here}.jsonPath", causes)
 
 
@@ -210,16 +214,16 @@ def _check_selectable(fields: list[Manifest] | tuple[()], schema: Manifest, fiel
             properties = found.get("properties", {}) if isinstance(found, dict) else {}
             found = properties.get(name)
         if not isinstance(found, dict) or found.get("type") not in ("string", "boolean", "integer"):
-            causes.append(words.wrong(here, path, "must point to a field of type string, boolean or integer"))
+            causes.append(field_errors.invalid(here, path, "must point to a field of type string, boolean or integer"))
 
 
 def _check_path(path: str, field: str, causes: list[Cause]) -> bool:
     if not path:
-        causes.append(words.required(field))
+        causes.append(field_errors.required(field))
         return False
     try:
         compile_path(path)
     except ValueError as wrong:
-        causes.append(words.wrong(field, path, str(wrong)))
+        causes.append(field_errors.invalid(field, path, str(wrong)))
         return False
     return True

@@ -16,7 +16,7 @@ import msgspec
 
 from cotenant.local.apiserver.contract import Cause, Manifest
 from cotenant.local.apiserver.custom.formats import FORMATS, fits
-from cotenant.local.apiserver.schema.kinds import words
+from cotenant.local.apiserver.schema.kinds import field_errors
 
 _NAMES: dict[type, str] = {
     str: "string",
@@ -103,11 +103,11 @@ class Rule:
         elif self.ranges and kind in (int, float):
             self._check_number(value, path, causes)
         if self.enum is not None and not any(_equal(value, each) for each in self.enum):
-            shown = ", ".join(f'"{each}"' if isinstance(each, str) else words.shown(each) for each in self.enum)
+            shown = ", ".join(f'"{each}"' if isinstance(each, str) else field_errors.shown(each) for each in self.enum)
             causes.append(
                 Cause(
                     "FieldValueNotSupported",
-                    f"Unsupported value: {words.shown(value)}: supported values: {shown}",
+                    f"Unsupported value: {field_errors.shown(value)}: supported values: {shown}",
                     path,
                 )
             )
@@ -121,7 +121,7 @@ class Rule:
         return not causes
 
     def _check_object(self, value: Manifest, path: str, causes: list[Cause]) -> None:
-        causes += [words.required(_under(path, name)) for name in self.required if name not in value]
+        causes += [field_errors.required(_under(path, name)) for name in self.required if name not in value]
         properties, additional = self.properties, self.additional
         for name, each in value.items():
             rule = properties.get(name)
@@ -131,21 +131,25 @@ class Rule:
                 additional.check(each, _under(path, name), causes)
         if self.embedded:
             causes += [
-                words.required(_under(path, name), "must not be empty")
+                field_errors.required(_under(path, name), "must not be empty")
                 for name in ("apiVersion", "kind")
                 if not value.get(name)
             ]
         if self.sizes:
             minimum, maximum = self.sizes.get("minProperties"), self.sizes.get("maxProperties")
             if minimum is not None and len(value) < minimum:
-                causes.append(words.wrong(path, value, f"{path} in body should have at least {minimum} properties"))
+                causes.append(
+                    field_errors.invalid(path, value, f"{path} in body should have at least {minimum} properties")
+                )
             if maximum is not None and len(value) > maximum:
                 causes.append(_too_many(path, len(value), maximum))
 
     def _check_list(self, value: list[Any], path: str, causes: list[Cause]) -> None:
         minimum, maximum = self.sizes.get("minItems"), self.sizes.get("maxItems")
         if minimum is not None and len(value) < minimum:
-            causes.append(words.wrong(path, len(value), f"{path} in body should have at least {minimum} items"))
+            causes.append(
+                field_errors.invalid(path, len(value), f"{path} in body should have at least {minimum} items")
+            )
         if maximum is not None and len(value) > maximum:
             causes.append(_too_many(path, len(value), maximum))
         if self.items is not None:
@@ -157,7 +161,7 @@ class Rule:
                 named = {key: each.get(key) for key in self.keys} if self.keys and isinstance(each, dict) else each
                 identity = msgspec.json.encode(named, order="sorted")
                 if identity in seen:
-                    causes.append(words.duplicate(f"{path}[{index}]", named))
+                    causes.append(field_errors.duplicate(f"{path}[{index}]", named))
                 seen.add(identity)
 
     def _check_text(self, value: str, path: str, causes: list[Cause]) -> None:
@@ -165,11 +169,11 @@ class Rule:
         if maximum is not None and len(value) > maximum:
             causes.append(Cause("FieldValueTooLong", f"Too long: may not be more than {maximum} bytes", path))
         if minimum is not None and len(value) < minimum:
-            causes.append(words.wrong(path, value, f"{path} in body should be at least {minimum} chars long"))
+            causes.append(field_errors.invalid(path, value, f"{path} in body should be at least {minimum} chars long"))
         if self.pattern is not None and not self.pattern.search(value):
-            causes.append(words.wrong(path, value, f"{path} in body should match '{self.pattern_text}'"))
+            causes.append(field_errors.invalid(path, value, f"{path} in body should match '{self.pattern_text}'"))
         if self.form and not fits(value, self.form):
-            causes.append(words.wrong(path, value, f'{path} in body must be of type {self.form}: "{value}"'))
+            causes.append(field_errors.invalid(path, value, f'{path} in body must be of type {self.form}: "{value}"'))
 
     def _check_number(self, value: float, path: str, causes: list[Cause]) -> None:
         ranges = self.ranges
@@ -178,29 +182,41 @@ class Rule:
             is_open = "exclusiveMaximum" in ranges
             if value > maximum or (is_open and value == maximum):
                 expected = "less than" if is_open else "less than or equal to"
-                causes.append(words.wrong(path, value, f"{path} in body should be {expected} {words.shown(maximum)}"))
+                causes.append(
+                    field_errors.invalid(
+                        path, value, f"{path} in body should be {expected} {field_errors.shown(maximum)}"
+                    )
+                )
         if minimum is not None:
             is_open = "exclusiveMinimum" in ranges
             if value < minimum or (is_open and value == minimum):
                 expected = "greater than" if is_open else "greater than or equal to"
-                causes.append(words.wrong(path, value, f"{path} in body should be {expected} {words.shown(minimum)}"))
+                causes.append(
+                    field_errors.invalid(
+                        path, value, f"{path} in body should be {expected} {field_errors.shown(minimum)}"
+                    )
+                )
         if step and abs(value / step - round(value / step)) > 1e-9:
-            causes.append(words.wrong(path, value, f"{path} in body should be a multiple of {words.shown(step)}"))
+            causes.append(
+                field_errors.invalid(path, value, f"{path} in body should be a multiple of {field_errors.shown(step)}")
+            )
 
     def _check_combinations(self, value: Any, path: str, causes: list[Cause]) -> None:
         for each in self.all_of:
             each.check(value, path, causes)
         shown = "" if isinstance(value, dict | list) else value
         if self.any_of and not any(each.holds(value) for each in self.any_of):
-            causes.append(words.wrong(path, shown, f"{path} in body must validate at least one schema (anyOf)"))
+            causes.append(
+                field_errors.invalid(path, shown, f"{path} in body must validate at least one schema (anyOf)")
+            )
         if self.one_of:
             fitting = sum(each.holds(value) for each in self.one_of)
             if fitting != 1:
                 found = "none valid" if fitting == 0 else f"{fitting} valid alternatives"
                 text = f"{path} in body must validate one and only one schema (oneOf). Found {found}"
-                causes.append(words.wrong(path, shown, text))
+                causes.append(field_errors.invalid(path, shown, text))
         if self.negated is not None and self.negated.holds(value):
-            causes.append(words.wrong(path, shown, f"{path} in body must not validate the schema (not)"))
+            causes.append(field_errors.invalid(path, shown, f"{path} in body must not validate the schema (not)"))
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:

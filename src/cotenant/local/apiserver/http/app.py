@@ -20,7 +20,7 @@ from cotenant.local.apiserver.http.auth import Credentials, is_public, unauthori
 from cotenant.local.apiserver.http.bodies import decode_object
 from cotenant.local.apiserver.http.discovery import Discovery
 from cotenant.local.apiserver.http.encoding import rendering
-from cotenant.local.apiserver.http.encoding.accept import Wanted
+from cotenant.local.apiserver.http.encoding.accept import Representation
 from cotenant.local.apiserver.http.exchange import ClientGone, Exchange, Header
 from cotenant.local.apiserver.http.faces import ApiFace
 from cotenant.local.apiserver.http.health import Health, Metrics, version
@@ -128,7 +128,7 @@ class Application:
 
     async def _bytes(self, exchange: Exchange, body: bytes, content_type: bytes, code: int = 200) -> None:
         if is_pretty(parse_query(exchange.query_string), exchange):
-            body = rendering.finish(body, Wanted(), True)
+            body = rendering.finish(body, Representation(), True)
         await exchange.answer(code, content_type, body)
 
     async def _fixed(self, exchange: Exchange) -> None:

@@ -33,7 +33,7 @@ def is_public(path: str) -> bool:
 
 
 def unauthorized() -> ApiError:
-    """401."""
+    """401 Unauthorized."""
     return ApiError(401, "Unauthorized", "Unauthorized")
 
 

@@ -1,7 +1,7 @@
-"""Discovery: which groups, versions and resources are served.
+"""Discovery: the served groups, versions and resources.
 
-Problem: every client begins here, kubectl caches it, and a CustomResourceDefinition must appear and vanish at once. Choice: the documents
-are built from the registry, in the plain and in the aggregated form, once a registry revision. Source: Kubernetes API concepts,
+Problem: every client starts here, kubectl caches it, and a CustomResourceDefinition must appear and disappear immediately. Choice: the
+documents are built from the registry, in the plain and in the aggregated form, once per registry revision. Source: Kubernetes API concepts,
 "Discovery API" (aggregated: apidiscovery.k8s.io/v2, with v2beta1 for clients of 1.26 to 1.29).
 """
 
@@ -51,13 +51,13 @@ class ApiGroup:
             served.sort(key=lambda resource: resource.plural)
 
     def summary(self) -> Manifest:
-        """As /apis lists it."""
+        """The group's entry in /apis."""
         versions = [{"groupVersion": f"{self.name}/{version}", "version": version} for version in self.versions]
         return {"name": self.name, "versions": versions, "preferredVersion": versions[0]}
 
 
 def groups(registry: RegistryFace) -> dict[str, ApiGroup]:
-    """The groups, core ("") first, in the order in which they were added; review groups that are served here at the end."""
+    """The groups in the order in which they were added, core ("") first; groups that only have reviews last."""
     by_group: dict[str, list[Resource]] = {}
     for resource in registry.resources():
         by_group.setdefault(resource.group, []).append(resource)
@@ -162,7 +162,7 @@ def aggregated_list(served: Iterable[ApiGroup], version: str) -> Manifest:
 
 
 def aggregated_version(accept: str) -> str:
-    """Which aggregated form the first fitting clause of an Accept header names; empty for the plain form."""
+    """The version of the aggregated form in the first matching clause of an Accept header; empty for the plain form."""
     for media, parameters in clauses(accept):
         if media in ("*/*", "application/*"):
             return ""
@@ -178,7 +178,7 @@ def aggregated_version(accept: str) -> str:
 
 
 class Discovery:
-    """The documents, built once a registry revision."""
+    """The discovery documents, built once per registry revision."""
 
     def __init__(self, registry: RegistryFace, encode: Callable[[Manifest], bytes]) -> None:
         self._registry = registry
@@ -188,7 +188,7 @@ class Discovery:
         self._documents: dict[tuple[str, str], bytes] = {}
 
     def document(self, path: str, accept: str, address: str) -> tuple[bytes, bytes] | None:
-        """Content type and body of a discovery path, None where it is not one (or names nothing served)."""
+        """Content type and body for a discovery path, None if it is not one or nothing is served there."""
         if self._revision != self._registry.revision:
             self._revision = self._registry.revision
             self._groups = groups(self._registry)

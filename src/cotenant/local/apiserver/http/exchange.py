@@ -1,8 +1,8 @@
-"""One HTTP request and its answer, on plain ASGI.
+"""One HTTP request and its response, on plain ASGI.
 
 Problem: a framework's request and response objects cost more than the verb they carry, and a client that stops sending or reading must
 not hold the server. Choice: a slotted object that picks the few headers that matter in one pass; bodies are read within the server's limits
-(`drivers/http`), which also disconnects a client that reads nothing. Limits: headers are Latin-1; of a repeated one the last counts.
+(`drivers/http`), which also disconnects a client that reads nothing. Limits: headers are Latin-1; the last of a repeated header is used.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ClientGone(Exception):
 
 
 class Exchange:
-    """A request and its answer."""
+    """A request and its response."""
 
     __slots__ = ("_receive", "_send", "code", "headers", "method", "path", "query_string", "scope", "started")
 
@@ -51,7 +51,7 @@ class Exchange:
         self.code = 0
 
     def header(self, name: bytes) -> str:
-        """A header's text, empty where absent."""
+        """A header's text, empty if absent."""
         value = self.headers.get(name)
         return value.decode("latin-1") if value else ""
 
@@ -67,7 +67,7 @@ class Exchange:
             raise ClientGone from None
 
     async def wait_until_gone(self) -> None:
-        """Return when the client has closed its side (used by streams; the body must have been read)."""
+        """Return when the client has disconnected (used by streams; the body must have been read)."""
         while True:
             message = await self._receive()
             if message["type"] == "http.disconnect":
@@ -85,13 +85,13 @@ class Exchange:
         await self._send({"type": "http.response.body", "body": body, "more_body": is_more})
 
     def abort(self) -> None:
-        """Drop the connection with whatever has not been sent."""
+        """Drop the connection and any unsent data."""
         connection = connection_of(self.scope)
         if connection is not None:
             connection.abort()
 
     async def answer(self, code: int, content_type: bytes, body: bytes, extra: Iterable[Header] = ()) -> None:
-        """Send a whole answer."""
+        """Send a complete response."""
         headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *extra]
         self.started = True
         self.code = code

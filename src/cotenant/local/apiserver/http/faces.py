@@ -1,6 +1,6 @@
-"""What the HTTP layer asks of the in-process API.
+"""Protocols of the in-process API, as the HTTP layer uses it.
 
-The verbs are another part's; these Protocols are the seam, so that this layer is tested against a fake as well as against the real one.
+The HTTP layer depends on these Protocols instead of the verbs, so that it can be tested against a fake as well as against the real API.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class StoredFace(Protocol):
 
 
 class PageFace(Protocol):
-    """One page of a list. `remaining` below 1 is not told."""
+    """One page of a list. `remaining` below 1 is not reported."""
 
     @property
     def items(self) -> Sequence[StoredFace]:
@@ -34,25 +34,25 @@ class PageFace(Protocol):
 
     @property
     def resource_version(self) -> int:
-        """The snapshot."""
+        """The revision of the snapshot."""
 
     @property
     def continue_token(self) -> str:
-        """Where the next page starts, empty on the last one."""
+        """The token of the next page, empty on the last one."""
 
     @property
     def remaining(self) -> int:
-        """How many follow."""
+        """The number of objects after this page."""
 
 
 class WatchFace(Protocol):
     """A stream of encoded event lines."""
 
     async def chunk(self, most_bytes: int = ...) -> bytes:
-        """All lines that are ready; empty at the end."""
+        """All ready lines; empty at the end."""
 
     def close(self) -> None:
-        """End it."""
+        """End the stream."""
 
 
 class RegistryFace(Protocol):
@@ -60,13 +60,13 @@ class RegistryFace(Protocol):
 
     @property
     def revision(self) -> int:
-        """Rises with every change."""
+        """Incremented by every change."""
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
-        """By URL."""
+        """The resource at a URL."""
 
     def resources(self) -> tuple[Resource, ...]:
-        """All."""
+        """All served resources."""
 
 
 class ApiFace(Protocol):
@@ -77,25 +77,25 @@ class ApiFace(Protocol):
         """What is served."""
 
     async def get(self, target: Target) -> bytes:
-        """One object."""
+        """GET of one object."""
 
     async def list(self, target: Target, options: ListOptions) -> PageFace:
-        """One page."""
+        """GET of one page of a list."""
 
     def watch(self, target: Target, options: ListOptions) -> WatchFace:
-        """A stream."""
+        """A watch stream."""
 
     async def create(self, target: Target, obj: Manifest, options: WriteOptions) -> Answer:
-        """A new object, or what a subresource makes of it."""
+        """POST of a new object or of a subresource."""
 
     async def update(self, target: Target, obj: Manifest, options: WriteOptions) -> Answer:
-        """Replace."""
+        """PUT."""
 
     async def patch(self, target: Target, body: bytes, content_type: str, options: WriteOptions) -> Answer:
-        """Change in part."""
+        """PATCH."""
 
     async def delete(self, target: Target, options: DeleteOptions) -> Answer:
-        """Begin, or finish, its end."""
+        """DELETE of one object."""
 
     async def delete_collection(self, target: Target, selection: ListOptions, options: DeleteOptions) -> PageFace:
-        """Many at once."""
+        """DELETE of a collection."""

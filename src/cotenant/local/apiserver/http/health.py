@@ -1,6 +1,6 @@
 """Health, version and metrics.
 
-Choice: the server is live while its loop turns and ready once its owner says so; metrics are few and have kube-apiserver's names where the
+Choice: the server is live while its event loop runs and ready once its owner says so; metrics are few and have kube-apiserver's names where the
 meaning is the same. Source: Kubernetes API health endpoints; Kubernetes metrics reference.
 """
 
@@ -18,7 +18,7 @@ _CHECKS = ("ping", "storage")
 
 
 def version() -> Manifest:
-    """What /version says: the release of Kubernetes whose API this follows, and that it is not that release's server."""
+    """The /version document: the Kubernetes release whose API this follows, marked as another implementation."""
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     return {
         "major": MAJOR,
@@ -40,7 +40,7 @@ class Health:
         self.is_ready = True
 
     def answer(self, path: str, is_verbose: bool) -> tuple[int, bytes] | None:
-        """Code and text; None for an unknown check."""
+        """The status code and text of a health path; None for an unknown check."""
         name, _, check = path.strip("/").partition("/")
         if check and check not in _CHECKS:
             return None
@@ -84,7 +84,7 @@ class Metrics:
         self._timed: dict[str, Any] = {}
 
     def observe(self, verb: str, resource: str, code: int, seconds: float) -> None:
-        """A finished request."""
+        """Count a finished request."""
         counted = self._counted.get((verb, resource, code))
         if counted is None:
             counted = self._counted[(verb, resource, code)] = self._requests.labels(verb, resource, str(code))
@@ -96,9 +96,9 @@ class Metrics:
             timed.observe(seconds)
 
     def failure(self) -> None:
-        """An error of ours."""
+        """Count an internal error."""
         self._failures.inc()
 
     def text(self) -> bytes:
-        """The exposition."""
+        """The metrics in exposition format."""
         return self.registry.page()

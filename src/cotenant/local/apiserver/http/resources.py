@@ -1,7 +1,7 @@
-"""The verbs over HTTP: a routed request to a call of the in-process API, and its result to an answer.
+"""The verbs over HTTP: maps a routed request to a call of the in-process API, and its result to a response.
 
-Problem: method, name, subresource and query together say which verb is meant; objects pass through without being decoded where nobody
-asked for another form. Choice: one function a verb. Limits: a patch's doubled fields are not looked for.
+Problem: method, name, subresource and query together determine the verb; objects pass through without being decoded unless another
+representation is requested. Choice: one function per verb. Limits: duplicate fields of a patch are not detected.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from cotenant.local.apiserver.http.bodies import (
     media_type,
 )
 from cotenant.local.apiserver.http.encoding import rendering
-from cotenant.local.apiserver.http.encoding.accept import Form, Wanted, negotiate
+from cotenant.local.apiserver.http.encoding.accept import Form, Representation, negotiate
 from cotenant.local.apiserver.http.encoding.json_documents import decode_json
 from cotenant.local.apiserver.http.exchange import Exchange, Header
 from cotenant.local.apiserver.http.faces import ApiFace
@@ -53,25 +53,25 @@ _BROWSERS = ("curl/", "Wget/", "Mozilla/")
 
 
 def not_found() -> ApiError:
-    """404 of a path that names nothing served."""
+    """404 for a path where nothing is served."""
     return ApiError(404, "NotFound", "the server could not find the requested resource")
 
 
 def method_not_allowed() -> ApiError:
-    """405."""
+    """405 MethodNotAllowed."""
     return ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
 
 
 def is_pretty(query: Query, exchange: Exchange) -> bool:
-    """Whether the answer is indented: asked for, or a person's tool."""
-    asked = query.get("pretty")
-    if asked is not None:
-        return asked.lower() not in ("false", "0")
+    """Whether to indent the response: by the `pretty` parameter, or for interactive clients."""
+    requested = query.get("pretty")
+    if requested is not None:
+        return requested.lower() not in ("false", "0")
     return exchange.header(b"user-agent").startswith(_BROWSERS)
 
 
 def warning_headers(warnings: Sequence[str]) -> list[Header]:
-    """`Warning: 299 - "text"`, one each."""
+    """One `Warning: 299 - "text"` header per warning."""
     headers = []
     for text in warnings:
         shown = "".join(letter for letter in text if letter.isprintable()).replace("\\", "\\\\").replace('"', '\\"')
@@ -88,7 +88,7 @@ class Resources:
         self._clock = clock
 
     def target(self, route: Route) -> Target:
-        """What a route names. Raises ApiError 404."""
+        """The target of a route. Raises ApiError 404."""
         resource = self._api.registry.find(route.group, route.version, route.plural)
         if resource is None:
             raise not_found()
@@ -102,7 +102,7 @@ class Resources:
         return Target(resource, route.namespace, route.name, route.subresource)
 
     def verb(self, exchange: Exchange, target: Target, query: Query) -> str:
-        """The verb that is meant. Raises ApiError 405."""
+        """The verb of a request. Raises ApiError 405."""
         method = exchange.method
         resource = target.resource
         if target.subresource:
@@ -134,41 +134,43 @@ class Resources:
         return verb
 
     async def serve(self, exchange: Exchange, route: Route) -> str:
-        """Answer a request for a resource and say which verb it was. Raises ApiError."""
+        """Serve a request for a resource. Returns its verb. Raises ApiError."""
         target = self.target(route)
         query = parse_query(exchange.query_string)
         verb = self.verb(exchange, target, query)
-        wanted = negotiate(exchange.header(b"accept"))
+        representation = negotiate(exchange.header(b"accept"))
         if verb == "create":
-            await self._create(exchange, target, query, wanted)
+            await self._create(exchange, target, query, representation)
         elif verb == "get":
             raw = await self._api.get(target)
-            await self._object(exchange, target.resource, raw, query, wanted, 200)
+            await self._object(exchange, target.resource, raw, query, representation, 200)
         elif verb == "patch":
-            await self._patch(exchange, target, query, wanted)
+            await self._patch(exchange, target, query, representation)
         elif verb == "update":
-            await self._update(exchange, target, query, wanted)
+            await self._update(exchange, target, query, representation)
         elif verb == "list":
-            await self._list(exchange, target, query, wanted)
+            await self._list(exchange, target, query, representation)
         elif verb == "watch":
-            await self._watch(exchange, target, query, wanted)
+            await self._watch(exchange, target, query, representation)
         elif verb == "delete":
-            await self._delete(exchange, target, query, wanted)
+            await self._delete(exchange, target, query, representation)
         else:
-            await self._delete_collection(exchange, target, query, wanted)
+            await self._delete_collection(exchange, target, query, representation)
         return verb
 
-    async def _create(self, exchange: Exchange, target: Target, query: Query, wanted: Wanted) -> None:
-        obj, options, warnings = await self._written(exchange, target, query, "CreateOptions")
+    async def _create(self, exchange: Exchange, target: Target, query: Query, representation: Representation) -> None:
+        obj, options, warnings = await self._read_write(exchange, target, query, "CreateOptions")
         answer = await self._api.create(target, obj, options)
-        await self._answer(exchange, target.resource, answer, warnings, query, wanted, 201)
+        await self._answer(exchange, target.resource, answer, warnings, query, representation, 201)
 
-    async def _update(self, exchange: Exchange, target: Target, query: Query, wanted: Wanted) -> None:
-        obj, options, warnings = await self._written(exchange, target, query, "UpdateOptions")
+    async def _update(self, exchange: Exchange, target: Target, query: Query, representation: Representation) -> None:
+        obj, options, warnings = await self._read_write(exchange, target, query, "UpdateOptions")
         answer = await self._api.update(target, obj, options)
-        await self._answer(exchange, target.resource, answer, warnings, query, wanted, 201 if answer.created else 200)
+        await self._answer(
+            exchange, target.resource, answer, warnings, query, representation, 201 if answer.created else 200
+        )
 
-    async def _written(
+    async def _read_write(
         self, exchange: Exchange, target: Target, query: Query, options_kind: str
     ) -> tuple[Manifest, WriteOptions, list[str]]:
         options = write_options(query, options_kind, exchange.header(b"user-agent"))
@@ -182,13 +184,13 @@ class Resources:
             and media_type(content_type) == "application/json"
             and not is_surely_single(body, obj)
         ):
-            doubled = duplicate_fields(body)
-            if doubled and options.validation == "Strict":
-                raise strict_error(target.resource, obj, doubled)
-            warnings = [f'duplicate field "{path}"' for path in doubled]
+            duplicates = duplicate_fields(body)
+            if duplicates and options.validation == "Strict":
+                raise strict_error(target.resource, obj, duplicates)
+            warnings = [f'duplicate field "{path}"' for path in duplicates]
         return obj, options, warnings
 
-    async def _patch(self, exchange: Exchange, target: Target, query: Query, wanted: Wanted) -> None:
+    async def _patch(self, exchange: Exchange, target: Target, query: Query, representation: Representation) -> None:
         media = media_type(exchange.header(b"content-type"))
         if media not in _PATCHES or (media == STRATEGIC and target.resource.is_custom):
             raise ApiError(
@@ -210,7 +212,7 @@ class Resources:
         else:
             decode_json(body)
         answer = await self._api.patch(target, body, media, options)
-        await self._answer(exchange, target.resource, answer, (), query, wanted, 201 if answer.created else 200)
+        await self._answer(exchange, target.resource, answer, (), query, representation, 201 if answer.created else 200)
 
     async def _answer(
         self,
@@ -219,12 +221,12 @@ class Resources:
         answer: Answer,
         warnings: Sequence[str],
         query: Query,
-        wanted: Wanted,
+        representation: Representation,
         code: int,
     ) -> None:
-        told = [*warnings, *answer.warnings]
-        headers = warning_headers(told) if told else []
-        await self._object(exchange, resource, answer.raw, query, wanted, code, headers)
+        all_warnings = [*warnings, *answer.warnings]
+        headers = warning_headers(all_warnings) if all_warnings else []
+        await self._object(exchange, resource, answer.raw, query, representation, code, headers)
 
     async def _object(
         self,
@@ -232,19 +234,19 @@ class Resources:
         resource: Resource,
         raw: bytes,
         query: Query,
-        wanted: Wanted,
+        representation: Representation,
         code: int,
         headers: Sequence[Header] = (),
     ) -> None:
-        if wanted.form is not Form.OBJECT and not raw.startswith(b'{"kind":"Status"'):
-            raw = rendering.one(raw, resource, wanted, query.get("includeObject", ""), self._clock())
-        body = rendering.finish(raw, wanted, is_pretty(query, exchange))
-        await exchange.answer(code, wanted.content_type, body, headers)
+        if representation.form is not Form.OBJECT and not raw.startswith(b'{"kind":"Status"'):
+            raw = rendering.one(raw, resource, representation, query.get("includeObject", ""), self._clock())
+        body = rendering.finish(raw, representation, is_pretty(query, exchange))
+        await exchange.answer(code, representation.content_type, body, headers)
 
-    async def _list(self, exchange: Exchange, target: Target, query: Query, wanted: Wanted) -> None:
+    async def _list(self, exchange: Exchange, target: Target, query: Query, representation: Representation) -> None:
         page = await self._api.list(target, list_options(query))
         metadata = rendering.list_metadata(page.resource_version, page.continue_token, page.remaining)
-        await self._many(exchange, target.resource, [item.raw for item in page.items], metadata, query, wanted)
+        await self._many(exchange, target.resource, [item.raw for item in page.items], metadata, query, representation)
 
     async def _many(
         self,
@@ -253,12 +255,12 @@ class Resources:
         raws: Sequence[bytes],
         metadata: Manifest,
         query: Query,
-        wanted: Wanted,
+        representation: Representation,
     ) -> None:
-        pieces = rendering.many(raws, resource, wanted, query.get("includeObject", ""), self._clock(), metadata)
-        if wanted.is_yaml or is_pretty(query, exchange):
-            pieces = [rendering.finish(b"".join(pieces), wanted, is_pretty(query, exchange))]
-        headers: list[Header] = [(b"content-type", wanted.content_type)]
+        pieces = rendering.many(raws, resource, representation, query.get("includeObject", ""), self._clock(), metadata)
+        if representation.is_yaml or is_pretty(query, exchange):
+            pieces = [rendering.finish(b"".join(pieces), representation, is_pretty(query, exchange))]
+        headers: list[Header] = [(b"content-type", representation.content_type)]
         size = sum(map(len, pieces))
         if size >= rendering.GZIP_FROM_BYTES and "gzip" in exchange.header(b"accept-encoding"):
             pieces = [await asyncio.to_thread(rendering.gzipped, pieces)]
@@ -270,31 +272,33 @@ class Resources:
             await exchange.send(piece, is_more=True)
         await exchange.send(pieces[-1])
 
-    async def _watch(self, exchange: Exchange, target: Target, query: Query, wanted: Wanted) -> None:
+    async def _watch(self, exchange: Exchange, target: Target, query: Query, representation: Representation) -> None:
         options = list_options(query)
         await exchange.body()
-        await self._streams.run(exchange, self._api, target, options, wanted, query.get("includeObject", ""))
+        await self._streams.run(exchange, self._api, target, options, representation, query.get("includeObject", ""))
 
     async def _delete_body(self, exchange: Exchange, query: Query) -> DeleteOptions:
         body = await exchange.body()
         content_type = exchange.header(b"content-type")
         return delete_options(query, decode_object(body, content_type, "DeleteOptions") if body else None)
 
-    async def _delete(self, exchange: Exchange, target: Target, query: Query, wanted: Wanted) -> None:
+    async def _delete(self, exchange: Exchange, target: Target, query: Query, representation: Representation) -> None:
         answer = await self._api.delete(target, await self._delete_body(exchange, query))
-        await self._answer(exchange, target.resource, answer, (), query, wanted, 200)
+        await self._answer(exchange, target.resource, answer, (), query, representation, 200)
 
-    async def _delete_collection(self, exchange: Exchange, target: Target, query: Query, wanted: Wanted) -> None:
+    async def _delete_collection(
+        self, exchange: Exchange, target: Target, query: Query, representation: Representation
+    ) -> None:
         options = await self._delete_body(exchange, query)
         page = await self._api.delete_collection(target, list_options(query), options)
         metadata = rendering.list_metadata(page.resource_version, page.continue_token, page.remaining)
-        await self._many(exchange, target.resource, [item.raw for item in page.items], metadata, query, wanted)
+        await self._many(exchange, target.resource, [item.raw for item in page.items], metadata, query, representation)
 
 
-def strict_error(resource: Resource, obj: Manifest, doubled: Sequence[str]) -> ApiError:
-    """400: every unknown and doubled field."""
+def strict_error(resource: Resource, obj: Manifest, duplicates: Sequence[str]) -> ApiError:
+    """400 listing every unknown and duplicate field."""
     unknown = resource.schema.unknown_fields(obj) if resource.schema is not None else []
-    problems = [f'unknown field "{path}"' for path in unknown] + [f'duplicate field "{path}"' for path in doubled]
+    problems = [f'unknown field "{path}"' for path in unknown] + [f'duplicate field "{path}"' for path in duplicates]
     kind = resource.kind
     return ApiError(
         400,

@@ -1,7 +1,7 @@
-"""Reviews: questions about access, answered and not stored (`kubectl auth can-i`, `kubectl auth whoami`).
+"""Access reviews, which are answered and not stored (`kubectl auth can-i`, `kubectl auth whoami`).
 
-Problem: clients ask whether they may. Choice: there is one user and no RBAC, so the answer is always yes, said in the form of each kind.
-Source: Kubernetes API reference, authorization.k8s.io/v1 and authentication.k8s.io/v1.
+Problem: clients ask whether they may do something. Choice: there is one user and no RBAC, so every request is allowed, reported in the form
+of each kind. Source: Kubernetes API reference, authorization.k8s.io/v1 and authentication.k8s.io/v1.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ REVIEWS: dict[tuple[str, str, str], Resource] = {
 
 
 def answer(review: Resource, obj: Manifest) -> Manifest:
-    """The review with its status. Raises ApiError 422 where it asks nothing."""
+    """The review with its status. Raises ApiError 422 if it names no attributes."""
     spec = obj.get("spec") or {}
     status: Manifest
     if review.kind == "SelfSubjectReview":
@@ -42,8 +42,8 @@ def answer(review: Resource, obj: Manifest) -> Manifest:
     elif review.kind == "SelfSubjectRulesReview":
         status = _ALL_RULES
     else:
-        asked = [name for name in ("resourceAttributes", "nonResourceAttributes") if spec.get(name)]
-        if len(asked) != 1:
+        attributes = [name for name in ("resourceAttributes", "nonResourceAttributes") if spec.get(name)]
+        if len(attributes) != 1:
             raise ApiError(
                 422,
                 "Invalid",

@@ -1,9 +1,9 @@
-"""What a URL of the resource API names.
+"""Parsing of resource URLs.
 
 Problem: every request starts here, so it must cost a microsecond or two, and the namespace segment makes the grammar ambiguous
-(`/api/v1/namespaces/x/status` is a subresource, `/api/v1/namespaces/x/pods` a collection). Choice: split once and decide by counting,
-as the Kubernetes API conventions lay the paths out; no pattern table. Limits: proxies below a subresource and the old `/watch/` prefix
-are not served.
+(`/api/v1/namespaces/x/status` is a subresource, `/api/v1/namespaces/x/pods` a collection). Choice: split once and decide by the number of
+segments, as the Kubernetes API conventions define the paths; no pattern table. Limits: proxies below a subresource and the old `/watch/`
+prefix are not served.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 
 
 class Route(NamedTuple):
-    """The parts of a resource URL; empty where the URL has none."""
+    """The parts of a resource URL; absent parts are empty."""
 
     group: str
     version: str
@@ -25,7 +25,7 @@ class Route(NamedTuple):
 
 
 def parse(path: str) -> Route | None:
-    """The resource that a path names, None where it is not the path of a resource."""
+    """Parse a path, None if it is not a resource path."""
     parts = path.split("/")
     if parts[-1] == "":
         parts.pop()

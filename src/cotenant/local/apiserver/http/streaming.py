@@ -1,9 +1,8 @@
-"""Watches over HTTP: event lines as a chunked body until the time is up, the reader is too slow, or the server stops.
+"""Watches over HTTP: event lines as a chunked body until the timeout, a slow reader, or server shutdown.
 
-Problem: thousands of events a second to many watchers, some of which stop reading. Choice: what is ready is sent as one chunk, the same
-bytes for all watchers where the form is JSON; the core ends a watch whose buffer overflows, and a send that makes no progress is cut off.
-A watch that cannot start because its resourceVersion is forgotten is answered with 200 and an ERROR event that holds the 410, as the real
-server does. Tables are made per watcher. Limits: no WebSocket.
+Problem: thousands of events per second to many watchers, some of which stop reading. Choice: ready lines are sent as one chunk, the same
+bytes for all JSON watchers; the store ends a watch whose buffer overflows, and a send without progress is aborted. A watch from before the
+retained history gets 200 and an ERROR event with the 410, as from the real server. Tables are rendered per watcher. Limits: no WebSocket.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 from cotenant.local.apiserver.columns.tables import Table
 from cotenant.local.apiserver.contract import ApiError, ListOptions, Resource, Target
 from cotenant.local.apiserver.http.encoding import rendering
-from cotenant.local.apiserver.http.encoding.accept import Form, Wanted, not_acceptable
+from cotenant.local.apiserver.http.encoding.accept import Form, Representation, not_acceptable
 from cotenant.local.apiserver.http.exchange import ClientGone, Exchange
 from cotenant.local.apiserver.http.faces import ApiFace, WatchFace
 
@@ -33,15 +32,21 @@ class Streams:
         return len(self._open)
 
     def close(self) -> None:
-        """End all."""
+        """End all watches."""
         for watch in tuple(self._open):
             watch.close()
 
     async def run(
-        self, exchange: Exchange, api: ApiFace, target: Target, options: ListOptions, wanted: Wanted, include: str
+        self,
+        exchange: Exchange,
+        api: ApiFace,
+        target: Target,
+        options: ListOptions,
+        representation: Representation,
+        include: str,
     ) -> None:
-        """Serve one watch to its end. Raises ApiError before the stream has begun."""
-        if wanted.is_yaml:
+        """Serve one watch to its end. Raises ApiError only before the stream has started."""
+        if representation.is_yaml:
             raise not_acceptable()
         try:
             watch = api.watch(target, options)
@@ -51,20 +56,24 @@ class Streams:
             await exchange.start(200, [(b"content-type", b"application/json")])
             await exchange.send(b'{"type":"ERROR","object":%s}\n' % rendering.encode(error.status()))
             return
-        change = Shaper(target.resource, wanted, include, self._clock) if wanted.form is not Form.OBJECT else None
+        change = (
+            Shaper(target.resource, representation, include, self._clock)
+            if representation.form is not Form.OBJECT
+            else None
+        )
         self._open.add(watch)
-        gone = asyncio.ensure_future(_close_when_gone(exchange, watch))
+        disconnect = asyncio.ensure_future(_close_when_gone(exchange, watch))
         try:
             await exchange.start(200, [(b"content-type", b"application/json")])
             await exchange.send(b"", is_more=True)
             while chunk := await watch.chunk():
                 await exchange.send(chunk if change is None else change.lines(chunk), is_more=True)
-            if not gone.done():
+            if not disconnect.done():
                 await exchange.send(b"")
         except ClientGone:
             return
         finally:
-            gone.cancel()
+            disconnect.cancel()
             watch.close()
             self._open.discard(watch)
 
@@ -75,16 +84,18 @@ async def _close_when_gone(exchange: Exchange, watch: WatchFace) -> None:
 
 
 class Shaper:
-    """Turns JSON events into events of Tables or of metadata."""
+    """Converts JSON events into events of Tables or metadata."""
 
-    def __init__(self, resource: Resource, wanted: Wanted, include: str, clock: Callable[[], float]) -> None:
-        self._wanted = wanted
-        self._table = Table(resource, include, wanted.group_version)
+    def __init__(
+        self, resource: Resource, representation: Representation, include: str, clock: Callable[[], float]
+    ) -> None:
+        self._wanted = representation
+        self._table = Table(resource, include, representation.group_version)
         self._clock = clock
         self._has_definitions = True  # the next event is the first
 
     def lines(self, chunk: bytes) -> bytes:
-        """The same events, each in the other form."""
+        """Convert each event line."""
         return b"".join(self._line(line) for line in chunk.splitlines())
 
     def _line(self, line: bytes) -> bytes:

@@ -1,7 +1,7 @@
-"""The ways to change an object other than replacing it, and who owns its fields afterwards.
+"""Patches and field ownership: JSON patch, merge patch, strategic merge patch, server-side apply, and managedFields.
 
-A `body` is the request's bytes (JSON; YAML too where Kubernetes takes it) or what they decode to. The object that is given
-is used up: the result is made of its parts, so hand over a copy of what must stay. Errors are `ApiError`s.
+A `body` is the request's bytes (JSON; YAML too where Kubernetes accepts it) or the decoded value. The object passed in is consumed: the
+result shares its parts, so pass a copy of anything that must stay. Errors are `ApiError`s. Not here: the verbs that call this.
 """
 
 from cotenant.local.apiserver.patching.document import read_document

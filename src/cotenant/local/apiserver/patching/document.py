@@ -1,8 +1,8 @@
-"""Bodies of requests: from bytes to a mapping, hostile ones refused.
+"""Decoding of patch bodies, with limits on depth and size.
 
-Problem: a body may be JSON or YAML, nested without end, or (YAML) grow a thousandfold by aliases. Choice: msgspec reads JSON, PyYAML's safe
-loader YAML with dates left as text (Kubernetes' objects are JSON), and both refuse depth and size that no API object has. Limits: of several
-YAML documents in one body only a single one is taken, as the real server does.
+Problem: a body may be JSON or YAML, nested without bound, or (YAML) grow a thousandfold by aliases. Choice: msgspec reads JSON, PyYAML's
+safe loader YAML with dates left as text (Kubernetes' objects are JSON), and both refuse depth and size that no API object has. Limits: a
+YAML body must be a single document, as on the real server.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _JSON = msgspec.json.Decoder()
 
 
 def read_document(body: bytes | Manifest, *, yaml: bool = False) -> Any:
-    """What the body says; `ApiError` 400 where it cannot be read."""
+    """Decode a body. Raises ApiError 400 if it is malformed."""
     if not isinstance(body, bytes | bytearray | memoryview):
         return body
     try:
@@ -34,7 +34,7 @@ def read_document(body: bytes | Manifest, *, yaml: bool = False) -> Any:
 
 
 def read_mapping(body: bytes | Manifest, *, yaml: bool = False) -> Manifest:
-    """The same for a body that must be an object."""
+    """As `read_document`, for a body that must be an object."""
     found = read_document(body, yaml=yaml)
     if not isinstance(found, dict):
         name = {list: "array", str: "string", bool: "bool", type(None): "null"}.get(type(found), "number")
@@ -43,13 +43,13 @@ def read_mapping(body: bytes | Manifest, *, yaml: bool = False) -> Manifest:
 
 
 def copied(value: Manifest) -> Manifest:
-    """A copy that shares nothing."""
+    """A deep copy of an object."""
     copy: Manifest = copy_value(value)
     return copy
 
 
 def copy_value(value: Any) -> Any:
-    """The same for any JSON value. Faster than encoding and decoding it, and it keeps the order of keys."""
+    """A deep copy of any JSON value. Faster than encoding and decoding it, and it keeps the order of keys."""
     if type(value) is dict:
         return {key: copy_value(each) if type(each) in _NESTED else each for key, each in value.items()}
     if type(value) is list:
@@ -61,7 +61,7 @@ _NESTED = frozenset((dict, list))
 
 
 def refuse_deep(value: Any, limit: int = MAX_DEPTH) -> None:
-    """`ApiError` 400 where a value is nested deeper than any object of an API, so that no walk after it overflows the stack."""
+    """Raise ApiError 400 if a value is nested deeper than any API object, so that later recursive walks do not overflow the stack."""
     level = [value] if type(value) in _NESTED else []
     for _ in range(limit):
         level = [
@@ -87,7 +87,7 @@ def _read_yaml(body: bytes) -> Any:
         found = yaml.load(body, loader)
         if b"&" in body:
             _refuse_bomb(found)
-        return _JSON.decode(msgspec.json.encode(found))  # keys become text, what is no JSON is refused
+        return _JSON.decode(msgspec.json.encode(found))  # keys become strings, non-JSON values are refused
     except RecursionError:
         raise _unreadable("the body is nested too deeply") from None
     except (yaml.YAMLError, TypeError, ValueError) as wrong:
@@ -108,5 +108,5 @@ def _refuse_bomb(value: Any) -> None:
             waiting.extend(one.values() if type(one) is dict else one)
 
 
-def _unreadable(words: str) -> ApiError:
-    return ApiError(400, "BadRequest", f"error decoding patch: {words}")
+def _unreadable(message: str) -> ApiError:
+    return ApiError(400, "BadRequest", f"error decoding patch: {message}")

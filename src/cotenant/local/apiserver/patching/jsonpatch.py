@@ -1,7 +1,7 @@
-"""JSON patches (RFC 6902), with Kubernetes' answers to those that do not apply.
+"""JSON patches (RFC 6902), with Kubernetes' responses to those that do not apply.
 
-Problem: a patch that cannot be read is the client's mistake (400), one whose test or path fails is refused by the object's state (422), and
-the real server words them so. Choice: the jsonpatch library applies them. Limits: `test` compares as Python does (1 equals true).
+Problem: a malformed patch is the client's error (400), a failed test or path depends on the object's state (422), and the messages must
+match the real server's. Choice: the jsonpatch library applies them. Limits: `test` compares as Python does (1 equals true).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _OPERATIONS = frozenset({"add", "remove", "replace", "move", "copy", "test"})
 
 
 def json_patch(obj: Manifest, body: bytes | list[Manifest]) -> Manifest:
-    """The patched object. `ApiError` 400 for a malformed patch, 413 for too many operations, 422 where it does not apply."""
+    """The patched object. Raises ApiError 400 for a malformed patch, 413 for too many operations, 422 if it does not apply."""
     operations: Any = read_document(body)  # type: ignore[arg-type]
     if not isinstance(operations, list) or not all(isinstance(each, dict) for each in operations):
         raise _malformed("json: cannot unmarshal the body into Go value of type jsonpatch.Patch")
@@ -38,7 +38,7 @@ def json_patch(obj: Manifest, body: bytes | list[Manifest]) -> Manifest:
         IndexError,
         RecursionError,
     ) as wrong:
-        raise _refused(_told(wrong)) from None
+        raise _refused(_message(wrong)) from None
     if not isinstance(result, dict):
         raise _malformed("json: the patched document is no object")
     refuse_deep(result)
@@ -56,19 +56,19 @@ def _check(operation: Manifest) -> None:
         operation["value"] = None  # as the real server reads it
 
 
-def _told(wrong: Exception) -> str:
+def _message(wrong: Exception) -> str:
     text = str(wrong)
     return text if len(text) < 500 else text[:500] + "..."
 
 
-def _malformed(words: str) -> ApiError:
-    return ApiError(400, "BadRequest", f"error decoding patch: {words}")
+def _malformed(message: str) -> ApiError:
+    return ApiError(400, "BadRequest", f"error decoding patch: {message}")
 
 
-def _refused(words: str) -> ApiError:
+def _refused(message: str) -> ApiError:
     return ApiError(
         422,
         "Invalid",
         "the server rejected our request due to an error in our request",
-        causes=(Cause("UnexpectedServerResponse", words, ""),),
+        causes=(Cause("UnexpectedServerResponse", message, ""),),
     )

@@ -1,8 +1,8 @@
-"""The writers of an object: `metadata.managedFields` read and written.
+"""`metadata.managedFields`: reading and writing of entries.
 
-Problem: an entry stands for one writer by name, operation, subresource and (for updates) API version, and clients may send nonsense in its place.
-Choice: an immutable record an entry, keyed by that identity; unreadable entries are refused or ignored as the real server does.
-Limits: at most `MAX_UPDATERS` update entries; older ones are merged into one called `ancient-changes`, as Kubernetes does.
+Problem: an entry is identified by manager name, operation, subresource and (for updates) API version, and clients may send malformed
+entries. Choice: an immutable record per entry, keyed by that identity; malformed entries are refused or ignored as on the real server.
+Limits: at most `MAX_UPDATERS` update entries; older ones are merged into one named `ancient-changes`, as Kubernetes does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Identity = tuple[str, str, str, str]  # operation, name, API version ("" for app
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What one writer owns. `time` is RFC 3339 in whole seconds."""
+    """The fields that one manager owns. `time` is RFC 3339 in whole seconds."""
 
     manager: str
     operation: str
@@ -37,11 +37,11 @@ class Entry:
 
     @property
     def identity(self) -> Identity:
-        """What makes two entries the same writer's."""
+        """The key under which entries of the same manager are merged."""
         return (self.operation, self.manager, "" if self.operation == APPLY else self.api_version, self.subresource)
 
     def shown(self) -> str:
-        """How messages name the writer."""
+        """The manager's name in messages."""
         name = f'"{self.manager}"'
         if self.subresource:
             name += f' with subresource "{self.subresource}"'
@@ -52,7 +52,7 @@ Managers = dict[Identity, Entry]
 
 
 def read(obj: Manifest | None, *, is_stored: bool = False) -> Managers:
-    """The writers of an object; none where its entries cannot be read. Those of a stored object were looked at when it was written."""
+    """The managers of an object; none if its entries are malformed. Entries of a stored object were validated when it was written."""
     found: Managers = {}
     metadata = obj.get("metadata") if obj else None
     entries: Any = metadata.get("managedFields") if isinstance(metadata, dict) else None
@@ -73,7 +73,7 @@ def read(obj: Manifest | None, *, is_stored: bool = False) -> Managers:
 
 
 def well_formed(fields: Any) -> bool:
-    """Whether a value is a set of fields: mappings all the way down, keys of the four kinds."""
+    """Whether a value is a valid field set: nested mappings with keys of the four kinds."""
     if type(fields) is not dict:
         return False
     for key, value in fields.items():
@@ -86,15 +86,15 @@ def well_formed(fields: Any) -> bool:
     return True
 
 
-def asks_for_reset(obj: Manifest) -> bool:
-    """Whether the writer wants all entries gone: a list with one empty entry. (An empty list changes nothing, on purpose: a client that
-    knows nothing of the field sends that.)"""
+def requests_reset(obj: Manifest) -> bool:
+    """Whether the client requests that all entries be removed: a list with one empty entry. (An empty list changes nothing, because a client
+    that does not know the field sends that.)"""
     metadata = obj.get("metadata")
     return isinstance(metadata, dict) and metadata.get("managedFields") == [{}]
 
 
 def write(obj: Manifest, managers: Managers) -> None:
-    """Put the writers into an object, in Kubernetes' order; writers of nothing are left out."""
+    """Set an object's managedFields, in Kubernetes' order; managers without fields are left out."""
     kept = [entry for entry in managers.values() if entry.fields]
     if len(kept) > 1:
         kept.sort(key=_order)
@@ -106,7 +106,7 @@ def write(obj: Manifest, managers: Managers) -> None:
 
 
 def capped(managers: Managers) -> Managers:
-    """The same with the oldest update entries merged where there are too many."""
+    """Merge the oldest update entries if there are too many."""
     updaters = [entry for entry in managers.values() if entry.operation == UPDATE]
     if len(updaters) <= MAX_UPDATERS:
         return managers
@@ -127,7 +127,7 @@ def capped(managers: Managers) -> Managers:
 
 
 def timestamp(now: float | str) -> str:
-    """RFC 3339 of Unix seconds."""
+    """Unix seconds as RFC 3339; a string is returned unchanged."""
     return now if isinstance(now, str) else _seconds(int(now))
 
 

@@ -9,7 +9,7 @@ from cotenant.local.apiserver.patching.document import copy_value, read_mapping,
 
 
 def merge_patch(obj: Manifest, body: bytes | Manifest) -> Manifest:
-    """The patched object; `ApiError` 400 for a body that is no object."""
+    """The patched object. Raises ApiError 400 if the body is not an object."""
     patch = read_mapping(body)
     refuse_deep(patch)
     _merge(obj, patch)

@@ -1,7 +1,8 @@
 """The order of a merged list.
 
-Problem: the writer gives its own elements in an order, the object has others among them. Choice: elements that the writer names come in its order,
-placed where the first of them stood; those it does not name keep their place between the ones around them. Merging twice changes nothing.
+Problem: the patch lists its elements in an order, and the object has other elements among them. Choice: elements named by the patch come in
+its order, starting at the position of the first one present; other elements keep their position among their neighbours. Merging twice
+changes nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Hashable, Sequence
 
 
 def interleave(present: Sequence[Hashable], wanted: Sequence[Hashable]) -> list[Hashable]:
-    """All of `present` and `wanted`, each once. Both are without doubles."""
+    """The elements of `present` and `wanted`, each once. Neither may contain duplicates."""
     named = set(wanted)
     result: list[Hashable] = []
     next_wanted = 0

@@ -1,8 +1,8 @@
-"""Who owns what after a create, an update or a patch that is no server-side apply.
+"""Updates managedFields after a create, an update or a patch other than server-side apply.
 
-Problem: every write must be recorded in `managedFields`, so it must cost little. Choice: a create records the whole object in one walk; an update
-compares the two objects (equal parts are skipped at the speed of C) and moves only what changed: the writer gains what it set, everyone
-else loses that and what was removed. Limits: an object that nobody's name was recorded for stays so until its first apply, as in Kubernetes.
+Problem: every write must be recorded in `managedFields`, so it must be cheap. Choice: a create records the whole object in one walk; an
+update compares the two objects (equal parts are skipped at C speed) and moves only what changed: the writing manager gains what it set, all
+others lose that and what was removed. Limits: an object without any recorded manager stays so until its first apply, as in Kubernetes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from cotenant.local.apiserver.contract import Manifest, Schema
 from cotenant.local.apiserver.patching import managers as entries
-from cotenant.local.apiserver.patching.fieldsets import FieldSet, changes, minus, union, written_object
+from cotenant.local.apiserver.patching.fieldsets import FieldSet, changes, difference, union, written_object
 from cotenant.local.apiserver.patching.managers import Entry, Managers
 from cotenant.local.apiserver.schema.tree import DEDUCED, SchemaNode
 
@@ -32,7 +32,7 @@ def track(
 ) -> None:
     """Write `new`'s managedFields, in place. `old` is the stored object (None on create), `now` Unix seconds, `operation` "Update".
 
-    `reset`: top-level fields that this write did not set whatever its body said; by default what the schema says (status, for a write
+    `reset`: top-level fields that this write cannot set, whatever its body contains; by default the schema's (status, for a write
     of the main resource). `api_version` defaults to the object's own.
     """
     root: SchemaNode = getattr(schema, "tree", DEDUCED)
@@ -40,10 +40,10 @@ def track(
     skipped = reset_fields(schema, subresource) if reset is None else frozenset(reset)
     if old is None:
         fields = written_object(new, root, skipped)
-        mine = Entry(manager, operation, version, entries.timestamp(now), fields, subresource)
-        entries.write(new, {mine.identity: mine})
+        own = Entry(manager, operation, version, entries.timestamp(now), fields, subresource)
+        entries.write(new, {own.identity: own})
         return
-    if entries.asks_for_reset(new) and not subresource:
+    if entries.requests_reset(new) and not subresource:
         before: Managers = {}
         is_tracked = False
     else:
@@ -54,34 +54,34 @@ def track(
     if not is_tracked:
         entries.write(new, {})
         return
-    set_, gone = changes(old, new, root, skipped)
+    set_, removed = changes(old, new, root, skipped)
     if subresource == "status":
-        set_, gone = _only_status(set_), _only_status(gone)
-    mine = Entry(manager, operation, version, entries.timestamp(now), {}, subresource)
-    entries.write(new, after_change(before, mine, set_, gone))
+        set_, removed = _only_status(set_), _only_status(removed)
+    own = Entry(manager, operation, version, entries.timestamp(now), {}, subresource)
+    entries.write(new, after_change(before, own, set_, removed))
 
 
-def after_change(before: Managers, mine: Entry, set_: FieldSet, gone: FieldSet) -> Managers:
-    """The writers once `mine` has set and removed fields: it gains the first, the others lose both."""
-    if not set_ and not gone:
+def after_change(before: Managers, own: Entry, set_: FieldSet, removed: FieldSet) -> Managers:
+    """The managers after `own` has set and removed fields: it gains the set ones, the others lose both."""
+    if not set_ and not removed:
         return before
     managers: Managers = {}
     for identity, entry in before.items():
         fields = entry.fields
-        if set_ and identity != mine.identity:
-            fields = minus(fields, set_)
-        if gone:
-            fields = minus(fields, gone)
+        if set_ and identity != own.identity:
+            fields = difference(fields, set_)
+        if removed:
+            fields = difference(fields, removed)
         if fields:
             managers[identity] = entry if fields is entry.fields else replace(entry, fields=fields)
     if set_:
-        known = managers.get(mine.identity)
-        managers[mine.identity] = replace(mine, fields=union(known.fields, set_) if known else set_)
+        known = managers.get(own.identity)
+        managers[own.identity] = replace(own, fields=union(known.fields, set_) if known else set_)
     return entries.capped(managers)
 
 
 def reset_fields(schema: Schema | None, subresource: str) -> frozenset[str]:
-    """The top-level fields that a write of this (sub)resource leaves as they were."""
+    """The top-level fields that a write of this (sub)resource does not change."""
     if subresource:
         return frozenset({"spec"}) if subresource == "status" else _NONE
     found: frozenset[str] = getattr(schema, "reset", _NONE)

@@ -1,11 +1,10 @@
-"""Server-side apply: a writer states the fields it wants, the server keeps who stated what.
+"""Server-side apply: a manager states the fields it wants, the server records which manager stated what.
 
-Problem: several writers share an object; none may silently undo another, and what a writer no longer states must go unless somebody else
-owns it. Choice: Kubernetes' own procedure. Merge the configuration into the live object; what thereby changes and belongs to another is a conflict
-(409) unless forced, then it changes hands; equal values are shared; fields the writer stated before, states no longer and nobody else owns are
-removed. Applying the same again changes nothing, times included. Limits: entries of several API versions of a kind are taken to name the
-same fields; kubectl's client-side annotation is not migrated.
-
+Problem: several managers share an object; none may silently undo another, and a field that a manager no longer states must be removed
+unless another owns it. Choice: Kubernetes' procedure. Merge the configuration into the live object; a changed field owned by another
+manager is a conflict (409) unless forced, in which case ownership moves; equal values are shared; fields that the manager stated before,
+states no longer and no other owns are removed. Applying the same configuration again changes nothing, times included. Limits: entries of
+several API versions of a kind are assumed to name the same fields; kubectl's client-side annotation is not migrated.
 Source: Kubernetes documentation, Server-Side Apply.
 """
 
@@ -20,9 +19,9 @@ from cotenant.local.apiserver.patching.fieldsets import (
     FieldSet,
     applied_object,
     changes,
-    common,
+    difference,
     element_key,
-    minus,
+    intersection,
     paths,
     written_object,
 )
@@ -44,44 +43,46 @@ def apply(
     subresource: str = "",
     reset: frozenset[str] | None = None,
 ) -> Manifest:
-    """The object as it is after the apply, managedFields included; `obj` None creates it. `now` is Unix seconds.
+    """The object after the apply, managedFields included; `obj` None creates it. `now` is Unix seconds.
 
-    `ApiError` 400 for a body that is no object of this kind, 409 with one cause a field where others own what it would change.
+    Raises ApiError 400 if the body is not an object of this kind, 409 with one cause per field that another manager owns.
     """
     config = copied(_checked(body, api_version, manager))
     root: SchemaNode = getattr(schema, "tree", DEDUCED)
     _decode(config, schema, api_version)
     config.get("metadata", {}).pop("managedFields", None)
-    _refuse_doubles(config, root, "", api_version)
+    _refuse_duplicates(config, root, "", api_version)
     skipped = reset_fields(schema, subresource) if reset is None else reset
     if skipped:
         config = {key: value for key, value in config.items() if key not in skipped}
     stated = applied_object(config, root, skipped)
     if subresource == "status":
         stated = {"f:status": stated["f:status"]} if "f:status" in stated else {}
-    mine = Entry(manager, APPLY, api_version, entries.timestamp(now), stated, subresource)
+    own = Entry(manager, APPLY, api_version, entries.timestamp(now), stated, subresource)
     if obj is None:
-        entries.write(config, {mine.identity: mine})
+        entries.write(config, {own.identity: own})
         return config
 
     live = {**obj, "metadata": {key: value for key, value in obj.get("metadata", {}).items() if key != "managedFields"}}
     before = _managers_before(obj, live, root, api_version, subresource)
     merged: Manifest = merge(live, config, root)
     set_, _ = changes(live, merged, root, skipped)
-    after = _taken(before, mine, set_, force)
-    last = before.get(mine.identity)
+    after = _with_ownership(before, own, set_, force)
+    last = before.get(own.identity)
     if last is not None:
-        others = [entry.fields for identity, entry in after.items() if identity != mine.identity]
-        # The metadata as a whole stays, even where the writer owned all of it that anybody does.
+        others = [entry.fields for identity, entry in after.items() if identity != own.identity]
+        # Keep the metadata itself, even if this manager was the only one to own fields of it.
         merged = remove(merged, last.fields, {"f:metadata": {}, **stated}, others, root)
-        _, gone = changes(live, merged, root, skipped)
-        if gone:
+        _, removed = changes(live, merged, root, skipped)
+        if removed:
             after = {
-                identity: entry if identity == mine.identity else replace(entry, fields=minus(entry.fields, gone))
+                identity: entry
+                if identity == own.identity
+                else replace(entry, fields=difference(entry.fields, removed))
                 for identity, entry in after.items()
             }
     if last is not None and last.fields == stated and last.api_version == api_version and merged == live:
-        after = {**after, mine.identity: last}
+        after = {**after, own.identity: last}
     if after == before and merged == live:
         return obj
     entries.write(merged, entries.capped(after))
@@ -92,9 +93,9 @@ def _checked(body: bytes | Manifest, api_version: str, manager: str) -> Manifest
     config = read_mapping(body, yaml=True)
     refuse_deep(config)
     if not manager:
-        words = "fieldManager: Required value: is required for apply patch"
+        message = "fieldManager: Required value: is required for apply patch"
         cause = Cause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager")
-        raise ApiError(422, "Invalid", f'PatchOptions.meta.k8s.io "" is invalid: {words}', causes=(cause,))
+        raise ApiError(422, "Invalid", f'PatchOptions.meta.k8s.io "" is invalid: {message}', causes=(cause,))
     found = config.get("apiVersion", "")
     if found != api_version:
         text = f"Incorrect version specified in apply patch. Specified patch version: {found}, expected: {api_version}"
@@ -108,7 +109,7 @@ def _checked(body: bytes | Manifest, api_version: str, manager: str) -> Manifest
 
 
 def _decode(config: Manifest, schema: Schema | None, api_version: str) -> None:
-    """Canonical form, so that what equals the live object compares equal; unknown fields are refused."""
+    """Bring the configuration to canonical form, so that it compares with the live object; refuse unknown fields."""
     if schema is None:
         _drop_nulls(config)
         return
@@ -130,15 +131,15 @@ def _drop_nulls(value: object) -> None:
             _drop_nulls(each)
 
 
-def _untyped(config: Manifest, api_version: str, words: str) -> ApiError:
+def _untyped(config: Manifest, api_version: str, message: str) -> ApiError:
     metadata = config.get("metadata", {})
-    where = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
-    what = f"{where}; {api_version}, Kind={config.get('kind', '')}"
-    return ApiError(400, "BadRequest", f"failed to create typed patch object ({what}): {words}")
+    key = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+    what = f"{key}; {api_version}, Kind={config.get('kind', '')}"
+    return ApiError(400, "BadRequest", f"failed to create typed patch object ({what}): {message}")
 
 
-def _refuse_doubles(config: Manifest, root: SchemaNode, path: str, api_version: str) -> None:
-    """An element must be named by its keys, and once: else nobody could own it."""
+def _refuse_duplicates(config: Manifest, root: SchemaNode, path: str, api_version: str) -> None:
+    """Elements of keyed lists must have their keys and be unique, or ownership would be ambiguous."""
     waiting: list[tuple[object, SchemaNode, str]] = [(config, root, path)]
     while waiting:
         value, node, here = waiting.pop()
@@ -152,11 +153,11 @@ def _refuse_doubles(config: Manifest, root: SchemaNode, path: str, api_version: 
                         raise _untyped(config, api_version, f"{here}: element {index}: associative list needs objects")
                     for key in node.keys:
                         if key not in each and key not in node.defaults:
-                            words = f'associative list with keys has an element that omits key field "{key}"'
+                            message = f'associative list with keys has an element that omits key field "{key}"'
                             raise _untyped(
                                 config,
                                 api_version,
-                                f"{here}: element {index}: {words} (and doesn't have default value)",
+                                f"{here}: element {index}: {message} (and doesn't have default value)",
                             )
                 name = element_key(each, node)
                 if name in seen:
@@ -170,38 +171,46 @@ def _managers_before(obj: Manifest, live: Manifest, root: SchemaNode, api_versio
     found = entries.read(obj, is_stored=True)
     if (
         not found
-    ):  # nobody was recorded: whoever wrote it so far counts as one updater, that applying may have to take fields from
+    ):  # no manager was recorded: all earlier writers count as one updater, with which the apply may conflict
         first = Entry(entries.BEFORE_FIRST_APPLY, UPDATE, api_version, "", written_object(live, root, frozenset()))
         found[first.identity] = first
     return found
 
 
-def _taken(before: Managers, mine: Entry, set_: FieldSet, force: bool) -> Managers:
-    """The writers with `mine` in its new state; `ApiError` 409 where it would change what others own, unless forced."""
+def _with_ownership(before: Managers, own: Entry, set_: FieldSet, force: bool) -> Managers:
+    """The managers with `own` in its new state. Raises ApiError 409 if others own changed fields, unless forced."""
     conflicts: list[tuple[Entry, FieldSet]] = []
     after: Managers = {}
     for identity, entry in before.items():
-        if identity == mine.identity:
+        if identity == own.identity:
             continue
-        shared = common(entry.fields, set_) if set_ else {}
+        shared = intersection(entry.fields, set_) if set_ else {}
         if shared:
             conflicts.append((entry, shared))
-            entry = replace(entry, fields=minus(entry.fields, shared))
+            entry = replace(entry, fields=difference(entry.fields, shared))
         if entry.fields:
             after[identity] = entry
     if conflicts and not force:
         raise _conflict(conflicts)
-    if mine.fields:
-        after[mine.identity] = mine
+    if own.fields:
+        after[own.identity] = own
     return after
 
 
 def _conflict(conflicts: list[tuple[Entry, FieldSet]]) -> ApiError:
-    told = sorted((entry.shown(), list(paths(fields))) for entry, fields in conflicts)
-    causes = tuple(Cause("FieldManagerConflict", f"conflict with {who}", path) for who, where in told for path in where)
+    by_manager = sorted((entry.shown(), list(paths(fields))) for entry, fields in conflicts)
+    causes = tuple(
+        Cause("FieldManagerConflict", f"conflict with {manager}", path)
+        for manager, changed_paths in by_manager
+        for path in changed_paths
+    )
     if len(causes) == 1:
         text = f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}"
     else:
-        listed = [line for who, where in told for line in (f"conflicts with {who}:", *(f"- {path}" for path in where))]
+        listed = [
+            line
+            for manager, changed_paths in by_manager
+            for line in (f"conflicts with {manager}:", *(f"- {path}" for path in changed_paths))
+        ]
         text = f"Apply failed with {len(causes)} conflicts: " + "\n".join(listed)
     return ApiError(409, "Conflict", text, causes=causes)

@@ -1,9 +1,8 @@
-"""Strategic merge patches: merge patches that know which lists are sets and which are maps keyed by a field.
+"""Strategic merge patches: merge patches that treat some lists as sets or as maps keyed by a field.
 
 Problem: kubectl apply and many controllers patch a container in a list by its name; directives in the patch delete, replace and reorder.
-Choice: one recursive merge guided by the kind's schema (merge keys and strategies as Kubernetes publishes them); where a list is merged its order is
-that of `$setElementOrder` (what the patch does not name keeps its place). Limits: built-in kinds only, as in Kubernetes.
-
+Choice: one recursive merge guided by the kind's schema (merge keys and strategies as published by Kubernetes); the order of a merged list is
+that of `$setElementOrder` (elements that the patch does not name keep their position). Limits: built-in kinds only, as in Kubernetes.
 Source: Kubernetes' description of strategic merge patch (`$patch`, `$retainKeys`, `$deleteFromPrimitiveList`, `$setElementOrder`).
 """
 
@@ -27,7 +26,7 @@ _ORDER = "$setElementOrder/"
 
 
 def strategic_merge(obj: Manifest, body: bytes | Manifest, schema: Schema | None) -> Manifest:
-    """The patched object. `ApiError` 400 for a malformed patch, 422 for a list element without its merge key."""
+    """The patched object. Raises ApiError 400 for a malformed patch, 422 for a list element without its merge key."""
     patch = read_mapping(body)
     refuse_deep(patch)
     return _merge_map(obj, patch, getattr(schema, "tree", DEDUCED))
@@ -82,7 +81,7 @@ def _merge_map(target: Manifest, patch: Manifest, node: SchemaNode) -> Manifest:
             target[key] = _merge_list(inner if type(inner) is list else [], value, child, orders.pop(key, None))
         else:
             target[key] = copy_value(value)
-    for key, order in orders.items():  # elements put in order, none of them changed
+    for key, order in orders.items():  # lists that are only reordered
         child = _child(node, key)
         if child.merges and isinstance(target.get(key), list):
             target[key] = _ordered(target[key], order, child)
@@ -124,7 +123,7 @@ def _merge_list(present: list[Any], patch: list[Any], node: SchemaNode, order: l
 
 
 def _ordered(items: list[Any], order: list[Any], node: SchemaNode) -> list[Any]:
-    """The items in the order asked for; those that it does not name stay where they stood among the others."""
+    """The items in the given order; items not named in it keep their position among the others."""
     key = node.merge_key if node.item.kind == tree.STRUCT else ""
 
     def identity(item: Any) -> Hashable:
@@ -133,7 +132,7 @@ def _ordered(items: list[Any], order: list[Any], node: SchemaNode) -> list[Any]:
 
     wanted = [identity(each) for each in order]
     known = {identity(each): each for each in items}
-    if len(known) < len(items):  # the same key twice: two ports of one number, say. Nothing to tell them apart by.
+    if len(known) < len(items):  # duplicate keys (e.g. two ports with one number) cannot be told apart
         return items
     return [known[each] for each in interleave([identity(each) for each in items], [w for w in wanted if w in known])]
 
@@ -163,9 +162,9 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 200 else text[:200] + "..."
 
 
-def _bad(words: str) -> ApiError:
-    return ApiError(400, "BadRequest", words)
+def _bad(message: str) -> ApiError:
+    return ApiError(400, "BadRequest", message)
 
 
-def _unmergeable(words: str) -> ApiError:
-    return ApiError(422, "Invalid", words)
+def _unmergeable(message: str) -> ApiError:
+    return ApiError(422, "Invalid", message)

@@ -1,9 +1,8 @@
-"""Merging a configuration into an object by the kind's schema, and taking fields out of it.
+"""Schema-guided merge of a configuration into an object, and removal of fields from it.
 
-Problem: server-side apply merges as the schema says (granular maps by key, sets as unions, keyed lists by element, atomic ones as a whole), and removes
-what its writer no longer speaks of. Choice: two recursive functions on plain values. Limits: merging never removes; removing goes by
-paths that `fieldsets` names.
-
+Problem: server-side apply merges as the schema says (granular maps by key, sets as unions, keyed lists by element, atomic ones as a whole),
+and removes what its manager no longer states. Choice: two recursive functions on plain values. Limits: merging never removes; removal goes
+by paths in the notation of `fieldsets`.
 Source: Kubernetes' "merge strategy" of server-side apply.
 """
 
@@ -21,7 +20,7 @@ from cotenant.local.apiserver.schema.tree import DEDUCED, SchemaNode
 
 
 def merge(live: Any, config: Any, node: SchemaNode) -> Any:
-    """The live value with the configuration's on top; shares nothing with the configuration, and parts with `live`."""
+    """The live value overlaid with the configuration; shares parts with `live`, nothing with the configuration."""
     if type(config) is dict and type(live) is dict and not node.atomic:
         result: Manifest = dict(live)
         for key, value in config.items():
@@ -50,7 +49,7 @@ def child_of(node: SchemaNode, key: str) -> SchemaNode:
 
 
 def remove(value: Any, owned: FieldSet, kept: FieldSet, others: Sequence[FieldSet], node: SchemaNode) -> Any:
-    """The value without the fields of `owned` that are neither in `kept` nor in any of `others` (a struct counts as theirs if a part is)."""
+    """The value without the fields of `owned` that are neither in `kept` nor in any of `others` (a struct counts as owned if a part is)."""
     if type(value) is dict and not node.atomic:
         result = dict(value)
         for name, inner in owned.items():
@@ -61,11 +60,11 @@ def remove(value: Any, owned: FieldSet, kept: FieldSet, others: Sequence[FieldSe
                 if inner:
                     result[key] = remove(result[key], inner, kept[name], _under(others, name), child_of(node, key))
                 continue
-            theirs = _under(others, name)
-            if not theirs:
+            others_below = _under(others, name)
+            if not others_below:
                 del result[key]
             elif inner:
-                result[key] = remove(result[key], inner, {}, theirs, child_of(node, key))
+                result[key] = remove(result[key], inner, {}, others_below, child_of(node, key))
         return result
     if type(value) is list and node.list_type != tree.ATOMIC:
         items = []
@@ -77,9 +76,9 @@ def remove(value: Any, owned: FieldSet, kept: FieldSet, others: Sequence[FieldSe
             elif name in kept:
                 items.append(remove(each, inner, kept[name], _under(others, name), node.item) if inner else each)
             else:
-                theirs = _under(others, name)
-                if theirs:
-                    items.append(remove(each, inner, {}, theirs, node.item) if inner else each)
+                others_below = _under(others, name)
+                if others_below:
+                    items.append(remove(each, inner, {}, others_below, node.item) if inner else each)
         return items
     return value
 

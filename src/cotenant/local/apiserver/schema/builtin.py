@@ -1,8 +1,8 @@
-"""The schema of a built-in kind: Kubernetes' own definitions for its shape, our rules for its defaults and values.
+"""The schema of a built-in kind: Kubernetes' published definition for its shape, rules of this package for its defaults and validation.
 
-Problem: the server serves some forty built-in kinds and must treat their objects as the real one does. Choice: the shape comes from published
-definitions (`schema/openapi.py`), defaults and rules are written by hand a kind (`schema/kinds`). Limits: a kind that has no rules
-of its own (RBAC, for one) is checked for its shape and metadata alone.
+Problem: the server serves some forty built-in kinds and must treat their objects as the real one does. Choice: the shape comes from the
+published definitions (`schema/openapi.py`), defaults and rules are written by hand per kind (`schema/kinds`). Limits: a kind without rules
+of its own (RBAC, for example) is checked for its shape and metadata only.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from functools import cache
 from cotenant.local.apiserver.contract import ApiError, Cause, Manifest
 from cotenant.local.apiserver.schema import decoding, openapi
 from cotenant.local.apiserver.schema.kinds.registry import rules_of
-from cotenant.local.apiserver.schema.known import KnownSpecs
+from cotenant.local.apiserver.schema.spec_cache import SpecCache
 from cotenant.local.apiserver.schema.tree import SchemaNode
 
 
 class BuiltinSchema:
-    """A `Schema` (see contract.py). `tree` is what the patches merge by; `reset` the fields that a write of the main resource never sets."""
+    """A `Schema` (see contract.py). `tree` guides patches; `reset` are the fields that a write of the main resource never sets."""
 
     __slots__ = ("_clean", "_default", "_valid", "_validate", "group", "kind", "reset", "tree", "version")
 
@@ -30,13 +30,13 @@ class BuiltinSchema:
         rules = rules_of(group, kind)
         self._default = rules.default
         self._validate = rules.validate
-        self._clean = KnownSpecs() if rules.is_about_spec else None  # what decoding leaves as it is
-        self._valid = KnownSpecs() if rules.is_about_spec else None  # what breaks no rule
+        self._clean = SpecCache() if rules.is_about_spec else None  # specs that decoding leaves unchanged
+        self._valid = SpecCache() if rules.is_about_spec else None  # specs that are valid
 
     def decode(self, obj: Manifest) -> list[str]:
-        """What `unknown_fields` and `prune` do together, in one walk: canonical form in place, the paths of what was dropped.
+        """Prune and bring to canonical form in place, in one walk. Returns the paths of the dropped fields.
 
-        `ApiError` 400 where a value has the wrong type.
+        Raises ApiError 400 if a value has the wrong type.
         """
         clean = self._clean
         key = clean.key(obj) if clean is not None else None
@@ -52,28 +52,28 @@ class BuiltinSchema:
         return decoding.unknown_fields(problems)
 
     def _decode_around_spec(self, obj: Manifest) -> list[decoding.Problem]:
-        rest = {name: value for name, value in obj.items() if name != "spec"}
-        count = len(rest)
-        problems = decoding.decode(rest, self.tree)
-        if len(rest) != count:
-            for name in [name for name in obj if name != "spec" and name not in rest]:
+        others = {name: value for name, value in obj.items() if name != "spec"}
+        count = len(others)
+        problems = decoding.decode(others, self.tree)
+        if len(others) != count:
+            for name in [name for name in obj if name != "spec" and name not in others]:
                 del obj[name]
         return problems
 
     def unknown_fields(self, obj: Manifest) -> list[str]:
-        """Paths of fields that the kind does not have. They are gone afterwards, as after `prune`: decoding is one walk."""
+        """Paths of unknown fields, which are also pruned: decoding is one walk."""
         return self.decode(obj)
 
     def prune(self, obj: Manifest) -> None:
-        """Drop what the kind does not have, and bring the rest to its canonical form; `ApiError` 400 for a wrong type."""
+        """Drop unknown fields, and bring the rest to canonical form. Raises ApiError 400 for a wrong type."""
         self.decode(obj)
 
     def default(self, obj: Manifest) -> None:
-        """Fill in what Kubernetes fills in."""
+        """Set Kubernetes' defaults in place."""
         self._default(obj)
 
     def validate(self, obj: Manifest, old: Manifest | None) -> list[Cause]:
-        """What is wrong, in Kubernetes' words."""
+        """Validation errors, worded as in Kubernetes."""
         valid = self._valid
         if valid is None:
             return self._validate(obj, old)
@@ -88,7 +88,7 @@ class BuiltinSchema:
 
 @cache
 def builtin_schema(group: str, version: str, kind: str) -> BuiltinSchema:
-    """The schema of a kind that Kubernetes has; `ApiError` 404 for another."""
+    """The schema of a Kubernetes kind. Raises ApiError 404 for an unknown kind."""
     name = openapi.definition_name(group, version, kind)
     if name is None:
         wanted = f"{group}/{version}, Kind={kind}" if group else f"{version}, Kind={kind}"
@@ -97,5 +97,5 @@ def builtin_schema(group: str, version: str, kind: str) -> BuiltinSchema:
 
 
 def definitions() -> dict[str, Manifest]:
-    """The raw definitions by name, for the OpenAPI endpoints. References read `#/$defs/NAME`; a type may be a list with "null" in it."""
+    """The raw definitions by name, for the OpenAPI endpoints. References have the form `#/$defs/NAME`; a type may be a list that contains "null"."""
     return openapi.document()

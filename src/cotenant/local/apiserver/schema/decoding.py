@@ -1,10 +1,9 @@
-"""What Kubernetes' typed decoding does to an object, done to the mapping in place: one walk over the object and its schema.
+"""Kubernetes' typed decoding applied to a mapping in place: one walk over the object and its schema.
 
 Problem: a real API server decodes into Go structs, which refuses wrong types, drops unknown fields, nulls and empty values, and writes
-quantities and times in one canonical form. Clients rely on all of that. Choice: one walk that looks at each value once, returns what it
-found only where something is wrong, and builds a field's path only then. Limits: an empty value is dropped by its type and not by the Go
-field's own tag (`keeps_empty` names the exceptions that matter); zero numbers and false stay where Kubernetes may drop them.
-
+quantities and times in one canonical form. Clients rely on all of that. Choice: one walk that visits each value once, returns problems only
+if there are any, and builds a field's path only then. Limits: an empty value is dropped by its type and not by the Go field's own tag
+(`keeps_empty` marks the exceptions that matter); zero numbers and false are kept where Kubernetes may drop them.
 Sources: Kubernetes API conventions (unset, null and empty; strict field validation); apimachinery's Quantity and Time JSON forms.
 """
 
@@ -23,43 +22,43 @@ from cotenant.local.apiserver.schema.tree import SchemaNode
 from cotenant.model.errors import InvalidInput
 from cotenant.model.quantities import parse_quantity
 
-MAX_DEPTH = 200  # levels; deeper ones are refused as a client's error
+MAX_DEPTH = 200  # levels; deeper objects are refused with 400
 
 UNKNOWN = "unknown"
 MISTYPED = "mistyped"
 
-# (path, what it is, in words for a mistyped one)
+# (path, UNKNOWN or MISTYPED, message for a mistyped value)
 Problem = tuple[str, str, str]
 
 _SECONDS = re.compile(r"\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-6]\dZ")
 _MICROS = re.compile(r"\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-6]\d\.\d{6}Z")
 _QUANTITY_RULE = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-_CANONICAL = re.compile(r"[1-9][0-9]{0,2}(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?")  # never changes when written again
+_CANONICAL = re.compile(r"[1-9][0-9]{0,2}(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?")  # already canonical
 _ABSENT = object()
 
 
 def decode(obj: Manifest, root: SchemaNode) -> list[Problem]:
-    """Bring an object to its kind's form, in place; what is wrong with it, unknown fields (dropped) included."""
+    """Bring an object to its kind's form, in place. Returns the problems, unknown (dropped) fields included."""
     problems = _struct(obj, root, 0)
     if not problems:
         return []
-    return [(path, what, words.replace("\1", ".").replace("\2", "")) for path, what, words in problems]
+    return [(path, what, message.replace("\1", ".").replace("\2", "")) for path, what, message in problems]
 
 
 def unknown_fields(problems: list[Problem]) -> list[str]:
-    """The paths of the fields that the kind does not have."""
+    """The paths of unknown fields."""
     return [path for path, what, _ in problems if what is UNKNOWN]
 
 
 def refuse_mistyped(problems: list[Problem], kind: str, version: str) -> None:
-    """Raise what a real server answers (400) where a value's type was wrong."""
-    for _, what, words in problems:
+    """Raise ApiError 400, worded as on a real server, if a value has the wrong type."""
+    for _, what, message in problems:
         if what is MISTYPED:
-            raise ApiError(400, "BadRequest", f'{kind} in version "{version}" cannot be handled as a {kind}: {words}')
+            raise ApiError(400, "BadRequest", f'{kind} in version "{version}" cannot be handled as a {kind}: {message}')
 
 
 def strict_error(kind: str, version: str, paths: list[str]) -> ApiError:
-    """What strict field validation answers to unknown fields."""
+    """The error of strict field validation for unknown fields."""
     listed = ", ".join(f'unknown field "{path}"' for path in paths)
     text = f'{kind} in version "{version}" cannot be handled as a {kind}: strict decoding error: {listed}'
     return ApiError(400, "BadRequest", text)
@@ -95,7 +94,7 @@ def _struct(obj: Manifest, node: SchemaNode, depth: int) -> list[Problem] | None
         new, found = _value(value, child, depth)
         if found:
             problems = problems or []
-            problems.extend((_under(key, path), what, _named(words, node, key)) for path, what, words in found)
+            problems.extend((_under(key, path), what, _named(message, node, key)) for path, what, message in found)
         if new is not value:
             changes = changes or []
             changes.append((key, new))
@@ -112,7 +111,7 @@ def _struct(obj: Manifest, node: SchemaNode, depth: int) -> list[Problem] | None
 
 
 def _value(value: Any, node: SchemaNode, depth: int) -> tuple[Any, list[Problem] | None]:
-    """The value in its canonical form, and what is wrong with it."""
+    """The value in canonical form, and its problems."""
     kind = node.kind
     if kind == tree.STRUCT:
         if type(value) is dict:
@@ -158,7 +157,7 @@ def _list(items: list[Any], node: SchemaNode, depth: int) -> list[Problem] | Non
                 found = [("", MISTYPED, _wrong(value, item))]
             if found:
                 problems = problems or []
-                problems.extend((_in(index, path), what, words) for path, what, words in found)
+                problems.extend((_in(index, path), what, message) for path, what, message in found)
         return problems
     for index, value in enumerate(items):
         if value is None and item.kind != tree.ANY:
@@ -169,7 +168,7 @@ def _list(items: list[Any], node: SchemaNode, depth: int) -> list[Problem] | Non
             items[index] = new
         if found:
             problems = problems or []
-            problems.extend((_in(index, path), what, words) for path, what, words in found)
+            problems.extend((_in(index, path), what, message) for path, what, message in found)
     return problems
 
 
@@ -177,7 +176,7 @@ def _map(pairs: Manifest, node: SchemaNode, depth: int) -> list[Problem] | None:
     item = node.item
     plain = item.plain
     problems: list[Problem] | None = None
-    if plain is str:  # labels, annotations, selectors: nearly always right
+    if plain is str:  # fast path for labels, annotations and selectors
         for value in pairs.values():
             if type(value) is not str:
                 break
@@ -191,10 +190,10 @@ def _map(pairs: Manifest, node: SchemaNode, depth: int) -> list[Problem] | None:
             continue
         new, found = _value(value, item, depth)
         if new is not value:
-            pairs[key] = new  # no key is added, so the walk goes on
+            pairs[key] = new  # no key is added, so the iteration stays valid
         if found:
             problems = problems or []
-            problems.extend((_under(key, path), what, words) for path, what, words in found)
+            problems.extend((_under(key, path), what, message) for path, what, message in found)
     return problems
 
 
@@ -220,8 +219,8 @@ def _time(value: str, *, micro: bool) -> tuple[Any, list[Problem] | None]:
         moment = datetime.fromisoformat(re.sub(r"\.(\d{1,6})\d*", _pad, value.upper())).astimezone(UTC)
     except (ValueError, OverflowError):
         shown = msgspec.json.encode(value).decode()
-        words = f'parsing time {shown} as "2006-01-02T15:04:05Z07:00": cannot parse {shown} as "2006"'
-        return value, [("", MISTYPED, words)]
+        message = f'parsing time {shown} as "2006-01-02T15:04:05Z07:00": cannot parse {shown} as "2006"'
+        return value, [("", MISTYPED, message)]
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ" if micro else "%Y-%m-%dT%H:%M:%SZ"), None
 
 
@@ -238,7 +237,7 @@ def _bytes(value: str) -> list[Problem] | None:
 
 
 def _zero(node: SchemaNode) -> Any:
-    """What a null element of a list or map becomes: the Go type's zero value."""
+    """The Go type's zero value, which replaces a null element of a list or map."""
     if node.kind in (tree.STRUCT, tree.MAP):
         return {}
     if node.kind == tree.LIST:
@@ -261,7 +260,7 @@ def _in(index: int, path: str) -> str:
 
 
 def _wrong(value: Any, node: SchemaNode) -> str:
-    """Go's words, with a mark where the field's name goes once the structs around it are known."""
+    """Go's message for a wrong type, with a placeholder for the field name, which is known only further up."""
     what = {bool: "bool", str: "string", list: "array", dict: "object", int: "number", float: "number"}.get(
         type(value), "null"
     )
@@ -270,11 +269,11 @@ def _wrong(value: Any, node: SchemaNode) -> str:
     return f"json: cannot unmarshal {what} into Go \0 of type {node.go_type}"
 
 
-def _named(words: str, node: SchemaNode, key: str) -> str:
-    """Give the message the struct and the dotted path of the field, as Go's decoder words it."""
-    if "\0" in words:
-        return words.replace("\0", f"struct field {node.name}\1{key}\2", 1)
-    if "\1" in words:
-        head, _, rest = words.partition("\1")
+def _named(message: str, node: SchemaNode, key: str) -> str:
+    """Insert the struct and the dotted path of the field into the message, as Go's decoder does."""
+    if "\0" in message:
+        return message.replace("\0", f"struct field {node.name}\1{key}\2", 1)
+    if "\1" in message:
+        head, _, rest = message.partition("\1")
         return f"{head}\1{key}.{rest}"
-    return words
+    return message

@@ -1,9 +1,9 @@
-"""Kubernetes' own type definitions, read from the data files of the `kubernetes-validate` package and compiled to nodes.
+"""Kubernetes' type definitions, read from the data files of the `kubernetes-validate` package and compiled to nodes.
 
-Problem: what fields the built-in kinds have, and how they merge, fills 1.5 MB of definitions that Kubernetes publishes as OpenAPI. Choice: the
-JSON schema files of that package (730 definitions with list types, merge keys and kinds), read when first asked for (about 10 ms), a
-definition compiled when first reached. Limits: one minor version of Kubernetes is served, `PREFERRED` where the package has it, else
-the newest that it has; the files carry neither defaults nor rules: `schema/kinds` does.
+Problem: the fields of the built-in kinds, and how they merge, fill 1.5 MB of definitions that Kubernetes publishes as OpenAPI. Choice: the
+JSON schema files of that package (730 definitions with list types, merge keys and kinds), read on first use (about 10 ms); each definition
+is compiled when first reached. Limits: one minor version of Kubernetes is served, `PREFERRED` if the package has it, else the newest it
+has; the files contain neither defaults nor rules, which are in `schema/kinds`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 _RAW = "io.k8s.apimachinery.pkg.runtime.RawExtension"
 _REF = "#/$defs/"
 
-# Pointers to strings in the Go types: there an empty string is a value of its own. (persistentvolumeclaims: "no class", for one.)
+# Pointers to strings in the Go types, for which an empty string differs from an absent one (a claim with "" has no class).
 _POINTERS = frozenset({"storageClassName", "volumeAttributesClassName", "apiGroup", "ingressClassName"})
 # Defaults of keys of associative lists, which the definitions leave out: a port without a protocol is a TCP port.
 _KEY_DEFAULTS = {"protocol": "TCP"}
@@ -39,9 +39,11 @@ _SCALARS = {"string": tree.STRING, "integer": tree.INTEGER, "number": tree.NUMBE
 
 @cache
 def document() -> dict[str, Manifest]:
-    """All definitions by name, as the package has them. `Unsupported` where the package is absent."""
+    """All definitions by name, as in the package. Raises Unsupported if the package is missing."""
     feature = "serving a Kubernetes API"
-    found = find_spec("kubernetes_validate")  # found, not imported: only its data is wanted, its code costs 75 ms
+    found = find_spec(
+        "kubernetes_validate"
+    )  # located, not imported: only its data is needed, and importing costs 75 ms
     if found is None or not found.submodule_search_locations:
         raise Unsupported(feature, "the kubernetes-validate package (pip install 'cotenant[local]')")
     folder = Path(found.submodule_search_locations[0]) / "kubernetes-json-schema"
@@ -63,7 +65,7 @@ def document() -> dict[str, Manifest]:
 
 @cache
 def _names() -> dict[tuple[str, str, str], str]:
-    """(group, version, kind) -> name of the definition. Options kinds repeat in every group; the first one stands."""
+    """(group, version, kind) -> name of the definition. Options kinds repeat in every group; the first one is used."""
     found: dict[tuple[str, str, str], str] = {}
     for name, definition in document().items():
         for entry in definition.get("x-kubernetes-group-version-kind", ()):
@@ -72,7 +74,7 @@ def _names() -> dict[tuple[str, str, str], str]:
 
 
 def definition_name(group: str, version: str, kind: str) -> str | None:
-    """The name of a kind's definition, None where Kubernetes has no such kind."""
+    """The name of a kind's definition, None for an unknown kind."""
     return _names().get((group, version, kind))
 
 
@@ -89,7 +91,7 @@ def object_meta() -> SchemaNode:
 
 _compiled: dict[
     str, SchemaNode
-] = {}  # each definition once in a process; known before its fields are, as types may contain themselves
+] = {}  # one node per definition, registered before its fields are compiled, since types may be recursive
 
 
 def _definition(name: str) -> SchemaNode:
@@ -178,7 +180,7 @@ def _scalar(kind: str, form: str) -> SchemaNode:
 
 
 def _special(name: str) -> SchemaNode | None:
-    """Types whose JSON form the definitions do not tell, or tell too loosely."""
+    """Types whose JSON form the definitions leave out or describe too loosely."""
     if name == _QUANTITY:
         node = SchemaNode(tree.QUANTITY)
         node.go_type = "resource.Quantity"
@@ -201,7 +203,7 @@ def _special(name: str) -> SchemaNode | None:
 
 
 def _type_of(field: Manifest) -> str:
-    """The one JSON type of a field; the files write `["string", "null"]` where null is let through."""
+    """The JSON type of a field; the files write `["string", "null"]` for nullable fields."""
     kind: Any = field.get("type")
     if isinstance(kind, list):
         kind = next((each for each in kind if each != "null"), "")

@@ -1,10 +1,8 @@
 """The shape of a kind as a tree of nodes.
 
-Problem: decoding, pruning, strategic merge and server-side apply all ask the same things of a field: is there such a field, what may
-stand in it, how do its lists and maps merge. Choice: one slotted node a type, shared where the API shares a type (so recursive types
-are cycles), compiled once from whichever schema language describes the kind. Limits: a node knows nothing of values' rules
-(enums, ranges): validation is elsewhere.
-
+Problem: decoding, pruning, strategic merge and server-side apply need the same facts about a field: whether it exists, what values it may
+have, and how its lists and maps merge. Choice: one slotted node per type, shared where the API shares a type (recursive types are cycles),
+compiled once from whichever schema language describes the kind. Limits: a node has no value rules (enums, ranges): validation is elsewhere.
 Source: the `x-kubernetes-*` extensions of the Kubernetes OpenAPI (list-type, list-map-keys, map-type, patch-strategy, patch-merge-key).
 """
 
@@ -35,7 +33,7 @@ _PLAIN: dict[int, type] = {STRING: str, INTEGER: int, BOOLEAN: bool}
 
 
 class SchemaNode:
-    """One type. `fields` belongs to structs, `item` to lists (elements) and maps (values); the rest says how values merge."""
+    """One type. `fields` is for structs, `item` for lists (elements) and maps (values); the rest describes how values merge."""
 
     __slots__ = (
         "atomic",
@@ -60,23 +58,23 @@ class SchemaNode:
     def __init__(self, kind: int, name: str = "") -> None:
         self.kind = kind
         self.name = name  # of the Go type, for a struct
-        self.go_type = ""  # how Kubernetes' decoder names what it expected
-        self.plain: type | None = _PLAIN.get(kind)  # the one Python type that needs no further look
+        self.go_type = ""  # the expected type in messages of Kubernetes' decoder
+        self.plain: type | None = _PLAIN.get(kind)  # the Python type that needs no further check
         self.fields: dict[str, SchemaNode] = {}
         self.required: frozenset[str] = frozenset()
         self.item: SchemaNode = self
         self.list_type = ATOMIC
         self.keys: tuple[str, ...] = ()  # of an associative list
-        self.defaults: dict[str, str] = {}  # of those keys, where an element may leave one out
-        self.atomic = False  # a map or struct that has one owner as a whole
+        self.defaults: dict[str, str] = {}  # of keys that an element may leave out
+        self.atomic = False  # a map or struct that is owned as a whole
         self.merges = False  # strategic merge: elements (or keys) merge instead of being replaced
         self.merge_key = ""
-        self.keeps_empty = False  # an empty string means something else than an absent one
-        self.preserves = False  # fields that it does not have stay (custom resources)
+        self.keeps_empty = False  # an empty value differs from an absent one
+        self.preserves = False  # unknown fields are kept (custom resources)
         self.low, self.high = INT64
 
     def copy(self) -> SchemaNode:
-        """A node of its own that shares fields and items."""
+        """A shallow copy that shares fields and items."""
         other = SchemaNode.__new__(SchemaNode)
         for slot in SchemaNode.__slots__:
             setattr(other, slot, getattr(self, slot))

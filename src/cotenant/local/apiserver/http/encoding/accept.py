@@ -1,8 +1,8 @@
-"""Which form of an answer a client wants: JSON, YAML, a Table, or metadata only; plain or compressed.
+"""Content negotiation: JSON, YAML, a Table, or metadata only.
 
-Problem: kubectl asks for a Table and names JSON as its second choice, client-go prefers protobuf and names JSON behind it, curl takes
-anything. Choice: the first acceptable clause in the order of the q values wins, as Kubernetes does; protobuf clauses are passed over.
-Where nothing is left, 406. Answers are cached by the header's text, for a client sends the same one for ever.
+Problem: kubectl requests a Table with JSON as its second choice, client-go prefers protobuf with JSON as fallback, curl accepts anything.
+Choice: the first acceptable clause in the order of the q values wins, as Kubernetes does; protobuf clauses are skipped. If none is
+acceptable, 406. Results are cached by the header's text, since each client always sends the same one.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from cotenant.local.apiserver.contract import ApiError
 
 
 class Form(StrEnum):
-    """What is made of the object or list."""
+    """The form of an object or list in a response."""
 
     OBJECT = "object"
     TABLE = "Table"
     METADATA = "PartialObjectMetadata"
 
 
-class Wanted(NamedTuple):
-    """A form in a syntax."""
+class Representation(NamedTuple):
+    """A form and a syntax."""
 
     form: Form = Form.OBJECT
     is_yaml: bool = False
@@ -31,7 +31,7 @@ class Wanted(NamedTuple):
 
     @property
     def content_type(self) -> bytes:
-        """The header of the answer."""
+        """The Content-Type of the response."""
         return b"application/yaml" if self.is_yaml else b"application/json"
 
 
@@ -62,17 +62,17 @@ def clauses(header: str) -> tuple[Clause, ...]:
 
 
 def not_acceptable() -> ApiError:
-    """406."""
+    """406 NotAcceptable."""
     return ApiError(
         406, "NotAcceptable", "only the following media types are accepted: application/json, application/yaml"
     )
 
 
 @lru_cache(maxsize=256)
-def negotiate(header: str) -> Wanted:
-    """The form for an Accept header. Raises ApiError 406."""
+def negotiate(header: str) -> Representation:
+    """The representation for an Accept header. Raises ApiError 406."""
     if not header.strip():
-        return Wanted()
+        return Representation()
     for media, parameters in clauses(header):
         if media in ("*/*", "application/*", "application/json", "text/*"):
             is_yaml = False
@@ -80,14 +80,14 @@ def negotiate(header: str) -> Wanted:
             is_yaml = True
         else:
             continue
-        wanted = parameters.get("as", "")
-        if not wanted:
-            return Wanted(is_yaml=is_yaml)
+        form_name = parameters.get("as", "")
+        if not form_name:
+            return Representation(is_yaml=is_yaml)
         if parameters.get("g") != "meta.k8s.io" or parameters.get("v") not in ("v1", "v1beta1"):
             continue
         version = parameters["v"]
-        if wanted == "Table":
-            return Wanted(Form.TABLE, is_yaml, version)
-        if wanted in ("PartialObjectMetadata", "PartialObjectMetadataList"):
-            return Wanted(Form.METADATA, is_yaml, version)
+        if form_name == "Table":
+            return Representation(Form.TABLE, is_yaml, version)
+        if form_name in ("PartialObjectMetadata", "PartialObjectMetadataList"):
+            return Representation(Form.METADATA, is_yaml, version)
     raise not_acceptable()

@@ -1,7 +1,7 @@
 """JSON request documents with bounded nesting.
 
 Problem: JSON arrives as a request body and inside protobuf messages, and a deeply nested document exhausts the decoder's stack. Choice: one
-decoder for both; the nesting is counted only where the number of brackets could exceed the limit. Limits: 256 levels (Kubernetes: 10,000).
+decoder for both; the nesting is counted only if the number of brackets could exceed the limit. Limits: 256 levels (Kubernetes: 10,000).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _decode = msgspec.json.Decoder().decode
 
 
 def bad_body(message: str, kind: str) -> ApiError:
-    """400 for a body that cannot be decoded. `kind` is the expected kind, empty where it is not known."""
+    """400 for a body that cannot be decoded. `kind` is the expected kind, empty if unknown."""
     where = f"the object provided is unrecognized (must be of type {kind}): " if kind else ""
     return ApiError(400, "BadRequest", where + message)
 
 
 def decode_json(body: bytes, kind: str = "") -> Any:
-    """A JSON document. Raises ApiError 400 for what is not JSON or too deep."""
+    """Decode a JSON document. Raises ApiError 400 if it is not JSON or nested too deeply."""
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _depth(body) > MAX_DEPTH:
         raise bad_body("json parse error: exceeded max depth", kind)
     try:

@@ -1,14 +1,13 @@
 """Request bodies in Kubernetes' protobuf encoding.
 
-Problem: typed Go clients since client-go 0.32 (kubectl 1.32's `create`, `auth can-i` and evictions among them) write protobuf and do not
-fall back when it is refused; they do take JSON as the answer. Choice: bodies are decoded by a table of field numbers, answers stay JSON.
-The table (`protobuf_fields.json`) says for each message of the served kinds which number is which JSON field, drawn from the struct tags
-of Kubernetes' published API types, v1.34. A zero that such a client writes for an unset plain field is dropped, as JSON's omitempty drops
-it; fields that are pointers there keep it. Limits: decodes only; fields that v1.34 does not have are ignored; custom kinds have no protobuf
-form in Kubernetes either.
-
+Problem: typed Go clients since client-go 0.32 (kubectl 1.32's `create`, `auth can-i` and evictions among them) send protobuf and do not
+fall back when it is refused; they do accept JSON responses. Choice: bodies are decoded by a table of field numbers, responses stay JSON.
+The table (`protobuf_fields.json`) maps field numbers to JSON fields for each message of the served kinds, taken from the struct tags of
+Kubernetes' published API types, v1.34. A zero that such a client writes for an unset plain field is dropped, as JSON's omitempty drops it;
+fields that are pointers in Go keep it. Limits: decodes only; fields unknown to v1.34 are ignored; custom kinds have no protobuf form in
+Kubernetes either.
 Codes of the table: s text, b flag, i whole number, f real, y bytes, m message, l message that is a list, T Time, U MicroTime, Q Quantity,
-I IntOrString, R raw JSON; then * repeated, % map, ? pointer; ^ its fields belong to the object around it (or, alone, are its value).
+I IntOrString, R raw JSON; then * repeated, % map, ? pointer; ^ its fields belong to the enclosing object (or, alone, are its value).
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class _Tables(NamedTuple):
 
 
 class Malformed(Exception):
-    """Not the encoding of the message that it should be."""
+    """The body is not a valid encoding of the expected message."""
 
 
 @cache
@@ -79,7 +78,7 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
 
 
 def _wire(data: memoryview) -> Iterator[tuple[int, Any]]:
-    """The fields of a message: number, and an int or a view of bytes."""
+    """The fields of a message: (number, int or view of bytes)."""
     at = 0
     while at < len(data):
         key, at = _varint(data, at)
@@ -209,7 +208,7 @@ def _message(name: str, data: memoryview, depth: int) -> Any:
 
 
 def _union(fields: dict[int, _Field], data: memoryview, depth: int) -> Any:
-    """A type that is one of its fields (a schema or a flag, a schema or a list). Or one embedded type."""
+    """A union type (a schema or a flag, a schema or a list), or a single embedded type."""
     lists: list[Any] = []
     flag: Any = None
     for number, value in _wire(data):
@@ -227,7 +226,7 @@ def _union(fields: dict[int, _Field], data: memoryview, depth: int) -> Any:
 
 
 def decode(body: bytes, kind: str) -> Manifest:
-    """The document that a protobuf body holds. `kind` is the one expected, for refusals. Raises ApiError 400."""
+    """Decode a protobuf body. `kind` is the expected kind, for error messages. Raises ApiError 400."""
     try:
         return _decode(body)
     except (Malformed, UnicodeDecodeError, struct.error, RecursionError) as error:

@@ -1,8 +1,8 @@
-"""From encoded objects to the body of an answer.
+"""Response bodies from encoded objects.
 
-Problem: a list of 100,000 pods must not be decoded to be sent, yet Tables, metadata, YAML and indented JSON are asked for too. Choice:
-JSON lists are the stored bytes between a head and a tail, in pieces; only other forms decode, one object at a time. Big answers are
-compressed in a thread where the client takes gzip. Source: Kubernetes API concepts (alternate representations; compression from 128 KiB).
+Problem: a list of 100,000 pods must be sent without decoding it, yet Tables, metadata, YAML and indented JSON are requested too. Choice:
+JSON lists are the stored bytes between a head and a tail, in pieces; only other forms decode, one object at a time. Large responses are
+compressed in a thread if the client accepts gzip. Source: Kubernetes API concepts (alternate representations; compression from 128 KiB).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 from cotenant.local.apiserver.columns.tables import Table
 from cotenant.local.apiserver.contract import Manifest, Resource
-from cotenant.local.apiserver.http.encoding.accept import Form, Wanted
+from cotenant.local.apiserver.http.encoding.accept import Form, Representation
 
 GZIP_FROM_BYTES = 128 << 10
 _PIECE_BYTES = 256 << 10
@@ -25,7 +25,7 @@ decode = msgspec.json.Decoder(dict).decode
 
 
 class _Head(msgspec.Struct):
-    """Just the metadata of an object, undecoded."""
+    """The metadata of an object, undecoded."""
 
     metadata: msgspec.Raw = msgspec.Raw(b"{}")
 
@@ -51,29 +51,29 @@ def as_yaml(raw: bytes) -> bytes:
     return text.encode()
 
 
-def finish(raw: bytes, wanted: Wanted, is_pretty: bool) -> bytes:
-    """A JSON document in the syntax that the client wants."""
-    if wanted.is_yaml:
+def finish(raw: bytes, representation: Representation, is_pretty: bool) -> bytes:
+    """Convert a JSON document to the requested syntax."""
+    if representation.is_yaml:
         return as_yaml(raw)
     if is_pretty:
         return msgspec.json.format(raw, indent=2)
     return raw
 
 
-def one(raw: bytes, resource: Resource, wanted: Wanted, include: str, now: float) -> bytes:
-    """A single object in a form."""
-    if wanted.form is Form.OBJECT:
+def one(raw: bytes, resource: Resource, representation: Representation, include: str, now: float) -> bytes:
+    """One object in the requested form."""
+    if representation.form is Form.OBJECT:
         return raw
-    if wanted.form is Form.METADATA:
-        return metadata_only(raw, wanted.group_version)
+    if representation.form is Form.METADATA:
+        return metadata_only(raw, representation.group_version)
     obj = decode(raw)
     metadata = {"resourceVersion": obj.get("metadata", {}).get("resourceVersion", "")}
-    table = Table(resource, include, wanted.group_version)
+    table = Table(resource, include, representation.group_version)
     return encode(table.document([table.row(obj, now)], metadata))
 
 
 def list_metadata(resource_version: int, continue_token: str, remaining: int) -> Manifest:
-    """The metadata of a list."""
+    """A list's metadata."""
     metadata: Manifest = {"resourceVersion": str(resource_version)}
     if continue_token:
         metadata["continue"] = continue_token
@@ -83,17 +83,22 @@ def list_metadata(resource_version: int, continue_token: str, remaining: int) ->
 
 
 def many(
-    raws: Sequence[bytes], resource: Resource, wanted: Wanted, include: str, now: float, metadata: Manifest
+    raws: Sequence[bytes],
+    resource: Resource,
+    representation: Representation,
+    include: str,
+    now: float,
+    metadata: Manifest,
 ) -> list[bytes]:
-    """A list in a form, as pieces of about 256 KiB."""
-    if wanted.form is Form.TABLE:
-        table = Table(resource, include, wanted.group_version)
+    """A list in the requested form, in pieces of about 256 KiB."""
+    if representation.form is Form.TABLE:
+        table = Table(resource, include, representation.group_version)
         rows: Iterable[bytes] = (encode(table.row(decode(raw), now)) for raw in raws)
         head = encode(table.document([], metadata))[:-3]  # without `[]}`
         return list(_pieces(head + b"[", rows))
-    if wanted.form is Form.METADATA:
-        kind, version = "PartialObjectMetadataList", f"meta.k8s.io/{wanted.group_version}"
-        items: Iterable[bytes] = (metadata_only(raw, wanted.group_version) for raw in raws)
+    if representation.form is Form.METADATA:
+        kind, version = "PartialObjectMetadataList", f"meta.k8s.io/{representation.group_version}"
+        items: Iterable[bytes] = (metadata_only(raw, representation.group_version) for raw in raws)
     else:
         kind, version = resource.list_kind or resource.kind + "List", resource.api_version
         items = raws
@@ -123,7 +128,7 @@ def _pieces(head: bytes, items: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def gzipped(pieces: Sequence[bytes]) -> bytes:
-    """The pieces, compressed as one gzip member at the fastest level. Takes a while: run it in a thread."""
+    """Compress the pieces as one gzip member at the fastest level. CPU-bound: run it in a thread."""
     compressor = zlib.compressobj(level=1, wbits=31)
     parts = [compressor.compress(piece) for piece in pieces]
     parts.append(compressor.flush())

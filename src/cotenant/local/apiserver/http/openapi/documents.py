@@ -1,8 +1,8 @@
-"""/openapi/v2 and /openapi/v3: what every kind looks like, for kubectl explain, apply, validation and dry runs.
+"""/openapi/v2 and /openapi/v3: the schemas of all kinds, for kubectl explain, apply, validation and dry runs.
 
-Problem: the documents are megabytes, and CustomResourceDefinitions change them while the server runs. Choice: built when first asked for,
-kept until the registry's revision rises, with ETags; v3 is split by group version, and the index names each part with a hash of what it
-is made from, so clients that cache fetch only what changed. v2 is served as JSON and in gnostic's protobuf. Building happens in a thread.
+Problem: the documents are megabytes, and CustomResourceDefinitions change them while the server runs. Choice: built on first use, kept
+until the registry's revision changes, with ETags; v3 is split by group version, and the index names each part with a hash of its inputs, so
+that caching clients fetch only what changed. v2 is served as JSON and in gnostic's protobuf. Building happens in a thread.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _encode = msgspec.json.Encoder().encode
 _GVK = "x-kubernetes-group-version-kind"
 _INFO = {"title": "Kubernetes", "version": f"v{MAJOR}.{MINOR}.0"}
 _CRDS = ("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-_V2_ANSWERS = {"application/json", "*/*", "application/*"}
+_V2_MEDIA = {"application/json", "*/*", "application/*"}
 
 Structurals = dict[tuple[str, str, str], Manifest]  # group, version, kind -> openAPIV3Schema
 
 
 class Source:
-    """Everything the documents are made from, at one revision of the registry."""
+    """The inputs of the documents, at one revision of the registry."""
 
     def __init__(
         self, resources: tuple[Resource, ...], definitions: dict[str, Manifest], structurals: Structurals
@@ -49,7 +49,7 @@ class Source:
         for name, definition in definitions.items():
             for entry in definition.get(_GVK, ()):
                 self._names.setdefault((entry["group"], entry["version"], entry["kind"]), name)
-        self._made: dict[str, Callable[[str], Manifest]] = {}
+        self._generated: dict[str, Callable[[str], Manifest]] = {}
 
     def _item(self, resource: Resource) -> str:
         name = self._names.get((resource.group, resource.version, resource.kind))
@@ -57,7 +57,7 @@ class Source:
             return name
         name = custom_name(resource)
         structural = self._structurals.get((resource.group, resource.version, resource.kind), {})
-        self._made[name] = lambda prefix: custom(resource, structural, prefix)
+        self._generated[name] = lambda prefix: custom(resource, structural, prefix)
         return name
 
     def _list(self, resource: Resource, item: str) -> str:
@@ -66,14 +66,14 @@ class Source:
         if name is not None and not resource.is_custom:
             return name
         name = item + "List"
-        self._made[name] = lambda prefix: list_of(resource, item, prefix)
+        self._generated[name] = lambda prefix: list_of(resource, item, prefix)
         return name
 
     def _lookup(self, prefix: str) -> Callable[[str], Manifest | None]:
         def lookup(name: str) -> Manifest | None:
-            made = self._made.get(name)
-            if made is not None:
-                return made(prefix)
+            built = self._generated.get(name)
+            if built is not None:
+                return built(prefix)
             definition = self._definitions.get(name)
             return None if definition is None else builtin(name, definition, prefix)
 
@@ -90,8 +90,8 @@ class Source:
         return dict(sorted(paths.items())), closure(sorted(roots), self._lookup(prefix), prefix)
 
     def v2(self) -> dict[str, Any]:
-        """The whole document."""
-        paths, definitions = self._parts([one for some in self.by_root.values() for one in some], V2)
+        """The OpenAPI v2 document."""
+        paths, definitions = self._parts([one for group in self.by_root.values() for one in group], V2)
         return {"swagger": "2.0", "info": _INFO, "paths": paths, "definitions": definitions}
 
     def v3(self, root: str) -> bytes:
@@ -100,7 +100,7 @@ class Source:
         return _encode({"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": {"schemas": schemas}})
 
     def v3_hash(self, root: str) -> str:
-        """A hash of what a group version's document is made from."""
+        """A hash of the inputs of a group version's document."""
         digest = hashlib.sha256(f"{_INFO['version']} {len(self._definitions)}".encode())
         for one in self.by_root[root]:
             facts = (one.plural, one.kind, one.list_kind, one.scope, sorted(one.verbs), sorted(one.subresources))
@@ -149,12 +149,12 @@ class OpenApi:
     async def _document(self, key: str, build: Callable[[Source], bytes]) -> tuple[bytes, bytes]:
         async with self._lock:
             source = await self._current()
-            made = self._built.get(key)
-            if made is None:
+            built = self._built.get(key)
+            if built is None:
                 body = await asyncio.to_thread(build, source)
                 etag = f'"{hashlib.sha256(body).hexdigest().upper()}"'.encode()
-                made = self._built[key] = (body, etag)
-            return made
+                built = self._built[key] = (body, etag)
+            return built
 
     async def serve(self, exchange: Exchange) -> None:
         """Answer a request below /openapi. Raises ApiError 404, 406."""
@@ -167,7 +167,7 @@ class OpenApi:
         elif path.startswith("/openapi/v3/"):
             root = path.removeprefix("/openapi/v3")
             accepted = {clause.media for clause in clauses(exchange.header(b"accept"))}
-            if accepted and not accepted & _V2_ANSWERS:
+            if accepted and not accepted & _V2_MEDIA:
                 raise not_acceptable()
             async with self._lock:
                 source = await self._current()
@@ -188,7 +188,7 @@ class OpenApi:
             if media == gnostic.MEDIA_TYPE:
                 body, etag = await self._document("v2.pb", lambda source: gnostic.document(source.v2()))
                 return gnostic.CONTENT_TYPE, body, etag
-            if media in _V2_ANSWERS:
+            if media in _V2_MEDIA:
                 body, etag = await self._document("v2", lambda source: _encode(source.v2()))
                 return b"application/json", body, etag
         raise not_acceptable()

@@ -1,9 +1,9 @@
-"""OpenAPI v2 in the protobuf encoding of gnostic, the only one in which client-go reads it (and kubectl validates before 1.27).
+"""OpenAPI v2 in gnostic's protobuf encoding, the only form in which client-go reads it (and kubectl before 1.27 validates).
 
 Problem: kubectl up to 1.26 refuses to create or apply anything without this document in this form, and no maintained Python package writes
-it. Choice: the wire format is small, so the messages are written by a table of field numbers, just those that our document uses.
+it. Choice: the wire format is small, so the messages are written from a table of field numbers, limited to those that this document uses.
 Source: gnostic's OpenAPIv2.proto (message and field numbers); protobuf encoding. Extensions carry their value as YAML text, of which JSON
-is a part. Limits: encodes only; security schemes, examples and headers are left out.
+is a subset. Limits: encodes only; security schemes, examples and headers are left out.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _any(value: Any) -> bytes:
 
 
 def _named(number: int, name: str, value: bytes) -> bytes:
-    """An entry of a map that gnostic writes as a list of (name, value)."""
+    """An entry of a map, which gnostic encodes as a list of (name, value)."""
     return _bytes(number, _text(1, name) + _bytes(2, value))
 
 
@@ -188,7 +188,7 @@ def _path_item(document: dict[str, Any]) -> bytes:
 
 
 def document(swagger: dict[str, Any]) -> bytes:
-    """message Document of an OpenAPI v2 document."""
+    """message Document: encode an OpenAPI v2 document."""
     info = swagger["info"]
     paths = b"".join(_named(2, path, _path_item(item)) for path, item in swagger["paths"].items())
     definitions = b"".join(_named(1, name, schema(one)) for name, one in swagger["definitions"].items())

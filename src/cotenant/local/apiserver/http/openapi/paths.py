@@ -1,7 +1,7 @@
-"""The paths of the OpenAPI documents: which verbs a resource has, and what each takes and returns.
+"""The paths of the OpenAPI documents: the verbs of each resource, their parameters, bodies and responses.
 
-Problem: kubectl finds a kind's schema, and whether `--dry-run=server` and `--validate` are understood, by looking for the paths of its
-resource. Choice: operations are described once in a neutral form and written in either version. Source: Kubernetes API reference,
+Problem: kubectl finds a kind's schema, and whether `--dry-run=server` and `--validate` are supported, in the paths of its resource. Choice:
+operations are described once in a neutral form and written in either version. Source: Kubernetes API reference,
 `x-kubernetes-action` and `x-kubernetes-group-version-kind`. Limits: parameters have no long descriptions.
 """
 
@@ -35,9 +35,9 @@ _DELETE = (
     ("propagationPolicy", "string"),
 )
 _NONE: tuple[tuple[str, str], ...] = ()
-_VERB_WORDS = {"get": "read", "list": "list", "post": "create", "put": "replace", "patch": "patch", "delete": "delete"}
+_VERB_NAMES = {"get": "read", "list": "list", "post": "create", "put": "replace", "patch": "patch", "delete": "delete"}
 
-# subresource: (group, version, kind, definition), and the methods it has
+# subresource: ((group, version, kind), definition, methods)
 _SUBRESOURCES = {
     "scale": (("autoscaling", "v1", "Scale"), "io.k8s.api.autoscaling.v1.Scale", ("get", "put", "patch")),
     "binding": (("", "v1", "Binding"), "io.k8s.api.core.v1.Binding", ("post",)),
@@ -56,8 +56,8 @@ class Operation(NamedTuple):
 
     method: str
     action: str  # x-kubernetes-action
-    takes: str  # definition of the body, empty for none
-    gives: str  # definition of the answer
+    request: str  # definition of the body, empty for none
+    response: str  # definition of the response
     query: tuple[tuple[str, str], ...]
     is_body_required: bool = True
 
@@ -68,7 +68,7 @@ def root_of(resource: Resource) -> str:
 
 
 def roots(resource: Resource, item: str, list_name: str) -> set[str]:
-    """The definitions that a resource's paths refer to."""
+    """The definitions referenced by a resource's paths."""
     found = {item, list_name, META + "Status", META + "DeleteOptions", META + "Patch"}
     for subresource in resource.subresources:
         definition = _SUBRESOURCES.get(subresource, (None, "", ()))[1]
@@ -132,9 +132,9 @@ def paths(resource: Resource, item: str, list_name: str, prefix: str) -> dict[st
         body = definition or item
         operations: list[Operation | None] = []
         for method in methods:
-            takes = {"get": "", "patch": META + "Patch"}.get(method, body)
+            request = {"get": "", "patch": META + "Patch"}.get(method, body)
             query = _NONE if method == "get" else (*_WRITE, ("force", "boolean")) if method == "patch" else _WRITE
-            operations.append(Operation(method, method, takes, body, query))
+            operations.append(Operation(method, method, request, body, query))
         add(f"{within}/{resource.plural}/{{name}}/{subresource}", operations, subresource.capitalize(), gvk or own)
     return found
 
@@ -154,7 +154,7 @@ def _parameter(name: str, where: str, kind: str, prefix: str, *, is_required: bo
 def _operation(one: Operation, resource: Resource, suffix: str, gvk: tuple[str, str, str], prefix: str) -> Manifest:
     group = resource.group.split(".", 1)[0].capitalize() or "Core"
     word = (
-        one.action if one.action == "deletecollection" else _VERB_WORDS["list" if one.action == "list" else one.method]
+        one.action if one.action == "deletecollection" else _VERB_NAMES["list" if one.action == "list" else one.method]
     )
     entry: Manifest = {
         "description": f"{word} {resource.kind}",
@@ -164,14 +164,14 @@ def _operation(one: Operation, resource: Resource, suffix: str, gvk: tuple[str, 
         "x-kubernetes-action": one.action,
         "x-kubernetes-group-version-kind": {"group": gvk[0], "kind": gvk[2], "version": gvk[1]},
     }
-    answer = {"$ref": prefix + one.gives}
+    answer = {"$ref": prefix + one.response}
     patches = _PATCHES if resource.is_custom else [*_PATCHES, _STRATEGIC]
     if prefix == V2:
         entry["consumes"] = patches if one.method == "patch" else ["*/*"]
         entry["produces"] = _JSON_YAML
         entry["schemes"] = ["https"]
-        if one.takes:
-            body: Manifest = {"name": "body", "in": "body", "schema": {"$ref": prefix + one.takes}}
+        if one.request:
+            body: Manifest = {"name": "body", "in": "body", "schema": {"$ref": prefix + one.request}}
             if one.is_body_required:
                 body["required"] = True
             entry["parameters"].insert(0, body)
@@ -180,9 +180,9 @@ def _operation(one: Operation, resource: Resource, suffix: str, gvk: tuple[str, 
             "401": {"description": "Unauthorized"},
         }
     else:
-        if one.takes:
+        if one.request:
             media = patches if one.method == "patch" else ["*/*"]
-            content = {name: {"schema": {"$ref": prefix + one.takes}} for name in media}
+            content = {name: {"schema": {"$ref": prefix + one.request}} for name in media}
             entry["requestBody"] = (
                 {"content": content, "required": True} if one.is_body_required else {"content": content}
             )

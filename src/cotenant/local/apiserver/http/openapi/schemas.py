@@ -1,9 +1,9 @@
-"""The schemas of the OpenAPI documents, in the forms of version 2 and version 3.
+"""The schemas of the OpenAPI documents, in the dialects of version 2 and version 3.
 
 Problem: the definitions come as JSON Schema (nullable types, `$defs`), custom resources bring structural schemas, and clients expect the
-two dialects that kube-apiserver serves. Choice: each is rewritten once, node by node; only what a document refers to is put in it.
-Source: Kubernetes API reference, OpenAPI v2 and v3; kubectl's reading of `x-kubernetes-*` extensions. Limits: in v2 what it cannot say
-(oneOf, anyOf, not, nullable) is left out, as kube-apiserver leaves it out.
+two dialects that kube-apiserver serves. Choice: each is rewritten once, node by node; a document contains only the schemas it references.
+Source: Kubernetes API reference, OpenAPI v2 and v3; kubectl's reading of `x-kubernetes-*` extensions. Limits: v2 leaves out what it cannot
+express (oneOf, anyOf, not, nullable), as kube-apiserver does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _type_of(value: Any) -> Any:
 
 
 def rewrite(node: Manifest, prefix: str) -> Manifest:
-    """A JSON Schema node in the dialect whose references begin with `prefix`."""
+    """Rewrite a JSON Schema node into the dialect whose references begin with `prefix`."""
     is_v2 = prefix == V2
     out: Manifest = {}
     reference = node.get("$ref")
@@ -66,7 +66,7 @@ def rewrite(node: Manifest, prefix: str) -> Manifest:
 
 
 def builtin(name: str, definition: Manifest, prefix: str) -> Manifest:
-    """One of Kubernetes' own definitions."""
+    """A built-in definition in the dialect of `prefix`."""
     if name == _INT_OR_STRING:
         if prefix == V2:
             return {"type": "string", "format": "int-or-string"}
@@ -81,7 +81,7 @@ def builtin(name: str, definition: Manifest, prefix: str) -> Manifest:
 
 
 def references(node: Any, prefix: str, found: set[str]) -> None:
-    """Add the names of the schemas that a document refers to."""
+    """Collect the names of the schemas that a document references."""
     if isinstance(node, dict):
         target = node.get("$ref")
         if isinstance(target, str):
@@ -94,7 +94,7 @@ def references(node: Any, prefix: str, found: set[str]) -> None:
 
 
 def closure(roots: Iterable[str], lookup: Callable[[str], Manifest | None], prefix: str) -> dict[str, Manifest]:
-    """The schemas of some names and all that they refer to, by name."""
+    """The named schemas and all schemas they reference, by name."""
     found: dict[str, Manifest] = {}
     waiting = list(roots)
     while waiting:
@@ -117,7 +117,7 @@ def custom_name(resource: Resource) -> str:
 
 
 def _structural_v2(node: Manifest) -> Manifest:
-    """A structural schema without what v2 clients would misread."""
+    """A structural schema without the parts that v2 clients misinterpret."""
     if node.get("x-kubernetes-preserve-unknown-fields") or node.get("x-kubernetes-embedded-resource"):
         return {key: value for key, value in node.items() if key.startswith("x-") or key in ("description", "type")}
     out = {key: value for key, value in node.items() if key not in _NOT_IN_V2}
@@ -135,7 +135,7 @@ def _structural_v2(node: Manifest) -> Manifest:
 
 
 def custom(resource: Resource, structural: Manifest, prefix: str) -> Manifest:
-    """A custom kind's schema, with the fields that every object has."""
+    """A custom kind's schema, with apiVersion, kind and metadata."""
     out = _structural_v2(structural) if prefix == V2 else dict(structural)
     out.setdefault("type", "object")
     if not (prefix == V2 and out.get("x-kubernetes-preserve-unknown-fields")):

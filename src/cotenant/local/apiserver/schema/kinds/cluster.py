@@ -6,44 +6,44 @@ Sources: Kubernetes API reference; "Pod Priority and Preemption".
 from __future__ import annotations
 
 from cotenant.local.apiserver.contract import Cause, Manifest
-from cotenant.local.apiserver.schema.kinds import words
+from cotenant.local.apiserver.schema.kinds import field_errors
 
 _PREEMPTION = frozenset({"Never", "PreemptLowerPriority"})
 
 
 def default_priority_class(obj: Manifest) -> None:
-    """Fill a PriorityClass in."""
+    """Set the defaults of a PriorityClass."""
     obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
     obj.setdefault("value", 0)
 
 
 def check_priority_class(obj: Manifest, old: Manifest | None) -> list[Cause]:
-    """What is wrong with a PriorityClass."""
+    """Validation errors of a PriorityClass."""
     causes: list[Cause] = []
-    words.one_of(obj.get("preemptionPolicy"), _PREEMPTION, "preemptionPolicy", causes)
+    field_errors.one_of(obj.get("preemptionPolicy"), _PREEMPTION, "preemptionPolicy", causes)
     return causes
 
 
 def check_lease(obj: Manifest, old: Manifest | None) -> list[Cause]:
-    """What is wrong with a Lease."""
+    """Validation errors of a Lease."""
     causes: list[Cause] = []
     spec = obj.get("spec", {})
     duration = spec.get("leaseDurationSeconds")
     if duration is not None and duration <= 0:
-        causes.append(words.wrong("spec.leaseDurationSeconds", duration, "must be greater than 0"))
-    words.not_negative(spec.get("leaseTransitions"), "spec.leaseTransitions", causes)
+        causes.append(field_errors.invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
+    field_errors.not_negative(spec.get("leaseTransitions"), "spec.leaseTransitions", causes)
     return causes
 
 
 def check_event(obj: Manifest, old: Manifest | None) -> list[Cause]:
-    """What is wrong with an Event of the core group."""
+    """Validation errors of an Event of the core group."""
     involved = obj.get("involvedObject", {})
     namespace = obj.get("metadata", {}).get("namespace", "")
     about = involved.get("namespace", "")
     if about:
         fits = about == namespace
-    else:  # about something outside namespaces
+    else:  # about a cluster-scoped object
         fits = namespace in ("", "default")
     if fits:
         return []
-    return [words.wrong("involvedObject.namespace", about, "does not match event.namespace")]
+    return [field_errors.invalid("involvedObject.namespace", about, "does not match event.namespace")]

@@ -9,10 +9,10 @@ import base64
 import re
 
 from cotenant.local.apiserver.contract import Cause, Manifest
-from cotenant.local.apiserver.schema.kinds import words
+from cotenant.local.apiserver.schema.kinds import field_errors
 
 _KEY = re.compile(r"[-._a-zA-Z0-9]+")
-_KEY_WORDS = (
+_KEY_MESSAGE = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', "
     "regex used for validation is '[-._a-zA-Z0-9]+')"
 )
@@ -26,7 +26,7 @@ _NEEDED = {
 
 
 def default_secret(obj: Manifest) -> None:
-    """Fill a Secret in; what was written as text is stored as data."""
+    """Set the defaults of a Secret, and encode `stringData` into `data`."""
     obj.setdefault("type", "Opaque")
     texts = obj.pop("stringData", None)
     if texts:
@@ -36,26 +36,26 @@ def default_secret(obj: Manifest) -> None:
 
 
 def check_secret(obj: Manifest, old: Manifest | None) -> list[Cause]:
-    """What is wrong with a Secret."""
+    """Validation errors of a Secret."""
     causes: list[Cause] = []
     data = obj.get("data", {})
     _check_keys(data, "data", causes)
     _check_size(sum(len(value) * 3 // 4 for value in data.values()), causes)
-    causes += [words.required(f"data[{key}]") for key in _NEEDED.get(obj.get("type", ""), ()) if key not in data]
+    causes += [field_errors.required(f"data[{key}]") for key in _NEEDED.get(obj.get("type", ""), ()) if key not in data]
     if old is not None:
-        words.immutable(obj.get("type"), old.get("type"), "type", causes)
+        field_errors.immutable(obj.get("type"), old.get("type"), "type", causes)
         _check_frozen(obj, old, ("data",), causes)
     return causes
 
 
 def check_config_map(obj: Manifest, old: Manifest | None) -> list[Cause]:
-    """What is wrong with a ConfigMap."""
+    """Validation errors of a ConfigMap."""
     causes: list[Cause] = []
     data, binary = obj.get("data", {}), obj.get("binaryData", {})
     _check_keys(data, "data", causes)
     _check_keys(binary, "binaryData", causes)
     causes += [
-        words.wrong(f"data[{key}]", key, "duplicate of key present in binaryData")
+        field_errors.invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
         for key in data.keys() & binary.keys()
     ]
     size = sum(len(value) for value in data.values()) + sum(len(value) * 3 // 4 for value in binary.values())
@@ -66,7 +66,7 @@ def check_config_map(obj: Manifest, old: Manifest | None) -> list[Cause]:
 
 
 def default_namespace(obj: Manifest) -> None:
-    """Fill a Namespace in: it carries its own name as a label, so that selectors can find it."""
+    """Set the name label of a Namespace, so that selectors can match it."""
     metadata = obj.setdefault("metadata", {})
     if metadata.get("name"):
         metadata.setdefault("labels", {}).setdefault("kubernetes.io/metadata.name", metadata["name"])
@@ -75,11 +75,11 @@ def default_namespace(obj: Manifest) -> None:
 def _check_keys(data: Manifest, field: str, causes: list[Cause]) -> None:
     for key in data:
         if len(key) > 253:
-            causes.append(words.wrong(f"{field}[{key}]", key, "must be no more than 253 characters"))
+            causes.append(field_errors.invalid(f"{field}[{key}]", key, "must be no more than 253 characters"))
         elif not _KEY.fullmatch(key):
-            causes.append(words.wrong(f"{field}[{key}]", key, _KEY_WORDS))
+            causes.append(field_errors.invalid(f"{field}[{key}]", key, _KEY_MESSAGE))
         elif key in (".", "..") or key.startswith(".."):
-            causes.append(words.wrong(f"{field}[{key}]", key, "must not be '.' or '..' or start with '..'"))
+            causes.append(field_errors.invalid(f"{field}[{key}]", key, "must not be '.' or '..' or start with '..'"))
 
 
 def _check_size(size: int, causes: list[Cause]) -> None:
@@ -91,9 +91,9 @@ def _check_frozen(obj: Manifest, old: Manifest, fields: tuple[str, ...], causes:
     if not old.get("immutable"):
         return
     if not obj.get("immutable"):
-        causes.append(words.forbidden("immutable", "field is immutable when `immutable` is set"))
+        causes.append(field_errors.forbidden("immutable", "field is immutable when `immutable` is set"))
     causes += [
-        words.forbidden(key, "field is immutable when `immutable` is set")
+        field_errors.forbidden(key, "field is immutable when `immutable` is set")
         for key in fields
         if obj.get(key, {}) != old.get(key, {})
     ]

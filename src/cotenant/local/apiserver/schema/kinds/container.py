@@ -1,4 +1,4 @@
-"""Containers: what Kubernetes fills in, and what it refuses.
+"""Containers: defaults and rules.
 
 Sources: Kubernetes API reference v1 Container, Probe, ResourceRequirements; "Resource Management for Pods and Containers" (requests never
 above limits, extended resources whole and not overcommitted).
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from cotenant.local.apiserver.contract import Cause, Manifest
-from cotenant.local.apiserver.schema.kinds import words
+from cotenant.local.apiserver.schema.kinds import field_errors
 
 _PULL = frozenset({"Always", "IfNotPresent", "Never"})
 _MESSAGE = frozenset({"File", "FallbackToLogsOnError"})
@@ -21,7 +21,7 @@ _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
 def default_container(container: Manifest) -> None:
-    """Fill a container in."""
+    """Set the defaults of a container."""
     if "imagePullPolicy" not in container:
         container["imagePullPolicy"] = _pull_policy(container.get("image", ""))
     if "terminationMessagePath" not in container:
@@ -49,7 +49,7 @@ def default_container(container: Manifest) -> None:
 
 
 def default_requests(container: Manifest) -> None:
-    """A limit without a request asks for as much (pods only: a template is left as its owner wrote it)."""
+    """Default missing requests to the limits (pods only: templates are left unchanged)."""
     resources: Manifest = container.get("resources", {})
     limits = resources.get("limits")
     if limits:
@@ -60,7 +60,7 @@ def default_requests(container: Manifest) -> None:
 
 
 def default_host_ports(container: Manifest) -> None:
-    """On the host's network a port is the host's."""
+    """With host networking, default the host port to the container port."""
     for port in container.get("ports", ()):
         if not port.get("hostPort"):
             port["hostPort"] = port["containerPort"]
@@ -92,16 +92,20 @@ def _default_http(action: Manifest) -> None:
 def check_container(
     container: Manifest, field: str, volumes: Any, taken_ports: set[tuple[str, str, int]], causes: list[Cause]
 ) -> None:
-    """Check one container. `volumes`: names that it may mount; `taken_ports`: host ports of the pod so far."""
+    """Check one container. `volumes`: names that it may mount; `taken_ports`: host ports used by the pod's previous containers."""
     if not container.get("image"):
-        causes.append(words.required(f"{field}.image"))
+        causes.append(field_errors.required(f"{field}.image"))
     elif container["image"] != container["image"].strip():
-        causes.append(words.wrong(f"{field}.image", container["image"], "must not have leading or trailing whitespace"))
+        causes.append(
+            field_errors.invalid(f"{field}.image", container["image"], "must not have leading or trailing whitespace")
+        )
     if container.get("imagePullPolicy", "Always") not in _PULL:
-        causes.append(words.unsupported(f"{field}.imagePullPolicy", container["imagePullPolicy"], _PULL))
+        causes.append(field_errors.unsupported(f"{field}.imagePullPolicy", container["imagePullPolicy"], _PULL))
     if container.get("terminationMessagePolicy", "File") not in _MESSAGE:
         causes.append(
-            words.unsupported(f"{field}.terminationMessagePolicy", container["terminationMessagePolicy"], _MESSAGE)
+            field_errors.unsupported(
+                f"{field}.terminationMessagePolicy", container["terminationMessagePolicy"], _MESSAGE
+            )
         )
     ports = container.get("ports")
     if ports:
@@ -124,12 +128,12 @@ def check_name(container: Manifest, field: str, taken: set[str], causes: list[Ca
     """Check a container's name against the rules and the pod's other containers."""
     name = container.get("name")
     if not name:
-        causes.append(words.required(f"{field}.name"))
+        causes.append(field_errors.required(f"{field}.name"))
         return
-    if why := words.label_problem(name):
-        causes.append(words.wrong(f"{field}.name", name, why))
+    if why := field_errors.label_problem(name):
+        causes.append(field_errors.invalid(f"{field}.name", name, why))
     if name in taken:
-        causes.append(words.duplicate(f"{field}.name", name))
+        causes.append(field_errors.duplicate(f"{field}.name", name))
     taken.add(name)
 
 
@@ -138,25 +142,25 @@ def _check_ports(ports: list[Manifest], field: str, taken: set[tuple[str, str, i
     for index, port in enumerate(ports):
         name = port.get("name")
         if name:
-            if why := words.port_name_problem(name):
-                causes.append(words.wrong(f"{field}[{index}].name", name, why))
+            if why := field_errors.port_name_problem(name):
+                causes.append(field_errors.invalid(f"{field}[{index}].name", name, why))
             elif name in names:
-                causes.append(words.duplicate(f"{field}[{index}].name", name))
+                causes.append(field_errors.duplicate(f"{field}[{index}].name", name))
             names.add(name)
         number = port.get("containerPort", 0)
         if number == 0:
-            causes.append(words.required(f"{field}[{index}].containerPort"))
+            causes.append(field_errors.required(f"{field}[{index}].containerPort"))
         elif not 1 <= number <= 65535:
-            words.port(number, f"{field}[{index}].containerPort", causes)
+            field_errors.port(number, f"{field}[{index}].containerPort", causes)
         protocol = port.get("protocol")
         if protocol not in PROTOCOLS:
-            words.one_of(protocol, PROTOCOLS, f"{field}[{index}].protocol", causes)
+            field_errors.one_of(protocol, PROTOCOLS, f"{field}[{index}].protocol", causes)
         host_port = port.get("hostPort", 0)
         if host_port:
-            words.port(host_port, f"{field}[{index}].hostPort", causes)
+            field_errors.port(host_port, f"{field}[{index}].hostPort", causes)
             key = (str(protocol), port.get("hostIP", ""), host_port)
             if key in taken:
-                causes.append(words.duplicate(f"{field}[{index}].hostPort", f"{key[0]}/{key[1]}/{key[2]}"))
+                causes.append(field_errors.duplicate(f"{field}[{index}].hostPort", f"{key[0]}/{key[1]}/{key[2]}"))
             taken.add(key)
 
 
@@ -164,10 +168,10 @@ def _check_env(env: list[Manifest], field: str, causes: list[Cause]) -> None:
     for index, variable in enumerate(env):
         name = variable.get("name")
         if not name:
-            causes.append(words.required(f"{field}[{index}].name"))
+            causes.append(field_errors.required(f"{field}[{index}].name"))
         elif "=" in name or not name.isascii() or not name.isprintable():
             causes.append(
-                words.wrong(
+                field_errors.invalid(
                     f"{field}[{index}].name",
                     name,
                     "a valid environment variable name must consist only of printable ASCII characters other than '='",
@@ -178,11 +182,13 @@ def _check_env(env: list[Manifest], field: str, causes: list[Cause]) -> None:
             named = [each for each in _SOURCES if each in source]
             if variable.get("value"):
                 causes.append(
-                    words.wrong(f"{field}[{index}].valueFrom", "", "may not be specified when `value` is not empty")
+                    field_errors.invalid(
+                        f"{field}[{index}].valueFrom", "", "may not be specified when `value` is not empty"
+                    )
                 )
             elif not named:
                 causes.append(
-                    words.wrong(
+                    field_errors.invalid(
                         f"{field}[{index}].valueFrom",
                         "",
                         "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`",
@@ -190,7 +196,7 @@ def _check_env(env: list[Manifest], field: str, causes: list[Cause]) -> None:
                 )
             elif len(named) > 1:
                 causes.append(
-                    words.wrong(
+                    field_errors.invalid(
                         f"{field}[{index}].valueFrom", "", "may not have more than one field specified at a time"
                     )
                 )
@@ -203,33 +209,39 @@ def check_resources(resources: Manifest, field: str, causes: list[Cause]) -> Non
     for name, amount in limits.items():
         _check_amount(name, amount, f"{field}.limits", causes)
     for name, amount in requests.items():
-        asked = _check_amount(name, amount, f"{field}.requests", causes)
+        requested = _check_amount(name, amount, f"{field}.requests", causes)
         limit = limits.get(name)
         if limit is None:
             if name not in _STANDARD and "/" in name and not name.startswith("kubernetes.io/"):
-                causes.append(words.required(f"{field}.limits", "Limit must be set for non overcommitable resources"))
+                causes.append(
+                    field_errors.required(f"{field}.limits", "Limit must be set for non overcommitable resources")
+                )
             continue
-        most = words.nano(limit)
-        if asked > most:
+        maximum = field_errors.nano(limit)
+        if requested > maximum:
             causes.append(
-                words.wrong(f"{field}.requests", amount, f"must be less than or equal to {name} limit of {limit}")
+                field_errors.invalid(
+                    f"{field}.requests", amount, f"must be less than or equal to {name} limit of {limit}"
+                )
             )
-        elif asked < most and name not in _STANDARD and ("/" in name or name.startswith("hugepages-")):
-            causes.append(words.wrong(f"{field}.requests", amount, f"must be equal to {name} limit of {limit}"))
+        elif requested < maximum and name not in _STANDARD and ("/" in name or name.startswith("hugepages-")):
+            causes.append(
+                field_errors.invalid(f"{field}.requests", amount, f"must be equal to {name} limit of {limit}")
+            )
 
 
 def _check_amount(name: str, amount: str, field: str, causes: list[Cause]) -> int:
-    asked = words.nano(amount)
-    if asked < 0:
-        causes.append(words.wrong(f"{field}[{name}]", amount, words.NOT_NEGATIVE))
+    requested = field_errors.nano(amount)
+    if requested < 0:
+        causes.append(field_errors.invalid(f"{field}[{name}]", amount, field_errors.NOT_NEGATIVE))
     if name not in _STANDARD:
-        if why := words.key_problem(name):
-            causes.append(words.wrong(field, name, why))
+        if why := field_errors.key_problem(name):
+            causes.append(field_errors.invalid(field, name, why))
         elif "/" not in name and not name.startswith("hugepages-"):
-            causes.append(words.wrong(field, name, "must be a standard resource type or fully qualified"))
-        elif not words.is_whole(asked):
-            causes.append(words.wrong(f"{field}[{name}]", amount, "must be an integer"))
-    return asked
+            causes.append(field_errors.invalid(field, name, "must be a standard resource type or fully qualified"))
+        elif not field_errors.is_whole(requested):
+            causes.append(field_errors.invalid(f"{field}[{name}]", amount, "must be an integer"))
+    return requested
 
 
 def _check_mounts(mounts: list[Manifest], field: str, volumes: Any, causes: list[Cause]) -> None:
@@ -237,14 +249,14 @@ def _check_mounts(mounts: list[Manifest], field: str, volumes: Any, causes: list
     for index, mount in enumerate(mounts):
         name = mount.get("name")
         if not name:
-            causes.append(words.required(f"{field}[{index}].name"))
+            causes.append(field_errors.required(f"{field}[{index}].name"))
         elif name not in volumes:
-            causes.append(words.not_found(f"{field}[{index}].name", name))
+            causes.append(field_errors.not_found(f"{field}[{index}].name", name))
         path = mount.get("mountPath")
         if not path:
-            causes.append(words.required(f"{field}[{index}].mountPath"))
+            causes.append(field_errors.required(f"{field}[{index}].mountPath"))
         elif path in paths:
-            causes.append(words.wrong(f"{field}[{index}].mountPath", path, "must be unique"))
+            causes.append(field_errors.invalid(f"{field}[{index}].mountPath", path, "must be unique"))
         else:
             paths.add(path)
 
@@ -252,20 +264,20 @@ def _check_mounts(mounts: list[Manifest], field: str, volumes: Any, causes: list
 def _check_probe(probe: Manifest, name: str, field: str, causes: list[Cause]) -> None:
     handlers = [each for each in _HANDLERS if each in probe]
     if not handlers:
-        causes.append(words.required(field, "must specify a handler type"))
+        causes.append(field_errors.required(field, "must specify a handler type"))
     causes += [
-        words.forbidden(f"{field}.{extra}", "may not specify more than 1 handler type") for extra in handlers[1:]
+        field_errors.forbidden(f"{field}.{extra}", "may not specify more than 1 handler type") for extra in handlers[1:]
     ]
     for key in ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"):
         value = probe.get(key)
         if value is not None and value < 0:
-            causes.append(words.wrong(f"{field}.{key}", value, words.NOT_NEGATIVE))
+            causes.append(field_errors.invalid(f"{field}.{key}", value, field_errors.NOT_NEGATIVE))
     if name != "readinessProbe" and probe.get("successThreshold", 1) != 1:
-        causes.append(words.wrong(f"{field}.successThreshold", probe["successThreshold"], "must be 1"))
+        causes.append(field_errors.invalid(f"{field}.successThreshold", probe["successThreshold"], "must be 1"))
     for handler in ("httpGet", "tcpSocket"):
         action = probe.get(handler)
         if action is not None:
             if "port" not in action:
-                causes.append(words.required(f"{field}.{handler}.port"))
+                causes.append(field_errors.required(f"{field}.{handler}.port"))
             else:
-                words.port_or_name(action["port"], f"{field}.{handler}.port", causes)
+                field_errors.port_or_name(action["port"], f"{field}.{handler}.port", causes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cotenant.local.apiserver.contract import Cause, Manifest
-from cotenant.local.apiserver.schema.kinds import words
+from cotenant.local.apiserver.schema.kinds import field_errors
 from cotenant.local.apiserver.schema.kinds.selectors import label_selector
 from cotenant.local.apiserver.schema.kinds.workloads import check_share
 
@@ -11,16 +11,16 @@ _POLICIES = frozenset({"IfHealthyBudget", "AlwaysAllow"})
 
 
 def check_budget(obj: Manifest, old: Manifest | None) -> list[Cause]:
-    """What is wrong with a PodDisruptionBudget."""
+    """Validation errors of a PodDisruptionBudget."""
     causes: list[Cause] = []
     spec = obj.get("spec", {})
     if "minAvailable" in spec and "maxUnavailable" in spec:
-        causes.append(words.wrong("spec", spec, "minAvailable and maxUnavailable cannot be both set"))
+        causes.append(field_errors.invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set"))
     for key in ("minAvailable", "maxUnavailable"):
         if key in spec:
             check_share(spec[key], f"spec.{key}", causes)
     if "selector" in spec:
         label_selector(spec["selector"], "spec.selector", causes)
     if "unhealthyPodEvictionPolicy" in spec:
-        words.one_of(spec["unhealthyPodEvictionPolicy"], _POLICIES, "spec.unhealthyPodEvictionPolicy", causes)
+        field_errors.one_of(spec["unhealthyPodEvictionPolicy"], _POLICIES, "spec.unhealthyPodEvictionPolicy", causes)
     return causes

@@ -1,14 +1,13 @@
 """Job: defaults and rules.
 
-Limits: the selector and the labels that tie pods to their Job carry its uid, so whoever gives the uid sets them; the
-restart policy and what may not change are the kind's behaviour. Source: Kubernetes API
-reference batch/v1 Job.
+Limits: the selector and the labels that tie pods to their Job contain its UID and are set by the kind's behaviour, which also checks the
+restart policy and immutable fields. Source: Kubernetes API reference batch/v1 Job.
 """
 
 from __future__ import annotations
 
 from cotenant.local.apiserver.contract import Cause, Manifest
-from cotenant.local.apiserver.schema.kinds import words
+from cotenant.local.apiserver.schema.kinds import field_errors
 from cotenant.local.apiserver.schema.kinds.pod import default_template
 from cotenant.local.apiserver.schema.kinds.workloads import check_template
 
@@ -19,7 +18,7 @@ _MAX_INDEXED = 100_000
 
 
 def default_job(obj: Manifest) -> None:
-    """Fill a Job in."""
+    """Set the defaults of a Job."""
     spec = obj.setdefault("spec", {})
     default_template(spec.setdefault("template", {}))
     if "completions" not in spec and "parallelism" not in spec:
@@ -32,7 +31,7 @@ def default_job(obj: Manifest) -> None:
 
 
 def check_job(obj: Manifest, old: Manifest | None) -> list[Cause]:
-    """What is wrong with a Job."""
+    """Validation errors of a Job."""
     causes: list[Cause] = []
     spec = obj.setdefault("spec", {})
     for key in (
@@ -44,14 +43,14 @@ def check_job(obj: Manifest, old: Manifest | None) -> list[Cause]:
         "backoffLimitPerIndex",
         "maxFailedIndexes",
     ):
-        words.not_negative(spec.get(key), f"spec.{key}", causes)
-    words.one_of(spec.get("completionMode"), _MODES, "spec.completionMode", causes)
+        field_errors.not_negative(spec.get(key), f"spec.{key}", causes)
+    field_errors.one_of(spec.get("completionMode"), _MODES, "spec.completionMode", causes)
     if spec.get("completionMode") == "Indexed":
         if "completions" not in spec:
-            causes.append(words.required("spec.completions", "when completion mode is Indexed"))
+            causes.append(field_errors.required("spec.completions", "when completion mode is Indexed"))
         if spec.get("parallelism", 0) > _MAX_INDEXED:
             causes.append(
-                words.wrong(
+                field_errors.invalid(
                     "spec.parallelism",
                     spec["parallelism"],
                     f"must be less than or equal to {_MAX_INDEXED} when completion mode is Indexed",
@@ -59,7 +58,9 @@ def check_job(obj: Manifest, old: Manifest | None) -> list[Cause]:
             )
     elif "backoffLimitPerIndex" in spec:
         causes.append(
-            words.wrong("spec.backoffLimitPerIndex", spec["backoffLimitPerIndex"], "requires indexed completion mode")
+            field_errors.invalid(
+                "spec.backoffLimitPerIndex", spec["backoffLimitPerIndex"], "requires indexed completion mode"
+            )
         )
     check_template(spec.get("template", {}), "spec.template", causes, _ANY_RESTART)
     return causes

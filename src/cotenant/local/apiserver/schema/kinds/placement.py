@@ -1,4 +1,4 @@
-"""The parts of a pod that say where it may run: affinity, tolerations, topology spread, gates.
+"""Scheduling directives of a pod: affinity, tolerations, topology spread, scheduling gates.
 
 Sources: Kubernetes API reference (Affinity, Toleration, TopologySpreadConstraint, PodSchedulingGate) and their validation messages.
 """
@@ -6,7 +6,7 @@ Sources: Kubernetes API reference (Affinity, Toleration, TopologySpreadConstrain
 from __future__ import annotations
 
 from cotenant.local.apiserver.contract import Cause, Manifest
-from cotenant.local.apiserver.schema.kinds import words
+from cotenant.local.apiserver.schema.kinds import field_errors
 from cotenant.local.apiserver.schema.kinds.selectors import label_selector, node_selector, node_term
 
 EFFECTS = frozenset({"NoSchedule", "PreferNoSchedule", "NoExecute"})
@@ -40,22 +40,22 @@ def check_affinity(affinity: Manifest, field: str, causes: list[Cause]) -> None:
 def _check_weight(preference: Manifest, field: str, causes: list[Cause]) -> None:
     weight = preference.get("weight", 0)
     if not 1 <= weight <= 100:
-        causes.append(words.wrong(f"{field}.weight", weight, "must be in the range 1-100"))
+        causes.append(field_errors.invalid(f"{field}.weight", weight, "must be in the range 1-100"))
 
 
 def _check_pod_term(term: Manifest, field: str, causes: list[Cause]) -> None:
     key = term.get("topologyKey")
     if not key:
-        causes.append(words.required(f"{field}.topologyKey", "can not be empty"))
-    elif why := words.key_problem(key):
-        causes.append(words.wrong(f"{field}.topologyKey", key, why))
+        causes.append(field_errors.required(f"{field}.topologyKey", "can not be empty"))
+    elif why := field_errors.key_problem(key):
+        causes.append(field_errors.invalid(f"{field}.topologyKey", key, why))
     for name in ("labelSelector", "namespaceSelector"):
         if name in term:
             label_selector(term[name], f"{field}.{name}", causes)
     causes += [
-        words.wrong(f"{field}.namespace", name, why)
+        field_errors.invalid(f"{field}.namespace", name, why)
         for name in term.get("namespaces", ())
-        if (why := words.label_problem(name))
+        if (why := field_errors.label_problem(name))
     ]
 
 
@@ -64,11 +64,11 @@ def check_tolerations(tolerations: list[Manifest], field: str, causes: list[Caus
     for index, each in enumerate(tolerations):
         key, operator, effect = each.get("key"), each.get("operator", "Equal"), each.get("effect")
         if key:
-            if why := words.key_problem(key):
-                causes.append(words.wrong(f"{field}[{index}].key", key, why))
+            if why := field_errors.key_problem(key):
+                causes.append(field_errors.invalid(f"{field}[{index}].key", key, why))
         elif operator != "Exists":
             causes.append(
-                words.wrong(
+                field_errors.invalid(
                     f"{field}[{index}].operator",
                     operator,
                     'operator must be Exists when `key` is empty, which means "match all values and all keys"',
@@ -76,7 +76,7 @@ def check_tolerations(tolerations: list[Manifest], field: str, causes: list[Caus
             )
         if "tolerationSeconds" in each and effect != "NoExecute":
             causes.append(
-                words.wrong(
+                field_errors.invalid(
                     f"{field}[{index}].effect",
                     effect or "",
                     "effect must be 'NoExecute' when `tolerationSeconds` is set",
@@ -85,15 +85,17 @@ def check_tolerations(tolerations: list[Manifest], field: str, causes: list[Caus
         if operator == "Exists":
             if each.get("value"):
                 causes.append(
-                    words.wrong(f"{field}[{index}].operator", each, "value must be empty when `operator` is 'Exists'")
+                    field_errors.invalid(
+                        f"{field}[{index}].operator", each, "value must be empty when `operator` is 'Exists'"
+                    )
                 )
         elif operator == "Equal":
-            if why := words.value_problem(each.get("value", "")):
-                causes.append(words.wrong(f"{field}[{index}].operator", each["value"], why))
+            if why := field_errors.value_problem(each.get("value", "")):
+                causes.append(field_errors.invalid(f"{field}[{index}].operator", each["value"], why))
         else:
-            causes.append(words.unsupported(f"{field}[{index}].operator", operator, ("Equal", "Exists")))
+            causes.append(field_errors.unsupported(f"{field}[{index}].operator", operator, ("Equal", "Exists")))
         if effect and effect not in EFFECTS:
-            causes.append(words.unsupported(f"{field}[{index}].effect", effect, EFFECTS))
+            causes.append(field_errors.unsupported(f"{field}[{index}].effect", effect, EFFECTS))
 
 
 def check_spread(constraints: list[Manifest], field: str, causes: list[Cause]) -> None:
@@ -103,31 +105,31 @@ def check_spread(constraints: list[Manifest], field: str, causes: list[Cause]) -
         here = f"{field}[{index}]"
         skew, key, when = each.get("maxSkew", 0), each.get("topologyKey"), each.get("whenUnsatisfiable")
         if skew <= 0:
-            causes.append(words.wrong(f"{here}.maxSkew", skew, "must be greater than zero"))
+            causes.append(field_errors.invalid(f"{here}.maxSkew", skew, "must be greater than zero"))
         if not key:
-            causes.append(words.required(f"{here}.topologyKey", "can not be empty"))
-        elif why := words.key_problem(key):
-            causes.append(words.wrong(f"{here}.topologyKey", key, why))
+            causes.append(field_errors.required(f"{here}.topologyKey", "can not be empty"))
+        elif why := field_errors.key_problem(key):
+            causes.append(field_errors.invalid(f"{here}.topologyKey", key, why))
         if when not in _WHEN:
-            causes.append(words.unsupported(f"{here}.whenUnsatisfiable", when or "", _WHEN))
+            causes.append(field_errors.unsupported(f"{here}.whenUnsatisfiable", when or "", _WHEN))
         elif (str(key), when) in seen:
-            causes.append(words.duplicate(f"{here}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {when}}}"))
+            causes.append(field_errors.duplicate(f"{here}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {when}}}"))
         else:
             seen.add((str(key), when))
         fewest = each.get("minDomains")
         if fewest is not None:
             if fewest <= 0:
-                causes.append(words.wrong(f"{here}.minDomains", fewest, "must be greater than 0"))
+                causes.append(field_errors.invalid(f"{here}.minDomains", fewest, "must be greater than 0"))
             if when != "DoNotSchedule":
                 causes.append(
-                    words.wrong(
+                    field_errors.invalid(
                         f"{here}.minDomains",
                         fewest,
                         f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {when}",
                     )
                 )
         causes += [
-            words.unsupported(f"{here}.{name}", each[name], _POLICIES)
+            field_errors.unsupported(f"{here}.{name}", each[name], _POLICIES)
             for name in ("nodeAffinityPolicy", "nodeTaintsPolicy")
             if name in each and each[name] not in _POLICIES
         ]
@@ -141,9 +143,9 @@ def check_gates(gates: list[Manifest], field: str, causes: list[Cause]) -> None:
     for index, each in enumerate(gates):
         name = each.get("name", "")
         if not name:
-            causes.append(words.required(f"{field}.schedulingGates[{index}].name"))
-        elif why := words.key_problem(name):
-            causes.append(words.wrong(f"{field}.schedulingGates[{index}].name", name, why))
+            causes.append(field_errors.required(f"{field}.schedulingGates[{index}].name"))
+        elif why := field_errors.key_problem(name):
+            causes.append(field_errors.invalid(f"{field}.schedulingGates[{index}].name", name, why))
         elif name in seen:
-            causes.append(words.duplicate(f"{field}.schedulingGates[{index}].name", name))
+            causes.append(field_errors.duplicate(f"{field}.schedulingGates[{index}].name", name))
         seen.add(name)

@@ -1,16 +1,15 @@
-"""Pods and pod templates: what Kubernetes fills in, and what it refuses.
+"""Pods and pod templates: defaults and rules.
 
-Problem: the kind that is written most often has the most rules. Choice: plain functions, each a check that costs nothing where its field is
-absent; what a spec says is judged the same in a pod and in a template, where the API differs the caller says so. Limits: security
-contexts are not judged; which fields of a live pod may change is the pod's behaviour on update, not its schema.
-
+Problem: the kind that is written most often has the most rules. Choice: plain functions, each a check that costs nothing if its field is
+absent; a spec is validated the same in a pod and in a template, and where the API differs the caller passes the difference. Limits: security
+contexts are not validated; which fields of an existing pod may change is the pod's behaviour on update, not its schema.
 Sources: Kubernetes API reference v1 PodSpec; the defaults that a v1.36 server shows on created pods; "Sidecar containers".
 """
 
 from __future__ import annotations
 
 from cotenant.local.apiserver.contract import Cause, Manifest
-from cotenant.local.apiserver.schema.kinds import words
+from cotenant.local.apiserver.schema.kinds import field_errors
 from cotenant.local.apiserver.schema.kinds.container import (
     check_container,
     check_name,
@@ -31,7 +30,7 @@ _NO_VOLUMES: frozenset[str] = frozenset()
 
 
 def default_pod(obj: Manifest) -> None:
-    """Fill a pod in."""
+    """Set the defaults of a pod."""
     spec = obj.setdefault("spec", {})
     default_spec(spec)
     if "enableServiceLinks" not in spec:
@@ -46,12 +45,12 @@ def default_pod(obj: Manifest) -> None:
 
 
 def default_template(template: Manifest) -> None:
-    """Fill a pod template in."""
+    """Set the defaults of a pod template."""
     default_spec(template.setdefault("spec", {}))
 
 
 def default_spec(spec: Manifest) -> None:
-    """Fill in what pods and templates have in common."""
+    """Set the defaults that pods and templates share."""
     if "restartPolicy" not in spec:
         spec["restartPolicy"] = "Always"
     if "dnsPolicy" not in spec:
@@ -78,7 +77,7 @@ def default_spec(spec: Manifest) -> None:
 
 
 def check_pod(obj: Manifest, old: Manifest | None) -> list[Cause]:
-    """What is wrong with a pod."""
+    """Validation errors of a pod."""
     causes: list[Cause] = []
     check_spec(obj.get("spec", {}), "spec", causes)
     return causes
@@ -96,22 +95,26 @@ def check_spec(
     mountable = (check_volumes(volumes, f"{field}.volumes", causes) if volumes else _NO_VOLUMES) | claims
     _check_containers(spec, field, mountable, causes)
     if spec.get("restartPolicy") not in restart:
-        words.one_of(spec.get("restartPolicy"), restart, f"{field}.restartPolicy", causes)
+        field_errors.one_of(spec.get("restartPolicy"), restart, f"{field}.restartPolicy", causes)
     if spec.get("dnsPolicy") not in _DNS:
-        words.one_of(spec.get("dnsPolicy"), _DNS, f"{field}.dnsPolicy", causes)
+        field_errors.one_of(spec.get("dnsPolicy"), _DNS, f"{field}.dnsPolicy", causes)
     if spec.get("terminationGracePeriodSeconds", 0) < 0:
         causes.append(
-            words.wrong(
-                f"{field}.terminationGracePeriodSeconds", spec["terminationGracePeriodSeconds"], words.NOT_NEGATIVE
+            field_errors.invalid(
+                f"{field}.terminationGracePeriodSeconds",
+                spec["terminationGracePeriodSeconds"],
+                field_errors.NOT_NEGATIVE,
             )
         )
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= _MAX_INT32:
         causes.append(
-            words.wrong(f"{field}.activeDeadlineSeconds", deadline, f"must be between 1 and {_MAX_INT32}, inclusive")
+            field_errors.invalid(
+                f"{field}.activeDeadlineSeconds", deadline, f"must be between 1 and {_MAX_INT32}, inclusive"
+            )
         )
     if "nodeSelector" in spec:
-        words.labels(spec["nodeSelector"], f"{field}.nodeSelector", causes)
+        field_errors.labels(spec["nodeSelector"], f"{field}.nodeSelector", causes)
     if "tolerations" in spec:
         check_tolerations(spec["tolerations"], f"{field}.tolerations", causes)
     if "affinity" in spec:
@@ -122,14 +125,14 @@ def check_spec(
         check_gates(spec["schedulingGates"], field, causes)
     for key in ("nodeName", "serviceAccountName", "priorityClassName", "schedulerName", "runtimeClassName"):
         name = spec.get(key)
-        if name and (why := words.subdomain_problem(name)):
-            causes.append(words.wrong(f"{field}.{key}", name, why))
+        if name and (why := field_errors.subdomain_problem(name)):
+            causes.append(field_errors.invalid(f"{field}.{key}", name, why))
     if "preemptionPolicy" in spec and spec["preemptionPolicy"] not in _PREEMPTION:
-        causes.append(words.unsupported(f"{field}.preemptionPolicy", spec["preemptionPolicy"], _PREEMPTION))
+        causes.append(field_errors.unsupported(f"{field}.preemptionPolicy", spec["preemptionPolicy"], _PREEMPTION))
     for key in ("hostname", "subdomain"):
         name = spec.get(key)
-        if name and (why := words.label_problem(name)):
-            causes.append(words.wrong(f"{field}.{key}", name, why))
+        if name and (why := field_errors.label_problem(name)):
+            causes.append(field_errors.invalid(f"{field}.{key}", name, why))
     if "overhead" in spec:
         check_resources({"limits": spec["overhead"]}, f"{field}.overhead", causes)
     if "resources" in spec:
@@ -141,14 +144,14 @@ def _check_containers(spec: Manifest, field: str, mountable: frozenset[str], cau
     ports: set[tuple[str, str, int]] = set()
     containers = spec.get("containers")
     if not containers:
-        causes.append(words.required(f"{field}.containers"))
+        causes.append(field_errors.required(f"{field}.containers"))
     is_on_host = spec.get("hostNetwork", False)
     for index, container in enumerate(containers or ()):
         here = f"{field}.containers[{index}]"
         check_name(container, here, names, causes)
         check_container(container, here, mountable, ports, causes)
         if container.get("restartPolicy"):
-            causes.append(words.forbidden(f"{here}.restartPolicy", "may not be set for non-init containers"))
+            causes.append(field_errors.forbidden(f"{here}.restartPolicy", "may not be set for non-init containers"))
         if is_on_host:
             _check_host_ports(container, here, causes)
     for index, container in enumerate(spec.get("initContainers", ())):
@@ -159,9 +162,9 @@ def _check_containers(spec: Manifest, field: str, mountable: frozenset[str], cau
         if restart == "Always":
             continue
         if restart:
-            causes.append(words.unsupported(f"{here}.restartPolicy", restart, ALWAYS))
+            causes.append(field_errors.unsupported(f"{here}.restartPolicy", restart, ALWAYS))
         causes += [
-            words.forbidden(f"{here}.{name}", "may not be set for init containers without restartPolicy=Always")
+            field_errors.forbidden(f"{here}.{name}", "may not be set for init containers without restartPolicy=Always")
             for name in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
             if name in container
         ]
@@ -173,7 +176,7 @@ def _check_host_ports(container: Manifest, field: str, causes: list[Cause]) -> N
     for index, port in enumerate(container.get("ports", ())):
         if port.get("hostPort") and port["hostPort"] != port.get("containerPort"):
             causes.append(
-                words.wrong(
+                field_errors.invalid(
                     f"{field}.ports[{index}].containerPort",
                     port.get("containerPort", 0),
                     "must match `hostPort` when `hostNetwork` is true",

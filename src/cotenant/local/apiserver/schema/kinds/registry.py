@@ -1,4 +1,4 @@
-"""Which defaults and rules a built-in kind has."""
+"""The defaults and validation rules of each built-in kind."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from cotenant.local.apiserver.schema.kinds import (
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """`default` fills an object in; `validate` says what is wrong with it (`old`: the stored object on update).
+    """`default` sets defaults in place; `validate` returns validation errors (`old`: the stored object on update).
 
-    `is_about_spec`: its rules look at the spec alone, so the verdict on a spec holds wherever that spec comes again.
+    `is_about_spec`: the rules depend on the spec alone, so a valid spec can be cached.
     """
 
     default: Callable[[Manifest], None]
@@ -33,19 +33,19 @@ class Rules:
     is_about_spec: bool = False
 
 
-def _leave(_: Manifest) -> None:
+def _no_defaults(_: Manifest) -> None:
     return
 
 
-def _accept(_: Manifest, __: Manifest | None) -> list[Cause]:
+def _no_rules(_: Manifest, __: Manifest | None) -> list[Cause]:
     return []
 
 
-NONE = Rules(_leave, _accept)
+NONE = Rules(_no_defaults, _no_rules)
 
 
 def rules_of(group: str, kind: str) -> Rules:
-    """The rules of a kind; those of a kind that has none of its own accept everything and fill in nothing."""
+    """The rules of a kind; a kind without rules accepts everything and sets no defaults."""
     return _RULES.get((group, kind), NONE)
 
 
@@ -53,10 +53,10 @@ _RULES: dict[tuple[str, str], Rules] = {
     ("", "Pod"): Rules(pod.default_pod, pod.check_pod, is_about_spec=True),
     ("", "Node"): Rules(node.default_node, node.check_node),
     ("", "Service"): Rules(service.default_service, service.check_service),
-    ("", "ConfigMap"): Rules(_leave, configuration.check_config_map),
+    ("", "ConfigMap"): Rules(_no_defaults, configuration.check_config_map),
     ("", "Secret"): Rules(configuration.default_secret, configuration.check_secret),
-    ("", "Namespace"): Rules(configuration.default_namespace, _accept),
-    ("", "Event"): Rules(_leave, cluster.check_event),
+    ("", "Namespace"): Rules(configuration.default_namespace, _no_rules),
+    ("", "Event"): Rules(_no_defaults, cluster.check_event),
     ("", "PersistentVolume"): Rules(storage.default_volume, storage.check_volume),
     ("", "PersistentVolumeClaim"): Rules(storage.default_claim, storage.check_claim),
     ("storage.k8s.io", "StorageClass"): Rules(storage.default_class, storage.check_class),
@@ -65,9 +65,9 @@ _RULES: dict[tuple[str, str], Rules] = {
     ("apps", "StatefulSet"): Rules(workloads.default_stateful_set, workloads.check_stateful_set),
     ("apps", "DaemonSet"): Rules(workloads.default_daemon_set, workloads.check_daemon_set),
     ("batch", "Job"): Rules(jobs.default_job, jobs.check_job),
-    ("policy", "PodDisruptionBudget"): Rules(_leave, disruption.check_budget),
+    ("policy", "PodDisruptionBudget"): Rules(_no_defaults, disruption.check_budget),
     ("scheduling.k8s.io", "PriorityClass"): Rules(cluster.default_priority_class, cluster.check_priority_class),
-    ("coordination.k8s.io", "Lease"): Rules(_leave, cluster.check_lease),
+    ("coordination.k8s.io", "Lease"): Rules(_no_defaults, cluster.check_lease),
     ("apiextensions.k8s.io", "CustomResourceDefinition"): Rules(
         definition.default_definition, definition.check_definition
     ),

@@ -1,12 +1,12 @@
 """Volumes of a pod: defaults and rules.
 
-Source: Kubernetes API reference, v1 Volume (one source each; ConfigMap and Secret files are 0644 unless told otherwise).
+Source: Kubernetes API reference, v1 Volume (one source each; ConfigMap and Secret files default to mode 0644).
 """
 
 from __future__ import annotations
 
 from cotenant.local.apiserver.contract import Cause, Manifest
-from cotenant.local.apiserver.schema.kinds import words
+from cotenant.local.apiserver.schema.kinds import field_errors
 
 _FILES = ("secret", "configMap", "downwardAPI", "projected")
 _NEEDED = {
@@ -22,7 +22,7 @@ _MODE = 0o644
 
 
 def default_volumes(volumes: list[Manifest]) -> None:
-    """Fill volumes in."""
+    """Set the defaults of volumes."""
     for volume in volumes:
         if not volume.keys() - _NAME:
             volume["emptyDir"] = {}
@@ -47,25 +47,26 @@ def default_volumes(volumes: list[Manifest]) -> None:
 
 
 def check_volumes(volumes: list[Manifest], field: str, causes: list[Cause]) -> frozenset[str]:
-    """Check volumes; the names that containers may mount."""
+    """Check volumes. Returns the names that containers may mount."""
     names: set[str] = set()
     for index, volume in enumerate(volumes):
         here = f"{field}[{index}]"
         name = volume.get("name")
         if not name:
-            causes.append(words.required(f"{here}.name"))
+            causes.append(field_errors.required(f"{here}.name"))
         else:
-            if why := words.label_problem(name):
-                causes.append(words.wrong(f"{here}.name", name, why))
+            if why := field_errors.label_problem(name):
+                causes.append(field_errors.invalid(f"{here}.name", name, why))
             if name in names:
-                causes.append(words.duplicate(f"{here}.name", name))
+                causes.append(field_errors.duplicate(f"{here}.name", name))
             names.add(name)
         sources = [key for key in volume if key != "name"]
         causes += [
-            words.forbidden(f"{here}.{extra}", "may not specify more than 1 volume type") for extra in sources[1:]
+            field_errors.forbidden(f"{here}.{extra}", "may not specify more than 1 volume type")
+            for extra in sources[1:]
         ]
         if not sources:
-            causes.append(words.required(here, "must specify a volume type"))
+            causes.append(field_errors.required(here, "must specify a volume type"))
         elif sources[0] in _NEEDED and not volume[sources[0]].get(_NEEDED[sources[0]]):
-            causes.append(words.required(f"{here}.{sources[0]}.{_NEEDED[sources[0]]}"))
+            causes.append(field_errors.required(f"{here}.{sources[0]}.{_NEEDED[sources[0]]}"))
     return frozenset(names)

@@ -1,8 +1,8 @@
 """Deployment, ReplicaSet, StatefulSet, DaemonSet: defaults and rules.
 
-Source: Kubernetes API reference apps/v1 (rolling updates of 25 %, ten old revisions, ten minutes of progress). Limits:
-that a selector is there, matches its template and never changes, and what else may not change, is the kind's behaviour (`kinds/workloads.py`
-of the API server).
+Source: Kubernetes API reference apps/v1 (rolling updates of 25 %, ten old revisions, ten minutes of progress). Limits: that a selector
+exists, matches its template and is immutable, and other immutable fields, are checked by the kind's behaviour (`kinds/workloads.py` of the
+API server).
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import re
 from typing import Any
 
 from cotenant.local.apiserver.contract import Cause, Manifest
-from cotenant.local.apiserver.schema.kinds import words
+from cotenant.local.apiserver.schema.kinds import field_errors
 from cotenant.local.apiserver.schema.kinds.pod import ALWAYS, check_spec, default_template
 from cotenant.local.apiserver.schema.kinds.selectors import label_selector
 from cotenant.local.apiserver.schema.kinds.storage import check_claim_spec, default_claim
 
 _PERCENT = re.compile(r"[0-9]+%")
-_PERCENT_WORDS = (
+_PERCENT_MESSAGE = (
     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is "
     "'[0-9]+%')"
 )
@@ -25,7 +25,7 @@ _ROLLING = "RollingUpdate"
 
 
 def default_deployment(obj: Manifest) -> None:
-    """Fill a Deployment in."""
+    """Set the defaults of a Deployment."""
     spec = _spec(obj)
     spec.setdefault("replicas", 1)
     strategy = spec.setdefault("strategy", {})
@@ -38,12 +38,12 @@ def default_deployment(obj: Manifest) -> None:
 
 
 def default_replica_set(obj: Manifest) -> None:
-    """Fill a ReplicaSet in."""
+    """Set the defaults of a ReplicaSet."""
     _spec(obj).setdefault("replicas", 1)
 
 
 def default_stateful_set(obj: Manifest) -> None:
-    """Fill a StatefulSet in."""
+    """Set the defaults of a StatefulSet."""
     spec = _spec(obj)
     spec.setdefault("replicas", 1)
     spec.setdefault("podManagementPolicy", "OrderedReady")
@@ -61,7 +61,7 @@ def default_stateful_set(obj: Manifest) -> None:
 
 
 def default_daemon_set(obj: Manifest) -> None:
-    """Fill a DaemonSet in."""
+    """Set the defaults of a DaemonSet."""
     spec = _spec(obj)
     strategy = spec.setdefault("updateStrategy", {})
     if strategy.setdefault("type", _ROLLING) == _ROLLING:
@@ -78,7 +78,7 @@ def _spec(obj: Manifest) -> Manifest:
 
 
 def check_deployment(obj: Manifest, old: Manifest | None) -> list[Cause]:
-    """What is wrong with a Deployment."""
+    """Validation errors of a Deployment."""
     causes = _check_common(obj)
     spec = obj["spec"]
     strategy = spec.get("strategy", {})
@@ -86,64 +86,66 @@ def check_deployment(obj: Manifest, old: Manifest | None) -> list[Cause]:
     if kind == "Recreate":
         if "rollingUpdate" in strategy:
             causes.append(
-                words.forbidden(
+                field_errors.forbidden(
                     "spec.strategy.rollingUpdate", "may not be specified when strategy `type` is 'Recreate'"
                 )
             )
     elif kind == _ROLLING:
         _check_rolling(strategy.get("rollingUpdate", {}), "spec.strategy.rollingUpdate", causes)
     else:
-        words.one_of(kind, frozenset({"Recreate", _ROLLING}), "spec.strategy.type", causes)
+        field_errors.one_of(kind, frozenset({"Recreate", _ROLLING}), "spec.strategy.type", causes)
     deadline = spec.get("progressDeadlineSeconds")
     if deadline is not None:
-        words.not_negative(deadline, "spec.progressDeadlineSeconds", causes)
+        field_errors.not_negative(deadline, "spec.progressDeadlineSeconds", causes)
         if deadline <= spec.get("minReadySeconds", 0):
-            causes.append(words.wrong("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds"))
+            causes.append(
+                field_errors.invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
+            )
     return causes
 
 
 def check_replica_set(obj: Manifest, old: Manifest | None) -> list[Cause]:
-    """What is wrong with a ReplicaSet."""
+    """Validation errors of a ReplicaSet."""
     return _check_common(obj)
 
 
 def check_stateful_set(obj: Manifest, old: Manifest | None) -> list[Cause]:
-    """What is wrong with a StatefulSet."""
+    """Validation errors of a StatefulSet."""
     spec = obj.get("spec", {})
     templates = spec.get("volumeClaimTemplates", ())
     claims = frozenset(each.get("metadata", {}).get("name", "") for each in templates)
     causes = _check_common(obj, claims)
-    words.one_of(
+    field_errors.one_of(
         spec.get("podManagementPolicy"), frozenset({"OrderedReady", "Parallel"}), "spec.podManagementPolicy", causes
     )
     strategy = spec.get("updateStrategy", {})
     kind = strategy.get("type")
-    words.one_of(kind, frozenset({_ROLLING, "OnDelete"}), "spec.updateStrategy.type", causes)
+    field_errors.one_of(kind, frozenset({_ROLLING, "OnDelete"}), "spec.updateStrategy.type", causes)
     if kind == "OnDelete" and "rollingUpdate" in strategy:
         causes.append(
-            words.wrong(
+            field_errors.invalid(
                 "spec.updateStrategy.rollingUpdate",
                 strategy["rollingUpdate"],
                 "only allowed for updateStrategy 'RollingUpdate'",
             )
         )
-    words.not_negative(
+    field_errors.not_negative(
         strategy.get("rollingUpdate", {}).get("partition"), "spec.updateStrategy.rollingUpdate.partition", causes
     )
-    words.not_negative(spec.get("ordinals", {}).get("start"), "spec.ordinals.start", causes)
+    field_errors.not_negative(spec.get("ordinals", {}).get("start"), "spec.ordinals.start", causes)
     for index, each in enumerate(templates):
         here = f"spec.volumeClaimTemplates[{index}]"
         if not each.get("metadata", {}).get("name"):
-            causes.append(words.required(f"{here}.metadata.name"))
+            causes.append(field_errors.required(f"{here}.metadata.name"))
         check_claim_spec(each.get("spec", {}), f"{here}.spec", causes)
     return causes
 
 
 def check_daemon_set(obj: Manifest, old: Manifest | None) -> list[Cause]:
-    """What is wrong with a DaemonSet."""
+    """Validation errors of a DaemonSet."""
     causes = _check_common(obj)
     strategy = obj["spec"].get("updateStrategy", {})
-    words.one_of(strategy.get("type"), frozenset({_ROLLING, "OnDelete"}), "spec.updateStrategy.type", causes)
+    field_errors.one_of(strategy.get("type"), frozenset({_ROLLING, "OnDelete"}), "spec.updateStrategy.type", causes)
     if strategy.get("type") == _ROLLING:
         rolling = strategy.get("rollingUpdate", {})
         here = "spec.updateStrategy.rollingUpdate"
@@ -151,10 +153,12 @@ def check_daemon_set(obj: Manifest, old: Manifest | None) -> list[Cause]:
         surge = _share(rolling.get("maxSurge", 0), f"{here}.maxSurge", causes)
         if unavailable and surge:
             causes.append(
-                words.wrong(f"{here}.maxSurge", rolling["maxSurge"], "may not be set when maxUnavailable is non-zero")
+                field_errors.invalid(
+                    f"{here}.maxSurge", rolling["maxSurge"], "may not be set when maxUnavailable is non-zero"
+                )
             )
         elif not unavailable and not surge:
-            causes.append(words.required(f"{here}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
+            causes.append(field_errors.required(f"{here}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
     return causes
 
 
@@ -162,7 +166,7 @@ def _check_common(obj: Manifest, claims: frozenset[str] = frozenset()) -> list[C
     causes: list[Cause] = []
     spec = obj.setdefault("spec", {})
     for key in ("replicas", "minReadySeconds", "revisionHistoryLimit"):
-        words.not_negative(spec.get(key), f"spec.{key}", causes)
+        field_errors.not_negative(spec.get(key), f"spec.{key}", causes)
     if "selector" in spec:
         label_selector(spec["selector"], "spec.selector", causes)
     check_template(spec.get("template", {}), "spec.template", causes, ALWAYS, claims)
@@ -175,7 +179,7 @@ def check_template(
     """Check a pod template."""
     labels = template.get("metadata", {}).get("labels")
     if labels:
-        words.labels(labels, f"{field}.labels", causes)
+        field_errors.labels(labels, f"{field}.labels", causes)
     check_spec(template.get("spec", {}), f"{field}.spec", causes, restart, claims)
 
 
@@ -184,23 +188,23 @@ def _check_rolling(rolling: Manifest, field: str, causes: list[Cause]) -> None:
     surge = _share(rolling.get("maxSurge", 0), f"{field}.maxSurge", causes)
     if unavailable == 0 and surge == 0:
         causes.append(
-            words.wrong(
+            field_errors.invalid(
                 f"{field}.maxUnavailable", rolling.get("maxUnavailable", 0), "may not be 0 when `maxSurge` is 0"
             )
         )
     if isinstance(rolling.get("maxUnavailable"), str) and unavailable > 100:
         causes.append(
-            words.wrong(f"{field}.maxUnavailable", rolling["maxUnavailable"], "must not be greater than 100%")
+            field_errors.invalid(f"{field}.maxUnavailable", rolling["maxUnavailable"], "must not be greater than 100%")
         )
 
 
 def _share(value: Any, field: str, causes: list[Cause]) -> int:
-    """A number or a percentage: its number."""
+    """Check a number or a percentage. Returns its numeric value."""
     if isinstance(value, int):
-        words.not_negative(value, field, causes)
+        field_errors.not_negative(value, field, causes)
         return value
     if not _PERCENT.fullmatch(value):
-        causes.append(words.wrong(field, value, _PERCENT_WORDS))
+        causes.append(field_errors.invalid(field, value, _PERCENT_MESSAGE))
         return 1
     return min(int(value[:9].rstrip("%")), 10**9)
 
@@ -209,4 +213,4 @@ def check_share(value: Any, field: str, causes: list[Cause]) -> None:
     """Check a number that is not negative, or a percentage of at most 100."""
     share = _share(value, field, causes)
     if isinstance(value, str) and _PERCENT.fullmatch(value) and share > 100:
-        causes.append(words.wrong(field, value, "must not be greater than 100%"))
+        causes.append(field_errors.invalid(field, value, "must not be greater than 100%"))

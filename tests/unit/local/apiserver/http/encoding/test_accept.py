@@ -6,7 +6,7 @@ import pytest
 
 from cotenant.local.apiserver.contract import ApiError
 from cotenant.local.apiserver.http.discovery import aggregated_version
-from cotenant.local.apiserver.http.encoding.accept import Form, Wanted, negotiate
+from cotenant.local.apiserver.http.encoding.accept import Form, Representation, negotiate
 
 _KUBECTL = (
     "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
@@ -20,19 +20,19 @@ _AGGREGATED = (
 @pytest.mark.parametrize(
     ("header", "wanted"),
     [
-        ("", Wanted()),
-        ("*/*", Wanted()),
-        ("application/json", Wanted()),
-        ("application/yaml", Wanted(is_yaml=True)),
-        ("application/vnd.kubernetes.protobuf,application/json", Wanted()),
-        ("application/json;q=0.1, application/yaml", Wanted(is_yaml=True)),
-        (_KUBECTL, Wanted(Form.TABLE)),
-        ("application/json;as=Table;v=v1beta1;g=meta.k8s.io", Wanted(Form.TABLE, group_version="v1beta1")),
-        ("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", Wanted(Form.METADATA)),
-        ("application/json;as=Nonsense;g=meta.k8s.io;v=v1,application/json", Wanted()),
+        ("", Representation()),
+        ("*/*", Representation()),
+        ("application/json", Representation()),
+        ("application/yaml", Representation(is_yaml=True)),
+        ("application/vnd.kubernetes.protobuf,application/json", Representation()),
+        ("application/json;q=0.1, application/yaml", Representation(is_yaml=True)),
+        (_KUBECTL, Representation(Form.TABLE)),
+        ("application/json;as=Table;v=v1beta1;g=meta.k8s.io", Representation(Form.TABLE, group_version="v1beta1")),
+        ("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", Representation(Form.METADATA)),
+        ("application/json;as=Nonsense;g=meta.k8s.io;v=v1,application/json", Representation()),
     ],
 )
-def test_the_first_clause_that_fits_wins(header: str, wanted: Wanted) -> None:
+def test_the_first_clause_that_fits_wins(header: str, wanted: Representation) -> None:
     assert negotiate(header) == wanted
 
 

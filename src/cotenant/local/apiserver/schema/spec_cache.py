@@ -1,9 +1,9 @@
-"""Specs that were looked at before.
+"""A cache of specs that have passed decoding and validation.
 
-Problem: pods are created by the thousand from one template, and each of their status updates brings the whole spec along again; looking at every
-value each time is most of a write's cost. Choice: remember, by their encoding, the specs that decoding left as they were and that broke no
-rule; the same spec again costs one encoding. The names of the node and of the host, which differ from pod to pod, are left out and checked by themselves. Limits: `MAX_SPECS`
-are kept, the oldest goes first; longer ones than `MAX_BYTES` are looked at each time.
+Problem: thousands of pods are created from one template, and each status update carries the whole spec again; checking every value each
+time would dominate the cost of a write. Choice: cache, by their encoding, the specs that decoding left unchanged and that are valid; the
+same spec again costs one encoding. The node and host names, which differ between pods, are left out of the key and checked separately.
+Limits: `MAX_SPECS` entries, the oldest is evicted first; specs longer than `MAX_BYTES` are checked each time.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Any
 import msgspec
 
 from cotenant.local.apiserver.contract import Manifest
-from cotenant.local.apiserver.schema.kinds.words import label_problem, subdomain_problem
+from cotenant.local.apiserver.schema.kinds.field_errors import label_problem, subdomain_problem
 
 MAX_SPECS = 1024
 MAX_BYTES = 16 * 1024
 
-# Texts that differ from pod to pod of one template, and what keeps one from being right.
+# Fields that differ between pods of one template, and their validators.
 _VARYING: dict[str, Callable[[str], str]] = {"nodeName": subdomain_problem, "hostname": label_problem}
 
 _encode = msgspec.json.Encoder().encode
 
 
-class KnownSpecs:
+class SpecCache:
     """A bounded set of encoded specs."""
 
     __slots__ = ("_specs",)
@@ -34,7 +34,7 @@ class KnownSpecs:
         self._specs: dict[bytes, None] = {}
 
     def key(self, obj: Manifest) -> bytes | None:
-        """What stands for an object's spec; None where it must be looked at."""
+        """The cache key of an object's spec; None if it must be checked."""
         spec: Any = obj.get("spec")
         if type(spec) is not dict:
             return None
@@ -55,7 +55,7 @@ class KnownSpecs:
         return key in self._specs
 
     def add(self, key: bytes) -> None:
-        """Remember a spec."""
+        """Add a checked spec."""
         if len(self._specs) >= MAX_SPECS:
             del self._specs[next(iter(self._specs))]
         self._specs[key] = None

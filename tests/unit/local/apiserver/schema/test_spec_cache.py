@@ -7,7 +7,7 @@ import pytest
 from cotenant.local.apiserver.contract import ApiError, Manifest
 from cotenant.local.apiserver.patching.document import copied
 from cotenant.local.apiserver.schema.builtin import builtin_schema
-from cotenant.local.apiserver.schema.known import MAX_BYTES, MAX_SPECS, KnownSpecs
+from cotenant.local.apiserver.schema.spec_cache import MAX_BYTES, MAX_SPECS, SpecCache
 
 POD = builtin_schema("", "v1", "Pod")
 
@@ -53,7 +53,7 @@ def test_the_rest_of_the_object_is_looked_at_each_time() -> None:
 
 
 def test_what_is_kept_is_bounded() -> None:
-    known = KnownSpecs()
+    known = SpecCache()
     for at in range(MAX_SPECS + 1):
         known.add(str(at).encode())
     assert b"0" not in known

@@ -1,8 +1,8 @@
-"""What is wrong with a field, in Kubernetes' words; and the syntax of names, labels and numbers.
+"""Validation errors of fields, worded as in Kubernetes, and the syntax checks of names, labels and numbers.
 
-Problem: people and clients match on those words, and each kind needs the same few checks. Choice: one function a reason, one a rule, answers
-cached where the same text comes again and again. Sources: Kubernetes documentation, Object Names and IDs, Labels and Selectors;
-the reasons of `StatusCause`.
+Problem: clients match on these messages, and each kind needs the same few checks. Choice: one function per reason (as apimachinery's
+`field` package) and one per rule, with results cached for repeated texts. Sources: Kubernetes documentation, Object Names and IDs, Labels
+and Selectors; the reasons of `StatusCause`.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
 _NAME_PART = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _PORT_NAME = re.compile(r"[a-z0-9-]+")
 
-LABEL_WORDS = (
+LABEL_MESSAGE = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric "
     "character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
-SUBDOMAIN_WORDS = (
+SUBDOMAIN_MESSAGE = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an "
     "alphanumeric character (e.g. 'example.com', regex used for validation is "
     r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
-_NAME_WORDS = (
+_NAME_MESSAGE = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
     "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
-_VALUE_WORDS = (
+_VALUE_MESSAGE = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
     "alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
     "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
@@ -46,61 +46,61 @@ IMMUTABLE = "field is immutable"
 
 
 def shown(value: Any) -> str:
-    """A value as causes show it: text quoted, objects as JSON."""
+    """A value as formatted in causes: text quoted, objects as JSON."""
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= 1000 else text[:1000] + "..."
 
 
 def required(field: str, detail: str = "") -> Cause:
-    """A field that must be there."""
+    """A required field is missing."""
     return Cause("FieldValueRequired", f"Required value: {detail}" if detail else "Required value", field)
 
 
-def wrong(field: str, value: Any, detail: str) -> Cause:
-    """A value against a rule."""
+def invalid(field: str, value: Any, detail: str) -> Cause:
+    """A value violates a rule."""
     return Cause("FieldValueInvalid", f"Invalid value: {shown(value)}: {detail}", field)
 
 
 def unsupported(field: str, value: Any, supported: Iterable[str]) -> Cause:
-    """A value that is none of the few there are."""
+    """A value is not one of the supported values."""
     listed = ", ".join(f'"{each}"' for each in sorted(supported))
     return Cause("FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {listed}", field)
 
 
 def duplicate(field: str, value: Any) -> Cause:
-    """A value that may stand once."""
+    """A value that must be unique is repeated."""
     return Cause("FieldValueDuplicate", f"Duplicate value: {shown(value)}", field)
 
 
 def forbidden(field: str, detail: str) -> Cause:
-    """A field that may not be there."""
+    """A field may not be set."""
     return Cause("FieldValueForbidden", f"Forbidden: {detail}", field)
 
 
 def not_found(field: str, value: Any) -> Cause:
-    """A reference to nothing."""
+    """A reference has no target."""
     return Cause("FieldValueNotFound", f"Not found: {shown(value)}", field)
 
 
 @lru_cache(maxsize=16_384)
 def label_problem(text: str) -> str:
-    """What keeps a text from being an RFC 1123 label; empty where nothing does."""
+    """Why a text is not an RFC 1123 label; empty if it is one."""
     if len(text) > 63:
         return "must be no more than 63 characters"
-    return "" if _LABEL.fullmatch(text) else LABEL_WORDS
+    return "" if _LABEL.fullmatch(text) else LABEL_MESSAGE
 
 
 @lru_cache(maxsize=16_384)
 def subdomain_problem(text: str) -> str:
-    """What keeps a text from being an RFC 1123 subdomain."""
+    """Why a text is not an RFC 1123 subdomain; empty if it is one."""
     if len(text) > 253:
         return "must be no more than 253 characters"
-    return "" if _SUBDOMAIN.fullmatch(text) else SUBDOMAIN_WORDS
+    return "" if _SUBDOMAIN.fullmatch(text) else SUBDOMAIN_MESSAGE
 
 
 @lru_cache(maxsize=16_384)
 def key_problem(text: str) -> str:
-    """What keeps a text from being a label key (a qualified name)."""
+    """Why a text is not a label key (a qualified name); empty if it is one."""
     prefix, slash, name = text.rpartition("/")
     if slash:
         if not prefix:
@@ -111,20 +111,20 @@ def key_problem(text: str) -> str:
         return "name part must be non-empty"
     if len(name) > 63:
         return "name part must be no more than 63 characters"
-    return "" if _NAME_PART.fullmatch(name) else _NAME_WORDS
+    return "" if _NAME_PART.fullmatch(name) else _NAME_MESSAGE
 
 
 @lru_cache(maxsize=16_384)
 def value_problem(text: str) -> str:
-    """What keeps a text from being a label's value."""
+    """Why a text is not a label value; empty if it is one."""
     if len(text) > 63:
         return "must be no more than 63 characters"
-    return "" if not text or _NAME_PART.fullmatch(text) else _VALUE_WORDS
+    return "" if not text or _NAME_PART.fullmatch(text) else _VALUE_MESSAGE
 
 
 @lru_cache(maxsize=4096)
 def port_name_problem(text: str) -> str:
-    """What keeps a text from being the name of a port (IANA service name)."""
+    """Why a text is not a port name (IANA service name); empty if it is one."""
     if len(text) > 15:
         return "must be no more than 15 characters"
     if not _PORT_NAME.fullmatch(text):
@@ -138,10 +138,10 @@ def port_name_problem(text: str) -> str:
 
 @lru_cache(maxsize=16_384)
 def nano(text: str) -> int:
-    """Nano units of a quantity that decoding let through."""
+    """A decoded quantity in nano units."""
     try:
         return parse_quantity(text).nano
-    except InvalidInput:  # only where an object reached a rule without having been decoded
+    except InvalidInput:  # only if the object was not decoded before
         return 0
 
 
@@ -154,27 +154,27 @@ def labels(pairs: Any, field: str, causes: list[Cause]) -> None:
     """Check a map of labels."""
     for key, value in pairs.items():
         if why := key_problem(key):
-            causes.append(wrong(field, key, why))
+            causes.append(invalid(field, key, why))
         if why := value_problem(value):
-            causes.append(wrong(field, value, why))
+            causes.append(invalid(field, value, why))
 
 
 def not_negative(value: Any, field: str, causes: list[Cause]) -> None:
-    """Check a number that, where it is set, must not be below zero."""
+    """Check that a number, if set, is not negative."""
     if value is not None and value < 0:
-        causes.append(wrong(field, value, NOT_NEGATIVE))
+        causes.append(invalid(field, value, NOT_NEGATIVE))
 
 
 def one_of(value: Any, supported: frozenset[str], field: str, causes: list[Cause]) -> None:
-    """Check a choice."""
+    """Check that a value is one of a set."""
     if value not in supported:
         causes.append(unsupported(field, value, supported) if value else required(field))
 
 
 def port(value: Any, field: str, causes: list[Cause]) -> None:
-    """Check a port's number."""
+    """Check a port number."""
     if not 1 <= value <= 65535:
-        causes.append(wrong(field, value, "must be between 1 and 65535, inclusive"))
+        causes.append(invalid(field, value, "must be between 1 and 65535, inclusive"))
 
 
 def port_or_name(value: Any, field: str, causes: list[Cause]) -> None:
@@ -182,10 +182,10 @@ def port_or_name(value: Any, field: str, causes: list[Cause]) -> None:
     if isinstance(value, int):
         port(value, field, causes)
     elif why := port_name_problem(value):
-        causes.append(wrong(field, value, why))
+        causes.append(invalid(field, value, why))
 
 
 def immutable(new: Any, old: Any, field: str, causes: list[Cause]) -> None:
-    """Check that a field is as it was."""
+    """Check that a field has not changed."""
     if new != old:
-        causes.append(wrong(field, new, IMMUTABLE))
+        causes.append(invalid(field, new, IMMUTABLE))
