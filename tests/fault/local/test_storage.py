@@ -20,7 +20,7 @@ def config(name: str) -> dict[str, object]:
 
 
 @pytest.mark.slow
-def test_a_lock_of_another_program_refuses_writes_until_it_goes(tmp_path: Path) -> None:
+def test_writes_are_refused_while_another_program_locks_the_file(tmp_path: Path) -> None:
     async def case() -> None:
         api = Api(Store(Database(tmp_path)))
         await api.bootstrap()
@@ -43,7 +43,7 @@ def test_a_lock_of_another_program_refuses_writes_until_it_goes(tmp_path: Path) 
     asyncio.run(case())
 
 
-def test_a_watch_survives_a_clock_that_jumps() -> None:
+def test_a_watch_survives_a_clock_jump() -> None:
     async def case() -> None:
         time = [1_800_000_000.0]
         api = Api(Store(clock=lambda: time[0], bounds=Bounds(age_s=300)), clock=lambda: time[0])

@@ -106,7 +106,7 @@ def test_nodes_register_ready_and_untainted_with_a_lease() -> None:
     serve(case)
 
 
-def test_a_node_that_falls_silent_is_tainted_and_its_pods_leave_after_their_toleration() -> None:
+def test_a_failed_node_is_tainted_and_its_pods_are_evicted_after_their_toleration() -> None:
     async def case(c: Cluster) -> None:
         stays = [{"operator": "Exists"}]
         soon = [
@@ -145,7 +145,7 @@ def test_a_node_that_falls_silent_is_tainted_and_its_pods_leave_after_their_tole
     serve(case)
 
 
-def test_nodes_are_ready_again_after_the_whole_process_was_paused() -> None:
+def test_nodes_become_ready_again_after_the_process_was_paused() -> None:
     async def case(c: Cluster) -> None:
         await c.make(PODS, a_pod("p", "node-0001"))
         await c.later(2)
@@ -201,7 +201,7 @@ def test_a_second_process_takes_over_the_nodes_and_their_pods() -> None:
     serve(case)
 
 
-def test_a_workload_submits_its_services_at_once_and_batch_over_time() -> None:
+def test_a_workload_submits_services_first_and_batch_jobs_over_time() -> None:
     async def case(c: Cluster) -> None:
         submitter = Submitter(
             c.informers, "colocation", 10, Shape(), seed=1, speed=60.0, clock=lambda: c.now[0], days=1

@@ -93,7 +93,7 @@ def replica_set(replicas: int = 3) -> dict[str, Any]:
     return {**deployment(replicas), "kind": "ReplicaSet"}
 
 
-def test_a_deployment_gets_its_pods_and_deleting_it_takes_them_along() -> None:
+def test_a_deployment_creates_its_pods_and_its_deletion_removes_them() -> None:
     async def case(c: Cluster) -> None:
         await c.run()
         await c.make(DEPLOYMENTS, deployment())
@@ -109,7 +109,7 @@ def test_a_deployment_gets_its_pods_and_deleting_it_takes_them_along() -> None:
     serve(case)
 
 
-def test_orphaned_pods_stay() -> None:
+def test_orphaned_pods_are_kept() -> None:
     async def case(c: Cluster) -> None:
         await c.run()
         await c.make(REPLICA_SETS, replica_set(2))
@@ -123,7 +123,7 @@ def test_orphaned_pods_stay() -> None:
     serve(case)
 
 
-def test_a_watch_that_lags_does_not_make_pods_twice() -> None:
+def test_a_lagging_watch_does_not_create_pods_twice() -> None:
     async def case(c: Cluster) -> None:
         pods = c.informers.of(PODS)
         held: list[bytes] = []
@@ -163,7 +163,7 @@ class Raises:
         raise RuntimeError("a defect")
 
 
-def test_a_controller_that_raises_stops_no_other_and_is_counted() -> None:
+def test_an_exception_in_one_controller_is_counted_and_does_not_stop_others() -> None:
     async def case(c: Cluster) -> None:
         broken = Raises()
         await c.run([broken, *all_controllers(c.informers, lambda: c.now[0])])
@@ -177,7 +177,7 @@ def test_a_controller_that_raises_stops_no_other_and_is_counted() -> None:
     serve(case)
 
 
-def test_a_refused_creation_is_told_and_tried_again() -> None:
+def test_a_refused_creation_is_recorded_as_an_event_and_retried() -> None:
     async def case(c: Cluster) -> None:
         class Refuses:
             on = True
@@ -206,7 +206,7 @@ def test_a_refused_creation_is_told_and_tried_again() -> None:
     serve(case)
 
 
-def test_what_happened_while_nobody_ran_is_found_at_the_start() -> None:
+def test_changes_made_before_the_start_are_found_by_the_initial_list() -> None:
     async def case(c: Cluster) -> None:
         await c.make(DEPLOYMENTS, deployment(2))
         await c.run()
@@ -224,7 +224,7 @@ def test_what_happened_while_nobody_ran_is_found_at_the_start() -> None:
     serve(case)
 
 
-def test_a_namespace_is_emptied_before_it_goes() -> None:
+def test_a_namespace_is_emptied_before_it_is_removed() -> None:
     async def case(c: Cluster) -> None:
         await c.run()
         await c.make(
@@ -241,7 +241,7 @@ def test_a_namespace_is_emptied_before_it_goes() -> None:
     serve(case)
 
 
-def test_a_deleted_node_takes_its_pods_along() -> None:
+def test_pods_of_a_deleted_node_are_removed() -> None:
     async def case(c: Cluster) -> None:
         await c.make(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "namespace": ""}})
         await c.run()
@@ -257,7 +257,7 @@ def test_a_deleted_node_takes_its_pods_along() -> None:
     serve(case)
 
 
-def test_events_go_after_an_hour() -> None:
+def test_events_are_deleted_after_an_hour() -> None:
     async def case(c: Cluster) -> None:
         await c.run()
         await c.make(DEPLOYMENTS, deployment(1))
@@ -275,7 +275,7 @@ def test_events_go_after_an_hour() -> None:
 
 
 @pytest.mark.parametrize("code", [410, 500])
-def test_an_informer_lists_again_after_an_error_and_tells_the_difference(
+def test_an_informer_relists_after_an_error_and_delivers_the_difference(
     code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cotenant.local.controllers.runtime.informer.RETRY_S", 0.0)

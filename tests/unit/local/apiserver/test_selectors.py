@@ -38,7 +38,7 @@ def test_labels(text: str, labels: dict[str, str], expected: bool) -> None:
 @pytest.mark.parametrize(
     "text", ["a in", "a in (x", ",", "a===b", "a=b,", "a b", "a=b c", "=a", "n>x", "a in (a b)", "a.="]
 )
-def test_labels_that_are_none(text: str) -> None:
+def test_malformed_label_selectors_are_refused(text: str) -> None:
     with pytest.raises(ApiError) as caught:
         parse_labels(text)
     assert caught.value.code == 400
@@ -72,7 +72,7 @@ def test_fields() -> None:
 
 
 @pytest.mark.parametrize("text", ["spec.foo=1", "spec.nodeName", "spec.nodeName>1"])
-def test_fields_that_are_none(text: str) -> None:
+def test_malformed_field_selectors_are_refused(text: str) -> None:
     with pytest.raises(ApiError) as caught:
         parse_fields(text, ["spec.nodeName"])
     assert caught.value.code == 400

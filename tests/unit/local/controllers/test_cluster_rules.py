@@ -71,13 +71,13 @@ def test_budget_figures(spec: dict[str, Any], expected: tuple[int, ...]) -> None
     assert tuple(figures(plan).values()) == expected
 
 
-def test_unready_ending_and_finished_pods_are_not_healthy() -> None:
+def test_unready_terminating_and_finished_pods_are_not_healthy() -> None:
     pods = [pod("a"), pod("b", ready=False), pod("c", ending=True), pod("d", phase="Failed")]
     plan = disruption.reconcile(budget(minAvailable=1), pods, NOW, lambda namespace, owner: None)
     assert figures(plan) == {"expectedPods": 3, "desiredHealthy": 1, "currentHealthy": 1, "disruptionsAllowed": 0}
 
 
-def test_a_granted_disruption_counts_until_it_is_too_old() -> None:
+def test_a_granted_disruption_counts_until_it_expires() -> None:
     held = budget({"disruptedPods": {"p0": stamp(NOW), "gone": stamp(NOW)}}, minAvailable=1)
     pods = [pod("p0"), pod("p1"), pod("p2")]
     plan = disruption.reconcile(held, pods, NOW + 10, lambda namespace, owner: 3)
@@ -89,7 +89,7 @@ def test_a_granted_disruption_counts_until_it_is_too_old() -> None:
     assert figures(later)["currentHealthy"] == 3
 
 
-def test_no_selector_is_no_pod() -> None:
+def test_a_budget_without_selector_selects_no_pod() -> None:
     empty = budget(minAvailable=1, selector=None)
     assert figures(disruption.reconcile(empty, [pod("a")], NOW, lambda namespace, owner: 1))["disruptionsAllowed"] == 0
 
@@ -114,7 +114,7 @@ def judge(thing: Object, presence: tuple[Presence, ...] = (), dependents: tuple[
     return garbage.reconcile(REPLICA_SETS, thing, owners, held)
 
 
-def test_an_object_goes_only_when_all_its_owners_are_gone() -> None:
+def test_an_object_is_deleted_only_when_all_its_owners_are_gone() -> None:
     assert judge(obj("x")).actions == ()
     assert judge(obj("x", ("a",)), (Presence.PRESENT,)).actions == ()
     gone = judge(obj("x", ("a",)), (Presence.ABSENT,))
@@ -134,7 +134,7 @@ def test_foreground_waits_for_blocking_dependents() -> None:
     assert done.actions[0].body["metadata"]["finalizers"] == ["mine"]
 
 
-def test_orphans_lose_the_reference_and_stay() -> None:
+def test_orphaning_removes_the_reference_and_keeps_the_object() -> None:
     owner = obj("owner", finalizers=(ORPHAN,), ending=True)
     plan = judge(owner, dependents=(obj("d", ("owner", "other")),))
     assert isinstance(plan.actions[0], Patch)
@@ -145,7 +145,7 @@ def test_orphans_lose_the_reference_and_stay() -> None:
     assert done.actions[0].body["metadata"]["finalizers"] is None
 
 
-def test_a_dependent_of_an_owner_that_deletes_in_the_foreground_goes_too() -> None:
+def test_foreground_deletion_propagates_to_dependents() -> None:
     plan = judge(obj("x", ("a",)), (Presence.DELETING_DEPENDENTS,), (obj("y", ("x",)),))
     assert isinstance(plan.actions[0], Delete)
     assert plan.actions[0].propagation == "Foreground"
@@ -154,7 +154,7 @@ def test_a_dependent_of_an_owner_that_deletes_in_the_foreground_goes_too() -> No
 # --- pods without nodes, namespaces
 
 
-def test_a_pod_of_a_node_that_is_gone_fails_and_goes_after_a_while() -> None:
+def test_a_pod_of_a_missing_node_is_failed_and_deleted_after_the_quarantine() -> None:
     lost = pod("p")
     assert pod_gc.orphaned(lost, lambda n: True, None, NOW).actions == ()
     waits = pod_gc.orphaned(lost, lambda n: False, NOW, NOW + 1)
@@ -165,18 +165,18 @@ def test_a_pod_of_a_node_that_is_gone_fails_and_goes_after_a_while() -> None:
     assert plan.actions[1].grace_s == 0
 
 
-def test_an_ending_pod_that_was_never_placed_goes_at_once() -> None:
+def test_a_terminating_unassigned_pod_is_deleted_immediately() -> None:
     plan = pod_gc.orphaned(pod("p", node="", ending=True), lambda n: False, None, NOW)
     assert [type(a) for a in plan.actions] == [Delete]
 
 
-def test_the_oldest_finished_pods_go_when_there_are_too_many() -> None:
+def test_the_oldest_finished_pods_beyond_the_limit_are_deleted() -> None:
     pods = [pod(f"p{i}", phase="Succeeded") for i in range(5)] + [pod("runs")]
     plan = pod_gc.surplus(pods, most=3)
     assert [a.name for a in plan.actions if isinstance(a, Delete)] == ["p0", "p1"]
 
 
-def test_a_namespace_goes_when_its_content_is_gone() -> None:
+def test_a_namespace_is_finalized_when_it_is_empty() -> None:
     meta = {"name": "x", "deletionTimestamp": stamp(NOW)}
     going = msgspec.convert({"metadata": meta, "spec": {"finalizers": ["kubernetes"]}}, Namespace)
     full = namespaces.reconcile(going, {PODS: (3, 2), CLAIMS: (1, 0)}, NOW)
@@ -224,7 +224,7 @@ def bind(
     return volumes.bind_claim(wanted, have, lambda name: kind(mode, provisioner))
 
 
-def test_the_smallest_volume_that_fits_is_bound_and_both_sides_are_told() -> None:
+def test_the_smallest_matching_volume_is_bound_on_both_sides() -> None:
     have = [
         volume("small", "500Mi"),
         volume("large", "9Gi"),
@@ -238,13 +238,13 @@ def test_the_smallest_volume_that_fits_is_bound_and_both_sides_are_told() -> Non
     assert patches[1].body["spec"]["volumeName"] == "fits"
 
 
-def test_a_claim_that_waits_for_its_consumer_waits_even_if_a_volume_fits() -> None:
+def test_wait_for_first_consumer_does_not_bind_a_matching_volume() -> None:
     assert not [
         a for a in bind(claim(), [volume("fits", "2Gi")], "WaitForFirstConsumer").actions if isinstance(a, Patch)
     ]
 
 
-def test_the_provisioner_makes_a_volume_on_the_selected_node() -> None:
+def test_the_provisioner_creates_a_volume_on_the_selected_node() -> None:
     plan = bind(claim(node="n3"), [], "WaitForFirstConsumer")
     made = next(a for a in plan.actions if isinstance(a, Create)).obj
     term = made["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"][0]["matchExpressions"][0]
@@ -256,11 +256,11 @@ def test_the_provisioner_makes_a_volume_on_the_selected_node() -> None:
     )
 
 
-def test_a_foreign_provisioner_is_left_to_do_its_work() -> None:
+def test_claims_of_another_provisioner_are_not_provisioned() -> None:
     assert not [a for a in bind(claim(), [], "Immediate", "example.com/other").actions if isinstance(a, Create)]
 
 
-def test_a_volume_whose_claim_is_gone_is_released_or_deleted() -> None:
+def test_a_volume_without_its_claim_is_released_or_deleted() -> None:
     kept = volumes.reconcile_volume(volume("v", "1Gi", "cu"), lambda namespace, name: None)
     assert isinstance(kept.actions[0], Patch)
     assert kept.actions[0].body["status"]["phase"] == "Released"

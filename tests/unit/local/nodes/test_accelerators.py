@@ -9,14 +9,14 @@ from cotenant.model.devices.device import DeviceType
 
 
 @pytest.mark.parametrize("gpus", [1, 2, 3, 8, 16])
-def test_the_object_of_a_simulated_node_reads_as_what_it_has(gpus: int) -> None:
+def test_the_device_object_of_a_simulated_node_round_trips(gpus: int) -> None:
     obj = msgspec.convert(device_manifest("n", "uid", gpus), DeviceObject)
     assert read_devices(obj) == devices_of("n", gpus)
     assert obj.metadata.owner_references is not None
     assert obj.metadata.owner_references[0].uid == "uid"
 
 
-def test_two_gpus_share_a_switch_with_a_card_and_half_of_them_a_numa_node() -> None:
+def test_gpus_are_paired_under_switches_and_split_over_numa_nodes() -> None:
     found = devices_of("n", 8).devices
     gpus = [each for each in found if each.type is DeviceType.GPU]
     cards = [each for each in found if each.type is DeviceType.RDMA]

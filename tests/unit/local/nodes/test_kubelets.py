@@ -93,7 +93,7 @@ def test_a_bound_pod_runs_and_is_ready_in_one_write() -> None:
     assert m.phase("p") == "Running"  # without a word about it, for ever
 
 
-def test_a_pod_runs_as_long_as_it_says_in_simulated_time_and_succeeds() -> None:
+def test_a_pod_runs_for_its_simulated_duration_and_succeeds() -> None:
     m = Machine()
     m.pod("p", annotations={RUN_SECONDS: "100"}, restartPolicy="Never")
     m.run(START_S + 100 / SPEED - 0.5)
@@ -114,7 +114,7 @@ def test_a_pod_runs_as_long_as_it_says_in_simulated_time_and_succeeds() -> None:
         ("Always", 0, "Running"),
     ],
 )
-def test_the_restart_policy_says_what_follows(policy: str, code: int, phase: str) -> None:
+def test_the_restart_policy_determines_what_happens_after_exit(policy: str, code: int, phase: str) -> None:
     m = Machine()
     m.pod("p", annotations={RUN_SECONDS: "10", EXIT_CODE: str(code)}, restartPolicy=policy)
     m.run(4)
@@ -128,7 +128,7 @@ def test_the_restart_policy_says_what_follows(policy: str, code: int, phase: str
         assert (container["restartCount"], container["ready"]) == (1, True)
 
 
-def test_a_pod_that_is_too_large_is_refused_as_a_kubelet_does() -> None:
+def test_a_pod_that_does_not_fit_is_rejected_with_the_kubelets_reason() -> None:
     m = Machine()
     m.pod("fits", "3")
     m.run(1)
@@ -158,7 +158,7 @@ def test_slots_ports_and_selectors_are_checked() -> None:
     assert sorted(m.pods[f"p{i}"]["status"].get("reason", "runs") for i in range(5)) == ["OutOfpods"] + ["runs"] * 4
 
 
-def test_deletion_honours_the_grace_and_ends_with_a_forced_delete() -> None:
+def test_deletion_honours_the_grace_period_and_ends_with_a_forced_delete() -> None:
     m = Machine()
     m.pod("p")
     m.pod("hurry")
@@ -172,7 +172,7 @@ def test_deletion_honours_the_grace_and_ends_with_a_forced_delete() -> None:
     assert m.k.counts() == {}
 
 
-def test_a_pod_that_is_deleted_before_it_started_goes_at_once() -> None:
+def test_a_pod_deleted_before_its_start_is_removed_immediately() -> None:
     m = Machine()
     m.pod("p")
     m.delete("p")
@@ -180,7 +180,7 @@ def test_a_pod_that_is_deleted_before_it_started_goes_at_once() -> None:
     assert m.deleted == ["p"]
 
 
-def test_after_a_restart_of_the_process_pods_keep_their_remaining_time() -> None:
+def test_pods_keep_their_remaining_time_over_a_process_restart() -> None:
     m = Machine()
     running = {
         "phase": "Running",
@@ -193,7 +193,7 @@ def test_after_a_restart_of_the_process_pods_keep_their_remaining_time() -> None
     assert m.phase("p") == "Succeeded"
 
 
-def test_a_failed_node_is_silent_and_its_pods_start_again_when_it_is_back() -> None:
+def test_a_failed_node_writes_nothing_and_its_pods_restart_when_it_is_restored() -> None:
     m = Machine()
     m.pod("work", annotations={RUN_SECONDS: "100"}, restartPolicy="Never")
     m.pod("goes")
@@ -214,7 +214,7 @@ def test_a_failed_node_is_silent_and_its_pods_start_again_when_it_is_back() -> N
     assert m.phase("work") == "Succeeded"
 
 
-def test_a_deadline_ends_a_pod() -> None:
+def test_a_pod_fails_at_its_active_deadline() -> None:
     m = Machine()
     m.pod("p", activeDeadlineSeconds=5)
     m.run(4)
@@ -223,7 +223,7 @@ def test_a_deadline_ends_a_pod() -> None:
     assert (m.phase("p"), m.pods["p"]["status"]["reason"]) == ("Failed", "DeadlineExceeded")
 
 
-def test_pods_of_other_nodes_are_not_ours() -> None:
+def test_pods_of_other_nodes_are_ignored() -> None:
     m = Machine()
     m.pod("p", nodeName="elsewhere")
     m.run(5)
@@ -231,7 +231,7 @@ def test_pods_of_other_nodes_are_not_ours() -> None:
     assert m.k.counts() == {}
 
 
-def test_annotations_that_cannot_be_read_are_counted() -> None:
+def test_annotations_that_cannot_be_parsed_are_counted() -> None:
     m = Machine()
     m.pod("p", annotations={RUN_SECONDS: "soon"})
     m.run(1)

@@ -30,7 +30,7 @@ def service(name: str = "s", objective: float = 8.0, replicas: int = 1, **more: 
     return Behaviour(4000, GIB, "web", name, truth, objective, inf, 0)
 
 
-def test_work_alone_ends_after_its_duration() -> None:
+def test_work_without_neighbours_ends_after_its_duration() -> None:
     w = world()
     w.start("p", "n0", batch(seconds=600.0), 0.0)
     assert w.advance(9.9).finished == ()
@@ -47,7 +47,7 @@ def test_a_neighbour_slows_work_down() -> None:
     assert set(w.advance(14.0).finished) == {"a", "b"}
 
 
-def test_load_rises_from_the_trough_and_the_objective_is_judged() -> None:
+def test_load_rises_from_the_trough_and_the_objective_is_evaluated() -> None:
     w = world(speed=600.0)
     w.start("s", "n0", service(), 0.0)
     w.start("tight", "n1", service("tight", objective=3.0), 0.0)
@@ -64,7 +64,7 @@ def test_load_rises_from_the_trough_and_the_objective_is_judged() -> None:
     assert snapshot.violation == 0.5
 
 
-def test_replicas_that_are_missing_leave_their_load_to_the_others() -> None:
+def test_missing_replicas_shift_their_load_to_the_others() -> None:
     one, two = world(), world()
     one.start("a", "n0", service(replicas=2), 0.0)
     two.start("a", "n0", service(replicas=2), 0.0)
@@ -77,7 +77,7 @@ def test_replicas_that_are_missing_leave_their_load_to_the_others() -> None:
     assert alone.cpu_cores > 1.6 * shared.cpu_cores
 
 
-def test_a_node_over_its_memory_throws_batch_out_least_progress_first() -> None:
+def test_a_node_out_of_memory_evicts_batch_pods_with_least_progress_first() -> None:
     w = world(1)
     w.start("first", "n0", batch(memory=40 * GIB, seconds=3600.0), 0.0)
     w.advance(20.0)
@@ -86,7 +86,7 @@ def test_a_node_over_its_memory_throws_batch_out_least_progress_first() -> None:
     assert w.knows("first")
 
 
-def test_a_row_that_is_used_again_is_not_told_as_evicted() -> None:
+def test_a_reused_row_is_not_reported_as_evicted() -> None:
     w = world(1)
     w.start("first", "n0", batch(memory=40 * GIB, seconds=3600.0), 0.0)
     w.start("second", "n0", batch(memory=60 * GIB, seconds=3600.0), 0.0)  # one of them is thrown out at once
@@ -123,7 +123,7 @@ def test_reports_have_the_founding_fields() -> None:
     assert report.at_s == 77.0
 
 
-def test_it_grows() -> None:
+def test_the_state_grows_with_nodes_pods_and_services() -> None:
     w = world(0)
     for i in range(600):
         w.add_node(f"n{i}")
@@ -137,6 +137,6 @@ def test_it_grows() -> None:
 
 
 @pytest.mark.parametrize("speed", [0.0, -1.0, inf])
-def test_speed_must_make_sense(speed: float) -> None:
+def test_an_invalid_speed_is_refused(speed: float) -> None:
     with pytest.raises(InvalidInput, match="speed"):
         world(speed=speed)

@@ -17,7 +17,7 @@ def notes(manifest: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("workload", names())
-def test_services_and_jobs_say_what_schedulers_and_nodes_need(workload: str) -> None:
+def test_services_and_jobs_carry_the_annotations_for_schedulers_and_nodes(workload: str) -> None:
     made = script(workload, 50, Shape(), seed=3)
     assert made.services
     assert made.jobs
@@ -45,7 +45,7 @@ def test_equal_arguments_give_equal_scripts_and_days_differ_in_their_jobs_only()
 
 
 @pytest.mark.parametrize("nodes", [3, 10, 200])
-def test_every_size_of_cluster_gets_a_workload_that_fits_its_nodes(nodes: int) -> None:
+def test_the_workload_fits_the_nodes_of_every_cluster_size(nodes: int) -> None:
     made = script("colocation", nodes, Shape(), 1)
     assert all(s.cpu_milli <= 32_000 for j in made.jobs for s in j.stages)
     asked = sum(int(s["spec"]["replicas"]) for s in made.services)
@@ -62,6 +62,6 @@ def test_the_manifests_are_valid() -> None:
         assert schema.unknown_fields(manifest) == []
 
 
-def test_an_unknown_workload_is_refused_with_those_that_exist() -> None:
+def test_an_unknown_workload_is_refused_with_the_known_names() -> None:
     with pytest.raises(InvalidInput, match="founding, colocation"):
         script("web", 10, Shape(), 1)

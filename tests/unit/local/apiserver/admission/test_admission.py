@@ -43,7 +43,7 @@ def config(name: str, **data: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
-def test_it_is_asked_after_the_servers_own_admission_and_before_identity(serve: Any, pod: Any) -> None:
+def test_admission_runs_after_built_in_admission_and_before_name_generation(serve: Any, pod: Any) -> None:
     async def case(server: Any) -> None:
         admission = Recorder()
         server.api.admission.append(admission)
@@ -62,7 +62,7 @@ def test_it_is_asked_after_the_servers_own_admission_and_before_identity(serve: 
     serve(case)
 
 
-def test_its_warnings_reach_the_client_and_its_refusal_too(serve: Any) -> None:
+def test_warnings_and_refusals_reach_the_client(serve: Any) -> None:
     async def case(server: Any) -> None:
         admission = Recorder()
         server.api.admission.append(admission)
@@ -77,7 +77,7 @@ def test_its_warnings_reach_the_client_and_its_refusal_too(serve: Any) -> None:
     serve(case)
 
 
-def test_it_sees_status_binds_and_evictions_as_subresources(serve: Any, pod: Any) -> None:
+def test_status_binds_and_evictions_are_admitted_as_subresources(serve: Any, pod: Any) -> None:
     async def case(server: Any) -> None:
         await server.make(server.at("pods"), pod())
         admission = Recorder()
@@ -95,7 +95,7 @@ def test_it_sees_status_binds_and_evictions_as_subresources(serve: Any, pod: Any
     serve(case)
 
 
-def test_an_update_without_a_version_is_made_again_on_what_came_in_between(serve: Any) -> None:
+def test_an_unversioned_update_is_reapplied_after_a_concurrent_write(serve: Any) -> None:
     async def case(server: Any) -> None:
         admission = Recorder()
         at = server.at("configmaps", "a")
@@ -113,7 +113,7 @@ def test_an_update_without_a_version_is_made_again_on_what_came_in_between(serve
     serve(case)
 
 
-def test_a_name_taken_while_it_waits_is_taken(serve: Any) -> None:
+def test_a_name_created_during_admission_is_a_conflict(serve: Any) -> None:
     async def case(server: Any) -> None:
         admission = Recorder()
         server.api.admission.append(admission)
@@ -126,7 +126,7 @@ def test_a_name_taken_while_it_waits_is_taken(serve: Any) -> None:
     serve(case)
 
 
-def test_a_namespace_that_begins_to_go_while_it_waits_takes_nothing_new(serve: Any) -> None:
+def test_a_namespace_terminating_during_admission_refuses_new_objects(serve: Any) -> None:
     async def case(server: Any) -> None:
         space = server.at("namespaces", "team", namespace="")
         await server.make(space, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
@@ -139,7 +139,7 @@ def test_a_namespace_that_begins_to_go_while_it_waits_takes_nothing_new(serve: A
     serve(case)
 
 
-def test_a_precondition_holds_against_what_came_in_between(serve: Any) -> None:
+def test_a_precondition_is_checked_after_admission(serve: Any) -> None:
     async def case(server: Any) -> None:
         at = server.at("configmaps", "a")
         made = await server.make(at, config("a", x="1"))

@@ -93,24 +93,24 @@ _DONE = state(terminated={"exitCode": 0, "reason": "Completed"})
         ),
     ],
 )
-def test_a_pods_status(obj: dict[str, Any], status: str, ready: int) -> None:
+def test_pod_status_column(obj: dict[str, Any], status: str, ready: int) -> None:
     told = summary(obj)
     assert (told.status, told.ready) == (status, ready)
 
 
-def test_a_sidecar_counts_and_does_not_hold_the_pod_back() -> None:
+def test_a_started_sidecar_counts_as_ready_and_does_not_block_the_status() -> None:
     sidecar = {**state(running={}), "started": True, "restartCount": 2}
     obj = pod(init=[sidecar], init_specs=[{"name": "s", "restartPolicy": "Always"}], containers=[_RUNNING])
     assert summary(obj)[:4] == (2, 2, "Running", 2)
 
 
-def test_restarts_say_when_the_last_was() -> None:
+def test_restarts_show_the_time_of_the_last_one() -> None:
     crashed = {**_RUNNING, "restartCount": 4, "lastState": {"terminated": {"finishedAt": "2026-01-01T00:00:00Z"}}}
     column = next(one for one in columns_of("", "Pod") if one.name == "Restarts")
     assert column.value(pod(containers=[crashed]), 1_767_225_600.0 + 300) == "4 (5m ago)"
 
 
-def test_selectors_read_as_people_write_them() -> None:
+def test_selectors_are_shown_in_kubectls_notation() -> None:
     expressions = [
         {"key": "b", "operator": "In", "values": ["y", "x"]},
         {"key": "c", "operator": "DoesNotExist"},
@@ -120,6 +120,6 @@ def test_selectors_read_as_people_write_them() -> None:
 
 
 @pytest.mark.parametrize("resource", [one for one in BUILT_IN if "list" in one.verbs], ids=lambda one: one.plural)
-def test_columns_stand_an_empty_object(resource: Any) -> None:
+def test_columns_accept_an_empty_object(resource: Any) -> None:
     for column in columns_of(resource.group, resource.kind):
         assert isinstance(column.value({"metadata": {"name": "x"}}, 0.0), str | int | bool)

@@ -44,7 +44,7 @@ def properties(**each: Manifest) -> Manifest:
     return {"type": "object", "properties": {"spec": {"type": "object", "properties": each}}}
 
 
-def test_a_plain_one_gets_its_names_and_conversion() -> None:
+def test_defaults_of_names_and_conversion() -> None:
     obj = definition()
     assert causes(obj) == []
     assert obj["spec"]["names"] == {
@@ -72,7 +72,7 @@ def test_a_plain_one_gets_its_names_and_conversion() -> None:
         ({"names": {"plural": "widgets"}}, "spec.names.singular: Required value"),
     ],
 )
-def test_the_frame_is_checked(spec: Manifest, words: str) -> None:
+def test_names_group_and_scope_are_validated(spec: Manifest, words: str) -> None:
     assert words in causes(definition(**spec))
 
 
@@ -133,7 +133,7 @@ def test_the_schema_must_be_structural(schema: Manifest, words: str) -> None:
     assert any(each.startswith(words) for each in found), found
 
 
-def test_schemas_under_items_are_read_as_schemas() -> None:
+def test_schemas_under_items_are_decoded() -> None:
     with pytest.raises(ApiError, match="cannot unmarshal number"):
         causes(definition(properties(a={"type": "array", "items": {"type": 5}})))
     obj = definition(properties(a={"type": "array", "items": {"type": "object", "properties": {"b": {"bogus": 1}}}}))
@@ -152,7 +152,7 @@ def test_depth_is_bounded() -> None:
     assert any("levels are not supported" in each for each in causes(definition(schema)))
 
 
-def test_what_names_a_served_kind_stays() -> None:
+def test_names_of_an_established_definition_are_immutable() -> None:
     old = definition()
     causes(old)
     old["status"] = {"conditions": [{"type": "Established", "status": "True"}], "storedVersions": ["v1"]}
@@ -160,7 +160,7 @@ def test_what_names_a_served_kind_stays() -> None:
     assert 'spec.scope: Invalid value: "Cluster": field is immutable' in causes(new, old)
 
 
-def test_a_version_with_stored_objects_stays() -> None:
+def test_a_stored_version_cannot_be_removed() -> None:
     obj = definition()
     obj["status"] = {
         "storedVersions": ["v1beta1"],
@@ -181,7 +181,7 @@ def test_cel_rules_are_accepted_with_a_warning() -> None:
 
 
 @pytest.mark.parametrize("path", ["spec.x", ".spec[", "..x", ".spec[0:2]", ""])
-def test_a_column_needs_a_path_that_is_understood(path: str) -> None:
+def test_a_column_needs_a_supported_json_path(path: str) -> None:
     obj = definition()
     obj["spec"]["versions"][0]["additionalPrinterColumns"] = [{"name": "X", "type": "string", "jsonPath": path}]
     assert any("additionalPrinterColumns[0].jsonPath" in each for each in causes(obj))

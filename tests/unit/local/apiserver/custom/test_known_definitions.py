@@ -30,7 +30,7 @@ def resource(name: str) -> Resource:
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.yaml")))
-def test_it_is_accepted_and_served(name: str) -> None:
+def test_the_definition_is_accepted_and_served(name: str) -> None:
     found = resource(name)
     assert found.plural == name
     assert found.is_custom
@@ -53,7 +53,7 @@ def test_a_pod_group() -> None:
     assert row == ["g", None, 3, None]
 
 
-def test_a_reservation_keeps_its_template_and_gets_its_defaults() -> None:
+def test_a_reservation_preserves_its_template_and_gets_defaults() -> None:
     found = resource("reservations")
     assert found.schema is not None
     obj: Manifest = {

@@ -137,11 +137,11 @@ def test_a_rule(schema: dict[str, Any], good: Any, bad: Any, words: str) -> None
     assert told(schema, bad) == [words]
 
 
-def test_an_unknown_format_asks_for_nothing() -> None:
+def test_an_unknown_format_is_not_checked() -> None:
     assert told({**TEXT, "format": "whatever"}, "x") == []
 
 
-def test_a_dollar_ends_the_text_and_not_a_line() -> None:
+def test_a_dollar_matches_the_end_of_the_text_only() -> None:
     assert not compile_pattern("^a$").search("a\n")
     assert compile_pattern(r"^[$]\$$").search("$$")
     assert compile_pattern(r"a\z").search("ba")

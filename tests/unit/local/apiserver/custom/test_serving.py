@@ -140,7 +140,7 @@ def test_deleting_a_definition_deletes_its_objects_first() -> None:
     run(case)
 
 
-def test_a_second_server_on_the_same_store_serves_what_is_defined() -> None:
+def test_a_restarted_server_serves_existing_definitions() -> None:
     async def case(api: Api, kinds: CustomKinds) -> None:
         await define(api)
         await kinds.stop()
@@ -153,7 +153,7 @@ def test_a_second_server_on_the_same_store_serves_what_is_defined() -> None:
     run(case)
 
 
-def test_names_that_are_taken_are_not_accepted() -> None:
+def test_names_in_use_are_not_accepted() -> None:
     async def case(api: Api, kinds: CustomKinds) -> None:
         await define(api)
         second = definition()
@@ -172,7 +172,7 @@ def test_names_that_are_taken_are_not_accepted() -> None:
     run(case)
 
 
-def test_versions_differ_in_name_and_one_is_stored() -> None:
+def test_all_versions_are_served_from_one_stored_version() -> None:
     async def case(api: Api, kinds: CustomKinds) -> None:
         obj = definition()
         first = obj["spec"]["versions"][0]
@@ -187,7 +187,7 @@ def test_versions_differ_in_name_and_one_is_stored() -> None:
     run(case)
 
 
-def test_a_definition_with_cel_rules_is_taken_with_a_warning() -> None:
+def test_a_definition_with_cel_rules_is_accepted_with_a_warning() -> None:
     async def case(api: Api, kinds: CustomKinds) -> None:
         obj = definition()
         spec = obj["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]

@@ -34,11 +34,11 @@ def test_only_the_token_is_admitted() -> None:
         ("/api", False),
     ],
 )
-def test_what_needs_no_token(path: str, public: bool) -> None:
+def test_public_paths_need_no_token(path: str, public: bool) -> None:
     assert is_public(path) is public
 
 
-def test_a_kubeconfig_carries_the_authority() -> None:
+def test_a_kubeconfig_contains_the_certificate_authority() -> None:
     document = yaml.safe_load(kubeconfig("https://127.0.0.1:1", "secret", ca_pem=b"PEM"))
     assert document["users"][0]["user"] == {"token": "secret"}
     cluster = document["clusters"][0]["cluster"]

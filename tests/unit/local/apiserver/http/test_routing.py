@@ -32,5 +32,5 @@ def test_resources(path: str, route: Route) -> None:
     "path",
     ["/", "/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1", "/healthz", "/api/v1//pods", "/api/v1/pods/p/a/b"],
 )
-def test_what_is_no_resource(path: str) -> None:
+def test_paths_that_are_not_resources(path: str) -> None:
     assert parse(path) is None

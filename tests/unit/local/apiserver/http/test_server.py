@@ -50,19 +50,19 @@ def request(line: str, *headers: str, body: bytes = b"") -> bytes:
     return "\r\n".join(head).encode() + body
 
 
-def test_without_a_certificate_it_listens_on_loopback_only() -> None:
+def test_without_a_certificate_the_server_listens_on_loopback_only() -> None:
     with pytest.raises(InvalidInput, match="needs a certificate"):
         ApiServer(Application.__new__(Application), Address("0.0.0.0", 0))
 
 
-def test_what_is_no_http_is_refused() -> None:
+def test_non_http_input_is_refused() -> None:
     async def case(server: ApiServer, send: Client) -> None:
         assert (await send(b"nonsense\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
 
     run(case)
 
 
-def test_a_head_without_end_is_refused() -> None:
+def test_an_unbounded_request_head_is_refused() -> None:
     async def case(server: ApiServer, send: Client) -> None:
         told = await send(b"GET / HTTP/1.1\r\nx: " + b"y" * (LIMITS.head_bytes + 10))
         assert told.startswith(b"HTTP/1.1 431 ")
@@ -71,7 +71,7 @@ def test_a_head_without_end_is_refused() -> None:
     run(case)
 
 
-def test_a_head_that_does_not_arrive_is_a_status() -> None:
+def test_a_request_head_timeout_gives_a_status() -> None:
     async def case(server: ApiServer, send: Client) -> None:
         told = await send(b"GET / HT")
         assert told.startswith(b"HTTP/1.1 408 ")

@@ -17,7 +17,7 @@ def obj(kind: str, name: str, version: str = "v1", **more: Any) -> dict[str, Any
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, **more}
 
 
-def test_what_every_cluster_has(serve: Any) -> None:
+def test_default_objects_of_a_cluster(serve: Any) -> None:
     async def case(server: Any) -> None:
         spaces = await server.api.list(server.at("namespaces", namespace=""))
         assert [item.name for item in spaces.items] == ["default", "kube-node-lease", "kube-public", "kube-system"]
@@ -31,7 +31,7 @@ def test_what_every_cluster_has(serve: Any) -> None:
     serve(case)
 
 
-def test_a_namespace_dies_when_its_content_is_gone(serve: Any) -> None:
+def test_a_namespace_is_removed_when_its_finalizer_is(serve: Any) -> None:
     async def case(server: Any) -> None:
         at = server.at("namespaces", "team", namespace="")
         made = await server.make(at, obj("Namespace", "team"))
@@ -59,7 +59,7 @@ def test_a_namespace_dies_when_its_content_is_gone(serve: Any) -> None:
     serve(case)
 
 
-def test_the_systems_namespaces_stay(serve: Any) -> None:
+def test_system_namespaces_cannot_be_deleted(serve: Any) -> None:
     async def case(server: Any) -> None:
         with pytest.raises(ApiError, match='namespaces "default" is forbidden: this namespace may not be deleted'):
             await server.api.delete(server.at("namespaces", "default", namespace=""))
@@ -68,7 +68,7 @@ def test_the_systems_namespaces_stay(serve: Any) -> None:
 
 
 @pytest.mark.parametrize("taints", [True, False])
-def test_a_new_node_is_not_ready_until_a_controller_says_so(serve: Any, taints: bool) -> None:
+def test_a_new_node_gets_the_not_ready_taint(serve: Any, taints: bool) -> None:
     async def case(server: Any) -> None:
         at = server.at("nodes", "n", namespace="")
         made = await server.make(at, obj("Node", "n", status={"capacity": {"cpu": "4"}}))
@@ -89,7 +89,7 @@ def test_a_new_node_is_not_ready_until_a_controller_says_so(serve: Any, taints: 
     serve(case, taints_new_nodes=taints)
 
 
-def test_priority_classes_keep_their_value(serve: Any) -> None:
+def test_priority_class_values_are_immutable(serve: Any) -> None:
     async def case(server: Any) -> None:
         at = server.at("priorityclasses", "p", namespace="", group="scheduling.k8s.io")
         version = "scheduling.k8s.io/v1"
@@ -106,7 +106,7 @@ def test_priority_classes_keep_their_value(serve: Any) -> None:
     serve(case)
 
 
-def test_services_are_given_an_address_that_stays(serve: Any) -> None:
+def test_services_get_an_immutable_cluster_ip(serve: Any) -> None:
     async def case(server: Any) -> None:
         at = server.at("services")
         first = await server.make(at, obj("Service", "a", spec={"ports": [{"port": 80}]}))
@@ -124,7 +124,7 @@ def test_services_are_given_an_address_that_stays(serve: Any) -> None:
     serve(case)
 
 
-def test_a_claim_begins_pending_and_its_spec_stays(serve: Any) -> None:
+def test_a_claim_starts_pending_with_an_immutable_spec(serve: Any) -> None:
     async def case(server: Any) -> None:
         at = server.at("persistentvolumeclaims", "c")
         made = await server.make(at, obj("PersistentVolumeClaim", "c", spec={"accessModes": ["ReadWriteOnce"]}))
@@ -138,7 +138,7 @@ def test_a_claim_begins_pending_and_its_spec_stays(serve: Any) -> None:
     serve(case)
 
 
-def test_immutable_data_stays(serve: Any) -> None:
+def test_immutable_data_cannot_change(serve: Any) -> None:
     async def case(server: Any) -> None:
         at = server.at("configmaps", "c")
         made = await server.make(at, obj("ConfigMap", "c", data={"a": "1"}, immutable=True))
@@ -158,7 +158,7 @@ def test_immutable_data_stays(serve: Any) -> None:
     serve(case)
 
 
-def test_one_event_has_two_forms(serve: Any) -> None:
+def test_one_event_is_served_in_both_api_groups(serve: Any) -> None:
     async def case(server: Any) -> None:
         about = {"kind": "Pod", "name": "p", "namespace": "default"}
         event = obj("Event", "e", involvedObject=about, message="m", count=2, source={"component": "c"}, type="Normal")
@@ -186,7 +186,7 @@ def test_one_event_has_two_forms(serve: Any) -> None:
     serve(case)
 
 
-def test_an_event_lives_where_its_object_does(serve: Any) -> None:
+def test_an_event_must_be_in_the_namespace_of_its_object(serve: Any) -> None:
     async def case(server: Any) -> None:
         about = {"kind": "Pod", "name": "p", "namespace": "kube-system"}
         with pytest.raises(ApiError, match="does not match"):
@@ -196,7 +196,7 @@ def test_an_event_lives_where_its_object_does(serve: Any) -> None:
     serve(case)
 
 
-def test_an_event_may_be_generated_with_a_dot_in_the_old_form_only(serve: Any) -> None:
+def test_only_core_events_may_generate_names_with_a_dot(serve: Any) -> None:
     async def case(server: Any) -> None:
         event = obj("Event", "", involvedObject={"kind": "Node", "name": "n"})
         event["metadata"] = {"generateName": "n."}
@@ -209,7 +209,7 @@ def test_an_event_may_be_generated_with_a_dot_in_the_old_form_only(serve: Any) -
     serve(case)
 
 
-def test_events_end_after_an_hour_and_beyond_a_number(serve: Any) -> None:
+def test_events_expire_after_an_hour_and_beyond_a_maximum(serve: Any) -> None:
     async def case(server: Any) -> None:
         server.api.context.behaviours[("", "events")] = EventBehaviour(max_events=3)
         about = {"kind": "Node", "name": "n"}
@@ -231,7 +231,7 @@ def test_events_end_after_an_hour_and_beyond_a_number(serve: Any) -> None:
     serve(case)
 
 
-def test_a_lease_is_made_by_put_and_needs_a_version_then(serve: Any) -> None:
+def test_a_lease_is_created_by_put_and_updates_need_a_version(serve: Any) -> None:
     async def case(server: Any) -> None:
         at = server.at("leases", "l", group="coordination.k8s.io")
         lease = obj("Lease", "l", "coordination.k8s.io/v1", spec={"holderIdentity": "a"})
@@ -245,7 +245,7 @@ def test_a_lease_is_made_by_put_and_needs_a_version_then(serve: Any) -> None:
     serve(case)
 
 
-def test_reviews_allow_and_store_nothing(serve: Any) -> None:
+def test_reviews_allow_everything_and_are_not_stored(serve: Any) -> None:
     async def case(server: Any) -> None:
         before = server.api.store.revision
         at = server.at("selfsubjectaccessreviews", namespace="", group="authorization.k8s.io")
@@ -258,7 +258,7 @@ def test_reviews_allow_and_store_nothing(serve: Any) -> None:
     serve(case)
 
 
-def test_short_names_and_kinds_are_told_apart() -> None:
+def test_short_names_and_kinds_are_unique() -> None:
     seen: dict[tuple[str, str], str] = {}
     for resource in BUILT_IN:
         for name in (resource.plural, *resource.short_names):

@@ -38,7 +38,7 @@ def a_job(name: str = "j", **spec: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("kind", "plural"), APPS)
-def test_generation_counts_specs_and_status_is_apart(serve: Any, kind: str, plural: str) -> None:
+def test_generation_counts_spec_changes_only(serve: Any, kind: str, plural: str) -> None:
     async def case(server: Any) -> None:
         at = server.at(plural, "w", group="apps")
         made = await server.make(at, {**workload(kind), "status": {"replicas": 9}})
@@ -63,7 +63,7 @@ def test_generation_counts_specs_and_status_is_apart(serve: Any, kind: str, plur
 
 
 @pytest.mark.parametrize(("kind", "plural"), APPS)
-def test_a_selector_is_needed_matches_and_stays(serve: Any, kind: str, plural: str) -> None:
+def test_a_selector_is_required_must_match_and_is_immutable(serve: Any, kind: str, plural: str) -> None:
     async def case(server: Any) -> None:
         at = server.at(plural, group="apps")
         for selector, why in (
@@ -123,7 +123,7 @@ def test_a_job_selects_its_own_pods(serve: Any) -> None:
     serve(case)
 
 
-def test_what_of_a_job_stays(serve: Any) -> None:
+def test_immutable_fields_of_a_job(serve: Any) -> None:
     async def case(server: Any) -> None:
         at = server.at("jobs", "j", group="batch")
         await server.make(at, a_job(completions=2))
@@ -148,7 +148,7 @@ def test_what_of_a_job_stays(serve: Any) -> None:
     serve(case)
 
 
-def test_a_suspended_job_may_still_be_directed(serve: Any) -> None:
+def test_a_suspended_job_may_change_its_scheduling_directives(serve: Any) -> None:
     async def case(server: Any) -> None:
         at = server.at("jobs", "j", group="batch")
         made = await server.make(at, a_job(suspend=True))
@@ -171,7 +171,7 @@ def test_a_suspended_job_may_still_be_directed(serve: Any) -> None:
         ("deployments", "apps", "Orphan", ["orphan"]),
     ],
 )
-def test_what_a_delete_means_for_dependents(
+def test_default_propagation_policy_per_kind(
     serve: Any, plural: str, group: str, propagation: str, finalizers: list[str] | None
 ) -> None:
     async def case(server: Any) -> None:

@@ -27,7 +27,7 @@ def test_operations_apply_in_order() -> None:
     }
 
 
-def test_adding_under_an_absent_map_is_refused_as_the_object_stands() -> None:
+def test_adding_below_an_absent_map_is_refused() -> None:
     with pytest.raises(ApiError) as refused:
         json_patch({"metadata": {}}, b'[{"op":"add","path":"/metadata/annotations/x","value":"y"}]')
     assert (refused.value.code, refused.value.reason) == (422, "Invalid")
@@ -49,7 +49,7 @@ def test_adding_under_an_absent_map_is_refused_as_the_object_stands() -> None:
         (b'[{"op":"replace","path":"","value":3}]', 400),
     ],
 )
-def test_what_does_not_apply_is_refused(body: bytes, code: int) -> None:
+def test_patches_that_do_not_apply_are_refused(body: bytes, code: int) -> None:
     with pytest.raises(ApiError) as refused:
         json_patch({"a": 1}, body)
     assert refused.value.code == code
@@ -61,7 +61,7 @@ def test_too_many_operations_are_refused() -> None:
     assert refused.value.code == 413
 
 
-def test_merge_patches_merge_maps_remove_nulls_and_replace_the_rest() -> None:
+def test_merge_patches_merge_maps_remove_nulls_and_replace_other_values() -> None:
     live: Manifest = {"a": {"b": 1, "c": 2}, "d": [1, 2], "e": 1}
     assert merge_patch(live, b'{"a":{"b":null,"x":{"y":null,"z":1}},"d":[3],"e":{"f":1}}') == {
         "a": {"c": 2, "x": {"z": 1}},

@@ -65,7 +65,7 @@ def test_a_create_records_the_whole_object_in_kubernetes_form() -> None:
     }
 
 
-def test_an_update_takes_what_it_changes_and_removes_what_it_removes() -> None:
+def test_an_update_gains_changed_fields_and_drops_removed_ones() -> None:
     old = made()
     new = copied(old)
     new["metadata"]["labels"] = {"a": "c", "x": "y"}
@@ -77,7 +77,7 @@ def test_an_update_takes_what_it_changes_and_removes_what_it_removes() -> None:
     assert "f:args" not in mine["f:spec"]["f:containers"]['k:{"name":"c"}']
 
 
-def test_the_same_writer_keeps_one_entry_with_the_time_of_its_last_change() -> None:
+def test_one_manager_has_one_entry_with_the_time_of_its_last_change() -> None:
     old = made()
     new = copied(old)
     new["metadata"]["labels"]["x"] = "y"
@@ -94,7 +94,7 @@ def test_a_write_that_changes_nothing_is_not_recorded() -> None:
     assert new == old
 
 
-def test_a_status_write_is_an_entry_of_its_own() -> None:
+def test_a_status_write_has_a_separate_entry() -> None:
     old = made()
     new = copied(old)
     new["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
@@ -121,7 +121,7 @@ def test_one_empty_entry_resets_and_an_empty_list_does_not() -> None:
     assert "managedFields" not in new["metadata"]
 
 
-def test_without_a_record_there_is_none_until_the_first_apply() -> None:
+def test_an_untracked_object_stays_untracked_until_the_first_apply() -> None:
     old = pod()
     new = copied(old)
     new["metadata"]["labels"]["x"] = "y"
@@ -132,7 +132,7 @@ def test_without_a_record_there_is_none_until_the_first_apply() -> None:
     assert sorted(owners(after)) == ["before-first-apply", "me"]
 
 
-def test_nonsense_from_a_client_does_not_replace_the_record() -> None:
+def test_malformed_entries_from_a_client_are_ignored() -> None:
     old = made()
     for nonsense in ("x", [1], [{"operation": "Update", "fieldsV1": {"bad": {}}}], [{"operation": "Write"}]):
         new = copied(old)

@@ -56,12 +56,12 @@ def test_creating_by_apply_records_leaves_and_elements() -> None:
     }
 
 
-def test_the_same_again_changes_nothing_not_even_the_time() -> None:
+def test_applying_again_changes_nothing_including_the_time() -> None:
     made = applied(None, deployment(replicas=2, **containers("web")))
     assert applied(made, deployment(replicas=2, **containers("web")), now=LATER) == made
 
 
-def test_a_conflict_names_the_writer_and_the_field() -> None:
+def test_a_conflict_names_the_manager_and_the_field() -> None:
     made = deployment(replicas=1, **containers("web"))
     track(None, made, SCHEMA, "kubectl-client-side-apply", "Update", NOW)
     with pytest.raises(ApiError) as refused:
@@ -75,7 +75,7 @@ def test_a_conflict_names_the_writer_and_the_field() -> None:
     assert cause.message == 'conflict with "kubectl-client-side-apply" using apps/v1'
 
 
-def test_several_conflicts_are_listed_by_writer() -> None:
+def test_several_conflicts_are_listed_by_manager() -> None:
     made = applied(None, deployment(replicas=1, paused=True, **containers("web")))
     with pytest.raises(ApiError) as refused:
         applied(made, deployment(replicas=3, **containers("web", image="other")), "b")
@@ -85,7 +85,7 @@ def test_several_conflicts_are_listed_by_writer() -> None:
     )
 
 
-def test_force_takes_the_field_from_its_owner() -> None:
+def test_force_moves_ownership_of_the_field() -> None:
     made = applied(None, deployment(replicas=1, paused=True))
     forced = applied(made, deployment(replicas=3), "b", force=True)
     assert forced["spec"] == {"replicas": 3, "paused": True}
@@ -93,7 +93,7 @@ def test_force_takes_the_field_from_its_owner() -> None:
     assert entry(forced, "b")["fieldsV1"] == {"f:spec": {"f:replicas": {}}}
 
 
-def test_an_equal_value_is_shared_and_outlives_one_of_its_owners() -> None:
+def test_an_equal_value_is_co_owned_and_kept_when_one_owner_drops_it() -> None:
     made = applied(None, deployment(replicas=1, paused=True))
     shared = applied(made, deployment(replicas=1), "b")
     assert managers(shared) == ["a", "b"]
@@ -103,7 +103,7 @@ def test_an_equal_value_is_shared_and_outlives_one_of_its_owners() -> None:
     assert alone["spec"] == {"paused": True}
 
 
-def test_what_is_no_longer_stated_and_nobody_elses_goes() -> None:
+def test_fields_no_longer_stated_and_not_co_owned_are_removed() -> None:
     made = applied(None, deployment(replicas=1, **containers("web", "side")))
     made["spec"]["template"]["spec"]["containers"][1]["imagePullPolicy"] = "Always"  # a default: nobody's
     less = applied(made, deployment(**containers("web")))
@@ -120,7 +120,7 @@ def test_the_result_shares_nothing_with_the_configuration() -> None:
     assert repr(config) == before
 
 
-def test_an_object_nobody_was_recorded_for_belongs_to_before_first_apply() -> None:
+def test_an_untracked_object_is_attributed_to_before_first_apply() -> None:
     bare = deployment(replicas=1)
     with pytest.raises(ApiError, match="before-first-apply"):
         applied(bare, deployment(replicas=2))
@@ -141,7 +141,7 @@ def test_unknown_fields_and_another_version_are_refused() -> None:
         applied(None, {**deployment(), "apiVersion": "v1"})
 
 
-def test_an_element_without_its_key_or_twice_is_refused() -> None:
+def test_list_elements_without_key_or_duplicated_are_refused() -> None:
     with pytest.raises(ApiError, match='omits key field "name"'):
         applied(None, deployment(template={"spec": {"containers": [{"image": "i"}]}}))
     with pytest.raises(ApiError, match="duplicate entries"):
@@ -154,6 +154,6 @@ def test_yaml_is_read() -> None:
     assert made["spec"] == {"replicas": 2}
 
 
-def test_no_manager_is_refused() -> None:
+def test_a_missing_field_manager_is_refused() -> None:
     with pytest.raises(ApiError, match="is required for apply patch"):
         applied(None, deployment(), "")

@@ -65,7 +65,7 @@ def test_an_atomic_list_is_replaced() -> None:
     assert merged({"tolerations": [{"key": "a"}]}, {"tolerations": [{"key": "b"}]}) == {"tolerations": [{"key": "b"}]}
 
 
-def test_primitive_lists_are_united_and_taken_from() -> None:
+def test_primitive_lists_are_merged_and_elements_deleted() -> None:
     live = {"metadata": {"finalizers": ["a", "b"]}}
     assert strategic_merge(live, {"metadata": {"finalizers": ["c", "a"]}}, POD)["metadata"]["finalizers"] == [
         "a",
@@ -76,7 +76,7 @@ def test_primitive_lists_are_united_and_taken_from() -> None:
     assert strategic_merge(live, patch, POD)["metadata"]["finalizers"] == ["b", "c"]
 
 
-def test_the_order_asked_for_is_kept_around_what_it_does_not_name() -> None:
+def test_set_element_order_keeps_unnamed_elements_in_place() -> None:
     patch = {"$setElementOrder/containers": named("c", "a"), "containers": named("a", image="new")}
     result = merged({"containers": named("a", "b", "c")}, patch)
     assert names(result["containers"]) == ["c", "a", "b"]
@@ -94,7 +94,7 @@ def test_retain_keys_drops_the_others() -> None:
     assert merged({"volumes": volumes}, patch)["volumes"] == [{"name": "v", "hostPath": {"path": "/x"}}]
 
 
-def test_ports_of_one_number_are_told_apart_by_number_only() -> None:
+def test_ports_with_one_number_are_merged_by_number_only() -> None:
     live = {"containers": [{"name": "a", "ports": [{"containerPort": 53, "protocol": "UDP"}]}]}
     patch = {"containers": [{"name": "a", "ports": [{"containerPort": 53, "name": "dns"}]}]}
     assert merged(live, patch)["containers"][0]["ports"] == [{"containerPort": 53, "protocol": "UDP", "name": "dns"}]
@@ -116,7 +116,7 @@ def test_malformed_patches_are_refused(patch: Manifest, code: int, words: str) -
     assert refused.value.code == code
 
 
-def test_the_patch_is_left_alone() -> None:
+def test_the_patch_is_not_modified() -> None:
     patch = {"spec": {"containers": named("a", args=["1"])}}
     result = strategic_merge({"spec": {}}, patch, POD)
     result["spec"]["containers"][0]["args"].append("2")

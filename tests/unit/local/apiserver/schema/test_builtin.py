@@ -22,7 +22,7 @@ def pod(**container: Any) -> Manifest:
     }
 
 
-def test_unknown_fields_are_named_as_kubernetes_does_and_dropped() -> None:
+def test_unknown_fields_are_reported_with_their_paths_and_dropped() -> None:
     obj = pod(imagee="x", image="y")
     obj["spec"]["foo"] = {}
     assert POD.unknown_fields(obj) == ["spec.containers[0].imagee", "spec.foo"]
@@ -38,14 +38,14 @@ def test_nulls_and_empty_values_are_dropped() -> None:
     assert obj == pod(image="y")
 
 
-def test_empty_structs_stay() -> None:
+def test_empty_structs_are_kept() -> None:
     obj = pod(resources={})
     obj["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
     POD.prune(obj)
     assert obj["spec"]["volumes"] == [{"name": "v", "emptyDir": {}}]
 
 
-def test_an_empty_storage_class_is_not_an_absent_one() -> None:
+def test_an_empty_storage_class_differs_from_an_absent_one() -> None:
     claim = {"spec": {"storageClassName": ""}}
     builtin_schema("", "v1", "PersistentVolumeClaim").prune(claim)
     assert claim == {"spec": {"storageClassName": ""}}
@@ -73,7 +73,7 @@ def test_an_empty_storage_class_is_not_an_absent_one() -> None:
         ),
     ],
 )
-def test_a_wrong_type_is_refused_in_the_words_of_the_real_server(container: Manifest, words: str) -> None:
+def test_a_wrong_type_is_refused_with_the_real_servers_message(container: Manifest, words: str) -> None:
     with pytest.raises(ApiError) as refused:
         POD.prune(pod(**container))
     assert refused.value.code == 400
@@ -109,7 +109,7 @@ def test_recursive_types_compile() -> None:
     assert props.fields["properties"].item is props
 
 
-def test_a_kind_that_kubernetes_does_not_have() -> None:
+def test_an_unknown_kind_has_no_schema() -> None:
     with pytest.raises(ApiError, match="no schema of example/v1, Kind=Nothing"):
         builtin_schema("example", "v1", "Nothing")
     assert "io.k8s.api.core.v1.Pod" in definitions()

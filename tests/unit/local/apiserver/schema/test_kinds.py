@@ -48,7 +48,7 @@ def workload(**spec: Any) -> Manifest:
     }
 
 
-def test_a_deployment_rolls_by_a_quarter() -> None:
+def test_deployment_defaults() -> None:
     spec = defaulted("Deployment", workload())["spec"]
     assert spec["replicas"] == 1
     assert spec["strategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}}
@@ -86,7 +86,7 @@ def test_the_other_workloads() -> None:
     assert "completions" not in defaulted("Job", workload(parallelism=3))["spec"]
 
 
-def test_a_claim_of_a_stateful_set_can_be_mounted() -> None:
+def test_claim_templates_of_a_stateful_set_can_be_mounted() -> None:
     claim = {
         "metadata": {"name": "v"},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
@@ -139,7 +139,7 @@ def test_a_claim_of_a_stateful_set_can_be_mounted() -> None:
         ("Job", {"backoffLimit": -1}, "spec.backoffLimit: Invalid value: -1"),
     ],
 )
-def test_workloads_are_refused(kind: str, spec: Manifest, words: str) -> None:
+def test_invalid_workloads_are_refused(kind: str, spec: Manifest, words: str) -> None:
     found = told(kind, workload(**spec))
     assert any(each.startswith(words) for each in found), found
 
@@ -156,7 +156,7 @@ def test_workloads_are_refused(kind: str, spec: Manifest, words: str) -> None:
         ),
     ],
 )
-def test_budgets_are_refused(spec: Manifest, words: str) -> None:
+def test_invalid_budgets_are_refused(spec: Manifest, words: str) -> None:
     found = told("PodDisruptionBudget", {"spec": spec})
     assert any(words in each for each in found), found
 
@@ -254,7 +254,7 @@ def hook(**fields: Any) -> Manifest:
     }
 
 
-def test_a_webhook_is_filled_in() -> None:
+def test_webhook_defaults() -> None:
     obj = defaulted("MutatingWebhookConfiguration", hook())
     (one,) = obj["webhooks"]
     assert {key: one[key] for key in ("failurePolicy", "matchPolicy", "timeoutSeconds", "reinvocationPolicy")} == {
@@ -280,6 +280,6 @@ def test_a_webhook_is_filled_in() -> None:
         ({"failurePolicy": "Shrug"}, "webhooks[0].failurePolicy: Unsupported value"),
     ],
 )
-def test_webhooks_are_refused(fields: Manifest, words: str) -> None:
+def test_invalid_webhooks_are_refused(fields: Manifest, words: str) -> None:
     found = told("MutatingWebhookConfiguration", hook(**fields))
     assert any(words in each for each in found), found

@@ -31,7 +31,7 @@ def told(obj: Manifest) -> list[str]:
     return [f"{cause.field}: {cause.message}" for cause in POD.validate(defaulted(obj), None)]
 
 
-def test_the_smallest_pod_is_filled_in() -> None:
+def test_defaults_of_a_minimal_pod() -> None:
     assert defaulted(pod())["spec"] == {
         "containers": [
             {
@@ -66,7 +66,7 @@ def test_the_pull_policy_follows_the_tag(image: str, policy: str) -> None:
     assert defaulted(pod({"image": image}))["spec"]["containers"][0]["imagePullPolicy"] == policy
 
 
-def test_limits_become_requests_and_ports_and_probes_are_completed() -> None:
+def test_defaults_of_requests_ports_and_probes() -> None:
     container = defaulted(
         pod(
             {
@@ -89,12 +89,12 @@ def test_limits_become_requests_and_ports_and_probes_are_completed() -> None:
     assert container["env"][0]["valueFrom"]["fieldRef"]["apiVersion"] == "v1"
 
 
-def test_a_pod_on_the_hosts_network_has_the_hosts_ports() -> None:
+def test_host_network_defaults_host_ports() -> None:
     obj = defaulted(pod({"ports": [{"containerPort": 80}]}, hostNetwork=True))
     assert obj["spec"]["containers"][0]["ports"][0]["hostPort"] == 80
 
 
-def test_volumes_are_completed() -> None:
+def test_defaults_of_volumes() -> None:
     volumes = [{"name": "a"}, {"name": "b", "configMap": {"name": "m"}}, {"name": "c", "hostPath": {"path": "/x"}}]
     assert defaulted(pod(volumes=volumes))["spec"]["volumes"] == [
         {"name": "a", "emptyDir": {}},
@@ -103,7 +103,7 @@ def test_volumes_are_completed() -> None:
     ]
 
 
-def test_a_service_account_has_two_names() -> None:
+def test_both_service_account_fields_are_set() -> None:
     spec = defaulted(pod(serviceAccountName="robot"))["spec"]
     assert spec["serviceAccount"] == "robot"
 
@@ -172,7 +172,7 @@ C = "spec.containers[0]"
         ({"restartPolicy": "Always"}, f"{C}.restartPolicy: Forbidden: may not be set for non-init containers"),
     ],
 )
-def test_a_container_is_refused(container: Manifest, words: str) -> None:
+def test_invalid_containers_are_refused(container: Manifest, words: str) -> None:
     found = told(pod(container))
     assert any(each.startswith(words) for each in found), found
 
@@ -252,7 +252,7 @@ TERM = "requiredDuringSchedulingIgnoredDuringExecution"
         ({"overhead": {"cpu": "-1"}}, 'spec.overhead.limits[cpu]: Invalid value: "-1"'),
     ],
 )
-def test_a_spec_is_refused(spec: Manifest, words: str) -> None:
+def test_invalid_specs_are_refused(spec: Manifest, words: str) -> None:
     found = told(pod(**spec))
     assert any(each.startswith(words) for each in found), found
 
@@ -262,7 +262,7 @@ def test_a_restartable_init_container_may_have_probes() -> None:
     assert told(pod(initContainers=[sidecar])) == []
 
 
-def test_every_way_to_place_a_pod_is_accepted() -> None:
+def test_all_scheduling_directives_are_accepted() -> None:
     selector = {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "In", "values": ["d"]}]}
     term = {"labelSelector": selector, "topologyKey": "kubernetes.io/hostname"}
     requirement = [{"key": "n", "operator": "Gt", "values": ["3"]}, {"key": "e", "operator": "Exists"}]

@@ -23,7 +23,7 @@ def seen(obj: Manifest) -> tuple[Manifest, list[str]]:
     return mine, [*unknown, *(cause.field for cause in POD.validate(mine, None))]
 
 
-def test_the_second_time_gives_what_the_first_gave() -> None:
+def test_a_cached_spec_gives_the_same_result() -> None:
     for obj in (
         pod(),
         pod(nodeName="n1"),
@@ -38,7 +38,7 @@ def test_the_second_time_gives_what_the_first_gave() -> None:
         assert seen(copied(obj)) == first
 
 
-def test_the_rest_of_the_object_is_looked_at_each_time() -> None:
+def test_the_rest_of_the_object_is_checked_each_time() -> None:
     seen(pod())
     obj = {**pod(), "bogus": 1, "status": {"phase": "Running", "x": 1}}
     obj["metadata"] = {"name": "p", "labels": {}, "y": 1}
@@ -52,7 +52,7 @@ def test_the_rest_of_the_object_is_looked_at_each_time() -> None:
         POD.decode(pod(nodeName=5))
 
 
-def test_what_is_kept_is_bounded() -> None:
+def test_the_cache_is_bounded() -> None:
     known = SpecCache()
     for at in range(MAX_SPECS + 1):
         known.add(str(at).encode())

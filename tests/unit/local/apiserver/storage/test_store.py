@@ -52,7 +52,7 @@ class FailingDatabase(Database):
 
 
 @pytest.mark.parametrize("fsync", [False, True])
-def test_writes_of_one_moment_share_a_commit(tmp_path: Path, fsync: bool) -> None:
+def test_concurrent_writes_share_a_commit(tmp_path: Path, fsync: bool) -> None:
     async def case() -> None:
         database = FailingDatabase(tmp_path, fsync=fsync)
         store = Store(database)
@@ -67,7 +67,7 @@ def test_writes_of_one_moment_share_a_commit(tmp_path: Path, fsync: bool) -> Non
 
 
 @pytest.mark.parametrize("fsync", [False, True])
-def test_what_was_written_is_there_after_opening_again(tmp_path: Path, fsync: bool) -> None:
+def test_written_objects_are_loaded_on_reopen(tmp_path: Path, fsync: bool) -> None:
     async def case() -> None:
         store = Store(Database(tmp_path, fsync=fsync))
         table = store.table(THINGS)
@@ -90,7 +90,7 @@ def test_what_was_written_is_there_after_opening_again(tmp_path: Path, fsync: bo
     run(case)
 
 
-def test_an_object_made_and_removed_in_one_batch_leaves_nothing(tmp_path: Path) -> None:
+def test_an_object_created_and_removed_in_one_batch_is_not_stored(tmp_path: Path) -> None:
     async def case() -> None:
         store = Store(Database(tmp_path))
         table = store.table(THINGS)
@@ -106,7 +106,7 @@ def test_an_object_made_and_removed_in_one_batch_leaves_nothing(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("fsync", [False, True])
-def test_a_failed_commit_is_taken_back_and_told_to_its_writers(tmp_path: Path, fsync: bool) -> None:
+def test_a_failed_commit_is_reverted_and_reported_to_its_writers(tmp_path: Path, fsync: bool) -> None:
     async def case() -> None:
         database = FailingDatabase(tmp_path, fsync=fsync)
         store = Store(database)
@@ -136,7 +136,7 @@ def test_a_failed_commit_is_taken_back_and_told_to_its_writers(tmp_path: Path, f
     run(case)
 
 
-def test_nobody_sees_a_write_before_its_commit(tmp_path: Path) -> None:
+def test_a_write_is_not_visible_before_its_commit(tmp_path: Path) -> None:
     async def case() -> None:
         store = Store(Database(tmp_path))
         table = store.table(THINGS)
@@ -151,7 +151,7 @@ def test_nobody_sees_a_write_before_its_commit(tmp_path: Path) -> None:
     run(case)
 
 
-def test_a_closed_store_refuses() -> None:
+def test_a_closed_store_refuses_writes() -> None:
     async def case() -> None:
         store = Store()
         table = store.table(THINGS)
@@ -162,7 +162,7 @@ def test_a_closed_store_refuses() -> None:
     run(case)
 
 
-def test_a_walk_is_in_order_and_begins_anywhere() -> None:
+def test_a_walk_is_ordered_and_starts_after_any_key() -> None:
     async def case() -> None:
         store = Store()
         table = store.table(THINGS)
@@ -181,7 +181,7 @@ def test_a_walk_is_in_order_and_begins_anywhere() -> None:
     run(case)
 
 
-def test_a_second_holder_is_refused_with_the_first_ones_name(tmp_path: Path) -> None:
+def test_a_locked_directory_is_refused_with_the_holder(tmp_path: Path) -> None:
     first = Database(tmp_path)
     with pytest.raises(InvalidInput, match=f"process {os.getpid()} since 20"):
         Database(tmp_path)
@@ -189,7 +189,7 @@ def test_a_second_holder_is_refused_with_the_first_ones_name(tmp_path: Path) -> 
     Database(tmp_path).close()
 
 
-def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_reported(tmp_path: Path) -> None:
     (tmp_path / "cluster.db").write_bytes(b"not a database at all, but long enough to be read as a header" * 20)
     with pytest.raises(Permanent, match=r"cluster\.db: file is not a database"):
         Database(tmp_path)
@@ -198,7 +198,7 @@ def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
         Database(tmp_path)
 
 
-def test_a_damaged_database_is_named(tmp_path: Path) -> None:
+def test_a_damaged_database_is_reported(tmp_path: Path) -> None:
     async def case() -> None:
         store = Store(Database(tmp_path))
         table = store.table(THINGS)
@@ -217,7 +217,7 @@ def test_a_damaged_database_is_named(tmp_path: Path) -> None:
     database.close()
 
 
-def test_another_format_is_named(tmp_path: Path) -> None:
+def test_an_unknown_format_version_is_reported(tmp_path: Path) -> None:
     Database(tmp_path).close()
     connection = sqlite3.connect(tmp_path / "cluster.db")
     connection.execute("UPDATE facts SET value='99' WHERE name='schema'")
@@ -227,7 +227,7 @@ def test_another_format_is_named(tmp_path: Path) -> None:
         Database(tmp_path)
 
 
-def test_the_directory_and_the_files_are_the_owners_alone(tmp_path: Path) -> None:
+def test_the_directory_and_files_are_readable_by_the_owner_only(tmp_path: Path) -> None:
     at = tmp_path / "new"
     database = Database(at)
     assert at.stat().st_mode & 0o777 == 0o700

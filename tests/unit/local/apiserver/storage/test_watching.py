@@ -27,7 +27,7 @@ async def take(watch: Watch, count: int) -> list[tuple[str, str]]:
     return found
 
 
-def test_a_watch_without_a_version_begins_with_what_is_there(serve: Any) -> None:
+def test_a_watch_without_a_version_starts_with_existing_objects(serve: Any) -> None:
     async def case(server: Any) -> None:
         at = server.at("configmaps")
         await server.make(at, config("a"))
@@ -112,7 +112,7 @@ def test_initial_events_need_the_right_match(serve: Any) -> None:
     serve(case)
 
 
-def test_bookmarks_come_when_it_is_quiet(serve: Any) -> None:
+def test_bookmarks_are_sent_on_idle_watches(serve: Any) -> None:
     async def case(server: Any) -> None:
         watch = server.api.watch(server.at("configmaps"), ListOptions(bookmarks=True))
         mark = msgspec.json.decode(await asyncio.wait_for(anext(watch), 5))
@@ -122,7 +122,7 @@ def test_bookmarks_come_when_it_is_quiet(serve: Any) -> None:
     serve(case, bookmark_period_s=0.01)
 
 
-def test_a_watch_from_the_future_is_silent_until_then(serve: Any) -> None:
+def test_a_watch_from_a_future_version_waits_for_it(serve: Any) -> None:
     async def case(server: Any) -> None:
         at = server.at("configmaps")
         future = server.api.store.revision + 2
@@ -134,7 +134,7 @@ def test_a_watch_from_the_future_is_silent_until_then(serve: Any) -> None:
     serve(case)
 
 
-def test_a_change_seen_from_the_future_is_a_change(serve: Any) -> None:
+def test_a_watch_from_a_future_version_reports_modifications(serve: Any) -> None:
     async def case(server: Any) -> None:
         at = server.at("configmaps")
         await server.make(at, config("a"))
@@ -146,7 +146,7 @@ def test_a_change_seen_from_the_future_is_a_change(serve: Any) -> None:
     serve(case)
 
 
-def test_a_forgotten_version_is_expired() -> None:
+def test_a_compacted_version_is_expired() -> None:
     from cotenant.local.apiserver.verbs.api import Api
 
     async def case() -> None:
@@ -173,7 +173,7 @@ def test_a_forgotten_version_is_expired() -> None:
     asyncio.run(case())
 
 
-def test_a_slow_reader_is_cut_off_cleanly(serve: Any) -> None:
+def test_a_slow_reader_is_disconnected_cleanly(serve: Any) -> None:
     async def case(server: Any) -> None:
         loop = asyncio.get_running_loop()
         channel = Channel(None, None)
@@ -198,7 +198,7 @@ def test_a_slow_reader_is_cut_off_cleanly(serve: Any) -> None:
     serve(case)
 
 
-def test_a_watch_ends_when_its_time_is_up(serve: Any) -> None:
+def test_a_watch_ends_at_its_timeout(serve: Any) -> None:
     async def case(server: Any) -> None:
         watch = server.api.watch(server.at("configmaps"), ListOptions(timeout_s=0.01))
         assert [line async for line in watch] == []
@@ -206,7 +206,7 @@ def test_a_watch_ends_when_its_time_is_up(serve: Any) -> None:
     serve(case)
 
 
-def test_closing_ends_it_for_who_waits(serve: Any) -> None:
+def test_closing_wakes_a_waiting_reader(serve: Any) -> None:
     async def case(server: Any) -> None:
         watch = server.api.watch(server.at("configmaps"))
         waiting = asyncio.ensure_future(watch.chunk())
@@ -228,7 +228,7 @@ def test_fifty_watchers_share_each_line(serve: Any) -> None:
     serve(case)
 
 
-def test_history_keeps_to_its_bounds() -> None:
+def test_history_respects_its_bounds() -> None:
     def stored(revision: int, size: int = 10) -> Stored:
         return Stored(1, ("", "a"), revision, "u", b"x" * size, {}, ())
 

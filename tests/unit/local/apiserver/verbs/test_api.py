@@ -34,7 +34,7 @@ def read(raw: bytes) -> dict[str, Any]:
     return msgspec.json.decode(raw)
 
 
-def test_what_is_created_can_be_read() -> None:
+def test_a_created_object_can_be_read() -> None:
     async def case(api: Api) -> None:
         target = api.target("", "configmaps", "default", "c")
         answer = await api.create(target, config("c"))
@@ -47,7 +47,7 @@ def test_what_is_created_can_be_read() -> None:
     run(case)
 
 
-def test_the_second_of_a_name_is_refused() -> None:
+def test_a_duplicate_name_is_refused() -> None:
     async def case(api: Api) -> None:
         target = api.target("", "configmaps", "default")
         await api.create(target, config("c"))
@@ -58,7 +58,7 @@ def test_the_second_of_a_name_is_refused() -> None:
     run(case)
 
 
-def test_a_stale_version_is_a_conflict_and_no_version_is_not() -> None:
+def test_a_stale_version_is_a_conflict_but_an_absent_one_is_not() -> None:
     async def case(api: Api) -> None:
         target = api.target("", "configmaps", "default", "c")
         first = read((await api.create(target, config("c"))).raw)
@@ -121,7 +121,7 @@ def test_a_dry_run_stores_nothing() -> None:
     run(case)
 
 
-def test_finalizers_hold_a_deleted_object() -> None:
+def test_finalizers_delay_removal() -> None:
     async def case(api: Api) -> None:
         target = api.target("", "configmaps", "default", "c")
         await api.create(target, config("c", finalizers=["example.com/hold"]))
@@ -181,7 +181,7 @@ def test_pages_are_one_snapshot() -> None:
         ),
     ],
 )
-def test_metadata_that_cannot_be(metadata: dict[str, Any], why: str) -> None:
+def test_invalid_metadata_is_refused(metadata: dict[str, Any], why: str) -> None:
     async def case(api: Api) -> None:
         target = api.target("", "configmaps", "default", "c")
         first = read((await api.create(target, config("c"))).raw)
@@ -192,7 +192,7 @@ def test_metadata_that_cannot_be(metadata: dict[str, Any], why: str) -> None:
     run(case)
 
 
-def test_the_server_says_what_only_the_server_says() -> None:
+def test_clients_cannot_set_system_fields() -> None:
     async def case(api: Api) -> None:
         target = api.target("", "configmaps", "default", "c")
         told = config(
@@ -225,7 +225,7 @@ def test_the_server_says_what_only_the_server_says() -> None:
         ({"labels": "a in"}, 400, "unable to parse requirement"),
     ],
 )
-def test_lists_that_cannot_be(options: dict[str, Any], code: int, why: str) -> None:
+def test_invalid_list_options_are_refused(options: dict[str, Any], code: int, why: str) -> None:
     async def case(api: Api) -> None:
         with pytest.raises(ApiError, match=why) as caught:
             await api.list(api.target("", "configmaps", "default"), ListOptions(**options))

@@ -34,7 +34,7 @@ def test_legal_names(name: str, form: str, is_legal: bool) -> None:
     assert (names.problem(name, form) == "") is is_legal
 
 
-def test_a_name_or_a_prefix_is_needed() -> None:
+def test_a_name_or_generate_name_is_required() -> None:
     assert [cause.field for cause in names.check("", "", names.SUBDOMAIN)] == ["metadata.name"]
     assert names.check("p-x", "p-", names.SUBDOMAIN) == []
     assert [cause.field for cause in names.check("p.x", "p.", names.SUBDOMAIN)] == ["metadata.generateName"]
@@ -48,7 +48,7 @@ def test_generated_names_fit_a_label() -> None:
     assert len({names.generate("p-", choose) for _ in range(200)}) > 190
 
 
-def test_tokens_come_back() -> None:
+def test_continue_tokens_round_trip() -> None:
     token = continuation.Token(7, ("ns", "näme"))
     assert continuation.decode(continuation.encode(token)) == token
     for bad in ("abc", "", "e30", continuation.encode(token)[:-3]):
@@ -62,7 +62,7 @@ def a_resource(version: str, kind: str = "Thing", plural: str = "things") -> Res
     )
 
 
-def test_the_first_version_is_the_hub_until_it_goes() -> None:
+def test_the_first_version_is_the_hub_until_it_is_removed() -> None:
     registry = Registry()
     old, new = a_resource("v1beta1"), a_resource("v1")
     registry.add(old)

@@ -51,19 +51,19 @@ def test_a_renewed_lease_keeps_a_node_ready() -> None:
     assert plan.requeue_at_s == NOW + 140
 
 
-def test_the_grace_is_a_setting_and_never_shorter_than_the_lease() -> None:
+def test_the_grace_period_is_configurable_and_never_shorter_than_the_lease() -> None:
     assert reconcile_node(node(), lease(NOW, duration=5), NOW + 11.9, grace_s=12.0).actions == ()
     assert taints(reconcile_node(node(), lease(NOW, duration=5), NOW + 12, grace_s=12.0)) is not None
     assert reconcile_node(node(), lease(NOW, duration=30), NOW + 29, grace_s=12.0).actions == ()
 
 
-def test_a_fleet_renews_four_times_in_its_grace() -> None:
+def test_a_fleet_renews_four_times_per_grace_period() -> None:
     assert (Fleet(20).renew_every_s, Fleet(20).lease_duration_s) == (10.0, 40)
     assert (Fleet(20, grace_s=12.0).renew_every_s, Fleet(20, grace_s=12.0).lease_duration_s) == (3.0, 12)
     assert (Fleet(5000).renew_every_s, Fleet(5000).lease_duration_s) == (20.0, 80)
 
 
-def test_silence_makes_conditions_unknown_and_taints() -> None:
+def test_a_missed_heartbeat_sets_conditions_unknown_and_taints() -> None:
     plan = reconcile_node(node(), lease(NOW + 1), NOW + 41)
     status = next(a for a in plan.actions if isinstance(a, Patch) and a.subresource == "status")
     assert {c["type"]: c["status"] for c in status.body["status"]["conditions"]}["Ready"] == "Unknown"
@@ -72,16 +72,16 @@ def test_silence_makes_conditions_unknown_and_taints() -> None:
 
 
 @pytest.mark.parametrize(("duration", "silent"), [(40, True), (200, False)])
-def test_the_lease_says_how_long_silence_is_accepted(duration: int, silent: bool) -> None:
+def test_the_lease_duration_extends_the_grace_period(duration: int, silent: bool) -> None:
     plan = reconcile_node(node(), lease(NOW, duration), NOW + 100)
     assert bool(plan.actions) is silent
 
 
-def test_silence_before_we_listened_proves_nothing() -> None:
+def test_heartbeats_missed_before_the_start_are_ignored() -> None:
     assert reconcile_node(node(), lease(NOW - 9000), NOW + 10_000, since_s=NOW + 9_990).actions == ()
 
 
-def test_the_taint_of_a_new_node_goes_when_it_is_ready_and_a_users_own_stays() -> None:
+def test_the_not_ready_taint_is_removed_and_user_taints_are_kept() -> None:
     held = [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}, {"key": "mine", "effect": "NoSchedule"}]
     assert taints(reconcile_node(node("True", held), lease(NOW), NOW)) == [("mine", "NoSchedule")]
     assert taints(reconcile_node(node(None, held[:1]), lease(NOW), NOW)) == [
@@ -94,13 +94,13 @@ def test_the_taint_of_a_new_node_goes_when_it_is_ready_and_a_users_own_stays() -
     ]
 
 
-def test_a_cordoned_node_is_tainted_and_back() -> None:
+def test_cordoning_adds_the_taint_and_uncordoning_removes_it() -> None:
     assert taints(reconcile_node(node(unschedulable=True), lease(NOW), NOW)) == [("unschedulable", "NoSchedule")]
     held = [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]
     assert taints(reconcile_node(node("True", held), lease(NOW), NOW)) == []
 
 
-def test_nothing_is_written_twice() -> None:
+def test_an_unreachable_node_is_not_written_again() -> None:
     silent = node("Unknown", [{**UNREACHABLE, "effect": "NoSchedule"}, UNREACHABLE])
     for kind in ("MemoryPressure", "DiskPressure", "PIDPressure"):
         more = msgspec.convert({"type": kind, "status": "Unknown"}, type(silent.status.conditions[0]))
@@ -133,11 +133,11 @@ TAINT = msgspec.convert(UNREACHABLE, TaintView)
         ([{"key": UNREACHABLE["key"], "operator": "Exists", "tolerationSeconds": -5}], NOW),
     ],
 )
-def test_tolerations_say_when_a_pod_leaves(tolerations: list[dict[str, Any]], leaves: float | None) -> None:
+def test_tolerations_determine_when_a_pod_is_evicted(tolerations: list[dict[str, Any]], leaves: float | None) -> None:
     assert eviction_due_s(pod(*tolerations), [TAINT], NOW + 50) == leaves
 
 
-def test_pods_leave_when_their_toleration_has_ended() -> None:
+def test_pods_are_evicted_when_their_toleration_expires() -> None:
     waits = pod({"operator": "Exists", "tolerationSeconds": 300}, name="waits")
     goes, stays = pod(name="goes"), pod({"operator": "Exists"}, name="stays")
     tainted = node("Unknown", [UNREACHABLE])
@@ -148,7 +148,7 @@ def test_pods_leave_when_their_toleration_has_ended() -> None:
     assert [a.name for a in later.actions if isinstance(a, Delete)] == ["waits"]
 
 
-def test_pods_of_a_silent_node_are_not_ready() -> None:
+def test_pods_of_an_unreachable_node_are_set_not_ready() -> None:
     assert mark_pods_not_ready(node("True"), [pod()], NOW).actions == ()
     plan = mark_pods_not_ready(node("Unknown"), [pod(), pod(ready=False)], NOW)
     assert len(plan.actions) == 1
@@ -157,7 +157,7 @@ def test_pods_of_a_silent_node_are_not_ready() -> None:
 @pytest.mark.parametrize(
     ("silent", "total", "full"), [(2, 2, False), (3, 3, True), (3, 6, False), (4, 7, True), (0, 0, False)]
 )
-def test_more_than_half_and_more_than_two_silent_nodes_are_a_full_disruption(
+def test_more_than_half_and_more_than_two_unreachable_nodes_are_a_full_disruption(
     silent: int, total: int, full: bool
 ) -> None:
     assert is_full_disruption(silent, total) is full

@@ -27,7 +27,7 @@ def test_an_older_version_does_not_replace_a_newer_one() -> None:
     assert held.apply(pod("a", 6))[0] is True
 
 
-def test_a_late_answer_does_not_bring_a_deleted_object_back() -> None:
+def test_a_late_response_does_not_restore_a_deleted_object() -> None:
     held = store()
     held.apply(pod("a", 5, "first"))
     held.remove(("default", "a"), "first")

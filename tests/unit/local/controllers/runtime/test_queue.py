@@ -1,7 +1,7 @@
 from cotenant.local.controllers.runtime.queue import LAST_BACKOFF_S, WorkQueue
 
 
-def test_a_key_waits_once_however_often_it_is_added() -> None:
+def test_a_key_is_queued_once_however_often_it_is_added() -> None:
     queue: WorkQueue[str] = WorkQueue()
     for _ in range(5):
         queue.add("a")
@@ -9,7 +9,7 @@ def test_a_key_waits_once_however_often_it_is_added() -> None:
     assert (queue.take(0), queue.take(0), queue.take(0)) == ("a", "b", None)
 
 
-def test_a_key_that_is_worked_on_is_not_given_out_again_until_done() -> None:
+def test_a_key_being_processed_is_not_returned_until_done() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
     assert queue.take(0) == "a"
@@ -19,7 +19,7 @@ def test_a_key_that_is_worked_on_is_not_given_out_again_until_done() -> None:
     assert queue.take(0) == "a"
 
 
-def test_delayed_keys_ripen_and_the_earliest_time_counts() -> None:
+def test_delayed_keys_become_ready_at_the_earliest_time() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add_at("a", 10)
     queue.add_at("a", 5)
@@ -32,7 +32,7 @@ def test_delayed_keys_ripen_and_the_earliest_time_counts() -> None:
     assert queue.take(100) is None
 
 
-def test_failures_are_tried_again_later_each_time_and_forgotten_on_success() -> None:
+def test_failures_back_off_exponentially_and_success_resets_them() -> None:
     queue: WorkQueue[str] = WorkQueue()
     delays = [queue.failed("a", 0) for _ in range(30)]
     assert delays[0] < delays[1] < delays[2]
@@ -42,7 +42,7 @@ def test_failures_are_tried_again_later_each_time_and_forgotten_on_success() -> 
     assert queue.failed("b", 0, 9.0) == 9.0
 
 
-def test_a_costly_key_rests_before_it_is_looked_at_again() -> None:
+def test_an_expensive_key_cools_down_before_it_is_processed_again() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
     queue.take(0)
@@ -56,7 +56,7 @@ def test_a_costly_key_rests_before_it_is_looked_at_again() -> None:
     assert queue.take(9.5) == "a"
 
 
-def test_rest_ends_by_itself() -> None:
+def test_a_cool_down_expires() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
     queue.take(0)

@@ -48,7 +48,7 @@ class Daemons:
         )
 
 
-def test_one_pod_a_node_pinned_by_affinity_not_by_name() -> None:
+def test_one_pod_per_node_is_pinned_by_affinity_instead_of_node_name() -> None:
     agent = Daemons()
     agent.c.converge(agent.plan)
     assert agent.where() == ["n0", "n1", "n2"]
@@ -75,7 +75,7 @@ def test_a_selector_and_every_affinity_term_are_kept() -> None:
     assert written[0]["matchExpressions"] == terms[0]["matchExpressions"]
 
 
-def test_new_nodes_get_a_pod_and_doubles_go() -> None:
+def test_new_nodes_get_a_pod_and_duplicates_are_deleted() -> None:
     agent = Daemons(1)
     agent.settle()
     agent.node("n9")
@@ -88,7 +88,7 @@ def test_new_nodes_get_a_pod_and_doubles_go() -> None:
     assert agent.where() == ["n0", "n9"]
 
 
-def test_taints_keep_new_pods_away_and_only_noexecute_drives_out() -> None:
+def test_taints_prevent_new_pods_and_only_noexecute_evicts() -> None:
     agent = Daemons(2)
     agent.settle()
     agent.c.edit(NODES, "n0", {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}, "")
@@ -104,7 +104,7 @@ def test_taints_keep_new_pods_away_and_only_noexecute_drives_out() -> None:
     assert agent.where() == ["n1"]
 
 
-def test_a_rolling_update_takes_max_unavailable_at_a_time() -> None:
+def test_a_rolling_update_replaces_max_unavailable_pods_at_a_time() -> None:
     agent = Daemons(4, updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "50%"}})
     agent.settle()
     agent.c.edit(DAEMON_SETS, "agent", {"spec": {"template": template(image="image:2")}})
@@ -116,7 +116,7 @@ def test_a_rolling_update_takes_max_unavailable_at_a_time() -> None:
     assert (status.desired_number_scheduled, status.updated_number_scheduled, status.number_available) == (4, 4, 4)
 
 
-def test_on_delete_leaves_old_pods() -> None:
+def test_on_delete_keeps_old_pods() -> None:
     agent = Daemons(2, updateStrategy={"type": "OnDelete"})
     agent.settle()
     agent.c.edit(DAEMON_SETS, "agent", {"spec": {"template": template(image="image:2")}})
@@ -124,7 +124,7 @@ def test_on_delete_leaves_old_pods() -> None:
     assert agent.images() == ["image:1", "image:1"]
 
 
-def test_a_failed_pod_is_made_again_after_a_while() -> None:
+def test_a_failed_pod_is_recreated_after_a_delay() -> None:
     agent = Daemons(1)
     agent.settle()
     agent.c.kubelet(agent.c.views(PODS)[0].metadata.name, "Failed")

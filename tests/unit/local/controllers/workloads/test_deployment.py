@@ -99,7 +99,7 @@ def test_the_new_set_has_the_hash_in_its_selector_and_its_pods() -> None:
     assert web.c.views(PODS)[0].metadata.labels["pod-template-hash"] == digest
 
 
-def test_an_update_moves_everything_and_keeps_the_old_set_empty() -> None:
+def test_a_rollout_moves_all_pods_and_keeps_the_empty_old_set() -> None:
     web = Rollout(4)
     web.settle()
     web.update("image:2")
@@ -108,7 +108,7 @@ def test_an_update_moves_everything_and_keeps_the_old_set_empty() -> None:
     assert {rs.metadata.annotations[REVISION] for rs in web.c.views(REPLICA_SETS)} == {"1", "2"}
 
 
-def test_rolling_back_uses_the_old_set_again_as_the_newest_revision() -> None:
+def test_a_rollback_reuses_the_old_set_as_the_newest_revision() -> None:
     web = Rollout(2)
     web.settle()
     first = web.c.views(REPLICA_SETS)[0].metadata.name
@@ -123,7 +123,7 @@ def test_rolling_back_uses_the_old_set_again_as_the_newest_revision() -> None:
     assert len(web.c.views(REPLICA_SETS)) == 2
 
 
-def test_a_broken_update_stops_at_max_unavailable_and_says_so() -> None:
+def test_a_broken_rollout_stops_at_max_unavailable_and_reports_it() -> None:
     web = Rollout(4, strategy={"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}, progressDeadlineSeconds=60)
     web.settle()
     web.update("image:broken")
@@ -142,7 +142,7 @@ def test_a_broken_update_stops_at_max_unavailable_and_says_so() -> None:
     assert web.condition("Progressing") == ("True", "NewReplicaSetAvailable")
 
 
-def test_recreate_waits_until_no_old_pod_is_left() -> None:
+def test_recreate_waits_for_all_old_pods_to_finish() -> None:
     web = Rollout(3, strategy={"type": "Recreate"})
     web.settle()
     web.update("image:2")
@@ -166,7 +166,7 @@ def test_a_paused_deployment_is_scaled_but_not_updated() -> None:
     assert web.sizes() == {"image:1": 0, "image:2": 5}
 
 
-def test_scaling_during_an_update_is_spread_over_both_sets() -> None:
+def test_scaling_during_a_rollout_is_proportional() -> None:
     web = Rollout(10, strategy={"rollingUpdate": {"maxSurge": 3, "maxUnavailable": 2}})
     web.settle()
     web.update("image:broken")
@@ -177,7 +177,7 @@ def test_scaling_during_an_update_is_spread_over_both_sets() -> None:
     assert web.sizes() == {"image:1": 11, "image:broken": 7}  # 18 = 15 + 3, in the proportion 8 : 5
 
 
-def test_old_sets_beyond_the_history_limit_go() -> None:
+def test_old_sets_beyond_the_history_limit_are_deleted() -> None:
     web = Rollout(1, revisionHistoryLimit=2)
     for number in range(1, 6):
         web.update(f"image:{number}")
@@ -185,7 +185,7 @@ def test_old_sets_beyond_the_history_limit_go() -> None:
     assert set(web.sizes()) == {"image:3", "image:4", "image:5"}
 
 
-def test_a_name_that_is_taken_by_another_object_counts_as_a_collision() -> None:
+def test_a_name_in_use_counts_as_a_collision() -> None:
     web = Rollout(1)
     probe = Rollout(1)
     probe.settle()
@@ -213,7 +213,7 @@ amounts = st.one_of(st.integers(0, 5), st.integers(0, 100).map(lambda n: f"{n}%"
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(replicas=st.integers(1, 9), surge=amounts, unavailable=amounts, start=st.lists(st.booleans(), max_size=40))
-def test_an_update_ends_and_never_leaves_its_limits(
+def test_a_rollout_completes_within_its_limits(
     replicas: int, surge: int | str, unavailable: int | str, start: list[bool]
 ) -> None:
     web = Rollout(replicas, strategy={"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}})
@@ -232,7 +232,7 @@ def test_an_update_ends_and_never_leaves_its_limits(
 
 
 @pytest.mark.parametrize("replicas", [0, 1])
-def test_nothing_wanted_is_complete(replicas: int) -> None:
+def test_zero_replicas_are_complete(replicas: int) -> None:
     web = Rollout(replicas)
     web.settle()
     assert web.condition("Progressing") == ("True", "NewReplicaSetAvailable")

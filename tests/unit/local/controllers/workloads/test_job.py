@@ -41,7 +41,7 @@ class Work:
         return end.type, end.reason
 
 
-def test_runs_until_enough_have_succeeded() -> None:
+def test_runs_pods_until_enough_have_succeeded() -> None:
     work = Work(parallelism=2, completions=3)
     work.look()
     assert len(work.active()) == 2
@@ -56,7 +56,7 @@ def test_runs_until_enough_have_succeeded() -> None:
     assert [c.type for c in status.conditions] == ["SuccessCriteriaMet", "Complete"]
 
 
-def test_a_failed_pod_is_replaced_later_each_time() -> None:
+def test_failed_pods_are_replaced_with_back_off() -> None:
     work = Work(backoffLimit=5)
     work.look()
     for failures in (1, 2, 3):
@@ -73,7 +73,7 @@ def test_a_failed_pod_is_replaced_later_each_time() -> None:
         assert len(work.active()) == 1
 
 
-def test_too_many_failures_end_the_job_and_its_pods() -> None:
+def test_exceeding_the_back_off_limit_fails_the_job_and_deletes_its_pods() -> None:
     work = Work(parallelism=3, completions=3, backoffLimit=0)
     work.look()
     work.end("Failed", most=1)
@@ -81,7 +81,7 @@ def test_too_many_failures_end_the_job_and_its_pods() -> None:
     assert not work.active()
 
 
-def test_the_deadline_ends_it() -> None:
+def test_the_active_deadline_fails_the_job() -> None:
     work = Work(activeDeadlineSeconds=60)
     work.look()
     assert work.plan().requeue_at_s == NOW + 60
@@ -90,7 +90,7 @@ def test_the_deadline_ends_it() -> None:
     assert work.ended() == ("Failed", "DeadlineExceeded")
 
 
-def test_a_suspended_job_runs_nothing_and_starts_its_clock_anew() -> None:
+def test_a_suspended_job_has_no_pods_and_resets_its_start_time() -> None:
     work = Work(parallelism=2, completions=2)
     work.look()
     work.c.edit(JOBS, "work", {"spec": {"suspend": True}})
@@ -106,7 +106,7 @@ def test_a_suspended_job_runs_nothing_and_starts_its_clock_anew() -> None:
     assert work.job.status.start_time is not None
 
 
-def test_a_finished_job_goes_after_its_ttl() -> None:
+def test_a_finished_job_is_deleted_after_its_ttl() -> None:
     work = Work(ttlSecondsAfterFinished=30)
     work.look()
     work.end("Succeeded")
@@ -116,7 +116,7 @@ def test_a_finished_job_goes_after_its_ttl() -> None:
     assert not work.c.views(JOBS)
 
 
-def test_indexed_pods_have_each_their_index_and_a_failed_one_is_tried_again() -> None:
+def test_each_indexed_pod_has_its_index_and_a_failed_index_is_retried() -> None:
     work = Work(parallelism=3, completions=4, completionMode="Indexed")
     work.look()
     assert sorted(p.metadata.annotations[INDEX] for p in work.active()) == ["0", "1", "2"]
@@ -132,7 +132,7 @@ def test_indexed_pods_have_each_their_index_and_a_failed_one_is_tried_again() ->
     assert work.job.status.completed_indexes == "0-3"
 
 
-def test_a_work_queue_ends_when_one_has_succeeded_and_the_rest_have_ended() -> None:
+def test_a_work_queue_job_completes_when_one_pod_succeeded_and_all_finished() -> None:
     work = Work(parallelism=3, completions=None)
     work.look()
     work.end("Succeeded", most=1)
@@ -142,7 +142,7 @@ def test_a_work_queue_ends_when_one_has_succeeded_and_the_rest_have_ended() -> N
     assert work.ended() == ("Complete", "CompletionsReached")
 
 
-def test_less_parallelism_deletes_pods() -> None:
+def test_reducing_parallelism_deletes_pods() -> None:
     work = Work(parallelism=4, completions=8)
     work.look()
     work.c.edit(JOBS, "work", {"spec": {"parallelism": 1}})
@@ -150,7 +150,7 @@ def test_less_parallelism_deletes_pods() -> None:
     assert len(work.active()) == 1
 
 
-def test_pods_of_others_are_left_alone_without_a_selector() -> None:
+def test_without_a_selector_other_pods_are_not_adopted() -> None:
     work = Work()
     work.c.put(PODS, {"metadata": {"name": "free", "labels": {"app": "w"}}, "spec": {}})
     work.look()
@@ -159,7 +159,7 @@ def test_pods_of_others_are_left_alone_without_a_selector() -> None:
 
 
 @pytest.mark.parametrize("text", ["0-2", "0,2-4,7", ""])
-def test_completed_indexes_are_read_as_they_are_written(text: str) -> None:
+def test_completed_indexes_round_trip(text: str) -> None:
     from cotenant.local.controllers.workloads import job
 
     assert job._ranges(job._indexes(text)) == text
@@ -173,7 +173,7 @@ def test_completed_indexes_are_read_as_they_are_written(text: str) -> None:
     luck=st.lists(st.booleans(), max_size=30),
     limit=st.integers(0, 4),
 )
-def test_never_more_pods_than_asked_for_and_it_ends(
+def test_never_more_pods_than_requested_and_the_job_ends(
     parallelism: int, completions: int, luck: list[bool], limit: int
 ) -> None:
     work = Work(parallelism=parallelism, completions=completions, backoffLimit=limit)

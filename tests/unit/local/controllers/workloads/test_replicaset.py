@@ -25,7 +25,7 @@ def plan(made: PlainCluster) -> Plan:
     return reconcile(made.view(REPLICA_SETS, "rs"), made.views(PODS), made.now_s)
 
 
-def test_makes_what_is_missing_and_owns_it() -> None:
+def test_creates_missing_pods_with_an_owner_reference() -> None:
     made = cluster(3)
     made.converge(lambda: plan(made))
     pods = made.views(PODS)
@@ -34,7 +34,7 @@ def test_makes_what_is_missing_and_owns_it() -> None:
     assert made.view(REPLICA_SETS, "rs").status.replicas == 3
 
 
-def test_replaces_pods_that_have_failed_but_not_those_that_start() -> None:
+def test_replaces_failed_pods_but_not_pending_ones() -> None:
     made = cluster(2)
     made.converge(lambda: plan(made))
     first = made.views(PODS)[0].metadata.name
@@ -44,7 +44,7 @@ def test_replaces_pods_that_have_failed_but_not_those_that_start() -> None:
     assert len(made.views(PODS)) == 3
 
 
-def test_counts_ready_and_available_and_asks_to_be_called_when_more_become_available() -> None:
+def test_counts_ready_and_available_pods_and_requeues_for_availability() -> None:
     made = cluster(2, minReadySeconds=30)
     made.converge(lambda: plan(made))
     for pod in made.views(PODS):
@@ -59,7 +59,7 @@ def test_counts_ready_and_available_and_asks_to_be_called_when_more_become_avail
     assert made.view(REPLICA_SETS, "rs").status.available_replicas == 2
 
 
-def test_adopts_orphans_that_it_selects_and_releases_what_it_does_not() -> None:
+def test_adopts_matching_orphans_and_releases_pods_that_no_longer_match() -> None:
     made = cluster(2)
     made.put(PODS, {"metadata": {"name": "orphan", "labels": {"app": "web"}}, "spec": {}})
     made.put(PODS, {"metadata": {"name": "other", "labels": {"app": "db"}}, "spec": {}})
@@ -80,13 +80,13 @@ def test_does_not_touch_pods_of_another_set() -> None:
     assert not [a for a in plan(made).actions if isinstance(a, (Delete, Patch)) and a.name == "p"]
 
 
-def test_an_ending_set_makes_nothing() -> None:
+def test_a_terminating_set_creates_no_pods() -> None:
     made = cluster(3)
     made.objects[(REPLICA_SETS, "default", "rs")]["metadata"]["deletionTimestamp"] = stamp(NOW)
     assert not [a for a in plan(made).actions if isinstance(a, Create)]
 
 
-def test_no_more_than_a_burst_at_once() -> None:
+def test_creates_at_most_one_burst_at_a_time() -> None:
     made = cluster(BURST + 100)
     assert len([a for a in plan(made).actions if isinstance(a, Create)]) == BURST
 
@@ -119,13 +119,13 @@ def a_pod(name: str, **more: Any) -> Pod:
         ({"ready": True, "created": NOW}, {"ready": True, "created": NOW - 900}),  # younger
     ],
 )
-def test_deletes_first_what_hurts_least(first: dict[str, Any], second: dict[str, Any]) -> None:
+def test_deletion_order_prefers_the_least_useful_pods(first: dict[str, Any], second: dict[str, Any]) -> None:
     go, stay = a_pod("z-goes", **first), a_pod("a-stays", **second)
     for order in ([go, stay], [stay, go]):
         assert [p.metadata.name for p in deletion_order(order, [], NOW)] == ["z-goes", "a-stays"]
 
 
-def test_of_two_on_a_node_one_goes_first() -> None:
+def test_pods_sharing_a_node_are_deleted_first() -> None:
     pods = [a_pod("a", ready=True, node="n1"), a_pod("b", ready=True, node="n2"), a_pod("c", ready=True, node="n2")]
     assert deletion_order(pods, pods, NOW)[0].spec.node_name == "n2"
 

@@ -17,12 +17,12 @@ from cotenant.model.errors import InvalidInput
         (None, 4, True, 1),
     ],
 )
-def test_percentages_round_as_the_field_says(value: object, total: int, up: bool, expected: int) -> None:
+def test_percentages_round_in_the_direction_of_the_field(value: object, total: int, up: bool, expected: int) -> None:
     assert resolve(value, total, up=up, default="25%") == expected  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("value", ["25", "%", "x%", "-5%", "2.5%"])
-def test_other_text_is_refused_with_the_field(value: str) -> None:
+def test_malformed_amounts_are_refused_with_the_field_name(value: str) -> None:
     with pytest.raises(InvalidInput, match="maxSurge"):
         resolve(value, 4, up=True, field="maxSurge")
 

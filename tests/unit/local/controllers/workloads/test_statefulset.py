@@ -51,7 +51,7 @@ class Set:
         return str(self.c.objects[(PODS, "default", f"db-{n}")]["spec"]["containers"][0]["image"])
 
 
-def test_pods_come_one_after_the_other() -> None:
+def test_pods_are_created_in_order() -> None:
     db = Set()
     for expected in (["db-0"], ["db-0", "db-1"], ["db-0", "db-1", "db-2"]):
         db.look()
@@ -61,13 +61,13 @@ def test_pods_come_one_after_the_other() -> None:
         db.c.kubelet(expected[-1])
 
 
-def test_a_parallel_set_makes_all_at_once() -> None:
+def test_a_parallel_set_creates_all_pods_at_once() -> None:
     db = Set(podManagementPolicy="Parallel")
     db.look()
     assert db.names() == ["db-0", "db-1", "db-2"]
 
 
-def test_pods_go_from_the_top_one_after_the_other() -> None:
+def test_pods_are_deleted_in_reverse_order() -> None:
     db = Set()
     db.settle()
     db.c.edit(STATEFUL_SETS, "db", {"spec": {"replicas": 1}})
@@ -79,7 +79,7 @@ def test_pods_go_from_the_top_one_after_the_other() -> None:
     assert db.names() == ["db-0"]
 
 
-def test_every_pod_has_its_name_its_index_and_its_claims() -> None:
+def test_every_pod_has_its_name_index_and_claims() -> None:
     claim = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
     db = Set(2, volumeClaimTemplates=[claim])
     db.settle()
@@ -95,7 +95,7 @@ def test_every_pod_has_its_name_its_index_and_its_claims() -> None:
     assert len(db.c.views(CLAIMS)) == 2
 
 
-def test_a_failed_pod_is_made_again_under_its_name() -> None:
+def test_a_failed_pod_is_recreated_with_its_name() -> None:
     db = Set(2)
     db.settle()
     db.c.kubelet("db-0", "Failed")
@@ -105,7 +105,7 @@ def test_a_failed_pod_is_made_again_under_its_name() -> None:
     assert db.names() == ["db-0", "db-1"]
 
 
-def test_an_update_goes_from_the_top_down_one_at_a_time() -> None:
+def test_updates_proceed_from_the_highest_ordinal_one_at_a_time() -> None:
     db = Set()
     db.settle()
     db.c.edit(STATEFUL_SETS, "db", {"spec": {"template": template(image="image:2")}})
@@ -118,7 +118,7 @@ def test_an_update_goes_from_the_top_down_one_at_a_time() -> None:
     assert (status.updated_replicas, status.current_replicas, status.ready_replicas) == (3, 3, 3)
 
 
-def test_the_partition_keeps_lower_pods_as_they_are_even_when_they_are_made_again() -> None:
+def test_pods_below_the_partition_keep_their_revision_when_recreated() -> None:
     db = Set(3, updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 2}})
     db.settle()
     db.c.edit(STATEFUL_SETS, "db", {"spec": {"template": template(image="image:2")}})
@@ -129,7 +129,7 @@ def test_the_partition_keeps_lower_pods_as_they_are_even_when_they_are_made_agai
     assert db.image(0) == "image:1"
 
 
-def test_on_delete_updates_only_what_the_user_deletes() -> None:
+def test_on_delete_updates_only_pods_deleted_by_the_user() -> None:
     db = Set(2, updateStrategy={"type": "OnDelete"})
     db.settle()
     db.c.edit(STATEFUL_SETS, "db", {"spec": {"template": template(image="image:2")}})
@@ -140,7 +140,7 @@ def test_on_delete_updates_only_what_the_user_deletes() -> None:
     assert [db.image(n) for n in range(2)] == ["image:2", "image:1"]
 
 
-def test_a_broken_update_stops_at_one_pod_and_a_corrected_one_goes_on() -> None:
+def test_a_broken_update_stops_at_one_pod_and_a_corrected_one_proceeds() -> None:
     db = Set(3)
     db.settle()
     db.c.edit(STATEFUL_SETS, "db", {"spec": {"template": template(image="broken")}})
@@ -151,7 +151,7 @@ def test_a_broken_update_stops_at_one_pod_and_a_corrected_one_goes_on() -> None:
     assert [db.image(n) for n in range(3)] == ["image:3"] * 3
 
 
-def test_going_back_raises_the_old_revision_instead_of_making_one() -> None:
+def test_a_rollback_reuses_the_old_revision() -> None:
     db = Set(1)
     db.settle()
     for image in ("image:2", "image:1"):
@@ -160,7 +160,7 @@ def test_going_back_raises_the_old_revision_instead_of_making_one() -> None:
     assert sorted(r.revision for r in db.c.views(REVISIONS)) == [2, 3]
 
 
-def test_ordinals_may_start_elsewhere() -> None:
+def test_ordinals_may_have_another_start() -> None:
     db = Set(2, ordinals={"start": 5})
     db.settle()
     assert db.names() == ["db-5", "db-6"]
@@ -174,7 +174,7 @@ def test_ordinals_may_start_elsewhere() -> None:
     replicas=st.integers(0, 5),
     parallel=st.booleans(),
 )
-def test_converges_from_any_state_and_ordered_sets_make_one_at_a_time(
+def test_converges_from_any_state_and_ordered_sets_create_one_pod_at_a_time(
     present: set[int], ready: set[int], replicas: int, parallel: bool
 ) -> None:
     db = Set(replicas, podManagementPolicy="Parallel" if parallel else "OrderedReady")

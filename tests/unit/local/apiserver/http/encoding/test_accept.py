@@ -32,7 +32,7 @@ _AGGREGATED = (
         ("application/json;as=Nonsense;g=meta.k8s.io;v=v1,application/json", Representation()),
     ],
 )
-def test_the_first_clause_that_fits_wins(header: str, wanted: Representation) -> None:
+def test_the_first_acceptable_clause_wins(header: str, wanted: Representation) -> None:
     assert negotiate(header) == wanted
 
 
@@ -46,7 +46,7 @@ def test_otherwise_not_acceptable(header: str) -> None:
     assert caught.value.code == 406
 
 
-def test_aggregated_discovery_is_asked_for() -> None:
+def test_aggregated_discovery_is_negotiated() -> None:
     assert aggregated_version(_AGGREGATED) == "v2"
     assert aggregated_version(_AGGREGATED.split(",", 1)[1]) == "v2beta1"
     assert aggregated_version("application/json") == ""

@@ -33,7 +33,7 @@ def test_maps_texts_and_unset_fields() -> None:
     }
 
 
-def test_a_zero_behind_a_pointer_stays() -> None:
+def test_a_zero_behind_a_pointer_is_kept() -> None:
     raw = field(2, field(1, 0) + field(5, 0))  # spec.replicas is a pointer, minReadySeconds is not
     assert decode_object(body("apps/v1", "Deployment", raw), _MEDIA, "Deployment")["spec"] == {"replicas": 0}
 
@@ -61,7 +61,7 @@ def test_delete_options() -> None:
     assert (told["gracePeriodSeconds"], told["propagationPolicy"]) == (0, "Foreground")
 
 
-def test_unknown_fields_are_passed_over() -> None:
+def test_unknown_fields_are_skipped() -> None:
     assert decode_object(body("v1", "ConfigMap", field(15, "x")), _MEDIA, "ConfigMap") == {
         "kind": "ConfigMap",
         "apiVersion": "v1",
@@ -82,7 +82,7 @@ def test_unknown_fields_are_passed_over() -> None:
         b"k8s\x00" + b"\x80" * 20,
     ],
 )
-def test_what_is_malformed_is_a_bad_request(raw: bytes) -> None:
+def test_a_malformed_body_is_a_bad_request(raw: bytes) -> None:
     with pytest.raises(ApiError) as caught:
         decode_object(raw, _MEDIA, "ConfigMap")
     assert caught.value.code == 400

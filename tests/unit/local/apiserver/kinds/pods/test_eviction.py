@@ -37,7 +37,7 @@ async def evict(server: Any) -> None:
     await server.make(server.at("pods", "p", sub="eviction"), dict(EVICTION))
 
 
-def test_without_a_budget_the_pod_is_deleted_with_its_grace(serve: Any, pod: Any) -> None:
+def test_without_a_budget_the_pod_is_deleted_gracefully(serve: Any, pod: Any) -> None:
     async def case(server: Any) -> None:
         await running_pod(server, pod)
         await evict(server)
@@ -49,7 +49,7 @@ def test_without_a_budget_the_pod_is_deleted_with_its_grace(serve: Any, pod: Any
     serve(case)
 
 
-def test_an_unprocessed_budget_asks_for_patience(serve: Any, pod: Any) -> None:
+def test_an_unprocessed_budget_gives_429_with_retry_after(serve: Any, pod: Any) -> None:
     async def case(server: Any) -> None:
         await running_pod(server, pod)
         await budget(server)
@@ -63,7 +63,7 @@ def test_an_unprocessed_budget_asks_for_patience(serve: Any, pod: Any) -> None:
     serve(case)
 
 
-def test_a_budget_without_room_refuses(serve: Any, pod: Any) -> None:
+def test_an_exhausted_budget_refuses_the_eviction(serve: Any, pod: Any) -> None:
     async def case(server: Any) -> None:
         await running_pod(server, pod)
         await budget(server, observedGeneration=1, disruptionsAllowed=0, currentHealthy=1, desiredHealthy=1)
@@ -75,7 +75,7 @@ def test_a_budget_without_room_refuses(serve: Any, pod: Any) -> None:
     serve(case)
 
 
-def test_an_eviction_takes_one_disruption(serve: Any, pod: Any) -> None:
+def test_an_eviction_consumes_one_disruption(serve: Any, pod: Any) -> None:
     async def case(server: Any) -> None:
         await running_pod(server, pod)
         await budget(
@@ -95,7 +95,7 @@ def test_an_eviction_takes_one_disruption(serve: Any, pod: Any) -> None:
     serve(case)
 
 
-def test_a_pod_that_never_ran_goes_at_once_whatever_the_budget(serve: Any, pod: Any) -> None:
+def test_a_pending_pod_is_evicted_whatever_the_budget(serve: Any, pod: Any) -> None:
     async def case(server: Any) -> None:
         await server.make(server.at("pods"), pod(nodeName="n1", terminationGracePeriodSeconds=0))
         await budget(server)
@@ -110,7 +110,7 @@ def test_a_pod_that_never_ran_goes_at_once_whatever_the_budget(serve: Any, pod: 
     ("spec", "healthy", "is_allowed"),
     [({}, 1, True), ({}, 0, False), ({"unhealthyPodEvictionPolicy": "AlwaysAllow"}, 0, True)],
 )
-def test_an_unready_pod_may_go_where_it_disrupts_nothing(
+def test_an_unready_pod_may_be_evicted_if_enough_are_healthy(
     serve: Any, pod: Any, spec: Any, healthy: int, is_allowed: bool
 ) -> None:
     async def case(server: Any) -> None:

@@ -18,7 +18,7 @@ def binding(name: str = "p", node: str = "n1", **metadata: Any) -> dict[str, Any
     }
 
 
-def test_a_pod_is_born_pending_with_priority_tolerations_and_account(serve: Any, pod: Any) -> None:
+def test_a_new_pod_is_pending_with_priority_tolerations_and_service_account(serve: Any, pod: Any) -> None:
     async def case(server: Any) -> None:
         made = await server.make(server.at("pods"), {**pod(), "status": {"phase": "Running"}})
         assert made["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
@@ -45,7 +45,7 @@ def test_a_pod_is_born_pending_with_priority_tolerations_and_account(serve: Any,
         ),
     ],
 )
-def test_default_tolerations_leave_alone_what_the_pod_says(serve: Any, pod: Any, given: Any, added: list[str]) -> None:
+def test_default_tolerations_do_not_replace_the_pods_own(serve: Any, pod: Any, given: Any, added: list[str]) -> None:
     async def case(server: Any) -> None:
         made = await server.make(server.at("pods"), pod(tolerations=given))
         assert [t["key"].rpartition("/")[2] for t in made["spec"]["tolerations"][len(given) :]] == added
@@ -102,7 +102,7 @@ def test_quality_of_service(serve: Any, pod: Any, resources: Any, expected: str)
     serve(case)
 
 
-def test_a_bind_sets_the_node_and_merges_what_the_scheduler_says(serve: Any, pod: Any) -> None:
+def test_a_bind_sets_the_node_and_merges_annotations_and_labels(serve: Any, pod: Any) -> None:
     async def case(server: Any) -> None:
         made = await server.make(server.at("pods"), pod())
         answer = await server.make(
@@ -121,7 +121,7 @@ def test_a_bind_sets_the_node_and_merges_what_the_scheduler_says(serve: Any, pod
     serve(case)
 
 
-def test_the_bindings_resource_binds_too_and_an_unknown_node_is_no_error(serve: Any, pod: Any) -> None:
+def test_the_bindings_resource_binds_too_and_does_not_check_the_node(serve: Any, pod: Any) -> None:
     async def case(server: Any) -> None:
         await server.make(server.at("pods"), pod())
         await server.make(server.at("bindings"), binding(node="nowhere"))
@@ -130,7 +130,7 @@ def test_the_bindings_resource_binds_too_and_an_unknown_node_is_no_error(serve: 
     serve(case)
 
 
-def test_a_bind_that_cannot_be_is_a_conflict(serve: Any, pod: Any) -> None:
+def test_an_impossible_bind_is_a_conflict(serve: Any, pod: Any) -> None:
     async def case(server: Any) -> None:
         await server.make(server.at("pods"), pod())
         at = server.at("pods", "p", sub="binding")
@@ -154,7 +154,7 @@ def test_a_bind_that_cannot_be_is_a_conflict(serve: Any, pod: Any) -> None:
     serve(case)
 
 
-def test_gates_are_shown_and_can_only_be_taken_away(serve: Any, pod: Any) -> None:
+def test_scheduling_gates_set_a_condition_and_can_only_be_removed(serve: Any, pod: Any) -> None:
     async def case(server: Any) -> None:
         gates = [{"name": "a.b/c"}, {"name": "a.b/d"}]
         made = await server.make(server.at("pods"), pod(schedulingGates=gates))
@@ -189,7 +189,7 @@ def test_gates_are_shown_and_can_only_be_taken_away(serve: Any, pod: Any) -> Non
         ({"tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Equal", "effect": "NoExecute"}]}, False),
     ],
 )
-def test_only_some_of_a_pod_may_change(serve: Any, pod: Any, change: Any, is_allowed: bool) -> None:
+def test_only_some_fields_of_a_pod_are_mutable(serve: Any, pod: Any, change: Any, is_allowed: bool) -> None:
     async def case(server: Any) -> None:
         made = await server.make(server.at("pods"), pod())
         made["spec"].update(change)
@@ -203,7 +203,7 @@ def test_only_some_of_a_pod_may_change(serve: Any, pod: Any, change: Any, is_all
     serve(case)
 
 
-def test_tolerations_can_be_added_and_their_seconds_changed(serve: Any, pod: Any) -> None:
+def test_tolerations_can_be_added_and_their_duration_changed(serve: Any, pod: Any) -> None:
     async def case(server: Any) -> None:
         made = await server.make(server.at("pods"), pod())
         made["spec"]["tolerations"][0]["tolerationSeconds"] = 5
@@ -213,7 +213,7 @@ def test_tolerations_can_be_added_and_their_seconds_changed(serve: Any, pod: Any
     serve(case)
 
 
-def test_status_and_spec_are_written_apart(serve: Any, pod: Any) -> None:
+def test_status_and_spec_are_written_separately(serve: Any, pod: Any) -> None:
     async def case(server: Any) -> None:
         made = await server.make(server.at("pods"), pod())
         made["status"] = {"phase": "Running"}
@@ -232,7 +232,7 @@ def test_status_and_spec_are_written_apart(serve: Any, pod: Any) -> None:
     serve(case)
 
 
-def test_a_pod_that_no_node_has_goes_at_once(serve: Any, pod: Any) -> None:
+def test_an_unassigned_pod_is_deleted_immediately(serve: Any, pod: Any) -> None:
     async def case(server: Any) -> None:
         await server.make(server.at("pods"), pod(terminationGracePeriodSeconds=60))
         await server.api.delete(server.at("pods", "p"))
@@ -242,7 +242,7 @@ def test_a_pod_that_no_node_has_goes_at_once(serve: Any, pod: Any) -> None:
     serve(case)
 
 
-def test_a_bound_pod_has_its_grace_until_the_kubelet_ends_it(serve: Any, pod: Any) -> None:
+def test_a_bound_pod_terminates_gracefully(serve: Any, pod: Any) -> None:
     async def case(server: Any) -> None:
         await server.make(server.at("pods"), pod(terminationGracePeriodSeconds=60, nodeName="n1"))
         at = server.at("pods", "p")
@@ -263,7 +263,7 @@ def test_a_bound_pod_has_its_grace_until_the_kubelet_ends_it(serve: Any, pod: An
     serve(case)
 
 
-def test_an_ended_pod_goes_at_once(serve: Any, pod: Any) -> None:
+def test_a_finished_pod_is_deleted_immediately(serve: Any, pod: Any) -> None:
     async def case(server: Any) -> None:
         made = await server.make(server.at("pods"), pod(nodeName="n1"))
         made["status"] = {"phase": "Succeeded"}
@@ -275,7 +275,7 @@ def test_an_ended_pod_goes_at_once(serve: Any, pod: Any) -> None:
     serve(case)
 
 
-def test_a_bind_is_a_deletion_to_who_watches_the_unbound(serve: Any, pod: Any) -> None:
+def test_a_bind_is_a_deletion_under_an_unassigned_field_selector(serve: Any, pod: Any) -> None:
     import msgspec
 
     async def case(server: Any) -> None:
