@@ -2,11 +2,11 @@
 
     POST /filter /prioritize /preempt /bind     the scheduler extender protocol (bind only where it was asked for)
     POST /metrics/report                        a node's report (services/reporting)
-    GET  /healthz /readyz /metrics              200 while it turns; 200 once it can judge; Prometheus text
+    GET  /healthz /readyz /metrics              200 while it runs; 200 once it can judge; Prometheus text
 
-Problem: kube-scheduler stands still while it waits, takes any status but 200 for a failure of the pod's cycle, and drops its connection with
-it. Choice: a plain ASGI application; whatever goes wrong in filter or bind is answered with 200 and the protocol's own `Error`, a fault of our
-own included, which is counted and logged. prioritize and preempt have no such field: 400 with one line of text, which kube-scheduler logs.
+Problem: kube-scheduler blocks while it waits, treats any status but 200 as a failure of the pod's cycle, and then drops its
+connection. Choice: a plain ASGI application; an error in filter or bind is answered with 200 and the protocol's own `Error`, defects of
+ours included, which are counted and logged. prioritize and preempt have no such field: 400 with one line of text, which kube-scheduler logs.
 Limits: one call at a time is judged, as kube-scheduler makes them; binds overlap.
 """
 
@@ -49,10 +49,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Binder(Protocol):
-    """Gives a pod its node at the API server."""
+    """Binds a pod at the API server."""
 
     def __call__(self, namespace: str, pod: str, uid: str, node: str) -> Awaitable[None]:
-        """Raises `CotenantError` where it cannot be done."""
+        """Raises `CotenantError` where the pod cannot be bound."""
         ...
 
 
@@ -69,7 +69,7 @@ class Application:
         bind: Binder | None = None,
         unready: Callable[[], str] = lambda: "",
     ) -> None:
-        """`clock` gives Unix seconds; `unready` says what is missing, empty if nothing is."""
+        """`clock` gives Unix seconds; `unready` returns what is missing, empty if nothing is."""
         self._extender = extender
         self._reports = reports
         self._metrics = metrics
@@ -120,7 +120,7 @@ class Application:
             return await self._bound(body)
         except InvalidInput as error:
             return self._failed(verb, str(error))
-        except Exception as error:  # the process's outermost loop: the next request must be answered
+        except Exception as error:  # outermost handler: the next request must be answered
             self._metrics.faults += 1
             _log.exception("%s failed", verb)
             return self._failed(verb, f"cotenant extender failed: {type(error).__name__}: {error}")

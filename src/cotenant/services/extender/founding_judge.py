@@ -1,14 +1,14 @@
-"""The founding judgement over the mirror's rows: filter by what is unused, score to the letter.
+"""The founding filter and score over the mirror's rows: filter by what is unused, score to the letter.
 
-Problem: a call must not compute six terms for five hundred nodes when a handful of reports came in since the last one. Choice: the founding
-score depends on the pod only through its base by priority, so a table keeps every row's score for every base, once as a fresh report makes
-it and once without; rows that changed are computed anew together, by the very function of policy/placement/scores/founding.py. A call is two
+Problem: a call must not compute six terms for five hundred nodes when a handful of reports arrived since the last one. Choice: the founding
+score depends on the pod only through its base by priority, so a table keeps every row's score for every base, once with a fresh report
+and once without; rows that changed are recomputed together, by the very function of policy/placement/scores/founding.py. A call is two
 gathers and a comparison of ages.
 Filter: a fresh report rules a node out where a request exceeds allocatable minus used; without one, Kubernetes' allocatable minus the
-residents' requests decides; where neither is known, the node passes. A pod that asks none of a resource is not ruled out for it.
+residents' requests decides; where neither is known, the node passes. A pod that requests none of a resource is not ruled out for it.
 Reasons: kube-scheduler counts equal texts together and writes all others one after another into the pod's condition, so beyond a few nodes
-they are told the range of what they have, in one text for all that lack the same.
-Limits: without residents a node without report counts as half full in the score, so that silence neither attracts nor repels pods.
+the text has the range of what they have, one text for all nodes that lack the same.
+Limits: without residents a node without a report counts as half full in the score, so that silence neither attracts nor repels pods.
 Source: founding document, "scheduler-extender".
 """
 
@@ -25,7 +25,7 @@ from cotenant.services.extender.judge import BASES, PodDemand, Room, cores, size
 from cotenant.services.extender.mirror import Mirror
 
 _AT = int(Report.REPORTED_AT)
-FEW = 8  # refused nodes that are each told their own figures
+FEW = 8  # rejected nodes that each get a text with their own figures
 
 
 class FoundingJudge:
@@ -37,12 +37,12 @@ class FoundingJudge:
         self._shapes = _bases()
         self._by_report: Int = np.zeros((len(BASES), 0), dtype=np.int64)
         self._without: Int = np.zeros((len(BASES), 0), dtype=np.int64)
-        self._left: Float = np.zeros((0, 2))  # what Kubernetes' figures leave; inf = not told
-        self._whole: Float = np.zeros((0, 2))  # Kubernetes' allocatable; inf = not told
+        self._left: Float = np.zeros((0, 2))  # allocatable minus requests by Kubernetes' figures; inf = unknown
+        self._whole: Float = np.zeros((0, 2))  # Kubernetes' allocatable; inf = unknown
 
     def passing(self, ask: PodDemand, rows: Int, now_s: float) -> Mask:
         """See the protocol `Judge`."""
-        self._look()
+        self._update()
         free = self._choose(rows, now_s, self._mirror.offered, self._left)
         passes: Mask = np.ones(len(rows), dtype=np.bool_)
         if ask.cpu_milli > 0:
@@ -84,19 +84,19 @@ class FoundingJudge:
     def room(self, row: int, now_s: float) -> Room:
         """See the protocol `Judge`."""
         rows = np.array([row])
-        self._look()
+        self._update()
         free = self._choose(rows, now_s, self._mirror.offered, self._left)[0].tolist()
         whole = self._choose(rows, now_s, self._mirror.whole, self._whole)[0].tolist()
         return Room(free[CPU], free[MEMORY], whole[CPU], whole[MEMORY])
 
     def scores(self, ask: PodDemand, rows: Int, now_s: float) -> Int:
         """See the protocol `Judge`."""
-        self._look()
+        self._update()
         fresh = now_s - self._mirror.at_s.take(rows) <= REPORT_TTL_S
         return np.where(fresh, self._by_report[ask.band].take(rows), self._without[ask.band].take(rows))
 
     def _choose(self, rows: Int, now_s: float, reported: Float, otherwise: Float) -> Float:
-        """Each row's figures by its fresh report, else by what Kubernetes told."""
+        """Each row's figures by its fresh report, else by Kubernetes' figures."""
         fresh = now_s - self._mirror.at_s.take(rows) <= REPORT_TTL_S
         if fresh.all():
             return reported.take(rows, axis=0)
@@ -105,7 +105,7 @@ class FoundingJudge:
     def _ranges(
         self, ask: PodDemand, rows: Int, now_s: float, free: Float, short_cpu: Mask, short_memory: Mask
     ) -> list[str]:
-        """One sentence for all nodes that lack the same, with the least and the most that they have."""
+        """One text for all nodes that lack the same, with the least and the most that they have."""
         fresh = now_s - self._mirror.at_s.take(rows) <= REPORT_TTL_S
         counted = self._mirror.counted[rows]
         kinds = fresh * 8 + counted * 4 + short_cpu * 2 + short_memory * 1
@@ -123,8 +123,8 @@ class FoundingJudge:
             texts[kind] = f"{'; '.join(short)}{'' if kind & 8 else ' (no fresh report)'}"
         return [texts[kind] for kind in kinds.tolist()]
 
-    def _look(self) -> None:
-        """Compute the changed rows anew."""
+    def _update(self) -> None:
+        """Recompute the changed rows."""
         mirror = self._mirror
         mirror.apply()
         if not (mirror.changed or mirror.reported):
@@ -149,10 +149,10 @@ class FoundingJudge:
         mirror.reported.clear()
 
     def _founding(self, rows: Int, fresh: bool) -> Float:
-        """The founding score of rows for every base, `float64[len(BASES), len(rows)]`, as if their reports were fresh, or not there."""
+        """The founding score of rows for every base, `float64[len(BASES), len(rows)]`, as if their reports were fresh, or absent."""
         nodes, counted = self._mirror.nodes, self._mirror.counted[rows, None]
         capacity = nodes.capacity[rows]
-        report = np.nan_to_num(nodes.report[rows])  # a row that never reported is never looked up as fresh
+        report = np.nan_to_num(nodes.report[rows])  # a row that never reported is never read as fresh
         report[:, _AT] = 0.0
         arrays = nodes._replace(
             capacity=capacity, requested=np.where(counted, nodes.requested[rows], capacity // 2), report=report
@@ -171,7 +171,7 @@ def _range(shown: Callable[[float], str], values: Float) -> str:
 
 
 def _bases() -> ShapeArrays:
-    """One shape that has all bases by priority at once, as a column that broadcasts over the rows: the founding score reads only that of a shape."""
+    """One shape with all bases by priority, as a column that broadcasts over the rows: the founding score reads nothing else of a shape."""
     params = np.zeros((1, len(Param), len(BASES), 1))
     params[0, Param.PRIORITY_BASE, :, 0] = BASES
     return ShapeArrays(

@@ -1,8 +1,8 @@
-"""The judgement an extender passes on given nodes: what it is asked, and what it answers.
+"""The interface between the protocol and the profiles: what a pod demands, and what a profile answers about nodes.
 
-Problem: kube-scheduler names a pod and some nodes and waits; the answer must come from arrays that are ready, and a refusal must carry its
-figures. Choice: a pod becomes an `PodDemand` once, nodes are rows of the mirror, and every profile is a `Judge` over rows. Limits: what
-kube-scheduler judges itself (taints, selectors, affinity, ports, volumes) is not judged again.
+Problem: kube-scheduler names a pod and some nodes and waits; the answer must come from arrays that are ready, and a rejection must carry its
+figures. Choice: a pod becomes a `PodDemand` once, nodes are rows of the mirror, and every profile is a `Judge` over rows. Limits: what
+kube-scheduler checks itself (taints, selectors, affinity, ports, volumes) is not checked again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BAND = {priority_class: i for i, priority_class in enumerate(BANDS)}
 
 @dataclass(frozen=True, slots=True)
 class PodDemand:
-    """What one pod asks of a node."""
+    """What one pod needs of a node."""
 
     cpu_milli: int
     memory_bytes: int
@@ -46,11 +46,11 @@ class Judge(Protocol):
     """One profile over the mirror's rows."""
 
     def passing(self, ask: PodDemand, rows: Int, now_s: float) -> Mask:
-        """Which of the rows the pod may go to. A row of which nothing is known passes."""
+        """Mask of the rows that the pod fits on. An unknown row passes."""
         ...
 
     def unresolvable(self, ask: PodDemand, rows: Int, now_s: float) -> Mask:
-        """On which of the rows the pod asks for more than the whole node, so that no preemption there would help."""
+        """Mask of the rows where the pod requests more than the whole node, so that no preemption would help."""
         ...
 
     def reasons(self, ask: PodDemand, rows: Int, now_s: float) -> list[str]:
@@ -58,16 +58,16 @@ class Judge(Protocol):
         ...
 
     def scores(self, ask: PodDemand, rows: Int, now_s: float) -> Int:
-        """0..100 for each row; a row of which nothing is known counts as an ordinary one."""
+        """0..100 for each row; an unknown row counts as an ordinary one."""
         ...
 
     def room(self, row: int, now_s: float) -> Room:
-        """What the row has for a pod."""
+        """What the node of the row has, free and whole."""
         ...
 
 
 def demand_of(pod: Pod) -> PodDemand:
-    """What a pod asks; only what tells pods apart in the scores is kept of its shape, so that shapes stay few."""
+    """The demand of a pod; its shape keeps only what distinguishes pods in the scores, so that shapes stay few."""
     # A fresh pod with the same demands: whatever a shape gains later stays at its default here.
     bare = Pod(
         name=pod.name,

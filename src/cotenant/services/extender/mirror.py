@@ -1,12 +1,12 @@
-"""What is known of the nodes, as arrays by row.
+"""Nodes and their residents as arrays by row, from three sources.
 
-Problem: three sources tell of nodes: their own reports, the nodes inside full-node requests, and, where there is access to one, the API
-server with all residents. They come and go in any order. Choice: one row a node in an encoder and a ledger, facts kept by name so that
-everything can be built anew, and two flags a row: whether Kubernetes told its size, and whether its residents are counted. Row `UNKNOWN`
-stands for every node nothing is known of. Changes of residents are written together, before the next judgement.
-Limits: taints, labels and readiness are left out (kube-scheduler judged them), so nodes here are always ready. Nodes known only from
+Problem: nodes are known from their own reports, from full-node requests, and, with access to one, from the API
+server with all residents; the sources come and go in any order. Choice: one row for each node in an encoder and a ledger, facts kept by name so that
+everything can be rebuilt, and two flags for each row: whether its size is from Kubernetes, and whether its residents are counted. Row `UNKNOWN`
+stands for every unknown node. Changes of residents are applied together, before the next answer.
+Limits: taints, labels and readiness are left out (kube-scheduler checks them), so nodes here are always ready. Nodes known only from
 requests are forgotten when there are too many, and learnt again from the next request. What kube-scheduler has assumed but not yet bound is
-not seen until the bind arrives.
+not seen until the bind.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from cotenant.model.resources import CPU_NAME, MAX_AMOUNT, MEMORY_NAME, Amounts
 
 UNKNOWN = 0
 _UNKNOWN_NAME = "/"  # no node's: Kubernetes' names have no slash
-HALF_NODE_CORES = 16.0  # until the cluster's own nodes are known
+HALF_NODE_CORES = 16.0  # until the nodes of the cluster are known
 
 
 class _Resident:
-    """A bound pod: its node's name, and its row once it is seated."""
+    """A bound pod: the name of its node, and its row once it is in the ledger."""
 
     __slots__ = ("node", "number", "row", "shape")
 
@@ -41,16 +41,16 @@ class _Resident:
 
 
 class Mirror:
-    """Nodes and their residents by row. `generation` changes whenever a name may have another row than before."""
+    """Nodes and their residents by row. `generation` changes whenever a name may have a different row."""
 
     def __init__(self, most_nodes: int = 20_000, most_shapes: int = 4_096, pressure_factor: float = 1.0) -> None:
         self.generation = 0
-        self.changed: set[int] = set()  # rows of which Kubernetes' figures changed since the judge's last look
-        self.reported: set[int] = set()  # rows of which the report did
+        self.changed: set[int] = set()  # rows whose figures from Kubernetes changed since the profile last read them
+        self.reported: set[int] = set()  # rows whose report changed since then
         self.offered: Float = np.full((1, 2), np.nan)  # [N, 2] milli-CPU and bytes that the last report leaves unused
         self.whole: Float = np.full((1, 2), np.nan)  # [N, 2] the allocatable of that report
         self.at_s: Float = np.full(1, np.nan)  # [N] Unix time of the last report
-        self.listed: Mask = np.zeros(1, dtype=np.bool_)  # [N] Kubernetes told its allocatable
+        self.listed: Mask = np.zeros(1, dtype=np.bool_)  # [N] its allocatable is from Kubernetes
         self.counted: Mask = np.zeros(1, dtype=np.bool_)  # [N] all its residents are known
         self._most_nodes = most_nodes
         self._most_shapes = most_shapes
@@ -59,9 +59,9 @@ class Mirror:
         self._synced = False
         self._reports: dict[str, NodeReport] = {}
         self._cluster: dict[str, Node] = {}
-        self._given: dict[str, Node] = {}  # told by requests only
+        self._given: dict[str, Node] = {}  # known from requests only
         self._residents: dict[str, _Resident] = {}  # by uid
-        self._by_node: dict[str, set[str]] = {}  # uids on each node, whether it is there or not
+        self._by_node: dict[str, set[str]] = {}  # uids on each node, known or not
         self._moving: dict[str, _Resident] = {}
         self._numbers = 0
         self._free: list[int] = []
@@ -76,17 +76,17 @@ class Mirror:
 
     @property
     def nodes(self) -> NodeArrays:
-        """The nodes' arrays; take them anew after `settle`."""
+        """The nodes' arrays; read them again after `apply`."""
         return self._ledger.nodes
 
     @property
     def shapes(self) -> ShapeArrays:
-        """The shapes' arrays; take them anew after `settle` and `intern`."""
+        """The shapes' arrays; read them again after `apply` and `intern`."""
         return self._ledger.shapes
 
     @property
     def synced(self) -> bool:
-        """Whether a cluster has told of all its nodes and bound pods."""
+        """Whether all nodes and bound pods of a cluster have been listed."""
         return self._synced
 
     @property
@@ -99,14 +99,14 @@ class Mirror:
         return self._encoder.axis.names
 
     def resident_shape(self, uid: str) -> Shape | None:
-        """What a bound pod asks, where it is known."""
+        """The shape of a bound pod, where it is known."""
         resident = self._residents.get(uid)
         return None if resident is None else resident.shape
 
     # ---- nodes
 
     def report_received(self, report: NodeReport) -> None:
-        """A node's report. A node that nobody else told of takes its size from it."""
+        """A node reported. A node that no other source knows has its size from the report."""
         self._reports.pop(report.node, None)
         self._reports[report.node] = report  # in order of arrival
         row = self.rows.get(report.node)
@@ -119,32 +119,32 @@ class Mirror:
         self._write_report(row, report)
 
     def node_in_request(self, node: Node) -> None:
-        """A node inside a request; what the cluster itself tells stands before it."""
+        """A node inside a request; what the cluster itself has takes precedence."""
         if node.name not in self._cluster:
             self._given[node.name] = node
             self._list(node)
 
     def node_seen(self, node: Node) -> None:
-        """A node of the cluster, new or changed."""
+        """A node of the cluster was added or changed."""
         self._cluster[node.name] = node
         self._given.pop(node.name, None)
         self._list(node)
 
     def node_gone(self, name: str) -> None:
-        """A node left the cluster. Its residents wait for its return, or for their own end."""
+        """A node left the cluster. Its residents are kept until it returns, or until they end."""
         self._cluster.pop(name, None)
         self._reports.pop(name, None)
         row = self.rows.get(name)
         if row is None:
             return
-        self._lift([self._residents[uid] for uid in self._by_node.get(name, ())])
-        self._lift([resident for resident in self._moving.values() if resident.row == row])
+        self._remove_residents([self._residents[uid] for uid in self._by_node.get(name, ())])
+        self._remove_residents([resident for resident in self._moving.values() if resident.row == row])
         self._remove(name)
 
     def forget_unused(self, more: int = 0) -> None:
-        """Before a request: forget what nobody needs where there is too much of it. `more` nodes may be added by the request.
+        """Before a request: forget unused nodes and shapes where there are too many. `more` nodes may be added by the request.
 
-        Rows and shapes may be numbered anew, so it must not be called within a judgement.
+        Rows and shapes may be renumbered, so it must not be called while a request is answered.
         """
         if len(self.shapes.tenant) > self._most_shapes:
             self._build()
@@ -155,7 +155,7 @@ class Mirror:
             self._build()
 
     def sync(self) -> None:
-        """The cluster has told of everything that it has; from now on residents count."""
+        """Everything in the cluster has been listed; residents count from now on."""
         self._synced = True
         sizes = [node.allocatable.get(CPU_NAME) / 1000.0 for node in self._cluster.values()]
         if sizes:
@@ -165,7 +165,7 @@ class Mirror:
     # ---- residents
 
     def pod_seen(self, uid: str, node: str, shape: Shape) -> None:
-        """A bound pod that has not ended, new or changed."""
+        """A bound pod that has not ended was added or changed."""
         resident = self._residents.get(uid)
         if resident is None:
             resident = self._residents[uid] = _Resident(node, shape)
@@ -189,12 +189,12 @@ class Mirror:
         self._moving[uid] = resident
 
     def apply(self) -> None:
-        """Write what changed to the arrays."""
+        """Apply pending changes to the arrays."""
         if self._moving:
             moving = list(self._moving.items())
             self._moving.clear()
-            self._lift([resident for _, resident in moving])
-            self._place([resident for uid, resident in moving if self._residents.get(uid) is resident])
+            self._remove_residents([resident for _, resident in moving])
+            self._add_residents([resident for uid, resident in moving if self._residents.get(uid) is resident])
 
     def intern(self, shape: Shape) -> int:
         """The row of a shape."""
@@ -210,7 +210,7 @@ class Mirror:
     # ---- inside
 
     def _build(self) -> None:
-        """Everything anew from the facts: rows and shapes that nobody needs any more are gone."""
+        """Rebuild everything from the facts, without rows and shapes that are no longer needed."""
         self._encoder = Encoder(self._half_node_cores, self._pressure_factor)
         self._ledger = Ledger(self._encoder.nodes(), self._encoder.shapes(), 0, 0)
         self._numbers, self._free = 0, []
@@ -275,7 +275,7 @@ class Mirror:
         self.generation += 1
 
     def _forget_one(self) -> None:
-        """Of the nodes known only by their reports, the one that has been silent longest."""
+        """Forget the node that has been silent longest, of those known only by their reports."""
         for name in self._reports:
             row = self.rows.get(name)
             if row is not None and not self.listed[row]:
@@ -283,17 +283,17 @@ class Mirror:
                 self._remove(name)
                 return
 
-    def _lift(self, residents: Sequence[_Resident]) -> None:
-        """Take residents off their rows."""
-        seated = [resident for resident in residents if resident.row >= 0]
-        if seated:
-            self._ledger.remove(np.array([resident.number for resident in seated], dtype=np.int64))
-            for resident in seated:
+    def _remove_residents(self, residents: Sequence[_Resident]) -> None:
+        """Remove residents from their rows."""
+        placed = [resident for resident in residents if resident.row >= 0]
+        if placed:
+            self._ledger.remove(np.array([resident.number for resident in placed], dtype=np.int64))
+            for resident in placed:
                 self.changed.add(resident.row)
                 self._free.append(resident.number)
                 resident.number = resident.row = -1
 
-    def _place(self, residents: Iterable[_Resident]) -> None:
+    def _add_residents(self, residents: Iterable[_Resident]) -> None:
         numbers, rows, shapes = [], [], []
         for resident in residents:
             row = self.rows.get(resident.node)
@@ -328,7 +328,7 @@ class Mirror:
 
 
 def _sized(report: NodeReport) -> Node:
-    """A node as its report has it: CPU and memory only."""
+    """The node of a report: CPU and memory only."""
     cpu = min(MAX_AMOUNT - 1, max(1, round(report.cpu_allocatable * 1000.0)))
     memory = min(MAX_AMOUNT - 1, max(1, round(report.memory_allocatable)))
     return Node(report.node, Amounts.of({CPU_NAME: cpu, MEMORY_NAME: memory}))

@@ -1,8 +1,8 @@
-"""From the pod inside a request to what it asks.
+"""From the pod inside a request to its demand.
 
-Problem: filter and prioritize each carry the whole pod, some kilobytes of which a few dozen bytes matter, and the same one twice in a row.
-Choice: only the fields used are decoded, and the last pods are remembered by their bytes, which cannot be confused. Limits: what
-cannot be read of a pod counts as absent, as it does where pods are listed (drivers/kube/kinds/pod/reader.py): kube-scheduler has judged it already.
+Problem: filter and prioritize each carry the whole pod, some kilobytes for a few dozen bytes that matter, and the same pod twice in a row.
+Choice: only the fields used are decoded, and the last pods are cached by their bytes, which cannot be confused. Limits: a field that
+cannot be read counts as absent, as it does where pods are listed (drivers/kube/kinds/pod): kube-scheduler has validated it already.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from cotenant.drivers.kube.kinds.pod.schema import PodObject
 from cotenant.model.errors import InvalidInput
 from cotenant.services.extender.judge import PodDemand, demand_of
 
-_REMEMBERED = 8
+_CACHED = 8
 
 _decoder = msgspec.json.Decoder(PodObject)
 
 
 class PodDemandReader:
-    """Reads pods; remembers the last few."""
+    """Reads pods; caches the last few."""
 
     def __init__(self) -> None:
         self._reader = PodReader()
         self._last: dict[bytes, PodDemand] = {}
 
     def read(self, raw: bytes) -> PodDemand:
-        """What an encoded pod asks. Raises `InvalidInput` for what is no pod."""
+        """The demand of an encoded pod. Raises `InvalidInput` for what is not a pod."""
         found = self._last.get(raw)
         if found is not None:
             return found
         ask = self.ask(read_pod(raw))
-        if len(self._last) >= _REMEMBERED:
+        if len(self._last) >= _CACHED:
             del self._last[next(iter(self._last))]
         self._last[raw] = ask
         return ask
 
     def ask(self, pod: PodObject) -> PodDemand:
-        """What a decoded pod asks."""
+        """The demand of a decoded pod."""
         return demand_of(self._reader.pod(pod).pod)
 
 

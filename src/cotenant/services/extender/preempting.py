@@ -1,10 +1,10 @@
-"""What an extender says to a planned preemption: which nodes are worth their victims.
+"""The answer to a planned preemption: on which nodes it can help.
 
-Problem: kube-scheduler chose victims by requests alone; where a node is refused for its measured use, killing pods there may not make room.
-Choice: a node stays unless it is plain that it stays refused with its victims gone: the pod asks for more than the whole node, or
-for more than what is free and all its victims ask for together. A victim of which nothing is known, or that asks for none of what is short
-(it may use much of it), gives the node the benefit of the doubt. Victims are handed back as they came: never more, never fewer.
-Limits: what victims use is taken to be what they ask for.
+Problem: kube-scheduler chose victims by requests alone; where a node is rejected for its measured use, evicting pods there may not make room.
+Choice: a node stays unless it is certain that it stays rejected without its victims: the pod requests more than the whole node, or
+more than what is free and all its victims request together. A victim that is unknown, or that requests none of the resource that is short
+(it may use much of it), gives the node the benefit of the doubt. Victims are returned as they came: never more, never fewer.
+Limits: what victims use is taken to be what they request.
 Source: scheduler extender protocol, `ProcessPreemption`.
 """
 
@@ -40,7 +40,7 @@ def preempt(body: bytes, mirror: Mirror, judge: Judge, pods: PodDemandReader, no
     kept: dict[str, MetaVictims] = {}
     for name, victims in (args.node_name_to_meta_victims or {}).items():
         shapes = [mirror.resident_shape(victim.uid) for victim in victims.pods or ()]
-        if _worth(ask, judge.room(mirror.rows.get(name, UNKNOWN), now_s), shapes):
+        if _may_help(ask, judge.room(mirror.rows.get(name, UNKNOWN), now_s), shapes):
             kept[name] = victims
     for name, whole in (args.node_name_to_victims or {}).items():
         try:
@@ -48,23 +48,23 @@ def preempt(body: bytes, mirror: Mirror, judge: Judge, pods: PodDemandReader, no
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InvalidInput(f"NodeNameToVictims[{name}]", "(not shown)", "v1 Pods", str(error)) from None
         shapes = [pods.ask(pod).shape for pod in found]
-        if _worth(ask, judge.room(mirror.rows.get(name, UNKNOWN), now_s), shapes):
+        if _may_help(ask, judge.room(mirror.rows.get(name, UNKNOWN), now_s), shapes):
             uids = [MetaPod(pod.metadata.uid or "") for pod in found]
             kept.setdefault(name, MetaVictims(uids, whole.violations))
     return _encode(PreemptionAnswer(kept))
 
 
-def _worth(ask: PodDemand, room: Room, victims: Iterable[Shape | None]) -> bool:
+def _may_help(ask: PodDemand, room: Room, victims: Iterable[Shape | None]) -> bool:
     if ask.cpu_milli > room.cpu_whole or ask.memory_bytes > room.memory_whole:
         return False
     shapes = list(victims)
-    return _freed(ask.cpu_milli, room.cpu_free, shapes, lambda shape: shape.requests.get(CPU_NAME)) and _freed(
+    return _may_fit(ask.cpu_milli, room.cpu_free, shapes, lambda shape: shape.requests.get(CPU_NAME)) and _may_fit(
         ask.memory_bytes, room.memory_free, shapes, lambda shape: shape.requests.get(MEMORY_NAME)
     )
 
 
-def _freed(asked: int, free: float, victims: list[Shape | None], of: Callable[[Shape], int]) -> bool:
-    """Whether the pod may find its amount once the victims are gone."""
+def _may_fit(asked: int, free: float, victims: list[Shape | None], of: Callable[[Shape], int]) -> bool:
+    """Whether the amount may be free without the victims."""
     if asked == 0 or asked <= free:
         return True
     for shape in victims:

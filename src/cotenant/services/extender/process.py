@@ -1,9 +1,9 @@
-"""The extender process: arguments checked, parts joined, signals heard.
+"""The extender process: arguments are checked, parts joined, signals set up.
 
-Problem: an open extender lets anybody steer pods, and a wrong argument must be one clear line before anything is served. Choice: loopback by
-default; elsewhere it listens only with client certificates or when told that the network is trusted. A profile that looks at residents
-needs a cluster; the founding one takes what there is. Limits: one process; two replicas each have their own reports, so agents must
-send to both or replicas judge differently.
+Problem: an open extender lets anyone steer pods, and a wrong argument must be one clear line before anything is served. Choice: loopback by
+default; on other addresses it listens only with client certificates, or with `--insecure` where the network is trusted. A profile that uses residents
+needs a cluster; the founding one works with or without. Limits: one process; two replicas each have their own reports, so agents must
+send to both or the replicas answer differently.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ExtenderSettings:
 
 
 class ExtenderComponents:
-    """The process's parts, joined but not running. Raises `InvalidInput`."""
+    """The parts of the process, joined but not running. Raises `InvalidInput`."""
 
     def __init__(
         self, settings: ExtenderSettings, clock: Callable[[], float] = time.time, client: Client | None = None
@@ -149,9 +149,9 @@ async def serve(
         server = HttpServer(parts.app, bound, limits=limits, tls=tls, traffic=parts.traffic)
         others = [HttpServer(Pages(parts.app), health, limits=limits)] if health is not None else []
         if not address.is_loopback and settings.client_ca is None:
-            _log.warning("%s can be reached from elsewhere, and asks nobody for a certificate", server.address)
+            _log.warning("%s can be reached from other machines, and requires no client certificate", server.address)
         if settings.report_token_file is None and settings.client_ca is None:
-            _log.warning("reports are taken from anybody who can connect: no --report-token-file, no --client-ca")
+            _log.warning("reports are accepted from anyone who can connect: no --report-token-file, no --client-ca")
         gc.collect()
         gc.freeze()
         tasks, end = TaskSet(), asyncio.Event()

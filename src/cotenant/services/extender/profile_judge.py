@@ -1,8 +1,8 @@
-"""Any other profile over the mirror's rows: its own fit, its own score brought to 0..100.
+"""Any other profile over the mirror's rows: its own fit, its own score scaled to 0..100.
 
-Problem: the profiles of the lab rank nodes in cores, fractions or points, by what residents are estimated to do, and the extender must
-answer with them too. Choice: the compiled kernels of the scheduler judge every row of the mirror, and the given rows are read from that;
-scores are stretched so that the best of the given nodes has 100 and the worst 0. Limits: a profile without residents knows nothing, so it
+Problem: the profiles of the lab rank nodes in cores, fractions or points, by what residents are estimated to use, and the extender must
+answer with them too. Choice: the scheduler's compiled kernels evaluate every row of the mirror, and the given rows are read from the result;
+scores are scaled so that the best of the given nodes has 100 and the worst 0. Limits: a profile without residents knows nothing, so it
 needs access to a cluster; rows whose residents are not counted pass with a middle score. Estimates are the pods' annotations or
 requests: nothing is measured here.
 """
@@ -74,7 +74,7 @@ class ProfileJudge:
         return result
 
     def _why(self, ask: PodDemand, rows: Int, verdict: Reject) -> str:
-        """One sentence for all nodes that were turned down for the same; kube-scheduler counts equal ones together."""
+        """One text for all nodes rejected for the same reason; kube-scheduler counts equal texts together."""
         free = self._mirror.nodes.capacity[rows] - self._mirror.nodes.requested[rows]
         if verdict is Reject.CPU:
             said = (

@@ -1,10 +1,10 @@
 """The extender protocol: a request's bytes in, an answer's bytes out.
 
-Problem: kube-scheduler fails a pod's whole cycle for an answer it does not expect, drops the connection after any status but 200, and says
-only what FailedNodes tells it. Choice: filter answers bad requests in its own `Error`; whatever is refused is refused with a reason;
-names are only ever taken from the request. What passes whole is answered with the bytes that came. Limits: prioritize and preempt have no
-place for an error, so theirs are raised and become a plain 400, which kube-scheduler logs.
-Source: Kubernetes, staging/src/k8s.io/kube-scheduler/extender/v1 (v1.36), and what v1.36 was seen to do.
+Problem: kube-scheduler fails a pod's whole cycle for an answer it does not expect, drops the connection after any status but 200, and reports
+only what FailedNodes contains. Choice: filter answers bad requests in its own `Error`; every rejection has a reason;
+names are only ever taken from the request. A list that passes whole is answered with the bytes that came. Limits: prioritize and preempt have no
+field for an error, so theirs are raised and become a plain 400, which kube-scheduler logs.
+Source: Kubernetes, staging/src/k8s.io/kube-scheduler/extender/v1 (v1.36), and the observed behaviour of v1.36.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _MISSING = b"null"
 
 @dataclass(slots=True)
 class Tally:
-    """What was judged so far, for metrics."""
+    """Counts for metrics."""
 
-    judged: int = 0  # nodes looked at by filter
-    refused: int = 0  # of these, turned down
-    unknown: int = 0  # of these, nothing was known
+    judged: int = 0  # nodes checked by filter
+    refused: int = 0  # of these, rejected
+    unknown: int = 0  # of these, unknown
     errors: int = 0  # answered with Error
 
 
@@ -103,7 +103,7 @@ class Extender:
         return preempt(body, self._mirror, self._judge, self._pods, now_s)
 
     def failure(self, why: str) -> bytes:
-        """A filter's answer that only says what is wrong."""
+        """A filter's answer that is only an error."""
         self.tally.errors += 1
         return _encode(FilterAnswer(error=why))
 

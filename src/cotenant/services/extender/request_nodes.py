@@ -1,10 +1,10 @@
 """The nodes of one request, as rows.
 
 Problem: each call names hundreds of nodes, mostly the same ones in the same order as the call before it (prioritize repeats what filter let
-through), and turning names into rows is the dearest part of the judgement. Choice: the last lists are remembered by their bytes; a list that
+through), and mapping names to rows is the most expensive part of an answer. Choice: the last lists are cached by their bytes; a list that
 came once costs a comparison the next time. Duplicate names are kept once. In full-node mode a node is read again only when its
-resourceVersion changed, and its own bytes are kept for the answer. Limits: a few lists are remembered; rows are looked up again whenever
-the mirror numbered nodes anew.
+resourceVersion changed, and its own bytes are kept for the answer. Limits: a few lists are cached; rows are looked up again whenever
+the mirror renumbers nodes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.services.extender.mirror import UNKNOWN, Mirror
 from cotenant.services.extender.wire import NodeList
 
-_REMEMBERED = 4
+_CACHED = 4
 _KEPT_TEXTS = 100_000  # beginnings of scores, by node name
 
 _names = msgspec.json.Decoder(list[str])
@@ -70,27 +70,27 @@ class NodeListReader:
         """The nodes of an encoded list of names. Raises `InvalidInput`."""
         for given in self._last:
             if given.raw == raw:
-                return self._located(given)
+                return self._with_rows(given)
         try:
             names = _names.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InvalidInput("NodeNames", "(not shown)", "a list of names", str(error)) from None
         if len(set(names)) < len(names):
-            return self._located(RequestNodes(list(dict.fromkeys(names)), b""))
+            return self._with_rows(RequestNodes(list(dict.fromkeys(names)), b""))
         given = RequestNodes(names, raw)
-        self._remember(given)
-        return self._located(given)
+        self._cache(given)
+        return self._with_rows(given)
 
     def subset(self, given: RequestNodes, places: Int) -> RequestNodes:
-        """The nodes at some places of a list by name, remembered because the next call will bring exactly these."""
+        """The nodes at some places of a list by name, cached because the next call will have exactly these."""
         names = [given.names[i] for i in places.tolist()]
         part = RequestNodes(names, _encode(names))
         part.rows, part.generation = given.rows[places], given.generation
-        self._remember(part)
+        self._cache(part)
         return part
 
     def by_object(self, raw: bytes) -> RequestNodes:
-        """The nodes of an encoded NodeList; the mirror learns those it did not know. Raises `InvalidInput`."""
+        """The nodes of an encoded NodeList; those that are new are added to the mirror. Raises `InvalidInput`."""
         try:
             items = _nodes.decode(raw).items or []
             identities = [_identity.decode(item).metadata for item in items]
@@ -110,7 +110,7 @@ class NodeListReader:
                 continue
             self._learn(name, item)
             self._versions[name] = identity.resource_version
-        return self._located(RequestNodes(list(distinct), b"", list(distinct.values())))
+        return self._with_rows(RequestNodes(list(distinct), b"", list(distinct.values())))
 
     def starts(self, given: RequestNodes) -> list[bytes]:
         """`{"Host":"NAME","Score":` for each name."""
@@ -131,11 +131,11 @@ class NodeListReader:
         return text
 
     def _learn(self, name: str, item: msgspec.Raw) -> None:
-        # A node whose size cannot be read is one of which nothing is known.
+        # A node whose size cannot be read counts as unknown.
         with suppress(InvalidInput, msgspec.DecodeError):
             self._mirror.node_in_request(read_node(_node.decode(item)))
 
-    def _located(self, given: RequestNodes) -> RequestNodes:
+    def _with_rows(self, given: RequestNodes) -> RequestNodes:
         mirror = self._mirror
         if given.generation != mirror.generation:
             rows = map(mirror.rows.get, given.names, repeat(UNKNOWN))
@@ -143,6 +143,6 @@ class NodeListReader:
             given.generation = mirror.generation
         return given
 
-    def _remember(self, given: RequestNodes) -> None:
+    def _cache(self, given: RequestNodes) -> None:
         self._last.insert(0, given)
-        del self._last[_REMEMBERED:]
+        del self._last[_CACHED:]

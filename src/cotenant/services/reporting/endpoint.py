@@ -1,14 +1,14 @@
-"""`POST /metrics/report`: where agents tell what their nodes do.
+"""`POST /metrics/report`: the endpoint of node reports.
 
-Problem: reports come from many agents, some old, some broken, some not ours, and each sender must learn from the answer alone what to change.
-Choice: an ASGI application of its own that any of our servers mounts at the path, over a store that the server's judgement reads.
+Problem: reports come from many agents, some old, some broken, some not ours, and the answer alone must say what the sender has to change.
+Choice: an ASGI application of its own that any of our servers mounts at the path, over a store that the server's placement reads.
 
     204  taken                                  401  no token, or not the one
     200  a newer report of the node is known    413  more than 64 KiB        429  as many nodes report as are kept
-    400  not a JSON object                      415  not JSON by its type    408  the body does not come
+    400  not a JSON object                      415  not JSON by its type    408  the body does not arrive
     422  a field is wrong: {"error": "...", "field": "..."} on one line
 
-Limits: one report a request. Without a token anybody who can connect is believed: the server decides whether that may be.
+Limits: one report a request. Without a token every sender is trusted: the server decides whether that is acceptable.
 Source: founding document, "sidecar-agent" and metrics loop.
 """
 
@@ -40,7 +40,7 @@ PATH = "/metrics/report"
 
 
 class ReportOutcome(StrEnum):
-    """What became of a report; a label of the metric that counts them."""
+    """The outcome of a report; a label of the metric that counts them."""
 
     TAKEN = "taken"
     OLDER = "older"
@@ -51,7 +51,7 @@ class ReportOutcome(StrEnum):
     REFUSED = "refused"  # too large, too slow, wrong method or type
 
 
-class _Trouble(msgspec.Struct, frozen=True):
+class _ErrorBody(msgspec.Struct, frozen=True):
     error: str
     field: str | None = None
 
@@ -66,7 +66,7 @@ class ReportEndpoint:
         token: BearerToken | None = None,
         taken: Callable[[NodeReport], None] | None = None,
     ) -> None:
-        """`clock` gives Unix seconds; `taken` is told of every report that entered the store, as it stands there."""
+        """`clock` gives Unix seconds; `taken` is called with every report that entered the store, as stored."""
         self._reports = reports
         self._clock = clock
         self._token = token
@@ -89,35 +89,35 @@ class ReportEndpoint:
 
     async def _answer(self, scope: Scope, receive: Receive) -> tuple[ReportOutcome, Answer]:
         if scope["method"] != "POST":
-            return ReportOutcome.REFUSED, _trouble(405, "only POST", more=((b"allow", b"POST"),))
+            return ReportOutcome.REFUSED, _error(405, "only POST", more=((b"allow", b"POST"),))
         now_s = self._clock()
         if self._token is not None and not self._token.accepts(header(scope, b"authorization"), now_s):
-            trouble = _trouble(401, "a bearer token that this server knows is needed")
+            trouble = _error(401, "a bearer token that this server knows is needed")
             return ReportOutcome.UNAUTHORIZED, Answer(401, trouble.body, more=((b"www-authenticate", b"Bearer"),))
         kind = header(scope, b"content-type").partition(b";")[0].strip().lower()
         if kind not in (b"", b"application/json"):
-            return ReportOutcome.REFUSED, _trouble(415, "Content-Type must be application/json")
+            return ReportOutcome.REFUSED, _error(415, "Content-Type must be application/json")
         return self.take(await read_body(scope, receive, payload.MOST_BYTES), now_s)
 
     def take(self, body: bytes, now_s: float) -> tuple[ReportOutcome, Answer]:
-        """A report's JSON into the store, and what to answer. Never raises for what was sent."""
+        """Store a report from its JSON; returns the outcome and the answer. Never raises for bad content."""
         try:
             report = payload.read(body)
             entered = self._reports.accept(report, now_s)
         except InvalidInput as error:
             if error.field == payload.WHOLE:
-                return ReportOutcome.MALFORMED, _trouble(400, str(error))
-            return ReportOutcome.INVALID, _trouble(422, str(error), error.field)
+                return ReportOutcome.MALFORMED, _error(400, str(error))
+            return ReportOutcome.INVALID, _error(422, str(error), error.field)
         except Transient as error:
             retry = (b"retry-after", b"%d" % max(1, round(error.retry_after_s)))
-            return ReportOutcome.FULL, _trouble(429, str(error), more=(retry,))
+            return ReportOutcome.FULL, _error(429, str(error), more=(retry,))
         if not entered:
-            return ReportOutcome.OLDER, _trouble(200, "not taken: a newer report of this node is known", "timestamp")
+            return ReportOutcome.OLDER, _error(200, "not taken: a newer report of this node is known", "timestamp")
         if self._taken is not None:
             self._taken(self._reports.fresh(report.node, now_s) or report)
         return ReportOutcome.TAKEN, Answer(204)
 
 
-def _trouble(status: int, error: str, field: str | None = None, more: tuple[tuple[bytes, bytes], ...] = ()) -> Answer:
-    body = msgspec.json.encode(_Trouble(" ".join(error.split()), field)) + b"\n"
+def _error(status: int, error: str, field: str | None = None, more: tuple[tuple[bytes, bytes], ...] = ()) -> Answer:
+    body = msgspec.json.encode(_ErrorBody(" ".join(error.split()), field)) + b"\n"
     return Answer(status, body, more=more)

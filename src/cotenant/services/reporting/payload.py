@@ -1,8 +1,8 @@
 """The founding payload on the wire.
 
-Problem: agents in several languages send it; the answer to a bad one must name the field. Choice: one strict msgspec struct in the founding
-document's names; the time is RFC 3339 text (what a Rust or Go agent writes) or a number of Unix seconds. Unknown fields are let through, so
-that a newer agent may say more. Limits: JSON only, one node a payload.
+Problem: agents in several languages send it; the answer to a bad one must name the field. Choice: one strict msgspec struct with the founding
+document's names; the time is RFC 3339 text (what a Rust or Go agent writes) or a number of Unix seconds. Unknown fields are ignored, so
+that a newer agent may send more. Limits: JSON only, one node for each payload.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import InvalidInput
 
 MOST_BYTES = 64 * 1024
-WHOLE = "report"  # the field that errors name where no single one is to blame
+WHOLE = "report"  # the field in errors that concern no single field
 
 
 class Payload(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ _NANOSECONDS = re.compile(r"(\.\d{6})\d+")
 
 
 def read(body: bytes) -> NodeReport:
-    """A report from its JSON. `InvalidInput` names the field; a body of more than `MOST_BYTES` is the receiver's to refuse."""
+    """A report from its JSON. `InvalidInput` names the field; the receiver has to refuse a body of more than `MOST_BYTES`."""
     try:
         payload = _decoder.decode(body)
     except msgspec.ValidationError as error:

@@ -1,8 +1,8 @@
-"""Posts reports to those who take them: the same for a node's agent and for the simulated nodes.
+"""Posts reports to their receivers: the same for a node's agent and for simulated nodes.
 
-Problem: a receiver may be away, slow, hanging or of another mind, and whoever sends must learn which, because only some of that passes.
-Choice: one POST a report over kept-alive connections, a bound on the time of each, and two errors: `Transient` for what may pass and
-`Permanent` for what a receiver says of this report. Limits: nothing is repeated here; the next report is newer.
+Problem: a receiver may be away, slow, hanging or may refuse, and the sender must know which, because only some of that passes.
+Choice: one POST for each report over kept-alive connections, a bound on the time of each, and two errors: `Transient` for what may pass and
+`Permanent` for a refusal of this report. Limits: nothing is retried here; the next report is newer.
 """
 
 from __future__ import annotations

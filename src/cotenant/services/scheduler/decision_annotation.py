@@ -1,7 +1,7 @@
-"""The decision record as it is written on a pod: compact JSON of bounded size.
+"""The decision record as an annotation of the pod: compact JSON of bounded size.
 
-Problem: "why is it there" must be answered long after the scheduler forgot, and annotations are paid for in the API server's memory, once a
-pod. Choice: one annotation, sent inside the Binding so that it is there exactly if the bind is; a few hundred bytes, never above
+Problem: "why is it there" must be answered long after the scheduler forgot, and annotations cost memory in the API server, once for each
+pod. Choice: one annotation, sent inside the Binding, so that it exists exactly where the bind does; a few hundred bytes, never above
 `MOST_BYTES`: what does not fit is left out, the least important first. Limits: scores are rounded to four digits.
 """
 

@@ -1,7 +1,7 @@
-"""`--device-strategy` and `--usual-gpu-pods`: how devices are chosen, read from the command line.
+"""`--device-strategy` and `--usual-gpu-pods`: how devices are chosen, from the command line.
 
-Problem: a misspelt strategy that is skipped fills a cluster in the wrong way for weeks, and one that goes by the pods that usually come does nothing
-without them. Choice: both are read together, and whatever does not go together is refused by the option's name. Limits: one strategy for parts of devices
+Problem: a misspelt strategy that is skipped fills a cluster in the wrong way for weeks, and the strategy that goes by the usual pods does nothing
+without them. Choice: both options are read together, and a combination that makes no sense is refused by the option's name. Limits: one strategy for parts of devices
 and for whole ones.
 """
 

@@ -1,6 +1,6 @@
-"""Starting a scheduler process: arguments checked, logs set up, signals heard.
+"""Starting a scheduler process: arguments are checked, logging and signals set up.
 
-Problem: a wrong argument must be one clear line before anything is asked of a server. Choice: everything is checked here, then one event
+Problem: a wrong argument must be one clear line before any request to a server. Choice: everything is checked here, then one event
 loop runs until SIGTERM or SIGINT. A second signal does not wait for the hand-over. Limits: logs are lines on standard error.
 """
 

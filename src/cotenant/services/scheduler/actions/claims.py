@@ -1,8 +1,8 @@
-"""Settling the claims of a pod before it is bound.
+"""Binding the claims of a pod before the pod itself.
 
-Problem: a claim of a WaitForFirstConsumer class is bound only when somebody says to which volume, or for which node one is to be made, and the
-pod must not start before. Choice: what kube-scheduler does: a reservation in the volume's claimRef, or the annotation with the chosen node
-on the claim, then waiting until the claim is bound. Limits: the persistent volume controller completes the binding; without one it never ends
+Problem: a claim of a WaitForFirstConsumer class is bound only once a volume is chosen for it, or a node for which one is to be provisioned, and the
+pod must not start before. Choice: what kube-scheduler does: a reservation in the volume's claimRef, or the annotation with the selected node
+on the claim, then waiting until the claim is bound. Limits: the persistent volume controller completes the binding; without one it never completes
 and the bind is given up.
 Source: Kubernetes' VolumeBinding plugin; annotation volume.kubernetes.io/selected-node.
 """
@@ -24,7 +24,7 @@ BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 
 
 class ClaimBinder:
-    """Settles claims; `volumes` is the index that the watches keep."""
+    """Binds claims; `volumes` is the index that the watches keep."""
 
     def __init__(self, client: Client, volumes: VolumeIndex) -> None:
         self._client = client
@@ -32,14 +32,14 @@ class ClaimBinder:
         self._waiters: set[asyncio.Event] = set()
 
     def changed(self) -> None:
-        """Claims or volumes have changed: waiting binds look again."""
+        """Claims or volumes have changed: waiting binds check theirs."""
         for waiter in self._waiters:
             waiter.set()
 
     async def settle(self, bind: Bind, within_s: float) -> None:
-        """Have every claim of the bind bound. Raises `Permanent` or `Transient` where that fails."""
+        """Wait until every claim of the bind is bound. Raises `Permanent` or `Transient` where that fails."""
         for choice in bind.claims:
-            await self._ask(choice, bind.node)
+            await self._request(choice, bind.node)
         changed = asyncio.Event()
         self._waiters.add(changed)
         try:
@@ -52,7 +52,7 @@ class ClaimBinder:
         finally:
             self._waiters.discard(changed)
 
-    async def _ask(self, choice: ClaimChoice, node: str) -> None:
+    async def _request(self, choice: ClaimChoice, node: str) -> None:
         claim = self._volumes.claim(choice.claim)
         if claim is None:
             raise Permanent(f"PersistentVolumeClaim {choice.claim} is gone")
@@ -83,7 +83,7 @@ class ClaimBinder:
             raise Permanent(f"PersistentVolumeClaim {choice.claim} is gone")
         annotations = claim.metadata.annotations or {}
         if choice.binding.value == "provisioned" and SELECTED_NODE not in annotations and not _volume(claim):
-            # The watch may not have shown our own annotation yet; a provisioner that fails takes it away again, which ends in the time-out.
+            # The watch may not have delivered our own annotation yet; a provisioner that fails removes it again, which ends in the time-out.
             return False
         return bool(_volume(claim)) and BIND_COMPLETED in annotations
 

@@ -1,9 +1,9 @@
-"""Carrying out preemptions: the nomination, then the victims' eviction.
+"""Preemptions: the nomination, then the eviction of the victims.
 
 Problem: a preemptor whose nomination was lost is forgotten after a restart, and a victim that cannot be evicted blocks it. Choice: the
-nomination is written first, so that a scheduler that starts again keeps the room; then every victim is marked with the DisruptionTarget
-condition and deleted with its own grace, only if it still is that pod. Limits: budgets were respected as far as possible when the victims were
-chosen; like kube-scheduler, a preemption of which no better choice existed deletes all the same.
+nomination is written first, so that a scheduler that restarts keeps the room; then every victim gets the DisruptionTarget
+condition and is deleted with its own grace period, with its UID as a precondition. Limits: budgets were respected as far as possible when the victims were
+chosen; like kube-scheduler, a preemption without a better choice deletes all the same.
 Source: Kubernetes documentation, "Pod Priority and Preemption" and "Pod disruption conditions".
 """
 
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class Evictor:
-    """Carries out preemptions side by side."""
+    """Carries out preemptions, several at once."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Evictor:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def add(self, preempt: Preempt) -> None:
-        """Begin a preemption."""
+        """Start a preemption."""
         self._metrics.preemptions.inc()
         self._metrics.victims.observe(len(preempt.victims))
         task = asyncio.create_task(self._carry_out(preempt))
@@ -82,7 +82,7 @@ class Evictor:
         self._statuses.evicted(evict)
 
     def stop(self) -> None:
-        """Cut what is under way."""
+        """Cancel what is under way."""
         for task in self._tasks:
             task.cancel()
 
@@ -93,7 +93,7 @@ class Evictor:
                 for victim in preempt.victims:
                     group.create_task(self._evict(victim, preempt))
         except NotFound:
-            pass  # the preemptor is gone: the watch says so too
+            pass  # the preemptor is gone: the watch reports it
         except CotenantError as error:
             self._failed(preempt, error)
         except ExceptionGroup as errors:
@@ -128,5 +128,5 @@ class Evictor:
             )
             await self._client.delete(PODS, namespace, name, uid=victim.uid)
         except (NotFound, Conflict):
-            return  # gone, or another pod has its name: the watch says so too
+            return  # gone, or another pod has its name: the watch reports it
         self._statuses.preempted(victim, preempt)

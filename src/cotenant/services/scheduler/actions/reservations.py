@@ -1,9 +1,9 @@
-"""Carrying out reservations: the status that gives one its node, answered to the engine exactly once.
+"""Reservations: the status that assigns one to its node, reported to the engine exactly once.
 
-Problem: a reservation has no binding: its status is written, the answer may be lost, it may have been deleted or ended meanwhile, and our right to
-write may end. What it was given by number stands in annotations, which a status cannot carry. Choice: annotations first, which count only once the
-status names the node; for the rest as for binds: what is not sent can be withheld until the last moment (`Cluster.sending`), a lost answer is settled by reading
-the object, and any other failure takes the decision back. Limits: side by side without a bound of its own; the client's own limits hold.
+Problem: a reservation has no binding: its status is written, the answer may be lost, it may have been deleted or ended meanwhile, and the right of this replica to
+write may end. What it was allocated by number is in annotations, which a status write cannot carry. Choice: annotations first, which count only once the
+status names the node; otherwise as for binds: what is not sent can be withheld until the last moment (`Cluster.sending`), a lost answer is settled by reading
+the object, and any other failure is reported as failed. Limits: no limit of its own on what is under way; the client's limits apply.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ _log = logging.getLogger(__name__)
 
 
 async def write_status(client: Client, status: ReservationStatus) -> None:
-    """Tell a reservation how it stands."""
-    told = written_status(
+    """Write the status of a reservation."""
+    written = written_status(
         status.phase, status.node, status.allocatable, status.allocated, status.owners, status.conditions
     )
-    await client.set_status(RESERVATIONS, "", status.key, status.uid, told)
+    await client.set_status(RESERVATIONS, "", status.key, status.uid, written)
 
 
 async def delete(client: Client, gone: DeleteReservation) -> None:
-    """Delete one that ended long ago."""
+    """Delete a reservation that ended long ago."""
     await client.delete(RESERVATIONS, "", gone.key, uid=gone.uid)
 
 
 class Reserver:
-    """Writes the nodes of reservations."""
+    """Writes the assignments of reservations."""
 
     def __init__(
         self,
@@ -65,13 +65,13 @@ class Reserver:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def add(self, reserve: Reserve) -> None:
-        """Begin to write one."""
+        """Start writing one."""
         task = asyncio.create_task(self._carry_out(reserve))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def stop(self) -> None:
-        """Cut what is under way."""
+        """Cancel what is under way."""
         for task in self._tasks:
             task.cancel()
 
@@ -83,7 +83,7 @@ class Reserver:
                 await self._write(reserve)
         except CotenantError as error:
             self._failed(reserve, str(error), type(error).__name__)
-        except Exception:  # one reservation's trouble must not end the scheduler
+        except Exception:  # an error with one reservation must not end the scheduler
             _log.exception("reservation %s", reserve.key)
             self._failed(reserve, "unforeseen error")
         finally:
@@ -96,7 +96,7 @@ class Reserver:
                 await self._client.patch(RESERVATIONS, "", reserve.key, patch, content_type=MERGE_PATCH)
             await write_status(self._client, reserve.status)
         except (NotFound, Conflict):
-            # gone, or another has its name: the watch says so too
+            # gone, or another has its name: the watch reports it
             self._cluster.bind_failed(reserve.uid, "reservation not found", self._now(), retry=False)
         except Unavailable as error:
             if not error.maybe_done:
@@ -106,7 +106,7 @@ class Reserver:
             self._cluster.bound(reserve.uid, self._now())
 
     async def _look(self, reserve: Reserve, why: str) -> None:
-        """Nobody knows how the write ended: read the object until the server says."""
+        """It is not known how the write ended: read the object until the server answers."""
         pause_s = _PAUSE_S
         while True:
             try:

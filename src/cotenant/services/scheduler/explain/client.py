@@ -1,7 +1,7 @@
-"""Asking a running scheduler why.
+"""A client of a running scheduler's debug API, for `cotenant explain`.
 
-Problem: a person does not know the port of the scheduler that `cotenant up` started, and must be told "none runs" apart from "it says no". Choice: the scheduler is the one that is
-named, or the one beside the kubeconfig in use, or in the directory of `cotenant up`, or at the default port; the standard library's HTTP client, one
+Problem: a person does not know the port of the scheduler that `cotenant up` started, and must be able to tell "none runs" from "it refuses". Choice: the scheduler is the one that
+is named, or the one beside the kubeconfig in use, or in the directory of `cotenant up`, or at the default port; the standard library's HTTP client, one
 connection a question, blocking. Limits: where two schedulers answer and none is named, neither is asked.
 """
 
@@ -47,7 +47,7 @@ class Scheduler:
         return self._read(f"/debug/explain/pods/{quoted(namespace)}/{quoted(name)}", PodAnswer, query)
 
     def concern(self, path: str) -> Concern:
-        """What a quota or a gang tells of itself. Raises as `pod` does."""
+        """The state of a quota or a gang. Raises as `pod` does."""
         return self._read(path, Concern)
 
     def _read(self, path: str, form: type[T], query: Sequence[tuple[str, str]] = ()) -> T:
@@ -59,18 +59,18 @@ class Scheduler:
     def get(self, path: str, query: Sequence[tuple[str, str]] = (), within_s: float = _ANSWER_S) -> bytes:
         """A page. Raises as `pod` does."""
         status, body = self._ask(f"{path}?{urlencode(query)}" if query else path, within_s)
-        said = body.decode(errors="replace").strip()
+        text = body.decode(errors="replace").strip()
         if status == 200:
             return body
         if status == 404:
-            raise Gone(said or f"{self.url} has no such page")
+            raise Gone(text or f"{self.url} has no such page")
         if status == 403:
-            raise Permanent(f"{self.url}: {said}; --token-file names a file with the token")
+            raise Permanent(f"{self.url}: {text}; --token-file names a file with the token")
         if status == 400:
-            field, _, rest = said.partition(": ")
+            field, _, rest = text.partition(": ")
             value, _, expected = rest.partition(": expected ")
-            raise InvalidInput(field, value, expected or said)
-        raise Permanent(f"{self.url} answered {status}: {said[:300]}")
+            raise InvalidInput(field, value, expected or text)
+        raise Permanent(f"{self.url} answered {status}: {text[:300]}")
 
     def is_there(self) -> bool:
         """Whether a scheduler answers."""
@@ -97,7 +97,7 @@ class Scheduler:
         except (OSError, http.client.HTTPException) as error:
             why = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise Transient(
-                f"no scheduler answers at {self.url} ({why}): start one, name it with --scheduler, or say --kubeconfig for what "
+                f"no scheduler answers at {self.url} ({why}): start one, name it with --scheduler, or use --kubeconfig for what "
                 "the API server has of it"
             ) from error
         finally:

@@ -1,7 +1,7 @@
-"""Why a pod is where it is, after the fact: what its scheduler left on the API server.
+"""Why a pod is where it is, from what its scheduler wrote to the API server.
 
-Problem: the scheduler that decided may be gone, or belong to somebody who lets nobody ask it, and the reasons are on the pod. Choice: the pod is read once: its decision annotation, its
-condition PodScheduled, and its newest events. Limits: that is what was so when it was written.
+Problem: the scheduler that decided may be gone, or may not be reachable, and the reasons are on the pod. Choice: the pod is read once: its decision annotation, its
+condition PodScheduled, and its newest events. Limits: the reasons are those of the time they were written.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class _Events(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class StoredReasons:
-    """What the API server has of a decision."""
+    """What the API server has about a decision."""
 
     pod: str
     uid: str
@@ -80,12 +80,12 @@ class StoredReasons:
     promised: str
     message: str  # of the condition PodScheduled, where it is False
     decision: Written | None
-    events: tuple[tuple[str, int, str, str], ...]  # when, how often, reason, message; oldest first
+    events: tuple[tuple[str, int, str, str], ...]  # time, count, reason, message; oldest first
 
     def plain(self) -> dict[str, Any]:
         """For JSON."""
-        told: dict[str, Any] = msgspec.to_builtins(self)
-        return told
+        value: dict[str, Any] = msgspec.to_builtins(self)
+        return value
 
 
 def stored_reasons(kubeconfig: Path, context: str, namespace: str, name: str) -> StoredReasons:

@@ -1,8 +1,8 @@
-"""Switches for whoever debugs a running scheduler: the top N scores of every pod that is judged, and the filters that refuse nodes.
+"""Debug flags of a running scheduler: the top N scores of every pod that is judged, and the filters that reject nodes.
 
-Problem: to see why one node won, every term of its score is needed, and the log of every decision would drown the process. Choice: both are off, and cost
-nothing until somebody sets a flag; then pods are judged one by one, each leaves a Markdown table in the log, and the newest are kept for a page. Limits: a
-table has at most `MOST_NODES` rows and a pod's list of failures `MOST_FAILURES` lines; flags are forgotten with the process.
+Problem: to see why one node won, every term of its score is needed, and logging every decision would overload the process. Choice: both are off, and cost
+nothing until a flag is set; then pods are judged one by one, each leaves a Markdown table in the log, and the newest are kept for a page. Limits: a
+table has at most `MOST_NODES` rows and a pod's list of failures `MOST_FAILURES` lines; flags are not kept across a restart.
 Source: founding document, v0.7, section 3: paths, replies and the form of the table.
 """
 
@@ -40,7 +40,7 @@ class ScoreTable:
     best: tuple[Candidate, ...]
 
     def markdown(self) -> str:
-        """The founding table: a column a term, in the order of the terms."""
+        """The table of the founding document: a column for each term, in the order of the terms."""
         names = list(dict.fromkeys(part.name for each in self.best for part in each.parts))
         lines = [
             f"| # | Pod | Node | Score | {' | '.join(names)} |",
@@ -55,7 +55,7 @@ class ScoreTable:
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """The filters that refused nodes to one pod; `more` were not listed."""
+    """The filters that rejected nodes for one pod; `more` were not listed."""
 
     pod: str
     at_s: float
@@ -64,10 +64,10 @@ class Failures:
 
 
 class Debugging:
-    """The flags, and what they gave."""
+    """The flags, and what was kept because of them."""
 
     def __init__(self, profile: PlacementProfile, observe: Callable[[ScoreListener | None], None]) -> None:
-        """`observe` is told who wants to see every judgement; None = nobody."""
+        """`observe` registers the listener of every judgement; None = no listener."""
         self.top_scores = 0
         self.filters = False
         self._profile = profile
@@ -76,7 +76,7 @@ class Debugging:
         self._failures: deque[Failures] = deque(maxlen=_KEPT)
 
     def set_scores(self, text: str) -> str:
-        """The flag `s`; the reply."""
+        """Set the flag `s`; returns the reply. Raises `InvalidInput`."""
         text = text.strip()
         if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) <= MOST_NODES):
             raise InvalidInput("debugTopNScores", text, f"a number of nodes from 0 (off) to {MOST_NODES}")
@@ -85,7 +85,7 @@ class Debugging:
         return f"successfully set debugTopNScores to {text}"
 
     def set_filters(self, text: str) -> str:
-        """The flag `f`; the reply."""
+        """Set the flag `f`; returns the reply. Raises `InvalidInput`."""
         text = text.strip()
         if text.lower() not in ("true", "false", "1", "0"):
             raise InvalidInput("debugFilterFailure", text, "true or false")
@@ -101,10 +101,10 @@ class Debugging:
         """The newest lists of failing filters, oldest first."""
         return tuple(each for each in self._failures if pod in ("", each.pod))
 
-    # ---- of the engine
+    # ---- called by the engine
 
     def judging(self, seen: Seen) -> None:
-        """A pod is about to be placed or refused."""
+        """A pod is about to be placed or rejected."""
         if self.top_scores:
             ranks = table(seen, self._profile)
             if len(ranks):
@@ -127,7 +127,7 @@ class Debugging:
 
 
 def _failures(seen: Seen, checked: Checked) -> Failures:
-    """One line a node and filter, nodes by name."""
+    """One line for each node and filter, nodes by name."""
     lines: list[str] = []
     times = 0
     for check, refused in checked.counted():

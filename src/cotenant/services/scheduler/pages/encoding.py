@@ -1,7 +1,7 @@
-"""JSON of what the debug pages tell: frozen values with their fields in camelCase, as users of the founding API write them.
+"""JSON of the debug pages: frozen values with their fields in camelCase, as users of the founding API write them.
 
-Problem: the values are the engine's, and know no JSON; and NaN, NumPy's numbers and enumerations have none. Choice: one walk over dataclasses, mappings and
-sequences; a number that is not finite is null. Limits: keys of mappings stay as they are, because they are names of things.
+Problem: the values are the engine's, which knows no JSON; and NaN, NumPy's numbers and enumerations have no JSON form. Choice: one walk over dataclasses, mappings and
+sequences; a number that is not finite is null. Limits: keys of mappings are kept as they are, because they are names of objects.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def encode(value: object) -> bytes:
 
 
 def plain(value: object) -> Any:
-    """The value of which JSON is made."""
+    """The value in terms of JSON."""
     if isinstance(value, msgspec.Struct):
         return plain(msgspec.to_builtins(value))
     if isinstance(value, Amounts):

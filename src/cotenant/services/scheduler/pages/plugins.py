@@ -1,8 +1,8 @@
-"""Pages of the plugins: gangs, quotas, devices, CPUs, reservations and load, each where the roster has it; and two answers for `cotenant explain`.
+"""Pages of the plugins: gangs, quotas, devices, CPUs, reservations and load, each where the registry has it; and two answers for `cotenant explain`.
 
-Problem: users of the founding API write `/apis/v1/plugins/<plugin>/<endpoint>`, and which plugins there are is the roster's. Choice: a route a page of
-engine/explain/pages.py; a name that nobody knows is a sentence. CPUs are told in the founding form, whose field names tools know. Limits: other values are as the members
-have them, in camelCase.
+Problem: users of the founding API write `/apis/v1/plugins/<plugin>/<endpoint>`, and which plugins there are depends on the registry. Choice: a route for each page of
+engine/explain/pages.py; an unknown name is answered with a sentence. CPUs are in the form of the founding document, whose field names tools know. Limits: other values have
+the plugins' own fields, in camelCase.
 Source: founding document, v0.7, section 3 (cpuTopologyOptions, availableCPUs).
 """
 
@@ -43,14 +43,14 @@ class Topology(msgspec.Struct, frozen=True):
 
 
 class TopologyOptions(msgspec.Struct, frozen=True, rename="camel"):
-    """What `cpuTopologyOptions` tells."""
+    """The answer of `cpuTopologyOptions`."""
 
     cpu_topology: Topology
     bind_policy: str
     numa_allocate_strategy: str
     numa_topology_policy: str
     amplification_ratio_ppm: int
-    reserved: dict[str, str]  # who keeps which CPUs from everybody
+    reserved: dict[str, str]  # CPUs that no pod may have, by what reserves them
 
 
 class Allocated(msgspec.Struct, frozen=True, rename="camel"):
@@ -59,11 +59,11 @@ class Allocated(msgspec.Struct, frozen=True, rename="camel"):
     pod: str
     cpus: str
     exclusive_policy: str
-    missing: str  # that others have too, or that are not the node's to give
+    missing: str  # CPUs that other pods have too, or that the node does not offer
 
 
 class Available(msgspec.Struct, frozen=True):
-    """What `availableCPUs` tells."""
+    """The answer of `availableCPUs`."""
 
     free: str = msgspec.field(name="availableCPUs")
     by_numa: dict[str, str] = msgspec.field(name="availableByNUMANode")
@@ -71,7 +71,7 @@ class Available(msgspec.Struct, frozen=True):
 
 
 def routes(cluster: Cluster, now: Callable[[], float]) -> tuple[Route, ...]:
-    """The pages of the members that are there."""
+    """The pages of the plugins in the registry."""
     found = [Route("GET", each.pattern, _page(cluster, each, member)) for each, member in pages(cluster.roster)]
 
     def quota(asked: PageRequest) -> Answer:
@@ -91,16 +91,16 @@ def _page(cluster: Cluster, of: MemberPage, member: Any) -> Callable[[PageReques
     def answer(asked: PageRequest) -> Answer:
         if NODE in of.endpoint and not cluster.why.knows_node(asked.names[0]):
             raise _unknown("node", asked.names)
-        told = of.tell(member, asked.names)
-        if told is None:
+        value = of.tell(member, asked.names)
+        if value is None:
             raise _unknown(of.what, asked.names)
-        return page(_founding(of.endpoint, told))
+        return page(_founding(of.endpoint, value))
 
     return answer
 
 
 def _founding(endpoint: str, told: object) -> object:
-    """The value in the form that the founding document shows, where it shows one."""
+    """The value in the form that the founding document shows, where it shows one; else as it is."""
     if not isinstance(told, CpusOfNode):
         return told
     if endpoint.startswith("availableCPUs"):

@@ -1,7 +1,7 @@
-"""Pages of the scheduler's process: its state, pods' stories and answers, nodes, and the debug flags.
+"""Pages of the scheduler's process: its state, histories and explanations of pods, nodes, and the debug flags.
 
-Problem: what people ask of a running scheduler lies in its engine, its binder and its flags. Choice: one route a question, each a few lines that fetch a frozen
-value; unknown names are a sentence. Limits: every page is computed when it is asked for, in the scheduler's own loop (`python -m bench.why` says how long that takes).
+Problem: what people ask of a running scheduler is spread over its engine, its binder and its flags. Choice: one route for each question, each a few lines that fetch a frozen
+value; an unknown name is answered with a sentence. Limits: every page is computed on request, in the scheduler's own loop (`python -m bench.why` measures it).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MARKDOWN = b"text/markdown; charset=utf-8"
 
 
 class ProcessState(msgspec.Struct, frozen=True, rename="camel"):
-    """What `/debug/state` tells."""
+    """The answer of `/debug/state`."""
 
     identity: str
     leading: bool
@@ -38,7 +38,7 @@ class ProcessState(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Story(msgspec.Struct, frozen=True):
-    """What `/debug/pods/...` tells."""
+    """The answer of `/debug/pods/...`."""
 
     pod: str
     uid: str
@@ -50,18 +50,18 @@ class Story(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """What pages ask of the process around the engine."""
+    """What the pages read of the process around the engine."""
 
     cluster: Cluster
     debugging: Debugging
-    scheduler: str  # whose pods are ours
+    scheduler: str  # the schedulerName of our pods
     now: Callable[[], float]
     state: Callable[[], ProcessState]
     leads: Callable[[], bool]
 
 
 def routes(process: Process) -> tuple[Route, ...]:
-    """Everything that is about no plugin."""
+    """The routes that do not belong to a plugin."""
     cluster, debugging = process.cluster, process.debugging
 
     def story(asked: PageRequest) -> Answer:
@@ -118,7 +118,7 @@ def routes(process: Process) -> tuple[Route, ...]:
 
 
 def _with_scores(answer: PodAnswer, debugging: Debugging) -> PodAnswer:
-    """The record with the terms of its scores, where they were kept when it was decided."""
+    """The answer with the terms of its scores, where they were kept at the decision."""
     record = answer.record
     if record is None or not debugging.top_scores:
         return answer

@@ -1,17 +1,17 @@
-"""Routes of the scheduler's debug API, and who may ask.
+"""Routes of the scheduler's debug API, and its access control.
 
-    GET  /apis/v1/__services__                       what is here, by method
-    GET  /apis/v1/nodes/:nodeName                    what the scheduler believes of a node
-    GET  /apis/v1/plugins/...                        what plugins believe (pages_plugins.py)
-    GET  /debug/state, /debug/pods/:namespace/:name  the process, and one pod's story
+    GET  /apis/v1/__services__                       the routes, by method
+    GET  /apis/v1/nodes/:nodeName                    the scheduler's view of a node
+    GET  /apis/v1/plugins/...                        the views of plugins (pages_plugins.py)
+    GET  /debug/state, /debug/pods/:namespace/:name  the process, and the history of a pod
     GET  /debug/explain/pods|quotas|gangs/...        answers for `cotenant explain`
     GET  /debug/scores, /debug/filters               what was kept since the flags were set
     PUT  /debug/flags/s, /debug/flags/f              top-N score tables, and failing filters, of every pod that is judged
 
-Problem: pages come and go with the plugins that are there, and a list of them that somebody keeps is wrong. Choice: a route is a value with its pattern;
-the list is made from the routes, and a request finds its route by segments. These pages tell what runs where and who is evicted, so they answer a caller on this
-machine, or one with the bearer token; everybody else gets 403 and a sentence. A caller counts as on this machine where the peer's address is loopback, nothing was
-forwarded for somebody else, and the Host is no name of elsewhere, so that a web page in a browser here cannot ask in its place. Limits: no TLS.
+Problem: which pages there are depends on the plugins, and a list of them that is written by hand goes stale. Choice: a route is a value with its pattern;
+the list is made from the routes, and a request finds its route by segments. These pages show what runs where and what is evicted, so they answer callers on this
+machine, or with the bearer token; any other gets 403 and a sentence. A caller counts as on this machine where the peer's address is loopback, no proxy
+forwarded the request, and the Host names no other machine, so that a web page in a browser here cannot send requests on its behalf. Limits: no TLS.
 Source: founding document, v0.7, section 3.
 """
 
@@ -52,7 +52,7 @@ _NO = "only callers on this machine, or with a bearer token that this scheduler 
 class PageRequest:
     """One request, as far as a page needs it."""
 
-    names: tuple[str, ...]  # what stood for the pattern's `:names`
+    names: tuple[str, ...]  # the segments in place of the pattern's `:names`
     query: Mapping[str, Sequence[str]] = field(default_factory=dict)
     body: str = ""
 
@@ -66,7 +66,7 @@ class Route:
     page: Callable[[PageRequest], Answer]
 
     def names(self, path: Sequence[str]) -> tuple[str, ...] | None:
-        """What stands for its names in a path of these segments; None where the path is another's."""
+        """The segments in place of its names; None where the path does not match."""
         own = self.pattern.split("/")
         if len(own) != len(path):
             return None
@@ -80,7 +80,7 @@ class Route:
 
 
 class UnknownName(Exception):
-    """What was asked about is not known; the words go to the caller."""
+    """The name asked about is not known; the message is the answer."""
 
 
 class Routes:
@@ -133,14 +133,14 @@ class Routes:
 
 
 class Guard:
-    """Who may ask."""
+    """Decides which callers are admitted."""
 
     def __init__(self, token: BearerToken | None, clock: Callable[[], float]) -> None:
         self._token = token
         self._clock = clock
 
     def admits(self, scope: Scope) -> bool:
-        """Whether the caller has the token, or is on this machine and speaks for itself."""
+        """Whether the caller has the token, or is on this machine and is not a proxy."""
         authorization = header(scope, b"authorization")
         if authorization and self._token is not None and self._token.accepts(authorization, self._clock()):
             return True
