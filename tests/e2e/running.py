@@ -15,13 +15,13 @@ import signal
 import ssl
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 import pytest
+from tests.fakes import waiting
 
 T = TypeVar("T")
 SOURCE = Path(__file__).parents[2] / "src"
@@ -33,21 +33,8 @@ AWAY = (OSError, http.client.HTTPException)  # the server is not there
 
 
 def eventually(what: str, found: Callable[[], T], within_s: float = 30.0, *, away: bool = False) -> T:
-    """What a function gives once it is true of something; `away`: the server may be gone meanwhile."""
-    until = time.monotonic() + within_s
-    last: object = None
-    while True:
-        try:
-            value = found()
-            if value:
-                return value
-            last = value
-        except AWAY as error:
-            if not away:
-                raise
-            last = error
-        assert time.monotonic() < until, f"not within {within_s:g} s: {what}; last {last!r}"
-        time.sleep(0.05)
+    """The first true value of `found`, asked twenty times a second; `away`: the server may be gone meanwhile."""
+    return waiting.eventually(what, found, within_s, tolerated=AWAY if away else (), interval_s=0.05)
 
 
 def is_alive(pid: int) -> bool:

@@ -17,7 +17,6 @@ import ssl
 import subprocess
 import tempfile
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,6 +26,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import pytest
 import yaml
+from tests.fakes import waiting
 
 REAL = os.environ.get("COTENANT_TEST_KUBECONFIG", "")
 
@@ -205,15 +205,14 @@ class Kube:
         return Watching(connection, connection.getresponse())
 
     def eventually(self, path: str, holds: Callable[[Any], bool], timeout_s: float = 20.0, **query: str) -> Any:
-        """Read until something holds (what a controller or another thread of the server does after the answer)."""
-        end = time.monotonic() + timeout_s
-        while True:
+        """Read until a condition holds: the effect of a controller or another thread of the server."""
+
+        def found() -> Any:
             answer = self.request("GET", path, **query)
             document = answer.json if answer.body.startswith(b"{") else {"code": answer.code}
-            if holds(document):
-                return document
-            assert time.monotonic() < end, f"{path} stays {answer.body[:800]!r}"
-            time.sleep(0.05)
+            return (document,) if holds(document) else None
+
+        return waiting.eventually(path, found, timeout_s, interval_s=0.05)[0]
 
 
 class _Local:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
+from tests.fakes.waiting import INTERVAL_S, soon
 
 from cotenant.drivers.kube.cache.cache import Changed, Malformed, Synced
 from cotenant.drivers.kube.cache.reflector import ABSENT_S, Reflector
@@ -96,14 +97,16 @@ class Heard:
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(INTERVAL_S)
 
     async def until(self, *told: str) -> None:
-        """These have been said since the last call, in this order and nothing else but lists anew."""
-        async with asyncio.timeout(20.0):
-            while self.story[: len(told)] != list(told):
-                assert self.story == list(told)[: len(self.story)], self.story
-                await asyncio.sleep(0.02)
+        """Wait until exactly these were delivered since the last call, in this order."""
+
+        def complete() -> bool:
+            assert self.story[: len(told)] == list(told)[: len(self.story)], self.story
+            return len(self.story) >= len(told)
+
+        await soon(f"delivered: {told}", complete)
         del self.story[: len(told)]
 
 
@@ -132,8 +135,7 @@ def test_absent_then_installed_then_deleted_then_installed_again(gadgets: Gadget
         assert reflector.synced  # nobody waits for a kind that is not there
         await asyncio.to_thread(gadgets.install)
         await asyncio.to_thread(gadgets.make, "a", size=1)
-        while not any("+a" in told for told in heard.story):
-            await asyncio.sleep(0.02)
+        await soon("a is added", lambda: any("+a" in told for told in heard.story))
         assert set(heard.slept) == {ABSENT_S}
         heard.story.clear()
         await asyncio.to_thread(gadgets.kube.patch, f"{gadgets.path}/a", {"size": 2})
@@ -143,14 +145,12 @@ def test_absent_then_installed_then_deleted_then_installed_again(gadgets: Gadget
         await asyncio.to_thread(gadgets.kube.delete, f"{gadgets.path}/b")
         await heard.until("-b")
         await asyncio.to_thread(gadgets.uninstall)
-        while "-a" not in heard.story:
-            await asyncio.sleep(0.02)
+        await soon("a is removed", lambda: "-a" in heard.story)
         assert len(reflector.cache) == 0
         heard.story.clear()
         await asyncio.to_thread(gadgets.install)
         await asyncio.to_thread(gadgets.make, "a", size=9)
-        while "+a 9" not in heard.story:
-            await asyncio.sleep(0.02)
+        await soon("the new a is added", lambda: "+a 9" in heard.story)
         assert "-a" not in heard.story
 
     following(gadgets, scenario)
@@ -162,17 +162,14 @@ def test_an_object_that_cannot_be_read_does_not_hide_the_others(gadgets: Gadgets
     gadgets.make("odd", size="large")
 
     async def scenario(heard: Heard, reflector: Reflector[Gadget]) -> None:
-        while not reflector.synced:
-            await asyncio.sleep(0.02)
+        await soon("the first list", lambda: reflector.synced)
         assert sorted(heard.story[:2]) == ["+good 1", "?odd"]
         heard.story.clear()
         await asyncio.to_thread(gadgets.kube.patch, f"{gadgets.path}/odd", {"size": 5})
-        while not heard.story:
-            await asyncio.sleep(0.02)
+        await soon("an update", lambda: heard.story)
         assert heard.story == ["+odd 5"]
         await asyncio.to_thread(gadgets.kube.patch, f"{gadgets.path}/good", {"size": "small"})
-        while len(heard.story) < 2:
-            await asyncio.sleep(0.02)
+        await soon("another update", lambda: len(heard.story) >= 2)
         assert heard.story[1] == "?good"
 
     following(gadgets, scenario)

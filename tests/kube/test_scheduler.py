@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.fakes.waiting import soon
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.kube.client.access import Access
@@ -78,12 +79,15 @@ class Cluster:
         return msgspec.json.decode(await self.client.request("GET", PODS.path("default", name)))
 
     async def until(self, name: str, holds: Callable[[Obj], bool]) -> Obj:
-        async with asyncio.timeout(15.0):
-            while True:
-                pod = await self.get(name)
-                if holds(pod):
-                    return pod
-                await asyncio.sleep(0.02)  # the server's watch is what the scheduler itself is tested with
+        """Poll the pod; watches are what the scheduler under test uses."""
+
+        async def found() -> Obj | None:
+            pod = await self.get(name)
+            return pod if holds(pod) else None
+
+        pod = await soon(f"pod {name}", found)
+        assert pod is not None
+        return pod
 
     async def placed(self, name: str) -> str:
         return (await self.until(name, lambda pod: bool(pod["spec"].get("nodeName"))))["spec"]["nodeName"]

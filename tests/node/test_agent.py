@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.fakes.keeper_process import KeeperProcess
+from tests.fakes.waiting import eventually
 from tests.node.burning import burning
 
 from cotenant.drivers.cgroup.layout import Layout
@@ -81,10 +82,10 @@ class AgentProcess:
         return self
 
     def until(self, holds: Callable[[], bool]) -> None:
-        end = time.monotonic() + PATIENCE_S
-        while not holds():
-            assert time.monotonic() < end, (self.folder / "agent.log").read_text()[-3000:]
-            time.sleep(0.02)
+        try:
+            eventually("the agent", holds, PATIENCE_S)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{(self.folder / 'agent.log').read_text()[-3000:]}") from None
 
     def holds_something(self) -> bool:
         return bool(self.told("/v1/leases", "leases"))

@@ -6,12 +6,12 @@ import os
 import select
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
+from tests.fakes.waiting import eventually
 
 from cotenant.drivers.cgroup.counters import CgroupReader
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
@@ -73,8 +73,7 @@ class Worker:
     def _rest(self, word: str) -> None:
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == f"{word}\n"
-        while (self._proc / "stat").read_text().rpartition(")")[2].split()[0] != "S":
-            time.sleep(0.001)
+        eventually("it sleeps", lambda: (self._proc / "stat").read_text().rpartition(")")[2].split()[0] == "S")
 
     def waited_us(self) -> int:
         """What the scheduler counted of its first thread."""

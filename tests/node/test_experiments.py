@@ -6,12 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic, sleep
 
 import pytest
+from tests.fakes.waiting import eventually
 
 from cotenant.drivers.cgroup.layout import detect
 from cotenant.drivers.cgroup.tree import Groups
@@ -57,11 +57,8 @@ def nothing_left() -> Iterator[None]:
     assert left == []
 
 
-def until(what: str, is_true: object) -> None:
-    began = monotonic()
-    while not is_true():  # type: ignore[operator]
-        assert monotonic() - began < LONGEST_S, f"waited for {what} in vain"
-        sleep(0.02)
+def until(what: str, is_true: Callable[[], object]) -> None:
+    eventually(what, is_true, LONGEST_S)
 
 
 def test_groups_stand_in_every_tree_and_are_gone_with_what_runs_in_them() -> None:

@@ -10,10 +10,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.fakes.keeper_process import KeeperProcess
+from tests.fakes.waiting import soon
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import Layout
@@ -130,11 +132,12 @@ def test_a_killed_agents_knobs_are_back_within_the_time_to_live(
     agent.send_signal(signal.SIGKILL)
     assert settings(layout, group) != before
 
+    async def none_left(client: KeeperClient) -> bool:
+        return not await client.leases()
+
     async def until_none() -> None:
         client = KeeperClient(keeper.path)
-        async with asyncio.timeout(20):
-            while await client.leases():
-                await asyncio.sleep(0.02)
+        await soon("no lease is left", partial(none_left, client))
         await client.close()
 
     asyncio.run(until_none())

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from tests.fakes.waiting import eventually
 from tests.node.burning import burning
 
 from cotenant.drivers.cgroup.counters import CgroupReader
@@ -36,14 +37,15 @@ def sensor(layout: Layout) -> Iterator[NodeSensor]:
 
 
 def until(sensor: NodeSensor, group: str, met: Callable[[GroupCounters], bool]) -> NodeSample:
-    """The first sample that meets it; no time is asserted but that it comes at all."""
-    end = time.monotonic() + LONGEST_S
-    while True:
+    """The first sample that meets a condition."""
+
+    def found() -> NodeSample | None:
         sample = sensor.sample([group])
-        if met(sample.groups[0]):
-            return sample
-        assert time.monotonic() < end, sample.groups[0]
-        time.sleep(0.02)
+        return sample if met(sample.groups[0]) else None
+
+    sample = eventually("the group's counters", found, LONGEST_S)
+    assert sample is not None
+    return sample
 
 
 def test_an_idle_group_and_the_machine(sensor: NodeSensor, group: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.fakes.cgroup_trees import CgroupTrees
 from tests.fakes.keeper_process import KeeperProcess
+from tests.fakes.waiting import soon
 
 from cotenant.drivers.leasefile.audit import changes
 from cotenant.drivers.leasefile.file import NAME
@@ -115,9 +116,10 @@ def test_the_leases_of_a_dead_agent_expire(trees: CgroupTrees, start: Callable[.
     assert status == 0
 
     async def until_none(client: KeeperClient) -> None:
-        async with asyncio.timeout(20):
-            while await client.leases():
-                await asyncio.sleep(0.02)
+        async def none_left() -> bool:
+            return not await client.leases()
+
+        await soon("no lease is left", none_left)
 
     with_agent(keeper, until_none)
     assert values_of(trees) == before

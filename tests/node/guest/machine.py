@@ -19,6 +19,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.fakes.waiting import eventually
 from tests.node.guest.kernel import Unavailable, kernel
 
 INSIDE = "COTENANT_IN_GUEST"  # set where tests run in the guest
@@ -135,11 +136,9 @@ def _boot(qemu: str, folder: Path, image: Path) -> None:
     )
     guest = None
     try:
-        end = time.monotonic() + LONGEST_S
-        while not socket.exists():
-            if share.poll() is not None or time.monotonic() > end:
-                raise Unavailable(f"virtiofsd: {(folder / 'log').read_text(errors='replace')[-300:]}")
-            time.sleep(0.01)
+        eventually("virtiofsd listens or has ended", lambda: socket.exists() or share.poll() is not None, LONGEST_S)
+        if not socket.exists():
+            raise Unavailable(f"virtiofsd: {(folder / 'log').read_text(errors='replace')[-300:]}")
         guest = subprocess.Popen(
             [
                 qemu,

@@ -390,17 +390,20 @@ def test_a_second_answer_does_not_pass_for_the_next(talking: Any) -> None:
 
 
 def test_a_cancelled_request_leaves_no_answer_behind(talking: Any) -> None:
+    arrived, cancelled = asyncio.Event(), asyncio.Event()
+
     async def slow(exchange: Any) -> None:
-        await asyncio.sleep(0.02 if exchange.request.path.endswith("slow") else 0)
+        if exchange.request.path.endswith("slow"):
+            arrived.set()
+            await cancelled.wait()
         await exchange.answer({"metadata": {"name": exchange.request.path.rpartition("/")[2]}})
 
     async def question(client: Client) -> Any:
-        cancelled = asyncio.create_task(client.get(NODES, "", "slow"))
-        while client.requests == 0:
-            await asyncio.sleep(0)
-        await asyncio.sleep(0.005)
-        cancelled.cancel()
-        await asyncio.wait((cancelled,))
+        asking = asyncio.create_task(client.get(NODES, "", "slow"))
+        await arrived.wait()
+        asking.cancel()
+        await asyncio.wait((asking,))
+        cancelled.set()
         return (await client.get(NODES, "", "quick")).metadata.name
 
     assert ask(talking, slow, question, in_flight=1)[1] == "quick"
@@ -439,8 +442,10 @@ def test_a_kept_connection_that_was_closed_meanwhile_costs_a_read_nothing(talkin
 
 
 def test_a_certificate_that_changes_takes_new_connections_and_lets_old_requests_end(talking: Any) -> None:
+    retired = asyncio.Event()
+
     async def slow(exchange: Any) -> None:
-        await asyncio.sleep(0.01)
+        await retired.wait()
         await exchange.answer({}, 201)
 
     async def question(client: Client) -> None:
@@ -449,6 +454,7 @@ def test_a_certificate_that_changes_takes_new_connections_and_lets_old_requests_
             await asyncio.sleep(0)
         client._lanes.retire()
         client._lanes = None
+        retired.set()
         await client.bind("d", "q", "u", "n")
         await first
 

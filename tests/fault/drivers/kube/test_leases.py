@@ -6,6 +6,8 @@ import asyncio
 import json
 from typing import Any
 
+from tests.fakes.waiting import soon
+
 from cotenant.drivers.kube.leaderelection.election import Timing
 from cotenant.drivers.kube.leaderelection.lease import LeaderElector
 
@@ -70,8 +72,7 @@ def test_one_leads_and_hands_over_cleanly(talking: Any) -> None:
             first = asyncio.create_task(a.run(work("a")))
             await asyncio.wait_for(started["a"].wait(), 5)
             second = asyncio.create_task(b.run(work("b")))
-            while len(server.holders) < 3:  # it renews while the other waits
-                await asyncio.sleep(0.005)
+            await soon("it renews while the other waits", lambda: len(server.holders) >= 3)
             assert a.leading
             assert not b.leading
             first.cancel()
@@ -159,8 +160,7 @@ def test_a_race_has_one_winner(talking: Any) -> None:
                 asyncio.create_task(LeaderElector(client, "ns", "sched", f"c{i}", QUICK).run(work)) for i in range(5)
             ]
             await asyncio.wait_for(begun.wait(), 5)
-            while len(server.holders) < 5:
-                await asyncio.sleep(0.005)
+            await soon("several renewals", lambda: len(server.holders) >= 5)
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.agent_world import CONFIG, GIB, AwaySource, World, asked, live, world
+from tests.fakes.waiting import soon
 
 from cotenant.drivers.resctrl.monitoring import CacheUse
 from cotenant.engine.node.policies import DEFAULT_POLICIES, PolicySettings
@@ -337,10 +338,12 @@ def test_a_pod_whose_group_came_is_asked_for_before_the_next_discovery() -> None
         stop = asyncio.Event()
         process = w.process()
         running = asyncio.create_task(process.run(stop))
-        async with asyncio.timeout(10.0):
-            while source.asked < 2 or not process.pods:
-                source.answer = (NodePod("u1", "a", "b", "pods/x", qos=QoSClass.BE),) if source.asked else ()
-                await asyncio.sleep(0.01)
+
+        def asked_again() -> bool:
+            source.answer = (NodePod("u1", "a", "b", "pods/x", qos=QoSClass.BE),) if source.asked else ()
+            return source.asked >= 2 and bool(process.pods)
+
+        await soon("the source is asked again", asked_again)
         stop.set()
         await running
 

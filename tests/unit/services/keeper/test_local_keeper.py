@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.kept_knobs import KeptKnobs
+from tests.fakes.waiting import soon
 
 from cotenant.drivers.leasefile.audit import AuditTrail, changes
 from cotenant.drivers.leasefile.file import LeaseFile
@@ -156,8 +157,7 @@ def test_a_slow_one_shot_write_delays_no_other_and_is_not_started_twice(world: W
     async def use() -> list[list[LeaseState]]:
         states = [await world.hold(order, (QUOTA, HALF)), await world.hold(order, (QUOTA, "20000 100000"))]
         over.set()
-        while world.keeper._one_shots:
-            await asyncio.sleep(0.001)
+        await soon("the one-shot write ends", lambda: not world.keeper._one_shots)
         states.append(await world.hold(order))
         await world.keeper.stop()
         return states
