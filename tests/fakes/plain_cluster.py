@@ -1,7 +1,7 @@
-"""A cluster as a dictionary: carries out the plans of pure reconcile functions, without an API server, clock or loop.
+"""A cluster as a dictionary: executes the plans of reconcile functions, without an API server, clock or event loop.
 
-Writes merge as JSON merge patches do; resourceVersions rise; a spec change counts as a generation; a deletion without finalizers and grace
-removes. `kubelet` moves pods as a test says.
+Writes merge as JSON merge patches; resourceVersions increase; a spec change increments the generation; a deletion without finalizers and grace
+removes the object. `kubelet` sets the phase of pods as a test requires.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class PlainCluster:
     def __init__(self, now_s: float = 1_800_000_000.0) -> None:
         self.now_s = now_s
         self.objects: dict[tuple[ResourceName, str, str], Manifest] = {}
-        self.notes: list[EmitEvent] = []
+        self.events: list[EmitEvent] = []
         self._serial = itertools.count(1)
 
     def put(self, resource: ResourceName, obj: Manifest) -> Manifest:
@@ -50,9 +50,9 @@ class PlainCluster:
         return msgspec.convert(self.objects[(resource, namespace, name)], VIEWS[resource])
 
     def edit(self, resource: ResourceName, name: str, body: Manifest, namespace: str = "default") -> None:
-        self.carry_out([Patch(resource, namespace, name, body)])
+        self.execute([Patch(resource, namespace, name, body)])
 
-    def carry_out(self, actions: Iterable[Any]) -> None:
+    def execute(self, actions: Iterable[Any]) -> None:
         for action in actions:
             match action:
                 case Create(resource, _, obj):
@@ -64,16 +64,16 @@ class PlainCluster:
                     if found is not None and found["metadata"]["uid"] == uid:
                         self._delete(resource, namespace, name, action.grace_s)
                 case EmitEvent():
-                    self.notes.append(action)
+                    self.events.append(action)
 
-    def converge(self, step: Callable[[], Plan], most: int = 100) -> int:
-        """Carry out plans until one has nothing to do: how many had something."""
-        for count in range(most):
+    def converge(self, step: Callable[[], Plan], limit: int = 100) -> int:
+        """Execute plans until one is empty. Returns how many were not."""
+        for count in range(limit):
             plan = step()
             if not plan.actions:
                 return count
-            self.carry_out(plan.actions)
-        raise AssertionError(f"still something to do after {most} steps: {plan.reason}")
+            self.execute(plan.actions)
+        raise AssertionError(f"still something to do after {limit} steps: {plan.reason}")
 
     def kubelet(self, name: str, phase: str = "Running", ready: bool | None = None, namespace: str = "default") -> None:
         is_ready = phase == "Running" if ready is None else ready
@@ -86,7 +86,7 @@ class PlainCluster:
         self._patch(("", "pods"), namespace, name, {"status": status}, "status", "")
 
     def end_terminating(self) -> int:
-        """The kubelets end what is being deleted."""
+        """Remove pods that are being deleted, as kubelets would."""
         gone = [k for k, o in self.objects.items() if k[0] == ("", "pods") and o["metadata"].get("deletionTimestamp")]
         for key in gone:
             del self.objects[key]

@@ -1,4 +1,4 @@
-"""kill -9 in the middle of writes: every acknowledged one is there, and revisions still rise."""
+"""kill -9 during writes: every acknowledged write survives, and revisions keep increasing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cotenant.local.apiserver.verbs.api import Api
 
 SOURCE = Path(__file__).parents[3] / "src"
 
-# Eight writers; each line that gets out is an acknowledged write: verb, name, resourceVersion.
+# Eight writers; each printed line is an acknowledged write: verb, name, resourceVersion.
 WRITER = """
 import asyncio, json, os, sys
 from pathlib import Path
@@ -51,7 +51,7 @@ asyncio.run(main())
 
 
 def kill_after(directory: Path, how: str, acknowledged: int) -> list[list[str]]:
-    """Let a process write until so many writes are acknowledged, kill it, and return all that it acknowledged."""
+    """Run a writing process until this many writes are acknowledged, kill it, and return all acknowledged writes."""
     child = subprocess.Popen(
         [sys.executable, "-c", WRITER, str(directory), how],
         stdout=subprocess.PIPE,
@@ -90,10 +90,10 @@ def test_every_acknowledged_write_survives_kill_9(tmp_path: Path, how: str) -> N
                 if name not in gone and name in found:
                     assert found[name] == revision
                 elif name not in gone:
-                    # Its deletion may have been committed without the acknowledgement getting out.
+                    # Its deletion may have been committed without being acknowledged.
                     assert int(name.rpartition("-")[2]) % 3 == 0
             assert not gone & found.keys()
-            # The next process starts its names over: clear them, which also shows that revisions go on rising.
+            # The next process reuses the names: delete the objects, which also shows that revisions keep increasing.
             before = api.store.revision
             for name in found:
                 answer = await api.delete(api.target("", "configmaps", "default", name))

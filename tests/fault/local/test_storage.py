@@ -1,4 +1,4 @@
-"""Another program locks the file, the clock jumps: writes are refused or go on, and nothing acknowledged is lost."""
+"""A file locked by another program, and a clock that jumps: writes are refused or continue, and no acknowledged write is lost."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_watch_survives_a_clock_jump() -> None:
         time[0] -= 7 * 86_400
         await api.create(at, config("c"))
         assert b"".join([await anext(watch) for _ in range(3)]).count(b"ADDED") == 3
-        # What seems a day old is forgotten; the others can be watched from.
+        # Events that seem a day old are compacted; watches can start from the others.
         with pytest.raises(ApiError, match="too old resource version"):
             api.watch(at, ListOptions(resource_version=str(start)))
         assert b'"b"' in await anext(api.watch(at, ListOptions(resource_version=str(start + 1))))

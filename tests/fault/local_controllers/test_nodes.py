@@ -1,4 +1,4 @@
-"""Simulated nodes and the controllers on one API in memory: a node that fails, is restored, or is deleted; a workload that begins."""
+"""Simulated nodes and controllers on one in-memory API: node failure, restore and deletion, and the start of a workload."""
 
 import asyncio
 import random
@@ -24,7 +24,7 @@ from cotenant.model.cluster.annotations import FAIL
 
 
 class Cluster:
-    """Time is ours: `later` moves it and wakes everybody who sleeps by it."""
+    """A cluster with its own clock: `later` advances it and wakes all waiting tasks."""
 
     def __init__(self, api: Api, now: list[float], nodes: int) -> None:
         self.api, self.now = api, now
@@ -134,7 +134,7 @@ def test_a_failed_node_is_tainted_and_its_pods_are_evicted_after_their_toleratio
         assert ending == {"soon": False, "stays": False, "elsewhere": False}
         await c.later(30)
         ending = {p["metadata"]["name"]: "deletionTimestamp" in p["metadata"] for p in await c.all(PODS)}
-        assert ending == {"soon": True, "stays": False, "elsewhere": False}  # nobody there to end it
+        assert ending == {"soon": True, "stays": False, "elsewhere": False}  # no kubelet is there to terminate it
         await c.annotate("node-0001", None)
         await c.later(5)
         assert await c.ready("node-0001") == "True"
@@ -149,7 +149,7 @@ def test_nodes_become_ready_again_after_the_process_was_paused() -> None:
     async def case(c: Cluster) -> None:
         await c.make(PODS, a_pod("p", "node-0001"))
         await c.later(2)
-        c.now[0] += 60  # longer than a Lease lasts, and nobody renewed
+        c.now[0] += 60  # longer than the Lease duration, without a renewal
         await c.quiet()
         assert {await c.ready(f"node-000{i}") for i in range(3)} == {"Unknown"}
         await c.later(12)

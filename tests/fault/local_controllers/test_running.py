@@ -1,4 +1,4 @@
-"""Controllers on a real API in memory: stale watches, refusals, a controller that raises, a restart."""
+"""Controllers on a real in-memory API: stale watches, refusals, an exception in a controller, a restart."""
 
 import asyncio
 import random
@@ -50,7 +50,7 @@ class Cluster:
         await self.runner.settle()
 
     async def later(self, seconds: float) -> None:
-        """Time passes in steps of half a second; whoever sleeps by the clock is woken."""
+        """Advance time in steps of half a second, waking tasks that wait on the clock."""
         assert self.runner is not None
         for _ in range(int(seconds * 2)):
             self.now[0] += 0.5
@@ -101,7 +101,7 @@ def test_a_deployment_creates_its_pods_and_its_deletion_removes_them() -> None:
         assert len(await c.all(PODS)) == 3
         await c.api.delete(c.api.target(*DEPLOYMENTS, "default", "web"), DeleteOptions(propagation="Foreground"))
         await c.settle()
-        await c.later(2)  # conflicts are tried again
+        await c.later(2)  # conflicts are retried
         assert await c.all(PODS) == []
         assert await c.all(REPLICA_SETS) == []
         assert await c.all(DEPLOYMENTS) == []
@@ -132,7 +132,7 @@ def test_a_lagging_watch_does_not_create_pods_twice() -> None:
         await c.run([controller])
         await c.make(REPLICA_SETS, replica_set(5))
         await c.settle()
-        for _ in range(3):  # more looks while the watch still hangs
+        for _ in range(3):  # more reconciles while the watch still hangs
             await c.patch(REPLICA_SETS, "web", {"metadata": {"annotations": {"look": str(_)}}})
             await c.settle()
         assert len(await c.all(PODS)) == 5
@@ -171,7 +171,7 @@ def test_an_exception_in_one_controller_is_counted_and_does_not_stop_others() ->
         await c.settle()
         assert len(await c.all(PODS)) == 2
         assert c.runner is not None
-        assert c.runner.counters["broken"].errors == 1  # and not tried again in a loop
+        assert c.runner.counters["broken"].errors == 1  # and not retried in a tight loop
         assert broken.calls == 1
 
     serve(case)
@@ -250,7 +250,7 @@ def test_pods_of_a_deleted_node_are_removed() -> None:
         await c.settle()
         await c.api.delete(c.api.target("", "nodes", "", "n"))
         await c.settle()
-        assert len(await c.all(PODS)) == 1  # not at once
+        assert len(await c.all(PODS)) == 1  # not immediately
         await c.later(10)
         assert await c.all(PODS) == []
 

@@ -22,7 +22,7 @@ APPLY = "application/apply-patch+yaml"
 
 
 class Scope(StrEnum):
-    """Whether objects live in a namespace."""
+    """Whether objects are namespaced."""
 
     NAMESPACED = "Namespaced"
     CLUSTER = "Cluster"

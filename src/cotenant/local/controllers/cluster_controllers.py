@@ -1,6 +1,6 @@
-"""The cluster's controllers as the runner meets them: nodes, taints, budgets, pods without a node, namespaces, volumes.
+"""Controllers of nodes, taints, budgets, orphaned pods, namespaces and volumes: map events to keys and gather the inputs of each rule.
 
-The judgement is in `node_lifecycle.py`, `disruption.py`, `pod_gc.py`, `namespaces.py` and `volumes.py`.
+The rules are in `cluster/{node_lifecycle,disruption,volumes}.py` and `cleanup/{pod_gc,namespaces}.py`.
 """
 
 from __future__ import annotations

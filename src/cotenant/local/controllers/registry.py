@@ -1,4 +1,4 @@
-"""All controllers of the local cluster, in one list."""
+"""The list of all controllers of the local cluster."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ def all_controllers(
 def controller_manager(
     informers: Informers, clock: Callable[[], float] = time.time, node_grace_s: float = GRACE_S
 ) -> Runner:
-    """All of them, ready to start."""
+    """A runner of all controllers, ready to start."""
     return Runner(informers, all_controllers(informers, clock, node_grace_s), clock)

@@ -1,6 +1,6 @@
-"""The workload controllers as the runner meets them: which events concern which object, and what each reconcile is given.
+"""Controllers of the workload kinds: map events to keys and gather the inputs of each reconcile function.
 
-One class a kind; the judgement is in `deployment.py`, `replicaset.py`, `statefulset.py`, `daemonset.py` and `job.py`.
+One class per kind; the rules are in `workloads/{deployment,replicaset,statefulset,daemonset,job}.py`.
 """
 
 from __future__ import annotations

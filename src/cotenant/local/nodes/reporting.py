@@ -1,6 +1,6 @@
 """The port for simulated nodes' reports.
 
-A service implements it (POST /metrics/report to the scheduler and the extender, or their stores when they live in this process);
+A service implements it (POST /metrics/report to the scheduler and the extender, or their stores if they run in this process);
 here are only the Protocol and an implementation that keeps the last reports for tables and tests.
 """
 

@@ -1,4 +1,4 @@
-"""An API server in memory with a clock of its own, and one call to run a case against it."""
+"""An in-memory API server with its own clock, and a function that runs a case against it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ START = 1_800_000_000.0  # 2027-01-15T08:00:00Z
 
 @dataclass
 class Server:
-    """What a case is given."""
+    """The server and helpers passed to a case."""
 
     api: Api
     time: list[float] = field(default_factory=lambda: [START])

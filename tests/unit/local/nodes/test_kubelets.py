@@ -43,18 +43,18 @@ class Machine:
             "spec": {"nodeName": "n", "containers": containers, **more},
             "status": status or {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]},
         }
-        self.tell(name)
+        self.observe_node(name)
 
-    def tell(self, name: str) -> None:
+    def observe_node(self, name: str) -> None:
         self.k.observe_pod(msgspec.convert(self.pods[name], Pod), self.now)
 
     def delete(self, name: str, grace: int = 30) -> None:
         meta = self.pods[name]["metadata"]
         meta["deletionTimestamp"], meta["deletionGracePeriodSeconds"] = stamp(self.now + grace), grace
-        self.tell(name)
+        self.observe_node(name)
 
     def run(self, seconds: float) -> None:
-        """Time passes; writes reach the API and come back."""
+        """Advance time; writes reach the API and are observed."""
         end = self.now + seconds
         while True:
             self.now = min(end, max(self.now, self.k.next_at()))
@@ -63,7 +63,7 @@ class Machine:
             for write in writes:
                 if isinstance(write, Patch):
                     self.pods[write.name]["status"] |= write.body["status"]
-                    self.tell(write.name)
+                    self.observe_node(write.name)
                 elif isinstance(write, Delete):
                     assert write.grace_s == 0
                     self.deleted.append(write.name)
@@ -90,7 +90,7 @@ def test_a_bound_pod_runs_and_is_ready_in_one_write() -> None:
     assert status["podIP"] != status["hostIP"]
     assert status["containerStatuses"][0]["ready"] is True
     m.run(1_000)
-    assert m.phase("p") == "Running"  # without a word about it, for ever
+    assert m.phase("p") == "Running"  # without the annotation, the pod never ends
 
 
 def test_a_pod_runs_for_its_simulated_duration_and_succeeds() -> None:
@@ -189,7 +189,7 @@ def test_pods_keep_their_remaining_time_over_a_process_restart() -> None:
     m.pod("p", annotations={RUN_SECONDS: "100"}, restartPolicy="Never", status=running)
     m.run(1.5)
     assert m.phase("p") == "Running"
-    m.run(1.5)  # 80 of 100 simulated seconds were behind it
+    m.run(1.5)  # 80 of 100 simulated seconds were done
     assert m.phase("p") == "Succeeded"
 
 

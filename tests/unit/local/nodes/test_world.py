@@ -89,7 +89,7 @@ def test_a_node_out_of_memory_evicts_batch_pods_with_least_progress_first() -> N
 def test_a_reused_row_is_not_reported_as_evicted() -> None:
     w = world(1)
     w.start("first", "n0", batch(memory=40 * GIB, seconds=3600.0), 0.0)
-    w.start("second", "n0", batch(memory=60 * GIB, seconds=3600.0), 0.0)  # one of them is thrown out at once
+    w.start("second", "n0", batch(memory=60 * GIB, seconds=3600.0), 0.0)  # one of them is evicted immediately
     w.stop("first", 0.0)
     w.stop("second", 0.0)
     w.start("third", "n0", batch(), 0.0)

@@ -31,7 +31,7 @@ def test_services_and_jobs_carry_the_annotations_for_schedulers_and_nodes(worklo
     stage = made.jobs[0].stages[0]
     job = job_manifest(stage, workload, "cotenant", 1_800_000_000.0, speed=60.0)
     estimate = msgspec.json.decode(notes(job)[ESTIMATE], type=Estimate)
-    assert estimate.duration_s < 0.2 * stage.truth.duration_s  # told in real seconds
+    assert estimate.duration_s < 0.2 * stage.truth.duration_s  # in real seconds
     assert msgspec.json.decode(notes(job)[SIMULATED], type=Simulated).service == ""
 
 

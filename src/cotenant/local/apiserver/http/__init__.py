@@ -1,1 +1,4 @@
-"""The HTTP face of the API server: what a socket says, turned into calls of the in-process API and back."""
+"""HTTP for the API server: routing, authentication, discovery, bodies and responses, mapped to calls of the in-process API.
+
+Not here: the HTTP server itself (`drivers/http`), and the meaning of the verbs (`verbs`).
+"""

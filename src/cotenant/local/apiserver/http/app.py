@@ -22,10 +22,10 @@ from cotenant.local.apiserver.http.discovery import Discovery
 from cotenant.local.apiserver.http.encoding import rendering
 from cotenant.local.apiserver.http.encoding.accept import Representation
 from cotenant.local.apiserver.http.exchange import ClientGone, Exchange, Header
-from cotenant.local.apiserver.http.faces import ApiFace
 from cotenant.local.apiserver.http.health import Health, Metrics, version
 from cotenant.local.apiserver.http.openapi.documents import OpenApi
 from cotenant.local.apiserver.http.options import parse_query, write_options
+from cotenant.local.apiserver.http.protocols import ApiProtocol
 from cotenant.local.apiserver.http.resources import Resources, is_pretty, method_not_allowed, not_found
 from cotenant.local.apiserver.http.routing import Route, parse
 from cotenant.local.apiserver.http.streaming import Streams
@@ -40,7 +40,7 @@ class Application:
 
     def __init__(
         self,
-        api: ApiFace,
+        api: ApiProtocol,
         credentials: Credentials | None,
         *,
         clock: Callable[[], float] = time.time,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 
 from cotenant.local.apiserver.contract import Manifest, Resource, Scope
 from cotenant.local.apiserver.http.encoding.accept import clauses
-from cotenant.local.apiserver.http.faces import RegistryFace
+from cotenant.local.apiserver.http.protocols import RegistryProtocol
 from cotenant.local.apiserver.http.reviews import REVIEWS
 
 # subresource: group, version and kind of its body (empty: the resource's own), verbs
@@ -56,7 +56,7 @@ class ApiGroup:
         return {"name": self.name, "versions": versions, "preferredVersion": versions[0]}
 
 
-def groups(registry: RegistryFace) -> dict[str, ApiGroup]:
+def groups(registry: RegistryProtocol) -> dict[str, ApiGroup]:
     """The groups in the order in which they were added, core ("") first; groups that only have reviews last."""
     by_group: dict[str, list[Resource]] = {}
     for resource in registry.resources():
@@ -180,7 +180,7 @@ def aggregated_version(accept: str) -> str:
 class Discovery:
     """The discovery documents, built once per registry revision."""
 
-    def __init__(self, registry: RegistryFace, encode: Callable[[Manifest], bytes]) -> None:
+    def __init__(self, registry: RegistryProtocol, encode: Callable[[Manifest], bytes]) -> None:
         self._registry = registry
         self._encode = encode
         self._revision = -1

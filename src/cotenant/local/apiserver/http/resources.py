@@ -34,7 +34,6 @@ from cotenant.local.apiserver.http.encoding import rendering
 from cotenant.local.apiserver.http.encoding.accept import Form, Representation, negotiate
 from cotenant.local.apiserver.http.encoding.json_documents import decode_json
 from cotenant.local.apiserver.http.exchange import Exchange, Header
-from cotenant.local.apiserver.http.faces import ApiFace
 from cotenant.local.apiserver.http.options import (
     Query,
     check_apply,
@@ -44,6 +43,7 @@ from cotenant.local.apiserver.http.options import (
     parse_query,
     write_options,
 )
+from cotenant.local.apiserver.http.protocols import ApiProtocol
 from cotenant.local.apiserver.http.routing import Route
 from cotenant.local.apiserver.http.streaming import Streams
 
@@ -82,7 +82,7 @@ def warning_headers(warnings: Sequence[str]) -> list[Header]:
 class Resources:
     """Serves the resource URLs."""
 
-    def __init__(self, api: ApiFace, streams: Streams, clock: Callable[[], float]) -> None:
+    def __init__(self, api: ApiProtocol, streams: Streams, clock: Callable[[], float]) -> None:
         self._api = api
         self._streams = streams
         self._clock = clock

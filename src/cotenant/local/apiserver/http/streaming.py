@@ -16,7 +16,7 @@ from cotenant.local.apiserver.contract import ApiError, ListOptions, Resource, T
 from cotenant.local.apiserver.http.encoding import rendering
 from cotenant.local.apiserver.http.encoding.accept import Form, Representation, not_acceptable
 from cotenant.local.apiserver.http.exchange import ClientGone, Exchange
-from cotenant.local.apiserver.http.faces import ApiFace, WatchFace
+from cotenant.local.apiserver.http.protocols import ApiProtocol, WatchProtocol
 
 _EXPIRED = 410
 
@@ -26,7 +26,7 @@ class Streams:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._open: set[WatchFace] = set()
+        self._open: set[WatchProtocol] = set()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -39,7 +39,7 @@ class Streams:
     async def run(
         self,
         exchange: Exchange,
-        api: ApiFace,
+        api: ApiProtocol,
         target: Target,
         options: ListOptions,
         representation: Representation,
@@ -78,7 +78,7 @@ class Streams:
             self._open.discard(watch)
 
 
-async def _close_when_gone(exchange: Exchange, watch: WatchFace) -> None:
+async def _close_when_gone(exchange: Exchange, watch: WatchProtocol) -> None:
     await exchange.wait_until_gone()
     watch.close()
 

@@ -122,12 +122,12 @@ def _forbidden_match(why: str) -> ApiError:
     return _bad_match(Cause("FieldValueForbidden", f"Forbidden: {why}", "resourceVersionMatch"))
 
 
-def too_large(asked: int, current: int) -> ApiError:
+def too_large(requested: int, current: int) -> ApiError:
     """The error for a list at a revision that does not exist yet (a watch waits for it instead)."""
     return ApiError(
         504,
         "Timeout",
-        f"Timeout: Too large resource version: {asked}, current: {current}",
+        f"Timeout: Too large resource version: {requested}, current: {current}",
         causes=(Cause("ResourceVersionTooLarge", "Too large resource version", ""),),
         retry_after_s=1,
     )
@@ -135,18 +135,18 @@ def too_large(asked: int, current: int) -> ApiError:
 
 def _snapshot_version(context: Context, options: ListOptions) -> int:
     """The exact revision required of a first page, 0 for the newest."""
-    asked = parse_version(options.resource_version)
+    requested = parse_version(options.resource_version)
     if options.match and options.match not in ("Exact", "NotOlderThan"):
         why = f'Unsupported value: "{options.match}": supported values: "Exact", "NotOlderThan", ""'
         raise _bad_match(Cause("FieldValueNotSupported", why, "resourceVersionMatch"))
     if options.match and not options.resource_version:
         raise _forbidden_match("resourceVersionMatch is forbidden unless resourceVersion is provided")
-    if options.match == "Exact" and asked == 0:
+    if options.match == "Exact" and requested == 0:
         raise _forbidden_match('resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
-    if asked > context.store.revision:
-        raise too_large(asked, context.store.revision)
-    is_exact = options.match == "Exact" or (options.limit > 0 and asked > 0 and not options.match)
-    return asked if is_exact else 0
+    if requested > context.store.revision:
+        raise too_large(requested, context.store.revision)
+    is_exact = options.match == "Exact" or (options.limit > 0 and requested > 0 and not options.match)
+    return requested if is_exact else 0
 
 
 def _walk_at(context: Context, table: Table, revision: int, selected: Selection, after: Key | None) -> Iterator[Stored]:
@@ -246,28 +246,28 @@ def watch(context: Context, target: Target, options: ListOptions) -> Watch:
         raise _forbidden_match("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
     if options.match and not options.send_initial:
         raise _forbidden_match("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
-    asked = parse_version(options.resource_version)
+    requested = parse_version(options.resource_version)
     predicate = selected.predicate(table, with_namespace=True)
     convert = _convert(context, resource)
     channel_key = (selected, resource.api_version, resource.plural)
     channel = table.channel(channel_key, predicate, convert)
     published = context.store.published
     first: Iterator[bytes]
-    if asked == 0 or options.send_initial:
-        if asked > published:
-            raise too_large(asked, published)
+    if requested == 0 or options.send_initial:
+        if requested > published:
+            raise too_large(requested, published)
         state = _published_state(context, table, selected)
         first = _initial(state, convert, context, resource, published, options)
     else:
-        events = table.history.since(asked)
+        events = table.history.since(requested)
         first = channel.replay(events)
-        if asked > published:  # a future revision: no events until it is reached
-            channel = table.channel((channel_key, asked), predicate, convert, asked)
+        if requested > published:  # a future revision: no events until it is reached
+            channel = table.channel((channel_key, requested), predicate, convert, requested)
     rng = context.rng
     timeout_s = options.timeout_s if options.timeout_s > 0 else _MIN_WATCH_S * (1.0 + rng.random())
 
     def mark() -> bytes:
-        return bookmark(resource.api_version, resource.kind, max(context.store.published, asked))
+        return bookmark(resource.api_version, resource.kind, max(context.store.published, requested))
 
     return Watch(
         channel,

@@ -1,4 +1,4 @@
-"""Where admission stands in the write path, and what happens when others write while it waits."""
+"""Admission in the write path, and concurrent writes during admission."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cotenant.local.apiserver.contract import ApiError, DeleteOptions, Manifest,
 
 
 class Recorder:
-    """Notes what it is asked; changes and refuses as told."""
+    """Records its calls; mutates and refuses as configured."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, str, Manifest | None, Manifest | None]] = []
@@ -56,7 +56,7 @@ def test_admission_runs_after_built_in_admission_and_before_name_generation(serv
         assert mutated["spec"]["tolerations"]
         assert "status" not in mutated
         assert validated["metadata"]["uid"] == made["metadata"]["uid"]
-        # What it adds counts for what the server makes of the object.
+        # Its changes take effect before the server derives fields of the object.
         assert made["status"]["conditions"][0]["reason"] == "SchedulingGated"
 
     serve(case)

@@ -1,4 +1,4 @@
-"""The texts of columns: ages, a pod's STATUS."""
+"""Texts of printer columns: ages and a pod's STATUS."""
 
 from __future__ import annotations
 

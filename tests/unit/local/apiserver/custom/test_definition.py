@@ -1,4 +1,4 @@
-"""Definitions that are refused, and why."""
+"""Validation of CustomResourceDefinitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The definitions that co-location users install are taken as they are."""
+"""Well-known co-location CustomResourceDefinitions are accepted unchanged."""
 
 from __future__ import annotations
 

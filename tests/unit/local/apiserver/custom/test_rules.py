@@ -1,4 +1,4 @@
-"""What a structural schema says of values, in the words of the real server."""
+"""Validation by structural schemas, with the messages of the real server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cotenant.local.apiserver.custom.rules import Rule, compile_pattern
 TEXT = {"type": "string"}
 
 
-def told(schema: dict[str, Any], value: Any) -> list[str]:
+def messages(schema: dict[str, Any], value: Any) -> list[str]:
     causes: list[Any] = []
     Rule({"type": "object", "properties": {"x": schema}}).check({"x": value}, "", causes)
     return [f"{cause.field}: {cause.message}" for cause in causes]
@@ -133,12 +133,12 @@ def told(schema: dict[str, Any], value: Any) -> list[str]:
     ],
 )
 def test_a_rule(schema: dict[str, Any], good: Any, bad: Any, words: str) -> None:
-    assert told(schema, good) == []
-    assert told(schema, bad) == [words]
+    assert messages(schema, good) == []
+    assert messages(schema, bad) == [words]
 
 
 def test_an_unknown_format_is_not_checked() -> None:
-    assert told({**TEXT, "format": "whatever"}, "x") == []
+    assert messages({**TEXT, "format": "whatever"}, "x") == []
 
 
 def test_a_dollar_matches_the_end_of_the_text_only() -> None:

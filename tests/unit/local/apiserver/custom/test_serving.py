@@ -1,4 +1,4 @@
-"""Custom kinds on a running server: served soon after their definition is written, gone with it."""
+"""Custom kinds on a running server: served after their definition is created, removed with it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def read(api: Api, target: Target) -> Any:
 
 
 def group(name: str, version: str = "v1alpha1", **spec: Any) -> dict[str, Any]:
-    """An object of the kind: it says what it is, as it must."""
+    """An object of the kind, with the required apiVersion and kind."""
     return {"apiVersion": f"{GROUP}/{version}", "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
 
 

@@ -1,4 +1,4 @@
-"""Which requests need the token, and the kubeconfig."""
+"""Token authentication, and the kubeconfig."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies: what is refused, and what is found in them."""
+"""Request bodies: refusals, and duplicate fields."""
 
 from __future__ import annotations
 

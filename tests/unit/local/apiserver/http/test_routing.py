@@ -1,4 +1,4 @@
-"""What a URL names."""
+"""Parsing of resource URLs."""
 
 from __future__ import annotations
 

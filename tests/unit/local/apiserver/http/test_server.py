@@ -1,4 +1,4 @@
-"""The server against clients that do not behave."""
+"""The server against misbehaving clients."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(case: Callable[[ApiServer, Client], Awaitable[None]], limits: ServerLimi
         await server.start()
 
         async def send(raw: bytes) -> bytes:
-            """All that the server says until it closes."""
+            """Everything the server sends until it closes the connection."""
             reader, writer = await asyncio.open_connection("127.0.0.1", server.address.port)
             writer.write(raw)
             try:

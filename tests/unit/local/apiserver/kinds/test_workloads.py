@@ -1,4 +1,4 @@
-"""Workloads: selectors stay, Jobs get theirs, generations count, scale is a view."""
+"""Workloads: immutable selectors, generated Job selectors, generations, and the scale subresource."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON patches, JSON merge patches and the bodies they come in."""
+"""JSON patches, JSON merge patches, and decoding of their bodies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Managed fields after writes that are no apply."""
+"""Managed fields after writes other than server-side apply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Server-side apply: who owns a field, and what happens where two want it."""
+"""Server-side apply: field ownership and conflicts."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_an_equal_value_is_co_owned_and_kept_when_one_owner_drops_it() -> None:
 
 def test_fields_no_longer_stated_and_not_co_owned_are_removed() -> None:
     made = applied(None, deployment(replicas=1, **containers("web", "side")))
-    made["spec"]["template"]["spec"]["containers"][1]["imagePullPolicy"] = "Always"  # a default: nobody's
+    made["spec"]["template"]["spec"]["containers"][1]["imagePullPolicy"] = "Always"  # a default, owned by no manager
     less = applied(made, deployment(**containers("web")))
     assert less["spec"] == deployment(**containers("web"))["spec"]
 

@@ -1,4 +1,4 @@
-"""Strategic merge patches: merge keys, directives, order, and what is refused."""
+"""Strategic merge patches: merge keys, directives, order, and refusals."""
 
 from __future__ import annotations
 

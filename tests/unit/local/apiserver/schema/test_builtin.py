@@ -1,4 +1,4 @@
-"""The shape of the built-in kinds, and what decoding makes of an object."""
+"""Shapes of the built-in kinds, and typed decoding."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def defaulted(kind: str, obj: Manifest) -> Any:
     return obj
 
 
-def told(kind: str, obj: Manifest, old: Manifest | None = None) -> list[str]:
+def messages(kind: str, obj: Manifest, old: Manifest | None = None) -> list[str]:
     found = schema(kind).validate(defaulted(kind, obj), old)
     return [f"{cause.field}: {cause.message}" for cause in found]
 
@@ -93,7 +93,7 @@ def test_claim_templates_of_a_stateful_set_can_be_mounted() -> None:
     }
     obj = workload(volumeClaimTemplates=[claim])
     obj["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = [{"name": "v", "mountPath": "/v"}]
-    assert told("StatefulSet", obj) == []
+    assert messages("StatefulSet", obj) == []
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_claim_templates_of_a_stateful_set_can_be_mounted() -> None:
     ],
 )
 def test_invalid_workloads_are_refused(kind: str, spec: Manifest, words: str) -> None:
-    found = told(kind, workload(**spec))
+    found = messages(kind, workload(**spec))
     assert any(each.startswith(words) for each in found), found
 
 
@@ -157,7 +157,7 @@ def test_invalid_workloads_are_refused(kind: str, spec: Manifest, words: str) ->
     ],
 )
 def test_invalid_budgets_are_refused(spec: Manifest, words: str) -> None:
-    found = told("PodDisruptionBudget", {"spec": spec})
+    found = messages("PodDisruptionBudget", {"spec": spec})
     assert any(words in each for each in found), found
 
 
@@ -165,12 +165,12 @@ def test_a_service() -> None:
     spec = defaulted("Service", {"spec": {"ports": [{"port": 80}]}})["spec"]
     assert spec["ports"] == [{"port": 80, "protocol": "TCP", "targetPort": 80}]
     assert (spec["type"], spec["sessionAffinity"], spec["internalTrafficPolicy"]) == ("ClusterIP", "None", "Cluster")
-    assert told("Service", {"spec": {}}) == ["spec.ports: Required value"]
-    assert told("Service", {"spec": {"clusterIP": "None"}}) == []
-    assert "spec.ports[0].name: Required value" in told(
+    assert messages("Service", {"spec": {}}) == ["spec.ports: Required value"]
+    assert messages("Service", {"spec": {"clusterIP": "None"}}) == []
+    assert "spec.ports[0].name: Required value" in messages(
         "Service", {"spec": {"ports": [{"port": 1}, {"port": 2, "name": "b"}]}}
     )
-    assert told("Service", {"spec": {"type": "ExternalName"}}) == ["spec.externalName: Required value"]
+    assert messages("Service", {"spec": {"type": "ExternalName"}}) == ["spec.externalName: Required value"]
 
 
 def test_a_secret_stores_text_as_data() -> None:
@@ -178,40 +178,44 @@ def test_a_secret_stores_text_as_data() -> None:
         "type": "Opaque",
         "data": {"a": "dGV4dA==", "b": "Yg=="},
     }
-    assert told("Secret", {"type": "kubernetes.io/tls", "data": {"tls.crt": "YQ=="}}) == [
+    assert messages("Secret", {"type": "kubernetes.io/tls", "data": {"tls.crt": "YQ=="}}) == [
         "data[tls.key]: Required value"
     ]
     old = {"type": "Opaque", "immutable": True, "data": {"a": "YQ=="}}
-    assert told("Secret", {"type": "Opaque", "immutable": True, "data": {"a": "Yg=="}}, old) == [
+    assert messages("Secret", {"type": "Opaque", "immutable": True, "data": {"a": "Yg=="}}, old) == [
         "data: Forbidden: field is immutable when `immutable` is set"
     ]
 
 
 def test_a_config_map() -> None:
-    assert told("ConfigMap", {"data": {"a.txt": "x"}, "binaryData": {"b": "YQ=="}}) == []
-    assert told("ConfigMap", {"data": {"a/b": "x"}})[0].startswith(
+    assert messages("ConfigMap", {"data": {"a.txt": "x"}, "binaryData": {"b": "YQ=="}}) == []
+    assert messages("ConfigMap", {"data": {"a/b": "x"}})[0].startswith(
         'data[a/b]: Invalid value: "a/b": a valid config key'
     )
-    assert told("ConfigMap", {"data": {"a": "x"}, "binaryData": {"a": "YQ=="}})[0].startswith("data[a]: Invalid value")
-    assert told("ConfigMap", {"data": {"a": "x" * 1_100_000}})[0].endswith(
+    assert messages("ConfigMap", {"data": {"a": "x"}, "binaryData": {"a": "YQ=="}})[0].startswith(
+        "data[a]: Invalid value"
+    )
+    assert messages("ConfigMap", {"data": {"a": "x" * 1_100_000}})[0].endswith(
         "Too long: may not be more than 1048576 bytes"
     )
 
 
 def test_volumes_claims_and_classes() -> None:
     volume = {"spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}}}
-    assert told("PersistentVolume", volume) == []
+    assert messages("PersistentVolume", volume) == []
     assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
     local = {"spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "local": {"path": "/x"}}}
-    assert told("PersistentVolume", local) == ["spec.nodeAffinity: Required value: Local volume requires node affinity"]
-    assert told("PersistentVolumeClaim", {"spec": {}}) == [
+    assert messages("PersistentVolume", local) == [
+        "spec.nodeAffinity: Required value: Local volume requires node affinity"
+    ]
+    assert messages("PersistentVolumeClaim", {"spec": {}}) == [
         "spec.accessModes: Required value: at least 1 access mode is required",
         "spec.resources[storage]: Required value",
     ]
     storage = {"provisioner": "example.com/x"}
-    assert told("StorageClass", storage) == []
+    assert messages("StorageClass", storage) == []
     assert storage == {"provisioner": "example.com/x", "reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}
-    assert told("StorageClass", {"provisioner": "example.com/y"}, storage) == [
+    assert messages("StorageClass", {"provisioner": "example.com/y"}, storage) == [
         "provisioner: Forbidden: updates to provisioner are forbidden."
     ]
 
@@ -220,23 +224,27 @@ def test_nodes() -> None:
     node = defaulted("Node", {"status": {"capacity": {"cpu": 4}}})
     assert node["status"]["allocatable"] == {"cpu": "4"}
     taint = {"key": "k", "effect": "NoSchedule"}
-    found = told("Node", {"spec": {"taints": [taint, taint]}})
+    found = messages("Node", {"spec": {"taints": [taint, taint]}})
     assert len(found) == 1
     assert "taints must be unique by key and effect pair" in found[0]
-    assert told("Node", {"spec": {"taints": [{"key": "k", "effect": "Never"}]}})[0].startswith(
+    assert messages("Node", {"spec": {"taints": [{"key": "k", "effect": "Never"}]}})[0].startswith(
         "spec.taints[0].effect: Unsupported"
     )
 
 
 def test_priority_classes_leases_and_events() -> None:
     assert defaulted("PriorityClass", {}) == {"preemptionPolicy": "PreemptLowerPriority", "value": 0}
-    assert told("PriorityClass", {"preemptionPolicy": "Sometimes"})[0].startswith("preemptionPolicy: Unsupported value")
-    assert told("Lease", {"spec": {"leaseDurationSeconds": 0}}) == [
+    assert messages("PriorityClass", {"preemptionPolicy": "Sometimes"})[0].startswith(
+        "preemptionPolicy: Unsupported value"
+    )
+    assert messages("Lease", {"spec": {"leaseDurationSeconds": 0}}) == [
         "spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0"
     ]
     event = {"metadata": {"namespace": "a"}, "involvedObject": {"namespace": "b"}}
-    assert told("Event", event) == ['involvedObject.namespace: Invalid value: "b": does not match event.namespace']
-    assert told("Event", {"metadata": {"namespace": "default"}, "involvedObject": {"kind": "Node", "name": "n"}}) == []
+    assert messages("Event", event) == ['involvedObject.namespace: Invalid value: "b": does not match event.namespace']
+    assert (
+        messages("Event", {"metadata": {"namespace": "default"}, "involvedObject": {"kind": "Node", "name": "n"}}) == []
+    )
 
 
 def hook(**fields: Any) -> Manifest:
@@ -265,7 +273,7 @@ def test_webhook_defaults() -> None:
     }
     assert (one["namespaceSelector"], one["objectSelector"], one["rules"][0]["scope"]) == ({}, {}, "*")
     assert one["rules"][0]["apiGroups"] == [""]
-    assert told("MutatingWebhookConfiguration", hook()) == []
+    assert messages("MutatingWebhookConfiguration", hook()) == []
 
 
 @pytest.mark.parametrize(
@@ -281,5 +289,5 @@ def test_webhook_defaults() -> None:
     ],
 )
 def test_invalid_webhooks_are_refused(fields: Manifest, words: str) -> None:
-    found = told("MutatingWebhookConfiguration", hook(**fields))
+    found = messages("MutatingWebhookConfiguration", hook(**fields))
     assert any(words in each for each in found), found

@@ -1,4 +1,4 @@
-"""Pods: what a real server fills in, and what it refuses in which words."""
+"""Pods: the defaults and validation messages of a real server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def defaulted(obj: Manifest) -> Manifest:
     return obj
 
 
-def told(obj: Manifest) -> list[str]:
+def messages(obj: Manifest) -> list[str]:
     return [f"{cause.field}: {cause.message}" for cause in POD.validate(defaulted(obj), None)]
 
 
@@ -173,7 +173,7 @@ C = "spec.containers[0]"
     ],
 )
 def test_invalid_containers_are_refused(container: Manifest, words: str) -> None:
-    found = told(pod(container))
+    found = messages(pod(container))
     assert any(each.startswith(words) for each in found), found
 
 
@@ -253,13 +253,13 @@ TERM = "requiredDuringSchedulingIgnoredDuringExecution"
     ],
 )
 def test_invalid_specs_are_refused(spec: Manifest, words: str) -> None:
-    found = told(pod(**spec))
+    found = messages(pod(**spec))
     assert any(each.startswith(words) for each in found), found
 
 
 def test_a_restartable_init_container_may_have_probes() -> None:
     sidecar = {"name": "s", "image": "i", "restartPolicy": "Always", "startupProbe": {"exec": {"command": ["true"]}}}
-    assert told(pod(initContainers=[sidecar])) == []
+    assert messages(pod(initContainers=[sidecar])) == []
 
 
 def test_all_scheduling_directives_are_accepted() -> None:
@@ -268,7 +268,7 @@ def test_all_scheduling_directives_are_accepted() -> None:
     requirement = [{"key": "n", "operator": "Gt", "values": ["3"]}, {"key": "e", "operator": "Exists"}]
     preferred = "preferredDuringSchedulingIgnoredDuringExecution"
     assert (
-        told(
+        messages(
             pod(
                 affinity={
                     "nodeAffinity": {

@@ -1,4 +1,4 @@
-"""What is remembered of a spec changes no verdict."""
+"""The spec cache does not change the results of decoding and validation."""
 
 from __future__ import annotations
 

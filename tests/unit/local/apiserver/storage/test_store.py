@@ -1,4 +1,4 @@
-"""The store: group commit, what a failed commit takes back, order, and who holds the directory."""
+"""The store: group commit, failed commits, ordering, and the directory lock."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run(case: Callable[[], Awaitable[None]]) -> None:
 
 
 class FailingDatabase(Database):
-    """Refuses commits while told to: a full disk."""
+    """A database that refuses commits on request, as with a full disk."""
 
     is_full = False
     commits = 0
@@ -193,7 +193,7 @@ def test_a_file_that_is_not_a_database_is_reported(tmp_path: Path) -> None:
     (tmp_path / "cluster.db").write_bytes(b"not a database at all, but long enough to be read as a header" * 20)
     with pytest.raises(Permanent, match=r"cluster\.db: file is not a database"):
         Database(tmp_path)
-    # The directory is free again: the message is the same, not "held".
+    # The lock was released: the second attempt gives the same message.
     with pytest.raises(Permanent, match="restore it from a copy"):
         Database(tmp_path)
 
@@ -245,7 +245,7 @@ def test_a_checkpoint_moves_the_log_into_the_file(tmp_path: Path) -> None:
         for at in range(100):
             put(store, table, f"t{at}", annotations=big)
         await store.settled(store.revision)
-        assert not database.due()  # it has begun already
+        assert not database.due()  # the commit has already started
         await store.close()
         assert (tmp_path / "cluster.db").stat().st_size > 20_000_000
 
@@ -257,7 +257,7 @@ def test_a_write_during_a_commit_waits_for_the_next(tmp_path: Path) -> None:
         store = Store(Database(tmp_path, fsync=True))
         table = store.table(THINGS)
         put(store, table, "a")
-        await asyncio.sleep(0)  # its commit has begun, in the thread
+        await asyncio.sleep(0)  # its commit has started, in the thread
         put(store, table, "b")
         await store.settled(1)
         assert store.published == 1

@@ -1,4 +1,4 @@
-"""Watches: where they begin, what their selection sees, and how they end."""
+"""Watches: starting point, selection, and end."""
 
 from __future__ import annotations
 

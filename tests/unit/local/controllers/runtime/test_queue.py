@@ -46,7 +46,7 @@ def test_an_expensive_key_cools_down_before_it_is_processed_again() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
     queue.take(0)
-    queue.add("a")  # an event while it is worked on
+    queue.add("a")  # an event while it is being processed
     queue.done("a", 3.0)
     assert queue.take(2.9) is None
     assert queue.take(3.0) == "a"

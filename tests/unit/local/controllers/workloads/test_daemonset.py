@@ -27,7 +27,7 @@ class Daemons:
 
     def settle(self) -> None:
         for _ in range(50):
-            self.c.converge(self.plan, most=20)
+            self.c.converge(self.plan, limit=20)
             moved = self.c.end_terminating()
             for pod in self.c.views(PODS):
                 if not pod.status.phase:
@@ -108,7 +108,7 @@ def test_a_rolling_update_replaces_max_unavailable_pods_at_a_time() -> None:
     agent = Daemons(4, updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "50%"}})
     agent.settle()
     agent.c.edit(DAEMON_SETS, "agent", {"spec": {"template": template(image="image:2")}})
-    agent.c.converge(agent.plan, most=20)
+    agent.c.converge(agent.plan, limit=20)
     assert len(agent.where()) == 2
     agent.settle()
     assert agent.images() == ["image:2"] * 4

@@ -15,7 +15,7 @@ NOW = 1_800_000_000.0
 
 
 class Rollout:
-    """A Deployment, its ReplicaSets' controller, and kubelets that the test drives."""
+    """A Deployment, its ReplicaSets' controller, and kubelets driven by the test."""
 
     def __init__(self, replicas: int = 4, **spec: Any) -> None:
         self.c = PlainCluster(NOW)
@@ -33,14 +33,14 @@ class Rollout:
         return reconcile(self.c.view(DEPLOYMENTS, "web"), sets, self.c.now_s, lambda n: n in names, old_pods)
 
     def step(self) -> bool:
-        """Every controller looks once; whether any had something to do."""
+        """Reconcile every controller once. Returns whether any had something to do."""
         plans = self.plan().actions
-        self.c.carry_out(plans)
+        self.c.execute(plans)
         busy = bool(plans)
         for rs in self.c.views(REPLICA_SETS):
             mine = [p for p in self.c.views(PODS) if p.metadata.controller.uid == rs.metadata.uid]
             actions = replicaset.reconcile(rs, mine, self.c.now_s).actions
-            self.c.carry_out(actions)
+            self.c.execute(actions)
             busy = busy or bool(actions)
         return busy
 
@@ -148,7 +148,7 @@ def test_recreate_waits_for_all_old_pods_to_finish() -> None:
     web.update("image:2")
     for _ in range(5):
         web.step()
-    assert web.sizes() == {"image:1": 0}  # its pods are still ending
+    assert web.sizes() == {"image:1": 0}  # its pods are still terminating
     web.settle()
     assert web.sizes() == {"image:1": 0, "image:2": 3}
 

@@ -21,7 +21,7 @@ class Work:
         return reconcile(self.c.view(JOBS, "work"), self.c.views(PODS), self.c.now_s)
 
     def look(self) -> None:
-        self.c.converge(self.plan, most=10)
+        self.c.converge(self.plan, limit=10)
 
     @property
     def job(self) -> Any:
@@ -112,7 +112,7 @@ def test_a_finished_job_is_deleted_after_its_ttl() -> None:
     work.end("Succeeded")
     assert work.plan().requeue_at_s == NOW + 30
     work.c.now_s += 30
-    work.c.carry_out(work.plan().actions)
+    work.c.execute(work.plan().actions)
     assert not work.c.views(JOBS)
 
 
@@ -180,7 +180,7 @@ def test_never_more_pods_than_requested_and_the_job_ends(
     flips = iter(luck)
     for _ in range(60):
         plan = work.plan()
-        work.c.carry_out(plan.actions)
+        work.c.execute(plan.actions)
         assert len(work.active()) <= parallelism
         won = sum(p.status.phase == "Succeeded" for p in work.c.views(PODS))
         assert won + len(work.active()) <= max(completions, won)

@@ -107,7 +107,7 @@ def a_pod(name: str, **more: Any) -> Pod:
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        ({"node": "", "phase": "Pending"}, {"ready": False}),  # not placed before placed
+        ({"node": "", "phase": "Pending"}, {"ready": False}),  # unassigned before assigned
         ({"phase": "Pending"}, {"phase": "Running"}),
         ({"ready": False}, {"ready": True}),
         (
@@ -141,5 +141,5 @@ def test_converges_from_any_state(replicas: int, phases: list[str]) -> None:
     for i, phase in enumerate(phases):
         meta = {"name": f"p{i}", "labels": {"app": "web"}, "ownerReferences": [reference]}
         made.put(PODS, {"metadata": meta, "spec": {}, "status": {"phase": phase}})
-    made.converge(lambda: plan(made), most=5)
+    made.converge(lambda: plan(made), limit=5)
     assert len([p for p in made.views(PODS) if p.active]) == replicas

@@ -32,7 +32,7 @@ def test_malformed_amounts_are_refused_with_the_field_name(value: str) -> None:
     [
         (None, None, 4, (1, 1)),
         (None, None, 10, (3, 2)),
-        (0, 0, 5, (0, 1)),  # nothing could move
+        (0, 0, 5, (0, 1)),  # the update could not proceed
         ("0%", "10%", 5, (0, 1)),  # 10 % of 5 rounds down to nothing
         (0, 9, 3, (0, 3)),
         (1, 0, 1, (1, 0)),

@@ -29,7 +29,7 @@ class Set:
         return reconcile(sts, self.c.views(PODS), self.c.views(REVISIONS), self.c.now_s, lambda n: n in claims)
 
     def look(self) -> None:
-        self.c.converge(self.plan, most=20)
+        self.c.converge(self.plan, limit=20)
 
     def names(self) -> list[str]:
         return sorted(p.metadata.name for p in self.c.views(PODS) if not p.metadata.terminating)
@@ -57,7 +57,7 @@ def test_pods_are_created_in_order() -> None:
         db.look()
         assert db.names() == expected
         db.look()
-        assert db.names() == expected  # until the last one is ready nothing follows
+        assert db.names() == expected  # no further pod until the last one is ready
         db.c.kubelet(expected[-1])
 
 
@@ -74,7 +74,7 @@ def test_pods_are_deleted_in_reverse_order() -> None:
     db.look()
     assert db.names() == ["db-0", "db-1"]
     db.look()
-    assert db.names() == ["db-0", "db-1"]  # db-2 is still ending
+    assert db.names() == ["db-0", "db-1"]  # db-2 is still terminating
     db.settle()
     assert db.names() == ["db-0"]
 
@@ -91,7 +91,7 @@ def test_every_pod_has_its_name_index_and_claims() -> None:
     db.c.edit(STATEFUL_SETS, "db", {"spec": {"replicas": 0}})
     db.settle()
     db.c.edit(STATEFUL_SETS, "db", {"spec": {"replicas": 2}})
-    db.settle()  # the claims are still there and used again
+    db.settle()  # the claims are kept and reused
     assert len(db.c.views(CLAIMS)) == 2
 
 

@@ -17,11 +17,11 @@ import msgspec
 from cotenant.local.apiserver.contract import ApiError, ListOptions, Manifest, Resource, Target
 from cotenant.local.apiserver.http.encoding.accept import clauses, not_acceptable
 from cotenant.local.apiserver.http.exchange import Exchange
-from cotenant.local.apiserver.http.faces import ApiFace
 from cotenant.local.apiserver.http.health import MAJOR, MINOR
 from cotenant.local.apiserver.http.openapi import gnostic
 from cotenant.local.apiserver.http.openapi import paths as openapi_paths
 from cotenant.local.apiserver.http.openapi.schemas import V2, V3, builtin, closure, custom, custom_name, list_of
+from cotenant.local.apiserver.http.protocols import ApiProtocol
 from cotenant.local.apiserver.http.reviews import REVIEWS
 
 _encode = msgspec.json.Encoder().encode
@@ -112,7 +112,7 @@ class Source:
 class OpenApi:
     """Serves the documents."""
 
-    def __init__(self, api: ApiFace, definitions: Callable[[], dict[str, Manifest]]) -> None:
+    def __init__(self, api: ApiProtocol, definitions: Callable[[], dict[str, Manifest]]) -> None:
         self._api = api
         self._definitions = definitions
         self._revision = -1

@@ -1,4 +1,4 @@
-"""Negotiation."""
+"""Content negotiation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies in protobuf, written here by hand from the published field numbers."""
+"""Protobuf bodies, encoded by hand from the published field numbers."""
 
 from __future__ import annotations
 

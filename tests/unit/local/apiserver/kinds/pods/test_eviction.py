@@ -1,4 +1,4 @@
-"""Evictions honour disruption budgets."""
+"""Evictions and disruption budgets."""
 
 from __future__ import annotations
 

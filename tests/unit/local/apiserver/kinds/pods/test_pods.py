@@ -1,4 +1,4 @@
-"""Pods: born Pending, bound once, nearly immutable, deleted with grace."""
+"""Pods: defaults at creation, binding, immutable fields, graceful deletion."""
 
 from __future__ import annotations
 

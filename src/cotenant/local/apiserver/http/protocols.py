@@ -19,17 +19,17 @@ from cotenant.local.apiserver.contract import (
 )
 
 
-class StoredFace(Protocol):
+class StoredProtocol(Protocol):
     """One stored object, encoded."""
 
     raw: bytes
 
 
-class PageFace(Protocol):
+class PageProtocol(Protocol):
     """One page of a list. `remaining` below 1 is not reported."""
 
     @property
-    def items(self) -> Sequence[StoredFace]:
+    def items(self) -> Sequence[StoredProtocol]:
         """The objects."""
 
     @property
@@ -45,7 +45,7 @@ class PageFace(Protocol):
         """The number of objects after this page."""
 
 
-class WatchFace(Protocol):
+class WatchProtocol(Protocol):
     """A stream of encoded event lines."""
 
     async def chunk(self, most_bytes: int = ...) -> bytes:
@@ -55,7 +55,7 @@ class WatchFace(Protocol):
         """End the stream."""
 
 
-class RegistryFace(Protocol):
+class RegistryProtocol(Protocol):
     """What is served."""
 
     @property
@@ -69,20 +69,20 @@ class RegistryFace(Protocol):
         """All served resources."""
 
 
-class ApiFace(Protocol):
+class ApiProtocol(Protocol):
     """The verbs. All raise ApiError."""
 
     @property
-    def registry(self) -> RegistryFace:
+    def registry(self) -> RegistryProtocol:
         """What is served."""
 
     async def get(self, target: Target) -> bytes:
         """GET of one object."""
 
-    async def list(self, target: Target, options: ListOptions) -> PageFace:
+    async def list(self, target: Target, options: ListOptions) -> PageProtocol:
         """GET of one page of a list."""
 
-    def watch(self, target: Target, options: ListOptions) -> WatchFace:
+    def watch(self, target: Target, options: ListOptions) -> WatchProtocol:
         """A watch stream."""
 
     async def create(self, target: Target, obj: Manifest, options: WriteOptions) -> Answer:
@@ -97,5 +97,5 @@ class ApiFace(Protocol):
     async def delete(self, target: Target, options: DeleteOptions) -> Answer:
         """DELETE of one object."""
 
-    async def delete_collection(self, target: Target, selection: ListOptions, options: DeleteOptions) -> PageFace:
+    async def delete_collection(self, target: Target, selection: ListOptions, options: DeleteOptions) -> PageProtocol:
         """DELETE of a collection."""
