@@ -19,10 +19,10 @@ def test_each_way_judges_the_same_looks_and_all_is_let_go(layout: Layout, groups
         groups.make(each)
     before = len(os.listdir("/proc/self/fd"))
     with AntagonistSearch(layout, service, batch) as watch:
-        assert {RUN_DELAY, STALL} <= watch.ways.keys()
-        assert (BLAME in watch.ways) == (not watch.why_no_probe)
-        assert watch.look() == {}
-        assert set(watch.look()) == {service, *batch}
-        assert all(watch.first(name) is None for name in watch.ways)
-        assert all(way.capped is None for way in watch.ways.values())
+        assert {RUN_DELAY, STALL} <= watch.methods.keys()
+        assert (BLAME in watch.methods) == (not watch.why_no_probe)
+        assert watch.sample() == {}
+        assert set(watch.sample()) == {service, *batch}
+        assert all(watch.first(name) is None for name in watch.methods)
+        assert all(way.capped is None for way in watch.methods.values())
     assert len(os.listdir("/proc/self/fd")) == before

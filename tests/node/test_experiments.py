@@ -22,7 +22,13 @@ from cotenant.services.experiments.harness import ExperimentSettings, Judgement,
 from cotenant.services.experiments.measures.windows import LATE_US, WINDOW_US
 from cotenant.services.experiments.outcome import Check
 from cotenant.services.experiments.site import lateness
-from cotenant.services.experiments.site.cgroups import PREFIX, ExperimentCgroups, remove, remove_leftovers, why_not
+from cotenant.services.experiments.site.cgroups import (
+    PREFIX,
+    ExperimentCgroups,
+    missing_requirement,
+    remove,
+    remove_leftovers,
+)
 from cotenant.services.experiments.site.site import GENERATOR, PLANT, Site, in_plant, now_us, open_site
 
 LONGEST_S = 60.0
@@ -31,7 +37,7 @@ SINE = (sys.executable, "-m", "cotenant", "node", "experiment", "sine", "--once"
 
 def _reason() -> str:
     try:
-        return str(why_not(detect()) or "")
+        return str(missing_requirement(detect()) or "")
     except CotenantError as error:
         return str(error)
 
@@ -93,11 +99,11 @@ def test_an_error_leaves_nothing() -> None:
     assert folders(mine()) == []
 
 
-def test_a_child_that_ends_by_itself_is_an_error_with_its_last_words() -> None:
+def test_a_child_that_ends_by_itself_is_an_error_with_its_last_line() -> None:
     with open_site() as site:
         (name,) = site.make_plant("service")
         site.start(name, ["/bin/sh", "-c", "echo first >&2; echo no such thing >&2; exit 3"], "teller")
-        with pytest.raises(Permanent, match=r"teller ended by itself \(status 3\): no such thing"):
+        with pytest.raises(Permanent, match=r"teller exited \(status 3\): no such thing"):
             site.wait_for("nothing", lambda: False)
 
 
@@ -105,7 +111,7 @@ def test_a_groups_cpu_time_is_counted_and_others_use_of_the_core_is_told_apart()
     with open_site() as site:
         (name,) = site.make_plant("service")
         child = site.start(name, [sys.executable, "-Sc", "while True: pass"])
-        with site.watched() as conditions:
+        with site.measured_conditions() as conditions:
             until("a fifth of a second of CPU", lambda: site.cgroups.cpu_us(name) > 200_000)
             seen = conditions()
         assert seen.seconds > 0

@@ -1,15 +1,14 @@
-"""Runs an experiment: arms in short blocks, interleaved in random order round by round, raw data kept, disturbed rounds counted and left out.
+"""Runs an experiment: arms in short blocks, in random order within each round, raw data stored, disturbed rounds counted and left out.
 
-Problem: on a shared machine one arm measured after another tells of the neighbours, not of the arm. Choice: each round runs every arm once, in
-an order drawn from the seed; figures are ratios within a round; a block during which somebody else, or the hypervisor, had too much of the plant's
-core, or that the experiment itself calls disturbed, is tried again; a round that is still disturbed, or that the experiment's own test refuses, is left out.
-Both are counted. Limits: a whole round is lost for one disturbed block.
+Problem: on a shared machine, one arm measured after another shows the neighbours, not the arm. Choice: each round runs every arm once, in an order drawn from the
+seed; figures are ratios within a round; a block during which other work, or the hypervisor, had too much of the plant's core, or that the experiment itself
+considers disturbed, is repeated; a round that is still disturbed, or that the experiment's own test rejects, is left out. Both are counted. Limits: a whole round
+is lost for one disturbed block.
 
-How to add an experiment: a class that meets `Experiment` in a module of its own, and a line in `registry.py`. `prepare` makes groups by
-`site.make_plant(...)` and starts what lives through all rounds; `block` starts one arm's loads (`site.start`), waits (`site.wait_until`), ends them
-(`site.stop`) and gives a plain JSON object with what it measured; `judge` turns the rounds that count into figures, checks and pictures. What
-`block` leaves running is killed with the groups, also when it raises. The regulated arm runs the agent itself (`agent_process.py`); an experiment never
-turns a knob of the groups that it compares.
+How to add an experiment: a class that implements `Experiment` in a module of `studies/`, and a line in `registry.py`. `prepare` creates groups by
+`site.make_plant(...)` and starts what runs through all rounds; `block` starts one arm's loads (`site.start`), waits (`site.wait_until`), ends them (`site.stop`) and
+returns a plain JSON object with its measurements; `judge` turns the counted rounds into figures, checks and pictures. What `block` leaves running is killed with the
+groups, also when it raises. The regulated arm runs the agent itself (`site/agent_process.py`); an experiment never writes a knob of the groups that it compares.
 
 Source: interleaved blocks, log ratios and bootstrap as in randomised block designs; pass lines: docs/guide/node-experiments.md.
 """
@@ -38,7 +37,7 @@ Record = Mapping[str, Any]  # what a block measured, as JSON
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One arm's turn. `again`: how many disturbed tries came before it."""
+    """One block of an arm. `again`: how many disturbed tries preceded it."""
 
     arm: str
     record: Record
@@ -48,22 +47,22 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Every arm once. `why_discarded` is empty for one that counts."""
+    """Every arm once. `why_discarded` is empty for a round that counts."""
 
     number: int
     blocks: Mapping[str, Block]
     why_discarded: str = ""
 
     def record(self, arm: str) -> Record:
-        """What one arm measured."""
+        """The record of one arm."""
         return self.blocks[arm].record
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What an experiment makes of its rounds."""
+    """An experiment's conclusions from its rounds."""
 
-    figures: Mapping[str, Any]  # goes into the JSON object as it is
+    figures: Mapping[str, Any]  # included in the JSON object unchanged
     checks: Sequence[Check]
     columns: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()  # the table for a person
@@ -76,26 +75,26 @@ class Experiment(Protocol):
 
     @property
     def name(self) -> str:
-        """As typed on the command line."""
+        """The name on the command line."""
         ...
 
     @property
     def title(self) -> str:
-        """What it shows, in a few words."""
+        """A short title."""
         ...
 
     @property
     def arms(self) -> Sequence[str]:
-        """In the order in which they are shown."""
+        """The arms, in display order."""
         ...
 
     @property
     def block_s(self) -> float:
-        """About how long one arm takes, for the time left."""
+        """Approximate duration of one arm, for the remaining time."""
         ...
 
     def prepare(self, site: Site) -> None:
-        """Make groups and start what stays. Raises `Unsupported` where the machine cannot."""
+        """Create groups and start what runs through all rounds. Raises `Unsupported` where the machine cannot."""
         ...
 
     def block(self, site: Site, arm: str, seed: int) -> Record:
@@ -103,11 +102,11 @@ class Experiment(Protocol):
         ...
 
     def disturbed(self, record: Record) -> str:
-        """Why a block was too disturbed to count, by what it measured itself; empty where it was not. It is then run again."""
+        """Why a block was too disturbed to count, by its own measurement; empty where it was not. It is then repeated."""
         ...
 
     def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
-        """Rounds that must not count by the experiment's own test: number to reason."""
+        """Rounds that the experiment's own test rejects: number to reason."""
         ...
 
     def judge(self, rounds: Sequence[Round]) -> Judgement:
@@ -117,7 +116,7 @@ class Experiment(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Told before each block and at the end."""
+    """Progress, reported before each block and at the end."""
 
     done: int
     total: int
@@ -127,22 +126,22 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentSettings:
-    """How to run. `more_rounds`: at most so many further rounds are run for discarded ones."""
+    """How to run. `more_rounds`: at most this many further rounds are run for discarded ones."""
 
     rounds: int
     seed: int = 1
     most_foreign: float = MOST_FOREIGN
     most_stolen: float = MOST_STOLEN
     more_rounds: int | None = None  # None: half as many again
-    quiet_s: float = 20.0  # a block waits at most so long for others to leave the plant's core alone
-    tries: int = 2  # of a block that others disturbed, before its round is left out
+    quiet_s: float = 20.0  # how long a block waits for the plant's core to be free of other work
+    tries: int = 2  # of a disturbed block, before its round is left out
 
     def __post_init__(self) -> None:
         if not 1 <= self.rounds <= 1000:
             raise InvalidInput("--rounds", self.rounds, "1 to 1000")
 
     def disturbed(self, conditions: Conditions) -> str:
-        """Who else had too much of the plant's core; empty where nobody did."""
+        """Why the plant's core was too disturbed; empty where it was not."""
         if conditions.foreign_share > self.most_foreign:
             return f"others used {conditions.foreign_share:.0%} of the plant's core"
         if conditions.steal_share > self.most_stolen:
@@ -151,12 +150,12 @@ class ExperimentSettings:
 
     @classmethod
     def once(cls, rounds: int, seed: int = 1) -> ExperimentSettings:
-        """Each block once, whatever other work runs on the machine: no further try, no further round, little waiting for a quiet core."""
+        """Each block once, whatever other work runs on the machine: no retries, no further rounds, little waiting for a quiet core."""
         return cls(rounds, seed, more_rounds=0, quiet_s=2.0, tries=1)
 
     @property
     def most_rounds(self) -> int:
-        """With those that replace discarded ones."""
+        """The number of rounds including those that replace discarded ones."""
         return self.rounds + (-(-self.rounds // 2) if self.more_rounds is None else self.more_rounds)
 
 
@@ -210,7 +209,7 @@ class _Run:
 
     def _block(self, site: Site, arm: str, seed: int, again: int) -> Block:
         site.wait_for_quiet(self.settings.most_foreign, self.settings.quiet_s)
-        with site.watched() as conditions:
+        with site.measured_conditions() as conditions:
             record = self.experiment.block(site, arm, seed)
             return Block(arm, record, conditions(), again)
 
@@ -222,7 +221,7 @@ def run(
     tell: Callable[[Step], None],
     opened: Callable[[], AbstractContextManager[Site]] = open_site,
 ) -> Findings:
-    """Run it on this machine; raw data go to `folder` as they come.
+    """Run it on this machine; raw data are written to `folder` as they come.
 
     Raises `Unsupported` where the machine cannot, `Permanent` where a load fails, `KeyboardInterrupt` for SIGINT, SIGTERM and SIGHUP; nothing
     that it made is left in any case.
@@ -236,7 +235,7 @@ def run(
             state.all(site)
         judged = state.judged()
     counted = [each for each in judged if not each.why_discarded]
-    # A run of which every round was disturbed still shows what it saw, and says so.
+    # If every round was disturbed, all are shown, and marked as such.
     judgement = experiment.judge(counted or judged)
     return Findings(
         experiment=experiment.name,
@@ -260,7 +259,7 @@ def run(
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """SIGTERM and SIGHUP interrupt as Ctrl-C does, so that what was made is removed."""
+    """SIGTERM and SIGHUP interrupt like Ctrl-C, so that groups and files are removed."""
 
     def stop(*_: object) -> None:
         for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):

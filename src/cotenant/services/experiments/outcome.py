@@ -1,6 +1,6 @@
-"""What an experiment found: figures, checks against their pass lines, the table, the pictures; as JSON and for a person.
+"""The outcome of an experiment: figures, checks against their pass lines, the table, the plots; as JSON and readable.
 
-Problem: a script, a terminal and a page must say the same. Choice: one value; `to_object` is what `--json` prints and `results.json` holds. Limits:
+Problem: a script, a terminal and a page must show the same. Choice: one value; `to_object` is what `--json` prints and `results.json` holds. Limits:
 figures are the experiment's own JSON object, for each has other arms.
 """
 
@@ -18,7 +18,7 @@ from cotenant import __version__
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A figure beside its pass line. `measured` None: it could not be measured, which does not pass."""
+    """A figure and its pass line. `measured` None: it could not be measured, which fails."""
 
     what: str
     measured: float | None
@@ -30,7 +30,7 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Whether the figure itself keeps the line; the interval is for the reader."""
+        """Whether the figure itself meets its bound; the interval is informational."""
         if self.measured is None or math.isnan(self.measured):
             return False
         return self.measured >= self.bound if self.at_least else self.measured <= self.bound
@@ -63,7 +63,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """All that a run found."""
+    """The results of a run."""
 
     experiment: str
     title: str
@@ -76,7 +76,7 @@ class Findings:
     rows: tuple[tuple[str, ...], ...] = ()
     notes: tuple[str, ...] = ()
     pictures: tuple[Picture, ...] = ()
-    repeated: int = 0  # blocks that were run again because others disturbed them
+    repeated: int = 0  # blocks that were repeated because of disturbance
     worst_foreign: float = 0.0
     worst_steal: float = 0.0
 
@@ -86,7 +86,7 @@ class Findings:
         return self.rounds > 0 and all(check.passed for check in self.checks)
 
     def to_object(self) -> dict[str, Any]:
-        """One JSON object; the experiment's own figures stand at its top level."""
+        """One JSON object; the experiment's own figures are at its top level."""
         return {
             "experiment": self.experiment,
             **self.figures,
@@ -117,7 +117,7 @@ class Findings:
 
 
 def machine() -> dict[str, str | int]:
-    """Where it was measured, without names."""
+    """The machine it was measured on, without host names."""
     return {
         "cotenant": __version__,
         "kernel": platform.release(),

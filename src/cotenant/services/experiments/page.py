@@ -1,7 +1,7 @@
-"""An experiment's page: verdicts, table, pictures; one file that needs no network.
+"""The HTML report of an experiment: checks, table, plots; one self-contained file.
 
-Problem: what was measured must be seen, travel by mail and be made again. Choice: plain HTML with Plotly's library inlined once; the command that makes
-it again stands at the top, every check beside its pass line, failures as plainly as passes. Limits: about five megabytes, nearly all the library.
+Problem: results must be viewable, shareable and reproducible. Choice: plain HTML with Plotly's library inlined once; the command that reproduces
+it is at the top, every check beside its pass line, failures as visibly as passes. Limits: about five megabytes, nearly all the library.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ td:first-child,th:first-child{text-align:left}
 
 
 def write(path: Path, outcome: Findings, command: str) -> None:
-    """The page, whole or not at all."""
+    """Write the page atomically."""
     from plotly.offline import get_plotlyjs
 
     pictures = "".join(_drawn(picture) for picture in outcome.pictures)

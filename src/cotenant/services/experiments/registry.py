@@ -1,6 +1,6 @@
-"""The experiments by name, and what running one leaves in its folder.
+"""The experiments by name, and the files that a run writes.
 
-Problem: the command, the demonstration and tests start experiments alike. Choice: one function a name; an experiment's module is imported when it
+Problem: the command, the demonstration and tests start experiments alike. Choice: one function per name; an experiment's module is imported when it
 runs. Limits: none.
 """
 
@@ -58,7 +58,7 @@ def run(
     command: str,
     tell: Callable[[harness.Step], None],
 ) -> Findings:
-    """Run it, and leave `raw.jsonl`, `results.json` and `report.html` in the folder. Raises what `harness.run` raises."""
+    """Run it, and write `raw.jsonl`, `results.json` and `report.html` in the folder. Raises what `harness.run` raises."""
     from cotenant.services.experiments import page
 
     try:
@@ -75,7 +75,7 @@ def run(
 
 
 def encode(outcome: Findings) -> str:
-    """The one JSON object. What is no number is null."""
+    """The result as one JSON object. NaN and infinities are null."""
     return json.dumps(_finite(outcome.to_object()), allow_nan=False)
 
 

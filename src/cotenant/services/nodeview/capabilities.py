@@ -1,7 +1,7 @@
-"""What this machine lets an agent measure and turn, and for each thing that it does not, what it would take.
+"""What an agent can measure and write on this machine, and what is required for the rest.
 
-Problem: "it does nothing on my nodes" is mostly a controller that is not mounted or a kernel option; nobody finds that in a log. Choice: one list, asked
-of the drivers themselves, so that it says what they would say. Limits: knobs are not tried by turning them; the eBPF program is loaded for a moment.
+Problem: "it does nothing on my nodes" is mostly a controller that is not mounted or a kernel option, which is hard to find in a log. Choice: one list, obtained
+from the drivers themselves, so that it reports what they would report. Limits: knobs are not tested by writing them; the eBPF program is loaded for a moment.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MEASURE, TURN = "measure", "turn"
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """One thing that an agent does. `needs` is empty where this machine has it."""
+    """One capability of an agent. `needs` is empty where this machine has it."""
 
     kind: str  # MEASURE or TURN
     what: str
@@ -36,8 +36,8 @@ class Capability:
 
 
 def capabilities(layout: Layout) -> tuple[Capability, ...]:
-    """All, in the order to be shown."""
-    return (*_measured(layout), *_turned(layout))
+    """All capabilities, in display order."""
+    return (*_measured(layout), *_written(layout))
 
 
 def _measured(layout: Layout) -> list[Capability]:
@@ -66,21 +66,21 @@ def _measured(layout: Layout) -> list[Capability]:
 
 
 def _run_queue(layout: Layout) -> Capability:
-    what = "who runs while whom waits, by eBPF"
+    what = "blame of run-queue waits, by eBPF"
     tree = layout.by_controller.get("cpu") or layout.unified
     if tree is None:
         return Capability(MEASURE, what, "the cpu controller")
     if os.geteuid() != 0:
         return Capability(MEASURE, what, "root, or CAP_BPF and CAP_PERFMON")
     try:
-        # Only the kernel can say whether it takes the program; it is out again at once.
+        # Only the kernel can tell whether it accepts the program; it is unloaded at once.
         RunQueue(tree.path, tree.version).close()
     except Unsupported as error:
         return Capability(MEASURE, what, error.needs)
     return Capability(MEASURE, what)
 
 
-def _turned(layout: Layout) -> list[Capability]:
+def _written(layout: Layout) -> list[Capability]:
     with CgroupKnobs(layout) as knobs:
         found = []
         for knob in Knob:

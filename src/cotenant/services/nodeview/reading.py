@@ -1,7 +1,7 @@
 """The machine and its groups over an interval, read by the command itself.
 
-Problem: who asks what a node does must get an answer where no agent runs. Choice: the agent's own sensor and its own arithmetic of rates over two
-samples; the groups are those that exist, the busiest first. Limits: what the agent alone knows (classes, objectives, why) is not there.
+Problem: a query about a node must be answered where no agent runs. Choice: the agent's own sensor and its own rates over two samples; the groups are those that
+exist, the busiest first. Limits: what only the agent knows (classes, objectives, reasons) is missing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Look:
 
 
 class NodeLooker:
-    """Reads the node again and again; each `look` covers the time since the one before. Use as a context."""
+    """Samples the node repeatedly; each `look` covers the time since the previous one. A context manager."""
 
     def __init__(self, layout: Layout, below: str = "") -> None:
         self._layout = layout
@@ -72,13 +72,13 @@ class NodeLooker:
         self._open.close()
 
     def look(self) -> Look | None:
-        """What happened since the last look; None where no time has passed. The first has levels only."""
+        """Rates since the last sample; None where no time has passed. The first has levels only."""
         walk = self._groups.walk(self._below, MOST_GROUPS)
         sample = self._sensor.sample(walk.groups)
         rates = self._rates.advance(sample)
         if rates is None:
             return None
         groups = sorted(rates.groups.values(), key=lambda use: (-(use.cpu_m or 0), use.group))
-        # A gap is told once, in the first words that told it.
+        # Each gap is reported once, in its first wording.
         gaps = tuple({gap.what: gap for gap in (*sample.gaps, *self._gaps)}.values())
         return Look(rates.interval_us, rates.host, tuple(groups), gaps, walk.cut, sample.gpus)

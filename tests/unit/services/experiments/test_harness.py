@@ -22,11 +22,11 @@ class Calm(Site):
         self._foreign = list(foreign) or [0.0]
         self._stolen = stolen
 
-    def wait_for_quiet(self, most_foreign: float, patience_s: float) -> None:
+    def wait_for_quiet(self, most_foreign: float, timeout_s: float) -> None:
         return
 
     @contextmanager
-    def watched(self) -> Iterator[Callable[[], Conditions]]:
+    def measured_conditions(self) -> Iterator[Callable[[], Conditions]]:
         share = self._foreign.pop(0) if len(self._foreign) > 1 else self._foreign[0]
         yield lambda: Conditions(1.0, share, self._stolen, None)
 

@@ -1,9 +1,9 @@
-"""A service whose work comes in bursts: requests at random times, each a fixed amount of CPU; tells how long each took from when it was due.
+"""A service with bursts of work: requests at random times, each a fixed amount of CPU; reports the latency of each from its due time.
 
     python -m cotenant.services.experiments.loads.bursty_service --start-us T --seconds S --gap-ms G --work-ms W --seed N
 
 Problem: a quota that the mean use never reaches still stops a service in the middle of a request. Choice: exponential gaps, equal work, one queue;
-latency from the due time, so waiting behind a stopped request counts. One line of JSON at the end: [due, latency] in microseconds.
+latency from the due time, so waiting behind a throttled request counts. One line of JSON at the end: [due, latency] in microseconds.
 Limits: one thread.
 """
 
@@ -31,7 +31,7 @@ def serve(start_us: int, seconds: float, gap_ms: float, work_ms: float, seed: in
 
 
 def main() -> None:
-    """The process."""
+    """The process's entry point."""
     parser = argparse.ArgumentParser()
     for name in ("--start-us", "--seed"):
         parser.add_argument(name, type=int, required=True)

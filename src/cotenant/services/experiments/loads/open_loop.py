@@ -1,9 +1,9 @@
-"""An open-loop load generator: requests fall due at times of their own, and latency counts from then.
+"""An open-loop load generator: requests have due times independent of replies, and latency counts from the due time.
 
-Problem: a client that waits for an answer before it asks again stops asking while the server stalls, so its tail hides the stall
+Problem: a client that waits for a reply before its next request stops sending while the server stalls, so its tail hides the stall
 (coordinated omission). Choice: due times are drawn beforehand, exponential gaps at one rate, and never move; a request that cannot be sent in
 time is sent late and its latency still counts from when it was due. Requests are pipelined over several connections; replies come in the
-order of a connection's requests. How late the sending was is counted apart, for a generator that lags would blame the server. Limits: one thread,
+order of a connection's requests. Lateness of sending is counted separately, since a lagging generator would otherwise blame the server. Limits: one thread,
 about 5,000 requests a second; what is unanswered at the end counts with the time that it has waited by then.
 
 Source: G. Tene, "How not to measure latency" (coordinated omission); exponential arrivals as wrk2 and mutilate have them.
@@ -28,20 +28,20 @@ _LONGEST_WAIT_S = 0.05
 
 
 class Wire(Protocol):
-    """How requests are written and replies told apart."""
+    """How requests are written and replies separated."""
 
     def request(self, number: int) -> bytes:
         """The bytes of the request of this number."""
         ...
 
     def replies(self, received: bytearray) -> int:
-        """Take the whole replies off the front of `received`; gives how many. Raises `Permanent` for an error reply."""
+        """Remove the complete replies from the front of `received`. Returns their number. Raises `Permanent` for an error reply."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """What was seen of the requests that fell due within one slot of time."""
+    """Latency and lag of the requests due within one slot of time."""
 
     index: int  # slots since the zero that its maker counts from
     latency: Histogram
@@ -58,15 +58,15 @@ class Tally:
     lag: dict[int, Histogram] = field(default_factory=dict)
 
     def answered(self, due_us: int, now_us: int) -> None:
-        """One reply came."""
+        """Count a reply."""
         self.latency.setdefault((due_us - self.began_us) // self.slot_us, Histogram()).add(now_us - due_us)
 
     def sent(self, due_us: int, now_us: int) -> None:
-        """One request went out."""
+        """Count a sent request."""
         self.lag.setdefault((due_us - self.began_us) // self.slot_us, Histogram()).add(now_us - due_us)
 
     def slots(self) -> list[Slot]:
-        """All, in order."""
+        """All slots, in order."""
         return [
             Slot(index, self.latency.get(index, Histogram()), self.lag.get(index, Histogram()))
             for index in sorted(self.latency.keys() | self.lag.keys())
@@ -94,7 +94,7 @@ def run(
     until_us: int,
     each_loop: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Ask until `until_us`, and end there. `each_loop` is told the time after each step; it must be quick.
+    """Send until `until_us`, and stop there. `each_loop` gets the time after each step; it must be quick.
 
     `sockets` are connected and non-blocking. Raises `Permanent` where the server closes a connection or answers with an error.
     """

@@ -1,9 +1,9 @@
-"""Batch work in turns: the same amount of CPU time in each period, begun at a phase of its own.
+"""Periodic batch work: the same amount of CPU time in each period, at a phase of its own.
 
     python -m cotenant.services.experiments.loads.phased_batch --start-us T --seconds S --period-ms P --phase-ms F --work-ms W --seed N
 
 Problem: suspects with the same mean use must differ in when they run, and only in that. Choice: work is CPU time of its own thread, so that each does the
-same however long it is kept waiting; the begin of each burst wavers by a sixteenth of the period. Limits: work that is not done when the next
+same however long it has to wait; the start of each burst varies by a sixteenth of the period. Limits: work that is not done when the next
 period begins delays it.
 """
 
@@ -34,7 +34,7 @@ def work(start_us: int, seconds: float, period_ms: int, phase_ms: int, work_ms: 
 
 
 def main() -> None:
-    """The process."""
+    """The process's entry point."""
     parser = argparse.ArgumentParser()
     for name in ("--start-us", "--period-ms", "--phase-ms", "--work-ms", "--seed"):
         parser.add_argument(name, type=int, required=True)

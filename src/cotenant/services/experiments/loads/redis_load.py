@@ -1,12 +1,11 @@
-"""The load on Redis, a process of its own: asks open-loop, tells each second how it goes, and all latencies at the end.
+"""The load on Redis, a process of its own: open-loop requests, a report each second, and all latencies at the end.
 
     python -m cotenant.services.experiments.loads.redis_load --socket PATH --rate R --seconds S --seed N --objective-us T
 
-Problem: the load must run pinned away from the server, and whoever regulates must hear how the service fares while it runs. Choice: a line of JSON a second
-with the requests answered in it, their p99 and how many were slower than the objective; at the end one line with every slot's
-histogram. The request is LPOS over a list: one small packet each way and tens of microseconds of the server's CPU, as a small query.
-It takes real-time priority
-where it may, for it needs a tenth of its core and the agent beside it would be in the latencies. Limits: Unix sockets, one list.
+Problem: the load must run pinned away from the server, and the regulator must get the service's latency while it runs. Choice: a line of JSON per second with the
+requests answered in it, their p99 and how many were slower than the objective; at the end one line with every slot's histogram. The request is LPOS over a list:
+one small packet each way and tens of microseconds of the server's CPU, like a small query. It takes real-time priority where allowed, because it needs a tenth of
+its core and the agent beside it would add to the latencies. Limits: Unix sockets, one list.
 """
 
 from __future__ import annotations
@@ -36,17 +35,17 @@ def command(*words: str) -> bytes:
 
 
 class SearchList:
-    """LPOS of something that is not there: the server looks through the whole list and answers in one line."""
+    """LPOS of a missing item: the server scans the whole list and answers in one line."""
 
     def __init__(self) -> None:
         self._request = command("LPOS", _KEY, _ABSENT)
 
     def request(self, number: int) -> bytes:
-        """Always the same."""
+        """The bytes of the request, always the same."""
         return self._request
 
     def replies(self, received: bytearray) -> int:
-        """Whole lines; an error begins with a minus."""
+        """Remove complete lines; an error begins with a minus."""
         count = 0
         while (end := received.find(b"\r\n")) >= 0:
             if received[:1] == b"-":
@@ -57,7 +56,7 @@ class SearchList:
 
 
 def connect(path: Path) -> socket.socket:
-    """A blocking connection. Raises OSError where nobody listens."""
+    """A blocking connection. Raises OSError where no server listens."""
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.connect(str(path))
@@ -68,7 +67,7 @@ def connect(path: Path) -> socket.socket:
 
 
 def fill(path: Path, items: int) -> None:
-    """Put a list of so many items of 8 bytes."""
+    """Create a list of this many items of 8 bytes."""
     with connect(path) as connection:
         for first in range(0, items, 500):
             words = [f"it{number:06d}" for number in range(first, min(items, first + 500))]
@@ -78,7 +77,7 @@ def fill(path: Path, items: int) -> None:
 
 
 class Reporter:
-    """A line a second about the replies that came in it."""
+    """Prints a line per second about the replies in it."""
 
     def __init__(self, objective_us: int, began_us: int) -> None:
         self._objective_us = objective_us
@@ -86,11 +85,11 @@ class Reporter:
         self._seen = Histogram()
 
     def answered(self, latency_us: int) -> None:
-        """One reply."""
+        """Count a reply."""
         self._seen.add(latency_us)
 
     def each_loop(self, now_us: int) -> None:
-        """Tell when a second is over."""
+        """Print when a second is over."""
         if now_us < self._until_us:
             return
         seen, self._seen = self._seen, Histogram()
@@ -100,7 +99,7 @@ class Reporter:
 
 
 class _Tally(open_loop.Tally):
-    """Tells the reporter too."""
+    """A tally that also feeds the reporter."""
 
     def __init__(self, began_us: int, reporter: Reporter) -> None:
         super().__init__(WINDOW_US, began_us)
@@ -112,7 +111,7 @@ class _Tally(open_loop.Tally):
 
 
 def main() -> None:
-    """The process."""
+    """The process's entry point."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--socket", type=Path, required=True)
     parser.add_argument("--rate", type=float, required=True)
@@ -124,7 +123,7 @@ def main() -> None:
     sockets = [connect(given.socket) for _ in range(CONNECTIONS)]
     for each in sockets:
         each.setblocking(False)
-    # The slots are windows of the clock, as a witness has them.
+    # The slots are windows of the clock, aligned with the lateness monitor's.
     began = -(-(now_us() + _LEAD_US) // WINDOW_US) * WINDOW_US
     reporter = Reporter(given.objective_us, began)
     tally = _Tally(began, reporter)

@@ -1,7 +1,7 @@
 """Redis on the plant's core, and one measured stretch of open-loop load on it.
 
-Problem: several experiments look at the same service's tail. Choice: a server that stays for all rounds, and `measured`, which runs the generator's process,
-passes on what it tells each second, and gives the latencies that count with the counters read at the same instants. Limits: as `redis_load.py`.
+Problem: several experiments measure the same service's tail. Choice: a server that stays for all rounds, and `measured`, which runs the generator's process,
+passes on its report each second, and returns the counted latencies with the counters read at the same instants. Limits: as `redis_load.py`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Live = Mapping[str, int | None]  # a second of the service: requests, p99_us, ov
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What the generator is told."""
+    """The parameters of the generator."""
 
     rate: float = 1000.0  # requests a second
-    items: int = 3000  # of the list that a request looks through
+    items: int = 3000  # in the list that a request scans
     seconds: float = 6.0  # that count
     settle_s: int = 3  # before them
     objective_ms: float = 3.0
@@ -36,7 +36,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What a stretch of load gave, window by window, and what was read at its two ends."""
+    """The results of a stretch of load, window by window, and the counters at its two ends."""
 
     live: list[Live]
     ends: tuple[Any, Any]
@@ -45,7 +45,7 @@ class Stretch:
 
 
 def program(name: str, feature: str) -> str:
-    """Where a program is. Raises `Unsupported` with how to get it."""
+    """The path of a program. Raises `Unsupported` with how to install it."""
     found = shutil.which(name)
     if found is None:
         raise Unsupported(feature, f"{name} (apt-get install {name})")
@@ -73,7 +73,7 @@ def start(site: Site, group: str, load: Load) -> None:
 
 
 def measured(site: Site, load: Load, seed: int, read: Callable[[], Any], hear: Callable[[Live], None]) -> Stretch:
-    """Run the load once. `read` is called where the stretch that counts begins and ends; `hear` each second."""
+    """Run the load once. `read` is called where the stretch that counts begins and ends; `hear` each second, with the report."""
     generator = site.start_python(
         GENERATOR,
         "cotenant.services.experiments.loads.redis_load",
@@ -95,7 +95,7 @@ def measured(site: Site, load: Load, seed: int, read: Callable[[], Any], hear: C
         hear(told["live"])
     if not final:
         generator.process.wait(10)
-        raise Permanent(f"the load generator ended early: {generator.last_words()}")
+        raise Permanent(f"the load generator ended early: {generator.last_line()}")
     site.stop(generator)
     counts_from_us = final["began_us"] + load.settle_s * 1_000_000
     slots = [

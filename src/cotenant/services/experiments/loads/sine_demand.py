@@ -1,6 +1,6 @@
-"""A demand for CPU that goes up and down as a sine, known exactly for any stretch of time.
+"""A sinusoidal demand for CPU, known exactly for any stretch of time.
 
-Problem: delivered CPU is read from a counter at instants that are never quite on time; the demand must be known for just that stretch. Choice: the integral in
+Problem: delivered CPU is read from a counter at instants that are never exact; the demand must be known for just that stretch. Choice: the integral in
 closed form. Limits: one CPU, so shares are between 0 and 1.
 """
 

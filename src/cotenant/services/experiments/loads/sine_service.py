@@ -1,8 +1,8 @@
-"""The sine-wave service: a process that does exactly the CPU work that a sine demands, as far as it is given a CPU.
+"""The sine-wave service: a process that does exactly the CPU work that a sine demands, as far as it gets the CPU.
 
     python -m cotenant.services.experiments.loads.sine_service --start-us T --seconds S --low L --high H --period P --patience Q
 
-Problem: the demand must not depend on how fast the machine is or on who else runs. Choice: work is CPU time of its own thread; every 10 ms what the
+Problem: the demand must not depend on the machine's speed or on other work. Choice: work is CPU time of its own thread; every 10 ms what the
 sine asks for by then joins a queue, and what has waited longer than `patience` seconds is dropped, as requests time out. One line of
 JSON at the end: CPU seconds demanded, done, dropped. Limits: one thread; a step of work is at most 2 ms, so drops are late by that.
 """
@@ -22,7 +22,7 @@ _SLICE_S = 0.002
 
 def serve(demand: SineDemand, start_s: float, seconds: float, patience_s: float) -> dict[str, float]:
     """Work from `start_s` of the monotonic clock for `seconds`; CPU seconds demanded, done and dropped."""
-    queue: deque[list[float]] = deque()  # [asked for at, CPU seconds left]
+    queue: deque[list[float]] = deque()  # [demanded at, CPU seconds left]
     asked, done, dropped = 0.0, 0.0, 0.0
     sleep(max(0.0, start_s - monotonic()))
     while (at := monotonic() - start_s) < seconds:
@@ -47,7 +47,7 @@ def serve(demand: SineDemand, start_s: float, seconds: float, patience_s: float)
 
 
 def main() -> None:
-    """The process."""
+    """The process's entry point."""
     parser = argparse.ArgumentParser()
     for name in ("--start-us", "--seconds", "--low", "--high", "--period", "--patience"):
         parser.add_argument(name, type=float, required=True)

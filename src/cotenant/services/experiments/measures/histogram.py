@@ -1,7 +1,7 @@
 """Latencies counted in buckets of equal relative width: small, mergeable, exact to 1 %.
 
 Problem: a tail over a hundred thousand requests must cost neither memory nor time, and several short blocks must add up to one distribution.
-Choice: as HdrHistogram does, powers of two split into equal parts; 128 parts a power, so a value is known to 0.8 %. Limits: microseconds from
+Choice: as HdrHistogram does, powers of two split into equal parts; 128 parts per power, so a value is known to 0.8 %. Limits: microseconds from
 0 to `MOST_US`; what is larger counts as that.
 
 Source: G. Tene, HdrHistogram (the layout).
@@ -35,7 +35,7 @@ def highest_of(bucket: int) -> int:
 
 
 class Histogram:
-    """Counts by bucket. Quantiles are the upper end of their bucket: never flattering."""
+    """Counts by bucket. Quantiles are the upper end of their bucket, so never too low."""
 
     __slots__ = ("counts", "total")
 
@@ -50,7 +50,7 @@ class Histogram:
         self.total += 1
 
     def merge(self, other: Histogram) -> None:
-        """Count all of another's too."""
+        """Add the counts of another histogram."""
         for bucket, count in other.counts.items():
             self.counts[bucket] = self.counts.get(bucket, 0) + count
         self.total += other.total
@@ -67,7 +67,7 @@ class Histogram:
         raise AssertionError("counts and their total disagree")
 
     def above(self, limit_us: int) -> int:
-        """How many are in buckets that lie wholly above a limit."""
+        """The count in buckets wholly above a limit."""
         return sum(count for bucket, count in self.counts.items() if bucket > bucket_of(limit_us))
 
     def pairs(self) -> list[list[int]]:
@@ -76,5 +76,5 @@ class Histogram:
 
     @classmethod
     def from_pairs(cls, pairs: Iterable[Sequence[int]]) -> Histogram:
-        """What `pairs` gave."""
+        """The histogram of `pairs`."""
         return cls({pair[0]: pair[1] for pair in pairs})

@@ -1,12 +1,12 @@
-"""Short windows of a measured load, and which of them were calm: no witness on either core was late.
+"""Short windows of a measured load, and which of them were calm: no lateness monitor on either core was late.
 
-Problem: a hypervisor that takes a core for milliseconds several times a second makes the tail of every arm, at another rate in each, and says nothing about
-the kernel's run queue. Choice: as testers of wake-up latency do, processes with real-time priority on both cores note how late they were, and a window
-counts where neither was late by more than `LATE_US`, in it or in the one before, whose end may reach into it. A request belongs to the window in which
-it was due. Which windows count never depends on the latencies. Limits: whatever delays a real-time process is left out, interrupts and the kernel's own
-work too; a stall that fell between two looks stays in, and so does what the next window's stall does to a request at the very end of a calm one.
+Problem: a hypervisor that takes a core for milliseconds several times a second dominates the tail of every arm, at another rate in each, and is unrelated to the
+kernel's run queue. Choice: as testers of wake-up latency do, processes with real-time priority on both cores record how late they woke, and a window counts where
+neither was late by more than `LATE_US`, in it or in the one before, whose end may reach into it. A request belongs to the window in which it was due. Which windows
+count never depends on the latencies. Limits: anything that delays a real-time process is left out, including interrupts and the kernel's own work; a stall that
+fell between two wake-ups stays in, and so does the effect of the next window's stall on a request at the very end of a calm one.
 
-Source: the idea of cyclictest (rt-tests): sleep to absolute times, note the lateness.
+Source: the idea of cyclictest (rt-tests): sleep to absolute times, record the lateness.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ LEAST_REQUESTS = 500  # in calm windows, likewise
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What was seen of one window of the monotonic clock."""
+    """The measurements of one window of the monotonic clock."""
 
     index: int  # windows of `WINDOW_US` since the clock's zero
-    late_us: int | None  # the plant's witness at its latest; None where it did not look
+    late_us: int | None  # greatest lateness on the plant's core; None where the monitor did not run
     latency: Histogram  # of the requests that were due in it
-    lag: Histogram  # due to sent: the generator is the witness of its own core
+    lag: Histogram  # due to sent: the generator is the lateness monitor of its own core
 
     @property
     def is_late_on_plant(self) -> bool:
-        """Whether the plant's witness was late, or did not look."""
+        """Whether the plant's monitor was late, or did not run."""
         return self.late_us is None or self.late_us > LATE_US
 
     @property
@@ -49,13 +49,13 @@ class Window:
 
     @classmethod
     def from_list(cls, stored: Sequence[Any]) -> Window:
-        """What `to_list` gave."""
+        """The window of a stored list."""
         index, late_us, latency, lag = stored
         return cls(index, late_us, Histogram.from_pairs(latency), Histogram.from_pairs(lag))
 
 
 def joined(slots: Sequence[Slot], late_us: Callable[[int], int | None]) -> list[Window]:
-    """The load's slots, each a window, with the witness's lateness in the window of an index; windows in which nothing was due come in between."""
+    """The load's slots as windows, with the monitor's lateness by window index; windows without due requests are included."""
     by_index = {each.index: each for each in slots}
     found = []
     for index in range(min(by_index, default=0), max(by_index, default=-1) + 1):
@@ -65,13 +65,13 @@ def joined(slots: Sequence[Slot], late_us: Callable[[int], int | None]) -> list[
 
 
 def calm(windows: Iterable[Window]) -> list[Window]:
-    """Those in which no witness was late, nor in the one before; the first is never among them, for what came before it is not known."""
+    """Windows in which no monitor was late, nor in the one before; never the first, because the one before it is not known."""
     quiet = {each.index: each for each in windows if not (each.is_late_on_plant or each.is_late_on_load)}
     return [each for index, each in quiet.items() if index - 1 in quiet]
 
 
 def latencies(windows: Iterable[Window]) -> Histogram:
-    """Of all requests that were due in these windows."""
+    """The latencies of all requests due in these windows."""
     pooled = Histogram()
     for each in windows:
         pooled.merge(each.latency)
@@ -79,7 +79,7 @@ def latencies(windows: Iterable[Window]) -> Histogram:
 
 
 def lags(windows: Iterable[Window]) -> Histogram:
-    """How late the generator sent them."""
+    """The lag of the generator in these windows."""
     pooled = Histogram()
     for each in windows:
         pooled.merge(each.lag)
@@ -87,23 +87,23 @@ def lags(windows: Iterable[Window]) -> Histogram:
 
 
 def stored(slots: Sequence[Slot], late_us: Callable[[int], int | None] | None) -> dict[str, Any]:
-    """What a block's record keeps of its windows. `late_us` None: not both cores had a witness."""
+    """The part of a block's record about its windows. `late_us` None: not both cores had a lateness monitor."""
     windows = joined(slots, late_us or (lambda index: None))
     return {"witness": late_us is not None, "windows": [each.to_list() for each in windows]}
 
 
 def all_of(record: Mapping[str, Any]) -> list[Window]:
-    """A block's windows."""
+    """All windows of a block."""
     return [Window.from_list(each) for each in record["windows"]]
 
 
 def judged_of(record: Mapping[str, Any]) -> list[Window]:
-    """The calm ones where there was a witness on each core, else all."""
+    """The calm windows where there was a monitor on each core, else all."""
     return calm(all_of(record)) if record["witness"] else all_of(record)
 
 
 def disturbed(record: Mapping[str, Any]) -> str:
-    """Why a block has too little calm to judge; empty where it has enough, or no witness to tell."""
+    """Why a block has too few calm windows to judge; empty where it has enough, or no lateness monitor."""
     if not record["witness"]:
         return ""
     windows = all_of(record)
@@ -115,5 +115,5 @@ def disturbed(record: Mapping[str, Any]) -> str:
 
 
 def p99_us(windows: Iterable[Window]) -> float:
-    """Of the requests in these windows; NaN where there were none."""
+    """The p99 latency of the requests in these windows, microseconds; NaN where there were none."""
     return float(latencies(windows).quantile_us(0.99) or "nan")

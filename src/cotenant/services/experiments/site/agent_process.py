@@ -1,8 +1,8 @@
-"""The agent as an experiment runs it: the real `cotenant agent`, one process, on plain groups.
+"""The agent in an experiment: the real `cotenant agent`, one process, on plain groups.
 
-Problem: what is measured must be what a user gets, not knobs that the experiment turned. Choice: the command itself with a configuration file written
-for the experiment's groups, a Unix socket in the scratch folder, on the load's core; latency is reported to it as a service would. Limits: one
-agent at a time; it starts before the block's loads, so a block measures regulation, not the agent's start.
+Problem: the measured agent must be what a user gets, not knobs that the experiment writes. Choice: the command itself with a configuration file written for
+the experiment's groups, a Unix socket in the scratch folder, on the load's core; latency is reported to it as a service would. Limits: one agent at a time; it
+starts before the block's loads, so a block measures regulation, not the agent's start.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from cotenant.services.agent.client import AgentClient
 from cotenant.services.experiments.site.site import OWN, Child, Site
 
 _UP_S = 20.0
-# Beyond the groups the agent has its defaults, but for one: the allowance from the node's use. It is a rule about the whole machine, most of which
-# is not the experiment's, so that whoever else works here would decide how much the batch work gets.
+# Beyond the groups the agent has its defaults, except the allowance from the node's use. That is a rule about the whole machine, most of which
+# is not the experiment's, so other work on it would decide how much the batch work gets.
 POLICIES: Mapping[str, Any] = {"best_effort_cpu": {"suppress": {"enabled": False}}}
 
 
@@ -32,7 +32,7 @@ class AgentProcess:
     client: AgentClient
 
     def report(self, service: str, live: Mapping[str, int | None]) -> None:
-        """Tell it how a service fared over the last second."""
+        """Report a service's latency over the last second."""
         if live["requests"]:
             self.client.post(
                 "/v1/latency",
@@ -40,18 +40,18 @@ class AgentProcess:
                 | {"requests": live["requests"], "p99_us": live["p99_us"]},
             )
 
-    def story(self) -> dict[str, Any]:
-        """What it holds and the last that it decided, to be kept with the raw data."""
+    def record(self) -> dict[str, Any]:
+        """Its held knobs and last decisions, to be stored with the raw data."""
         decided = self.client.get("/v1/decisions")["decisions"]
         return {"holds": self.client.get("/v1/holds")["holds"], "decisions": decided[-200:]}
 
     def stop(self) -> None:
-        """A clean stop: what it turned is given back."""
+        """A clean stop: all its leases are given back."""
         self.site.stop(self.child)
 
 
 def pod_name(service: str) -> str:
-    """What the agent calls an experiment's group."""
+    """The agent's name for an experiment's group."""
     return f"experiment/{service.rpartition('/')[2]}"
 
 

@@ -1,10 +1,9 @@
-"""The groups that an experiment makes for itself, in every hierarchy of this machine, and their removal in every path.
+"""The cgroups that an experiment creates, in every hierarchy of this machine, and their removal on every exit path.
 
-Problem: nothing may be left behind: not after an error, not after SIGTERM, not after kill -9. Choice: everything lies below one top group whose
-name holds our process id; leaving the `with` block kills what is inside and removes it; `remove_leftovers` does the same for the top groups of
-experiments that are no longer alive. A child enters by itself before it becomes the program that is measured, so no CPU time is counted
-elsewhere. Two experiments at once would measure each other, so a second one waits for the first and then refuses. Limits: needs root; groups that
-somebody else made are never touched.
+Problem: nothing may be left behind: not after an error, not after SIGTERM, not after kill -9. Choice: everything is below one top group whose name contains
+our process id; leaving the `with` block kills what is inside and removes it; `remove_leftovers` does the same for the top groups of experiments that no longer
+run. A child enters its group before it executes the measured program, so no CPU time is counted elsewhere. Two experiments at once would measure each other,
+so a second one waits for the first and then refuses. Limits: needs root; groups of others are never touched.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ from cotenant.model.machine.counters import GroupCounters
 from cotenant.model.machine.knob import Knob, Target, Vanished
 
 PREFIX = "cotenant-experiment-"
-# Above what else runs here, for all arms alike, so that a neighbour's build disturbs them less.
+# Above other work on this machine, for all arms equally, so that a neighbour's build disturbs them less.
 _TOP_WEIGHT = "2000"
 _ENTER = 'while [ "$1" != -- ]; do echo $$ > "$1" || exit 97; shift; done; shift; exec "$@"'
-_PATIENCE_S = 5.0
-_RATION_PATIENCE_S = 1.0
+_TIMEOUT_S = 5.0
+_RATION_TIMEOUT_S = 1.0
 REALTIME_US = 500_000  # of each second, for all groups of an experiment
 _LOCK = "/run/cotenant-experiment.lock"
 
 
 class ExperimentCgroups:
-    """All groups of one experiment. Use as a context; `top` is the path of what holds them."""
+    """All groups of one experiment; a context manager. `top` is the path of their parent."""
 
     def __init__(self, layout: Layout | None = None, top: str = "", wait_s: float = 60.0) -> None:
         self.layout = layout or detect()
@@ -44,7 +43,7 @@ class ExperimentCgroups:
         self._open = ExitStack()
 
     def __enter__(self) -> ExperimentCgroups:
-        if reason := why_not(self.layout):
+        if reason := missing_requirement(self.layout):
             raise reason
         try:
             self._open.enter_context(_only_one(self._wait_s))
@@ -64,17 +63,17 @@ class ExperimentCgroups:
         self._open.close()
 
     def path(self, name: str) -> str:
-        """The whole path of a group of ours; "" names the top one."""
+        """The full path of one of our groups; "" is the top one."""
         return f"{self.top}/{name}".rstrip("/")
 
     def make(self, name: str, cpus: str) -> str:
-        """Make a group below the top one, bound to `cpus` (a list as "0-3,8"); gives its whole path."""
+        """Create a group below the top one, bound to `cpus` (a list as "0-3,8"). Returns its full path."""
         self._groups.make(self.path(name))
         self.knobs.write(Target(self.path(name), Knob.CPUSET_CPUS), cpus)
         return self.path(name)
 
     def allow_realtime(self, name: str, ration_us: int) -> None:
-        """Let a group's processes take real-time priority for `ration_us` of each second, where the kernel rations that by group (v1).
+        """Allow a group's processes real-time priority for `ration_us` of each second, where the kernel limits that by group (v1).
 
         Elsewhere nothing is needed. All groups together may have `REALTIME_US`, and those below one group what that one has.
         """
@@ -83,11 +82,11 @@ class ExperimentCgroups:
         tree = self.layout.by_controller["cpu"]
         for group, microseconds in (("", REALTIME_US), *((each, ration_us) for each in above)):
             ration = Path(tree.path, self.path(group), "cpu.rt_runtime_us")
-            if ration.exists() and not _takes(ration, microseconds):
-                return  # who wanted it then says that it could not have it
+            if ration.exists() and not _accepts(ration, microseconds):
+                return  # reported by the process that fails to get the priority
 
     def exists(self, name: str) -> bool:
-        """Whether a group of ours is there."""
+        """Whether one of our groups exists."""
         return self._groups.exists(self.path(name))
 
     def enter(self, name: str, command: Sequence[str]) -> list[str]:
@@ -111,9 +110,9 @@ class ExperimentCgroups:
         return used
 
 
-def _takes(ration: Path, microseconds: int) -> bool:
-    """Whether the kernel took it. The rations of groups that were removed a moment ago count for some milliseconds more, so a refusal is tried again."""
-    until = monotonic() + _RATION_PATIENCE_S
+def _accepts(ration: Path, microseconds: int) -> bool:
+    """Whether the kernel accepted it. The rations of just removed groups count for some milliseconds more, so a refusal is retried."""
+    until = monotonic() + _RATION_TIMEOUT_S
     while True:
         try:
             ration.write_text(str(microseconds))
@@ -126,7 +125,7 @@ def _takes(ration: Path, microseconds: int) -> bool:
 
 @contextmanager
 def _only_one(wait_s: float) -> Iterator[None]:
-    """Hold the machine's lock of experiments. Raises `Permanent` where somebody else still has it after `wait_s`."""
+    """Hold the machine's lock of experiments. Raises `Permanent` where another process still has it after `wait_s`."""
     try:
         fd = os.open(_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
@@ -151,8 +150,8 @@ def _only_one(wait_s: float) -> Iterator[None]:
         os.close(fd)
 
 
-def why_not(layout: Layout) -> Unsupported | None:
-    """What keeps this process from making groups here; None where it can."""
+def missing_requirement(layout: Layout) -> Unsupported | None:
+    """Why this process cannot create groups here; None where it can."""
     feature = "an experiment on real cgroups"
     if os.geteuid() != 0:
         return Unsupported(feature, "root: sudo cotenant node experiment ...")
@@ -162,13 +161,13 @@ def why_not(layout: Layout) -> Unsupported | None:
     if not os.access(layout.by_controller["cpu"].path, os.W_OK):
         return Unsupported(feature, f"{layout.by_controller['cpu'].path} mounted for writing")
     if len(os.sched_getaffinity(0)) < 2:
-        return Unsupported(feature, "two CPUs: one for what is measured, one for who measures")
+        return Unsupported(feature, "two CPUs: one for the measured load, one for the measurement")
     return None
 
 
 def remove_leftovers(groups: Groups) -> list[str]:
-    """Remove the top groups of experiments whose process is no more; gives their names."""
-    # Any tree: one that was killed while it removed its groups left them in some only.
+    """Remove the top groups of experiments whose process has exited. Returns their names."""
+    # All trees: an experiment that was killed while it removed its groups left them in some only.
     names = {folder.name for tree in groups.layout.hierarchies for folder in Path(tree.path).glob(f"{PREFIX}*")}
     over = [name for name in sorted(names) if not _is_alive(name.removeprefix(PREFIX))]
     for name in over:
@@ -177,16 +176,16 @@ def remove_leftovers(groups: Groups) -> list[str]:
 
 
 def remove(groups: Groups, path: str) -> None:
-    """Kill all that runs in a group and below it, and remove it from every tree. Raises `Permanent` where that takes over 5 s."""
+    """Kill all that runs in a group and below it, and remove it from every tree. Raises `Permanent` where that takes more than 5 s."""
     groups.kill(path)
     try:
-        groups.remove(path, _PATIENCE_S)
+        groups.remove(path, _TIMEOUT_S)
     except CotenantError as error:
-        raise Permanent(f"{error}; the next experiment tries again to remove it") from error
+        raise Permanent(f"{error}; the next experiment retries the removal") from error
 
 
 def _is_alive(owner: str) -> bool:
-    """Whether the process of that id is there and may be an experiment: process ids come round."""
+    """Whether the process of that id exists and may be an experiment: process ids are reused."""
     try:
         command = Path(f"/proc/{int(owner)}/cmdline").read_bytes()
     except (OSError, ValueError):

@@ -1,11 +1,12 @@
-"""The witness of the plant's core, a process of its own: sleeps to absolute times and notes how late it woke, until SIGTERM.
+"""The lateness monitor of the plant's core, a process of its own: sleeps to absolute times and records how late it woke, until SIGTERM.
 
     python -m cotenant.services.experiments.site.lateness
 
-Problem: who delayed a request, the run queue that is examined or a hypervisor that took the core? Choice: with real-time priority no work of the ordinary
-or the idle class can delay it, so its lateness is the core's, not the queue's. It looks every 2 ms; times that passed while it was away are noted too,
-each with its own lateness, so a stall stands in every window that it touched. First line: whether it has its priority (without, it ends); last line: the
-greatest lateness of each window. Limits: a stall of less than 3 ms may fall between two looks; it uses one to two hundredths of the core, in all arms alike.
+Problem: what delayed a request, the run queue under study or a hypervisor that took the core? Choice: with real-time priority no work of the normal or the
+idle class can delay the monitor, so its lateness is the core's, not the queue's. It wakes every 2 ms; times that passed while it was stalled are recorded too,
+each with its own lateness, so a stall shows in every window that it touched. First output line: whether it has its priority (without, it exits); last line: the
+greatest lateness of each window. Limits: a stall of less than 3 ms may fall between two wake-ups; it uses one to two hundredths of the core, in all arms
+equally.
 """
 
 from __future__ import annotations
@@ -23,53 +24,53 @@ from cotenant.services.experiments.site.site import Child, Site, in_plant
 
 GROUP = in_plant("witness")
 STEP_US = 2_000
-_RATION_US = 100_000  # of real time in each second: what the generator's leaves of the top group's
+_RATION_US = 100_000  # of real time in each second: the top group's less the generator's
 
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """How late the witness was at most, microseconds, window by window from `first` on."""
+    """The monitor's greatest lateness, microseconds, window by window from `first` on."""
 
     first: int
     late_us: Sequence[int]
 
     def at(self, index: int) -> int | None:
-        """In the window of this index; None where it did not look the whole window long."""
+        """The lateness in the window of this index; None where it did not run the whole window."""
         place = index - self.first
         return self.late_us[place] if 0 <= place < len(self.late_us) else None
 
 
 @dataclass(frozen=True, slots=True)
 class LatenessMonitor:
-    """A running one."""
+    """A running lateness monitor."""
 
     site: Site
     child: Child
 
     def end(self) -> Lateness:
-        """End it; what it saw. Raises `Permanent` where it had ended by itself."""
+        """Stop it and return its record. Raises `Permanent` where it had exited by itself."""
         self.child.process.terminate()
         line = self.child.process.stdout.read() if self.child.process.stdout else b""
         self.site.stop(self.child)
         if not line:
-            raise Permanent(f"the witness ended early: {self.child.last_words()}")
-        told = json.loads(line)
-        return Lateness(told["first"], told["late_us"])
+            raise Permanent(f"the lateness monitor exited early: {self.child.last_line()}")
+        decoded = json.loads(line)
+        return Lateness(decoded["first"], decoded["late_us"])
 
 
 def prepare(site: Site) -> None:
-    """Make its group, with leave to take real-time priority."""
+    """Create its group, with permission for real-time priority."""
     site.make_plant("witness")
     site.cgroups.allow_realtime(GROUP, _RATION_US)
 
 
 def start(site: Site) -> LatenessMonitor | None:
-    """Start it and wait until it looks; None where it may not have real-time priority. Raises `Permanent` where it does not start."""
+    """Start it and wait until it runs; None where it cannot have real-time priority. Raises `Permanent` where it does not start."""
     child = site.start_python(GROUP, "cotenant.services.experiments.site.lateness", pipe=True)
     line = child.process.stdout.readline() if child.process.stdout else b""
     if not line:
         child.process.wait(10)
-        raise Permanent(f"the witness ended early: {child.last_words()}")
+        raise Permanent(f"the lateness monitor exited early: {child.last_line()}")
     if json.loads(line)["realtime"]:
         return LatenessMonitor(site, child)
     site.stop(child)
@@ -77,7 +78,7 @@ def start(site: Site) -> LatenessMonitor | None:
 
 
 def observe(now_ns: Callable[[], int], sleep_s: Callable[[float], None], is_over: Callable[[], bool]) -> Lateness:
-    """Look, from the next window on, until `is_over`, which is asked once a window."""
+    """Monitor from the next window on until `is_over`, which is called once per window."""
     window_ns, step_ns = WINDOW_US * 1000, STEP_US * 1000
     first = now_ns() // window_ns + 1
     late_us: list[int] = []
@@ -96,7 +97,7 @@ def observe(now_ns: Callable[[], int], sleep_s: Callable[[float], None], is_over
 
 
 def main() -> None:
-    """The process."""
+    """The process's entry point."""
     ended: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: ended.append(number))
     has_priority = realtime.take()

@@ -1,7 +1,7 @@
-"""Real-time priority for a measuring instrument: nobody on its core delays it, and its sleeps end within a microsecond instead of fifty.
+"""Real-time priority for a measuring process: no other work on its core delays it, and its sleeps end within a microsecond instead of fifty.
 
-Problem: an instrument that waits in a run queue measures the queue. Choice: SCHED_FIFO at the lowest priority, and a timer slack of 1 us for where that is
-refused. Limits: where the kernel rations real time by group (cgroup v1), `ExperimentCgroups.allow_realtime` must have given the group its ration before.
+Problem: an instrument that waits in a run queue measures the queue. Choice: SCHED_FIFO at the lowest priority, and a timer slack of 1 us where that is
+refused. Limits: where the kernel limits real time by group (cgroup v1), `ExperimentCgroups.allow_realtime` must have granted the group its share before.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _SLACK_NS = 1000
 
 
 def take() -> bool:
-    """Take it for this process; whether that was allowed."""
+    """Request it for this process. Returns whether it was granted."""
     ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, _SLACK_NS, 0, 0, 0)
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))

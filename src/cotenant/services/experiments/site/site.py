@@ -1,9 +1,9 @@
-"""What an experiment has to work with: groups, two cores apart, children, and how much everybody else disturbed a stretch of time.
+"""The site of an experiment: its cgroups, two separate cores, child processes, and the disturbance of a stretch of time by other work.
 
-Problem: every experiment starts loads in groups, waits, reads counters and must end all of it whatever happens. Choice: one `Site`; the plant's
-core is the last CPU this process may use and nothing else of the experiment runs there, the first is for generators, the agent and
-this process. Foreign use is what the plant's core was busy beyond the experiment's own groups: the guard that tells a disturbed
-stretch from a good one. Limits: /proc/stat counts in ticks of 10 ms, so foreign use is known to about 1 % over 5 s.
+Problem: every experiment starts loads in groups, waits, reads counters and must end all of it whatever happens. Choice: one `Site`; the plant's core is the
+last CPU that this process may use and nothing else of the experiment runs there, the first is for generators, the agent and this process. Foreign use is the
+busy time of the plant's core beyond the experiment's own groups: it distinguishes a disturbed stretch from a good one. Limits: /proc/stat counts in ticks of
+10 ms, so foreign use is known to about 1 % over 5 s.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from cotenant.model.errors import Permanent
 from cotenant.services.experiments.site.cgroups import ExperimentCgroups
 
 _TICK_US = 1_000_000 // os.sysconf("SC_CLK_TCK")
-_PATIENCE_S = 10.0
+_TIMEOUT_S = 10.0
 _QUIET_S = 0.5
-_GENERATOR_REALTIME_US = 400_000  # of each second; a witness may have the rest
-PLANT = "plant"  # the group that holds all of the plant's: its CPU list keeps them on one core, whoever turns theirs
-OWN, GENERATOR = "own", "generator"  # on the load's core: the agent; who asks the service
+_GENERATOR_REALTIME_US = 400_000  # of each second; the lateness monitor has the rest
+PLANT = "plant"  # the group of all plant groups: its CPU list keeps them on one core, whatever is written below it
+OWN, GENERATOR = "own", "generator"  # on the load's core: the agent; the load generator
 
 
 def in_plant(name: str) -> str:
-    """A group of the plant, as `Site` and `ExperimentCgroups` name it."""
+    """The name of a plant group for `Site` and `ExperimentCgroups`."""
     return f"{PLANT}/{name}"
 
 
 def now_us() -> int:
-    """The monotonic clock, which children share."""
+    """The monotonic clock, shared with children, microseconds."""
     return monotonic_ns() // 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """How a stretch was disturbed by what is not the experiment's."""
+    """The disturbance of a stretch by work outside the experiment."""
 
     seconds: float
     foreign_share: float  # of the plant's core, used by others
     steal_share: float  # of the plant's core, taken by the hypervisor
-    cpu_stall_share: float | None  # PSI "some" of the host: the experiment's own waiting is in it
+    cpu_stall_share: float | None  # PSI "some" of the host, including the experiment's own waiting
 
 
 @dataclass(slots=True)
@@ -58,22 +58,22 @@ class Child:
     log: Path
 
     def check(self) -> None:
-        """Raise `Permanent` where it has ended by itself, with its last words."""
+        """Raise `Permanent` with its last log line where it has exited by itself."""
         status = self.process.poll()
         if status is not None:
-            raise Permanent(f"{self.name} ended by itself (status {status}): {self.last_words()}")
+            raise Permanent(f"{self.name} exited (status {status}): {self.last_line()}")
 
-    def last_words(self) -> str:
+    def last_line(self) -> str:
         """The last line that it wrote to its log."""
         lines = self.log.read_text(errors="replace").split("\n") if self.log.exists() else []
-        return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "no output")
 
     def stop(self, kill: bool = False) -> None:
         """End it and wait."""
         if self.process.poll() is None:
             self.process.kill() if kill else self.process.terminate()
             try:
-                self.process.wait(_PATIENCE_S)
+                self.process.wait(_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
@@ -92,7 +92,7 @@ class Site:
     children: list[Child] = field(default_factory=list)
 
     def make_plant(self, *names: str) -> tuple[str, ...]:
-        """Groups of the plant, bound to its core with all below them; gives what they are called from here on (`in_plant`)."""
+        """Create plant groups, bound to its core with all below them. Returns their names (`in_plant`)."""
         if not self.cgroups.exists(PLANT):
             self.cgroups.make(PLANT, str(self.plant_cpu))
         for name in names:
@@ -100,7 +100,7 @@ class Site:
         return tuple(map(in_plant, names))
 
     def start(self, group: str, command: Sequence[str], name: str = "", pipe: bool = False) -> Child:
-        """Start a child inside a group. With `pipe`, its standard output is to be read; else it goes to the log with the errors."""
+        """Start a child inside a group. With `pipe`, its standard output is a pipe; else it goes to the log with the errors."""
         name = Path(name or command[0]).name
         log = self.scratch / f"{name}.log"
         with log.open("wb") as errors:
@@ -109,7 +109,7 @@ class Site:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE if pipe else errors,
                 stderr=errors,
-                start_new_session=True,  # Ctrl-C is for us; we end them in order
+                start_new_session=True,  # Ctrl-C is for this process, which ends them in order
             )
         child = Child(process, name, log)
         self.children.append(child)
@@ -127,25 +127,25 @@ class Site:
                 self.children.remove(child)
 
     def wait_until(self, at_us: int) -> None:
-        """Sleep until an instant of the monotonic clock; raises `Permanent` where a child ended meanwhile."""
+        """Sleep until an instant of the monotonic clock; raises `Permanent` where a child exited meanwhile."""
         while (left_us := at_us - now_us()) > 0:
             sleep(min(left_us / 1e6, 0.25))
             for child in self.children:
                 child.check()
 
-    def wait_for(self, what: str, is_there: Callable[[], bool], patience_s: float = _PATIENCE_S) -> None:
-        """Look until something is there. Raises `Permanent` after `patience_s`, or where a child ended meanwhile."""
+    def wait_for(self, what: str, is_there: Callable[[], bool], timeout_s: float = _TIMEOUT_S) -> None:
+        """Poll until a condition holds. Raises `Permanent` after `timeout_s`, or where a child exited meanwhile."""
         began = monotonic()
         while not is_there():
             for child in self.children:
                 child.check()
-            if monotonic() - began > patience_s:
-                raise Permanent(f"waited {patience_s:g} s for {what} in vain")
+            if monotonic() - began > timeout_s:
+                raise Permanent(f"{what} did not appear within {timeout_s:g} s")
             sleep(0.02)
 
     @contextmanager
-    def watched(self) -> Iterator[Callable[[], Conditions]]:
-        """Watch the disturbance of a stretch; the function given tells it up to the call."""
+    def measured_conditions(self) -> Iterator[Callable[[], Conditions]]:
+        """Measure the disturbance of a stretch; the yielded function returns it up to the call."""
         before = self._reading()
 
         def conditions() -> Conditions:
@@ -162,11 +162,11 @@ class Site:
 
         yield conditions
 
-    def wait_for_quiet(self, most_foreign: float, patience_s: float) -> None:
-        """Wait until others leave the plant's core alone for half a second, at most so long: a block that begins disturbed mostly stays so."""
-        until = monotonic() + patience_s
+    def wait_for_quiet(self, most_foreign: float, timeout_s: float) -> None:
+        """Wait until the plant's core has no foreign use for half a second, at most this long: a block that begins disturbed mostly stays so."""
+        until = monotonic() + timeout_s
         while monotonic() < until:
-            with self.watched() as conditions:
+            with self.measured_conditions() as conditions:
                 sleep(_QUIET_S)
                 if conditions().foreign_share <= most_foreign:
                     return
@@ -185,7 +185,7 @@ class Site:
 
 @contextmanager
 def open_site() -> Iterator[Site]:
-    """Make the groups and the scratch folder, pin this process to the load's core; undo all of it at the end."""
+    """Create the groups and the scratch folder, pin this process to the load's core; undo all of it at the end."""
     allowed = sorted(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory(prefix="cotenant-experiment-") as scratch, ExperimentCgroups() as cgroups:
         site = Site(cgroups, Path(scratch), plant_cpu=allowed[-1], load_cpu=allowed[0])

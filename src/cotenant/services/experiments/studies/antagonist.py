@@ -1,10 +1,10 @@
-"""`antagonist`: four batch groups take turns on a service's core, one of them hurts it; which one is found from outside.
+"""`antagonist`: four batch groups alternate on a service's core, one of them delays it; which one is determined from outside.
 
-Problem: the one who hurts has the same mean use as those who do not. Choice: each does the same CPU work in each period, at a phase of its own. Three are of
-the kernel's idle class, which gives way at once; the guilty one, drawn each round, is not, as a pod with a wrong class. First the service
-alone, so that what is usual for it is known; then all, watched by the agent's own search with several signals side by side; at the end the
-one named by run delay is held to the cap of the lowest class, and the service's waiting is compared. Limits: one core; the search is made at a pace of half seconds,
-the published one is of minutes; an empty top place counts as wrong.
+Problem: the antagonist has the same mean use as the others. Choice: each does the same CPU work in each period, at a phase of its own. Three are of the
+kernel's idle class, which yields at once; the guilty one, drawn each round, is not, like a pod with a wrong class. First the service runs alone, so that its
+normal waiting is known; then all run, watched by the agent's own search with several signals side by side; at the end the one named by run delay is held to the
+cap of the lowest class, and the service's waiting is compared. Limits: one core; the search runs at a pace of half seconds, the published one of minutes; an
+empty top rank counts as wrong.
 
 Source: the search: Zhang et al., CPI2, EuroSys'13; pass line: top place in 80 % of live rounds.
 """
@@ -68,7 +68,7 @@ class Antagonist:
         return (LEARNING + 2) * STEP_US / 1e6 + self.watch_s + self.held_s + 2.0
 
     def prepare(self, site: Site) -> None:
-        """The groups. Raises `Unsupported` without the idle class, which tells the innocent from the guilty."""
+        """Create the groups. Raises `Unsupported` without the idle class, which distinguishes the innocent from the guilty."""
         site.make_plant("service", *(f"batch-{number}" for number in range(GUESTS)))
         gap = site.cgroups.knobs.supported(Knob.CPU_IDLE)
         if gap is not None:
@@ -89,7 +89,7 @@ class Antagonist:
             site.cgroups.knobs.write(Target(group, Knob.CPU_IDLE), "0" if paths[group] == guilty else "1")
         with AntagonistSearch(detect(), service, batch) as watch:
             watch_end_us = end_us - round(self.held_s * 1e6)
-            _look(site, watch, start_us, watch_end_us, looks)
+            _sample(site, watch, start_us, watch_end_us, looks)
             capped_us = now_us()
             ways = {
                 name: {
@@ -98,10 +98,10 @@ class Antagonist:
                     "after_s": None if way.capped_us is None else (way.capped_us - together_us) / 1e6,
                     "said": way.said,
                 }
-                for name, way in watch.ways.items()
+                for name, way in watch.methods.items()
             }
-            with _held(site.cgroups.knobs, watch.ways[RUN_DELAY].wish) as capped:
-                _look(site, watch, now_us(), end_us, looks)
+            with _held(site.cgroups.knobs, watch.methods[RUN_DELAY].cap) as capped:
+                _sample(site, watch, now_us(), end_us, looks)
             why_no_probe = watch.why_no_probe
         output = children[0].process.stdout.read() if children[0].process.stdout else b""
         site.stop(*children, kill=True)
@@ -127,15 +127,15 @@ class Antagonist:
         }
 
     def disturbed(self, record: Record) -> str:
-        """Nothing by itself."""
+        """Never disturbed by its own measure."""
         return ""
 
     def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
-        """None by itself: a round in which nobody was named is a result."""
+        """Discards none: a round in which no group was named is a result."""
         return {}
 
     def judge(self, rounds: Sequence[Round]) -> Judgement:
-        """How often each way named the guilty one first, how soon, and what its cap brought."""
+        """How often each method named the guilty group first, how soon, and the effect of its cap."""
         records = [each.record(ARM) for each in rounds]
         ways: dict[str, dict[str, object]] = {}
         rows, checks, curves = [], [], []
@@ -170,7 +170,7 @@ class Antagonist:
         }
         notes = [
             f"Each batch group does {WORK_MS} ms of CPU work every {PERIOD_MS / 1000:g} s at a phase of its own; one, drawn each round, is not of the idle "
-            "class. Top place: over the window when the watch ends; nobody above 0 counts as wrong. Capped: whom the agent's own search would have "
+            "class. Top place: over the window when the watch ends; no group above 0 counts as wrong. Capped: the group that the agent's own search would have "
             "capped first, which also takes an anomaly and a score of 0.35.",
             f"In the {len(found)} rounds in which run delay led to the guilty one, the service waited {_course_of(figures, 'waiting_s_per_cpu_s', 1)} s "
             f"for a CPU second and had a p99 of {_course_of(figures, 'p99_us', 1000)} ms: alone, with all four, with the guilty one held to "
@@ -178,10 +178,10 @@ class Antagonist:
         ]
         if BLAME not in ways:
             why = next((record["why_no_probe"] for record in records if record["why_no_probe"]), "")
-            notes.append(f"Without who ran meanwhile: {why}.")
+            notes.append(f"Without blame by eBPF: {why}.")
         columns = ("signals", "rounds", "top place right", "capped right", "capped wrong", "seconds to the cap")
         pictures = (
-            Picture("Seconds until somebody would have been capped", "round", "seconds", [("", curves)]),
+            Picture("Seconds until a group would have been capped", "round", "seconds", [("", curves)]),
             _course(rounds[-1].record(ARM)),
         )
         return Judgement(figures, checks, columns, rows, notes, pictures)
@@ -214,35 +214,35 @@ def _start_batch(site: Site, together_us: int, end_us: int, random: Random) -> I
         )
 
 
-def _look(
+def _sample(
     site: Site, watch: AntagonistSearch, from_us: int, until_us: int, looks: list[tuple[int, dict[str, GroupUse]]]
 ) -> None:
-    """Look each half second."""
+    """Sample every half second."""
     at_us = from_us
     while at_us < until_us:
         site.wait_until(at_us)
-        use = watch.look()
+        use = watch.sample()
         if use:
             looks.append((now_us(), use))
         at_us += STEP_US
 
 
 @contextmanager
-def _held(knobs: CgroupKnobs, wish: SetKnob | None) -> Iterator[str | None]:
-    """The cap that was wished for stands inside the block; gives the name of the capped group."""
-    if wish is None:
+def _held(knobs: CgroupKnobs, cap: SetKnob | None) -> Iterator[str | None]:
+    """Set the cap inside the block; yields the name of the capped group."""
+    if cap is None:
         yield None
         return
-    before = knobs.raw(wish.target)
-    knobs.write(wish.target, wish.value)
+    before = knobs.raw(cap.target)
+    knobs.write(cap.target, cap.value)
     try:
-        yield "/".join(wish.target.group.split("/")[1:])
+        yield "/".join(cap.target.group.split("/")[1:])
     finally:
-        knobs.restore(wish.target, before)
+        knobs.restore(cap.target, before)
 
 
 def _waiting(group: str, uses: Sequence[Mapping[str, GroupUse]]) -> float | None:
-    """Seconds waited for a CPU per second of CPU time, over these looks."""
+    """Seconds waited for a CPU per second of CPU time, over these samples."""
     mine = [use[group] for use in uses if group in use]
     waited = sum(use.run_delay_ppm or 0 for use in mine)
     used = sum(use.cpu_m or 0 for use in mine)

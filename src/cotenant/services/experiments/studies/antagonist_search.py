@@ -1,7 +1,7 @@
 """The search for antagonists over an experiment's own groups: what the agent would read and conclude, without acting.
 
-Problem: several ways to name a culprit are to be compared on the same seconds. Choice: one reading of the groups, one state of the node, and the agent's own
-policy with different signals side by side. Limits: the eBPF probe is used where the kernel takes it; without it, its way is missing.
+Problem: several methods of naming a culprit are to be compared on the same seconds. Choice: one reading of the groups, one state of the node, and the agent's
+own policy with different signals side by side. Limits: the eBPF probe is used where the kernel accepts it; without it, its method is missing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STEP_US = 500_000
 LEARNING = 8  # samples of the service alone
 RUN_DELAY, STALL, BLAME = "run_delay", "psi", "blame"
 
-# The published rule at a pace that suits an experiment: a sample each half second, and a service of a sixth of a core.
+# The published rule at a pace suitable for an experiment: a sample every half second, and a service of a sixth of a core.
 _PACE = InterferenceSettings(
     every_us=STEP_US,
     sample_us=STEP_US,
@@ -41,7 +41,7 @@ _PACE = InterferenceSettings(
     least_victim_cpu_m=40,
     usual_samples=LEARNING,
 )
-WAYS: Mapping[str, InterferenceSettings] = {
+METHODS: Mapping[str, InterferenceSettings] = {
     RUN_DELAY: replace(_PACE, victim_signal=VictimSignal.RUN_DELAY, suspect_signal=SuspectSignal.CPU),
     STALL: replace(_PACE, victim_signal=VictimSignal.STALL, suspect_signal=SuspectSignal.CPU),
     BLAME: replace(_PACE, victim_signal=VictimSignal.RUN_DELAY, suspect_signal=SuspectSignal.BLAME),
@@ -50,18 +50,18 @@ WAYS: Mapping[str, InterferenceSettings] = {
 
 @dataclass(slots=True)
 class CulpritSearch:
-    """One way to name a culprit, and whom it would have capped first."""
+    """One method of naming a culprit, and the group that it would have capped first."""
 
     settings: InterferenceSettings
     memory: CauseHistory = field(default_factory=CauseHistory)
     capped: str | None = None  # a group
     capped_us: int | None = None
-    wish: SetKnob | None = None  # the cap that it would have
+    cap: SetKnob | None = None  # the cap that it would have set
     said: str = ""
 
 
 class AntagonistSearch:
-    """Reads the groups at each `look`; a context manager. `service` and `batch` are paths of groups. Raises `Unsupported`."""
+    """Reads the groups at each `sample`; a context manager. `service` and `batch` are paths of groups. Raises `Unsupported`."""
 
     def __init__(self, layout: Layout, service: str, batch: Sequence[str]) -> None:
         self._service, self._batch = service, tuple(batch)
@@ -78,8 +78,10 @@ class AntagonistSearch:
         except BaseException:
             self._stack.close()
             raise
-        self.ways = {
-            name: CulpritSearch(settings) for name, settings in WAYS.items() if name != BLAME or self._probe is not None
+        self.methods = {
+            name: CulpritSearch(settings)
+            for name, settings in METHODS.items()
+            if name != BLAME or self._probe is not None
         }
 
     def _start_probe(self, layout: Layout) -> None:
@@ -93,35 +95,35 @@ class AntagonistSearch:
             self.why_no_probe = str(error)
 
     def first(self, name: str) -> str | None:
-        """The group in the top place by one way, over the window as it stands; None while nobody has a place above 0."""
-        way = self.ways[name]
+        """The top-ranked group by one method, over the current window; None while no group scores above 0."""
+        method = self.methods[name]
         victim = PodUse(_pod(self._service, QoSClass.LS, PriorityClass.PROD), GroupUse(self._service))
-        places = suspects(victim, way.settings, way.memory)
+        places = suspects(victim, method.settings, method.memory)
         return places[0].uid if places and places[0].score_ppm > 0 else None
 
-    def look(self) -> dict[str, GroupUse]:
-        """Read, judge by every way; each group's use since the last look, empty at the first."""
-        sample = self._sensor.sample((self._service, *self._batch))
+    def sample(self) -> dict[str, GroupUse]:
+        """Take a sample and run every method. Returns each group's use since the last sample, empty at the first."""
+        taken = self._sensor.sample((self._service, *self._batch))
         if self._probe is not None:
-            sample = replace(sample, run_queue=self._probe.read())
-        rates = self._rates.advance(sample)
+            taken = replace(taken, run_queue=self._probe.read())
+        rates = self._rates.advance(taken)
         if rates is None or not rates.interval_us:
             return {}
         pods = [_pod(self._service, QoSClass.LS, PriorityClass.PROD)]
         pods += [_pod(group, QoSClass.BE, PriorityClass.FREE) for group in self._batch]
         entries = tuple(PodUse(pod, rates.groups.get(pod.group) or GroupUse(pod.group)) for pod in pods)
-        state = NodeState(sample.at_us, rates.interval_us, rates.host, entries, blame=rates.blame)
-        for way in self.ways.values():
-            verdict, way.memory = decide(state, way.settings, way.memory)
-            if way.capped is None and way.memory.caps.active:
-                way.capped = way.memory.caps.active[0].uid
-                way.capped_us = sample.at_us
-                way.wish = next(iter(verdict.knobs), None)
-                way.said = verdict.reasons[-1].text
+        state = NodeState(taken.at_us, rates.interval_us, rates.host, entries, blame=rates.blame)
+        for method in self.methods.values():
+            verdict, method.memory = decide(state, method.settings, method.memory)
+            if method.capped is None and method.memory.caps.active:
+                method.capped = method.memory.caps.active[0].uid
+                method.capped_us = taken.at_us
+                method.cap = next(iter(verdict.knobs), None)
+                method.said = verdict.reasons[-1].text
         return rates.groups
 
     def close(self) -> None:
-        """Let go of all files and of the probe."""
+        """Close all files and the probe."""
         self._stack.close()
 
     def __enter__(self) -> AntagonistSearch:

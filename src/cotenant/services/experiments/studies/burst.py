@@ -1,9 +1,9 @@
-"""`burst`: a service with bursts under a CPU quota that its mean use never reaches; how much of its waiting the agent takes away.
+"""`burst`: a service with bursts under a CPU quota that its mean use never reaches; how much of its waiting the agent removes.
 
 Problem: CFS bandwidth stops a service for the rest of a period as soon as one burst has used the period's quota. Choice: requests of 30 ms of CPU at random
-times, a tenth of a core on average, under a limit of a quarter of a core: 25 ms in each 100 ms, so every request is stopped once. The agent is
-told to let services keep unused quota and to raise the quota while they are throttled (CPU burst and quota burst). Figures: latency from the
-due time, throttled time, within a round. Limits: without the agent's raising, a request can never be faster than its throttling.
+times, a tenth of a core on average, under a limit of a quarter of a core: 25 ms in each 100 ms, so every request is throttled once. The agent is configured to
+let services keep unused quota and to raise the quota while they are throttled (CPU burst and quota burst). Figures: latency from the due time, throttled time,
+within a round. Limits: without the agent's raising, a request can never be faster than its throttling.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Burst:
             raise Unsupported("the burst experiment", gap.needs)
 
     def block(self, site: Site, arm: str, seed: int) -> Record:
-        """One arm's latencies and throttling. The limit is the experiment's set-up, as a container's limit is; the agent alone turns it further."""
+        """One arm's latencies and throttling. The limit is the experiment's set-up, like a container's limit; only the agent changes it afterwards."""
         quota = "max" if arm == UNLIMITED else str(self.limit_m * PERIOD_US // 1000)
         site.cgroups.knobs.write(Target(site.cgroups.path(_SERVICE), Knob.CPU_MAX), f"{quota} {PERIOD_US}")
         agent = None
@@ -74,7 +74,7 @@ class Burst:
         before = site.cgroups.counters(_SERVICE)
         output, _ = service.process.communicate(timeout=seconds + 60)
         after = site.cgroups.counters(_SERVICE)
-        story = agent.story() if agent else {}
+        story = agent.record() if agent else {}
         site.stop(service)
         if agent:
             agent.stop()
@@ -88,11 +88,11 @@ class Burst:
         }
 
     def disturbed(self, record: Record) -> str:
-        """Nothing by itself."""
+        """Never disturbed by its own measure."""
         return ""
 
     def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
-        """None by itself."""
+        """Discards none."""
         return {}
 
     def judge(self, rounds: Sequence[Round]) -> Judgement:

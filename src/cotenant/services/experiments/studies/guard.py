@@ -1,14 +1,14 @@
-"""`guard`: a real server keeps its tail while batch work uses the rest of its core.
+"""`guard`: a real server keeps its tail latency while batch work uses the rest of its core.
 
-Problem: does a service that waits in the kernel's run queue behind batch work get its latency back under the agent, and does the batch work still
-get on? Choice: Redis on the plant's core under our open-loop generator on the other; stress-ng in four batch groups of the usual weight;
-the arms of a round see the same arrivals. Latency counts from the due time; the first seconds of a block do not count. The agent is told
-the latency every second, as a service would report it, and has the objective; batch work comes a second after the load. In the regulated arm the same
-load runs for `warm_s` before: the guard cuts when batch work arrives with a start-up burst, which no class keeps from the service, and takes
-some twenty seconds of calm to give everything back. Figures: ratios of p99 within a round, and the batch work's progress as CPU time. A hypervisor that
-takes a core away is in every arm's tail: latencies count in windows that a witness on each core found calm (`windows.py`), and those over all windows
-stand beside them. Limits: what is compared is the steady state; one server, one kind of request; p99 of a block rests on its slowest hundredth, so rounds
-are many; what else delays a real-time process is left out with the hypervisor; the arms of a round have the same arrivals, but not the same calm windows.
+Problem: does a service that waits in the kernel's run queue behind batch work get its latency back under the agent, and does the batch work still progress?
+Choice: Redis on the plant's core under our open-loop generator on the other; stress-ng in four batch groups of the default weight; the arms of a round have the
+same arrivals. Latency counts from the due time; the first seconds of a block do not count. The latency is reported to the agent every second, as a service
+would, and it has the objective; batch work starts a second after the load. In the regulated arm the same load runs for `warm_s` before: the guard cuts when batch
+work starts with a burst, which no class keeps from the service, and needs some twenty undisturbed seconds to give everything back. Figures: ratios of p99 within a
+round, and the batch work's progress as CPU time. A hypervisor that takes a core away is in every arm's tail: latencies count in windows that a lateness monitor on
+each core found calm (`windows.py`), and those over all windows are shown beside them. Limits: the steady state is compared; one server, one kind of request; p99
+of a block rests on its slowest hundredth, so rounds are many; anything else that delays a real-time process is left out with the hypervisor; the arms of a round
+have the same arrivals, but not the same calm windows.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from cotenant.services.experiments.site.site import Child, Site, in_plant, now_u
 ALONE, UNREGULATED, REGULATED = "alone", "unregulated", "regulated"
 HOGS = 4
 _SERVICE = in_plant("service")
-_TIMES_ALONE = 3.0  # a round whose lone tail is above so many times the usual one was disturbed
+_TIMES_ALONE = 3.0  # a round whose p99 alone is above this many times the median was disturbed
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class Guard:
         return self.load.seconds + self.load.settle_s + 2.0 + self.warm_s / len(self.arms)
 
     def prepare(self, site: Site) -> None:
-        """Start the server, which stays; fill its list."""
+        """Start the server, which runs through all rounds; fill its list."""
         redis_service.program("stress-ng", "the guard experiment")
         site.make_plant("service", *(f"batch-{number}" for number in range(HOGS)))
         redis_service.start(site, _SERVICE, self.load)
@@ -71,7 +71,7 @@ class Guard:
 
     def block(self, site: Site, arm: str, seed: int) -> Record:
         """One arm: its latencies, what the batch work did."""
-        # First of all: what its start costs the core is over before there is a load.
+        # First: the cost of its start is over before there is a load.
         watching = lateness.start(site)
         agent = None
         if arm == REGULATED:
@@ -82,7 +82,7 @@ class Guard:
             if agent:
                 agent.report(_SERVICE, live)
             if arm != ALONE and not hogs:
-                # The service was there first: its latency is known when the batch work comes.
+                # The service starts first: its latency is known when the batch work starts.
                 hogs.extend(_stress(site, name) for name in _hogs())
 
         if agent:
@@ -90,7 +90,7 @@ class Guard:
             redis_service.measured(site, warm, seed + 1, lambda: None, hear)
         stretch = redis_service.measured(site, self.load, seed, lambda: _counters(site), hear)
         late = watching.end() if watching else None
-        story = agent.story() if agent else {}
+        story = agent.record() if agent else {}
         site.stop(*hogs, kill=True)
         if agent:
             agent.stop()
@@ -103,11 +103,11 @@ class Guard:
         }
 
     def disturbed(self, record: Record) -> str:
-        """Too little calm to judge; empty where there was no witness to tell."""
+        """Why too few windows were calm; empty where there was no lateness monitor."""
         return disturbed(record)
 
     def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
-        """Rounds whose lone tail is far above the usual one."""
+        """Rounds whose p99 alone is far above the median."""
         tails = {each.number: p99_us(judged_of(each.record(ALONE))) for each in rounds}
         known = [tail for tail in tails.values() if not isnan(tail)]
         usual = median(known) if known else nan
@@ -188,7 +188,7 @@ class Guard:
         )
         notes = (
             f"Redis answers {self.load.rate:g} LPOS a second over a list of {self.load.items}, open loop; objective p99 {self.load.objective_ms:g} ms; {self.load.seconds:g} s a "
-            f"block count. Batch work: {HOGS} groups of the usual weight, one stress-ng each.",
+            f"block count. Batch work: {HOGS} groups of the default weight, one stress-ng each.",
             "Latency counts from when a request was due. p99: median over rounds; ratios: geometric mean over rounds (95 % bootstrap interval). "
             "Lag: how late the generator sent, over all windows, which is in every latency.",
             _of_windows(all_tails, has_witness, witness_share),
@@ -243,7 +243,7 @@ def _counters(site: Site) -> dict[str, int]:
 
 
 def _late(blocks: Iterable[Iterable[Window]]) -> dict[str, float]:
-    """The share of windows in which each witness was late: on the plant's core, and on the load's."""
+    """The share of windows in which each monitor was late: on the plant's core, and on the load's."""
     windows = list(chain.from_iterable(blocks))
     most = max(1, len(windows))
     return {
@@ -257,7 +257,7 @@ def _batch_us(record: Record) -> float:
 
 
 def _of_windows(all_tails: Mapping[str, Sequence[float]], has_witness: bool, witness_share: float) -> str:
-    """What the table's latencies are of, and those over all windows."""
+    """Which windows the table's latencies cover, and the latencies over all windows."""
     if not has_witness:
         return "No witness, for real-time priority was refused: all windows are judged, and what a hypervisor took is in every latency."
     seen = [f"{arm} {_ms(_whole(middle(tails).value))}" for arm, tails in all_tails.items()]
@@ -265,9 +265,9 @@ def _of_windows(all_tails: Mapping[str, Sequence[float]], has_witness: bool, wit
         f"{arm} / alone {ratio(tails, all_tails[ALONE]).shown()}" for arm, tails in all_tails.items() if arm != ALONE
     ]
     return (
-        f"Latencies are of calm windows: {WINDOW_US // 1000} ms in which, and in the one before, neither the generator nor the witness on the plant's core, "
+        f"Latencies are of calm windows: {WINDOW_US // 1000} ms in which, and in the one before, neither the generator nor the lateness monitor on the plant's core, "
         f"both of real-time priority, was late by more than {LATE_US // 1000} ms. p99 over all windows, ms: {', '.join(seen)}; {', '.join(against)}. "
-        f"The witness used {witness_share:.1%} of the core."
+        f"The lateness monitor used {witness_share:.1%} of the core."
     )
 
 

@@ -1,10 +1,10 @@
-"""`overhead`: what the agent itself costs, and whether a service notices it.
+"""`overhead`: the cost of the agent itself, and its effect on a service.
 
-Problem: an agent that guards a node must be small beside what it guards, also with hundreds of groups. Choice: the agent at a period of one second over
-50 and 200 groups that each hold a process, of which every second one wakes twice a second, free to run on any CPU, and Redis under load as the victim,
-judged in calm windows as in `guard`; with and without it in turns. CPU time is its group's counter, memory its process's peak; calls and bytes read a
-tick are the figures that no neighbour can disturb. The eBPF probe is measured apart, by the kernel's own count of its programs' time while tasks switch
-many thousand times a second, scaled to 10,000 switches. Limits: calls are those that read or write (/proc/PID/io); CPU time holds what a hypervisor took.
+Problem: an agent that guards a node must be small beside what it guards, also with hundreds of groups. Choice: the agent at a period of one second over 50 and 200
+groups with a process each, of which every second one wakes twice a second, free to run on any CPU, and Redis under load as the victim, judged in calm windows as in
+`guard`; alternately with and without it. CPU time is its group's counter, memory its process's peak; calls and bytes read per tick are the figures that no
+neighbour can disturb. The eBPF probe is measured separately, by the kernel's own count of its programs' time while tasks switch many thousand times a second,
+scaled to 10,000 switches. Limits: calls are read and write calls (/proc/PID/io); CPU time includes what a hypervisor took.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from cotenant.services.experiments.site import agent_process, lateness
 from cotenant.services.experiments.site.site import Site, in_plant, now_us
 
 OFF, PROBE = "no agent", "probe"
-SWITCHES = 10_000  # a second, that the probe's cost is told for
+SWITCHES = 10_000  # per second, at which the probe's cost is stated
 MOST_PROBE_PERCENT = 0.5  # of the machine
 _SERVICE = in_plant("service")
 _CROWD, _AGENT = "crowd", "agent"
@@ -52,7 +52,7 @@ class Overhead:
 
     @property
     def arms(self) -> Sequence[str]:
-        """Without it, and with each number of groups."""
+        """Without the agent, and with each number of groups."""
         return (OFF, *(_arm(size) for size in self.sizes), PROBE)
 
     @property
@@ -61,7 +61,7 @@ class Overhead:
         return self.load.seconds + self.load.settle_s + 2.0
 
     def prepare(self, site: Site) -> None:
-        """The victim, and all groups with a process each."""
+        """Start the victim, and all groups with a process each."""
         site.make_plant("service")
         redis_service.start(site, _SERVICE, self.load)
         lateness.prepare(site)
@@ -102,15 +102,15 @@ class Overhead:
         return stored(stretch.slots, late.at if late and stretch.is_realtime else None) | {"cost": cost}
 
     def disturbed(self, record: Record) -> str:
-        """Too little calm to judge the victim."""
+        """Why too few windows were calm to judge the victim."""
         return disturbed(record) if "windows" in record else ""
 
     def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
-        """None by itself."""
+        """Discards none."""
         return {}
 
     def judge(self, rounds: Sequence[Round]) -> Judgement:
-        """CPU, memory, calls and bytes for each number of groups, and the victim's tail against none."""
+        """CPU, memory, calls and bytes for each number of groups, and the victim's tail against that without the agent."""
         figures: dict[str, object] = {}
         rows, checks = [], []
         arms = [arm for arm in self.arms if arm != PROBE]

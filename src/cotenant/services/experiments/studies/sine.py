@@ -1,11 +1,10 @@
 """`sine`, the founding Test 1: a service whose demand is a sine shares one core with batch work; alone, together, together under the agent.
 
-Problem: does the service get the CPU that it asks for, when it asks, while the batch work still lives on the rest? Choice: a service that asks for 10-70 % of
-the core with a period of 20 s and drops what has waited for 2 s, and four batch groups, each one busy process with the usual weight, as
-four containers are: the kernel's fair share of the service is then a fifth of the core. Delivered CPU is the group's counter, four times a
-second; demanded is the sine's integral over the same instants. The figure is their correlation over one period after a second of settling,
-the median over rounds, and how much of the core's idle time (that the service did not demand) the batch work used. Limits: one core; how
-bad it is unregulated depends on how many batch groups there are, so their number is told.
+Problem: does the service get the CPU that it demands, when it demands it, while the batch work still gets the rest? Choice: a service that demands 10-70 % of the
+core with a period of 20 s and drops work that has waited for 2 s, and four batch groups, each one busy process with the default weight, like four containers: the
+kernel's fair share of the service is then a fifth of the core. Delivered CPU is the group's counter, four times a second; demanded is the sine's integral over the
+same instants. The figure is their correlation over one period after a second of settling, the median over rounds, and how much of the core's idle time (that the
+service did not demand) the batch work used. Limits: one core; how bad it is unregulated depends on the number of batch groups, which is therefore stated.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ HOGS = 4
 PATIENCE_S = 2.0
 _SAMPLE_US = 250_000
 _SETTLE_US = 1_000_000
-_LEAD_US = 300_000  # for the child to be up
+_LEAD_US = 300_000  # for the child to start
 _BIN = 2  # samples a bin of the correlation: half a second
 _SERVICE = in_plant("service")
-_LEAST_ALONE = 0.90  # a round in which not even the lone service follows the sine says nothing
+_LEAST_ALONE = 0.90  # a round in which not even the service alone follows the sine is discarded
 
 
 @dataclass(slots=True)
@@ -50,7 +49,7 @@ class Sine:
         return self.demand.period_s + 3.5
 
     def prepare(self, site: Site) -> None:
-        """The service's group and the batch work's."""
+        """Create the service's group and the batch work's."""
         site.make_plant("service", *(f"batch-{number}" for number in range(HOGS)))
 
     def block(self, site: Site, arm: str, seed: int) -> Record:
@@ -74,7 +73,7 @@ class Sine:
             else [site.start(name, [sys.executable, "-Sc", "while True: pass"], name) for name in _hogs()]
         )
         samples = self._samples(site, start_us)
-        told = agent.story() if agent else {}
+        told = agent.record() if agent else {}
         service.process.wait(10)
         output = service.process.stdout.read() if service.process.stdout else b""
         site.stop(*hogs, kill=True)
@@ -85,11 +84,11 @@ class Sine:
         return {"samples": samples, "work": work, "agent": told}
 
     def disturbed(self, record: Record) -> str:
-        """Nothing by itself."""
+        """Never disturbed by its own measure."""
         return ""
 
     def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
-        """Rounds in which even the lone service did not follow its demand."""
+        """Rounds in which even the service alone did not follow its demand."""
         whys = {}
         for each in rounds:
             value = _correlation(self._shares(each.record(ALONE)))

@@ -1,9 +1,8 @@
-"""`step`: how long after batch work appears the agent turns the first knob: by polling, by the kernel's pressure
-trigger, and by the eBPF probe that rings for a late wake-up.
+"""`step`: the delay from the start of batch work to the agent's first knob: by polling, by the kernel's pressure trigger, and by the eBPF probe's late wake-ups.
 
-Problem: a guard that reacts late lets a tail through each time a batch job starts. Choice: a service that wants a third of the core, four batch groups
-that are empty; at an instant unknown to the agent they begin to burn. This process reads the batch groups' knobs every few milliseconds,
-independently of what the agent says, until one changes. Limits: known to about 5 ms; the instant is that of the first process's start.
+Problem: a guard that reacts late lets a latency spike through each time a batch job starts. Choice: a service that uses a third of the core, four batch groups
+that are empty; at an instant unknown to the agent they begin to burn. This process reads the batch groups' knobs every few milliseconds, independently of the
+agent's own reports, until one changes. Limits: known to about 5 ms; the instant is that of the first process's start.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _KNOBS = (Knob.CPU_MAX, Knob.CPU_IDLE, Knob.CPU_WEIGHT, Knob.CPUSET_CPUS)
 _LOOK_S = 0.003
 _LINES = {POLLING: 2.0, TRIGGERED: 0.5, RUNG: 0.5}  # seconds
 _COLOURS = {POLLING: "#c2703d", TRIGGERED: "#8d5bbf", RUNG: "#2f6fde"}
-_AFTER_S = 2.0  # the load goes on so long
+_AFTER_S = 2.0  # how long the load continues
 
 
 @dataclass(slots=True)
@@ -39,7 +38,7 @@ class StepResponse:
     """The experiment."""
 
     settle_s: float = 4.0
-    patience_s: float = 6.0
+    timeout_s: float = 6.0
     name: str = "step"
     title: str = "From the first batch process to the first knob"
     arms: Sequence[str] = (POLLING, TRIGGERED, RUNG)
@@ -50,14 +49,14 @@ class StepResponse:
         return self.settle_s + 6.0
 
     def prepare(self, site: Site) -> None:
-        """The service's group and the batch work's."""
+        """Create the service's group and the batch work's."""
         site.make_plant("service", *(f"batch-{number}" for number in range(HOGS)))
 
     def block(self, site: Site, arm: str, seed: int) -> Record:
         """One step; the phase against the agent's period is drawn."""
         agent = agent_process.start(site, services={_SERVICE: None}, batch=_hogs(), settings=_settings(arm))
         start_us = now_us() + 300_000
-        seconds = self.settle_s + 1 + self.patience_s + _AFTER_S
+        seconds = self.settle_s + 1 + self.timeout_s + _AFTER_S
         service = site.start_python(
             _SERVICE,
             "cotenant.services.experiments.loads.sine_service",
@@ -66,12 +65,12 @@ class StepResponse:
             pipe=True,
         )
         site.wait_until(start_us + int((self.settle_s + random.Random(seed).random()) * 1e6))
-        before = _standing(site)
+        before = _knob_values(site)
         stepped_us = now_us()
         hogs = [site.start(name, [sys.executable, "-Sc", "while True: pass"], name) for name in _hogs()]
         changed, reaction_us = "", None
-        while now_us() - stepped_us < self.patience_s * 1e6:
-            standing = _standing(site)
+        while now_us() - stepped_us < self.timeout_s * 1e6:
+            standing = _knob_values(site)
             if standing != before:
                 reaction_us = now_us() - stepped_us
                 changed = ", ".join(
@@ -79,31 +78,31 @@ class StepResponse:
                 )
                 break
             sleep(_LOOK_S)
-        story = agent.story()
+        story = agent.record()
         site.stop(*hogs, service, kill=True)
         agent.stop()
         turned = any(value.split()[0] != UNLIMITED for target, value in before.items() if target.knob is Knob.CPU_MAX)
         return {"turned_before": turned, "reaction_us": reaction_us, "changed": changed, "agent": story}
 
     def disturbed(self, record: Record) -> str:
-        """Nothing by itself."""
+        """Never disturbed by its own measure."""
         return ""
 
     def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
-        """Rounds in which others made the service wait, so that the agent had turned the knobs before the step."""
+        """Rounds in which other work made the service wait, so that the agent had written the knobs before the step."""
         why = "the agent had to act before the step, because of others"
         return {
             each.number: why for each in rounds if any(block.record["turned_before"] for block in each.blocks.values())
         }
 
     def judge(self, rounds: Sequence[Round]) -> Judgement:
-        """The distribution of the reactions; one that did not come counts as the patience."""
+        """The distribution of the reactions; one that did not come counts as the time limit."""
         figures: dict[str, object] = {}
         rows, checks, curves = [], [], []
         rung: list[float] = []
         for arm in self.arms:
             reactions = [each.record(arm)["reaction_us"] for each in rounds]
-            seconds = [self.patience_s if value is None else value / 1e6 for value in reactions]
+            seconds = [self.timeout_s if value is None else value / 1e6 for value in reactions]
             missed = sum(value is None for value in reactions)
             worst = max(seconds)
             rung = seconds if arm == RUNG else rung
@@ -121,7 +120,7 @@ class StepResponse:
             curves.append(Curve(arm, list(range(len(seconds))), seconds, _COLOURS[arm], is_points=True))
         notes = [
             f"{HOGS} batch processes appear beside a service that wants a third of the core; read from the knobs themselves, every "
-            f"{_LOOK_S * 1000:g} ms. A reaction that did not come in {self.patience_s:g} s counts as that. The idle class is off.",
+            f"{_LOOK_S * 1000:g} ms. A reaction that did not come in {self.timeout_s:g} s counts as that. The idle class is off.",
         ]
         notes.append(
             f"The probe rings when a wake-up of the service was late, which need not happen at once: held to its line is its median, and what it did not "
@@ -138,7 +137,7 @@ class StepResponse:
 
 
 def _settings(arm: str) -> dict[str, object]:
-    """The idle class, which protects from the beginning, is off: else there would be nothing to react to."""
+    """The agent's settings: the idle class, which protects from the beginning, is off, since otherwise there would be nothing to react to."""
     policies = {"best_effort_cpu": {"idle": False, "suppress": {"enabled": False}}}
     triggers: dict[str, object] = {"enabled": arm == TRIGGERED}
     if arm == TRIGGERED:
@@ -147,7 +146,7 @@ def _settings(arm: str) -> dict[str, object]:
 
 
 def _window_ms() -> int:
-    """The shortest window that this kernel gives this process: without CAP_SYS_RESOURCE it has to be a multiple of 2 s."""
+    """The shortest window that this kernel grants this process: without CAP_SYS_RESOURCE it has to be a multiple of 2 s."""
     try:
         fd = os.open("/proc/pressure/cpu", os.O_RDWR | os.O_NONBLOCK)
         try:
@@ -163,7 +162,7 @@ def _hogs() -> list[str]:
     return [in_plant(f"batch-{number}") for number in range(HOGS)]
 
 
-def _standing(site: Site) -> dict[Target, str]:
+def _knob_values(site: Site) -> dict[Target, str]:
     values = {}
     for name in _hogs():
         for knob in _KNOBS:
@@ -171,5 +170,5 @@ def _standing(site: Site) -> dict[Target, str]:
             try:
                 values[target] = site.cgroups.knobs.read(target)
             except CotenantError:
-                continue  # this machine lacks it
+                continue  # not supported on this machine
     return values
