@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from cotenant.drivers.kube.cache.cache import Changed, Happening, Malformed
+from cotenant.drivers.kube.cache.cache import Changed, Malformed, Notification
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.node import NODES, NodeObject, read_node
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
@@ -44,11 +44,11 @@ class MirrorWatches:
             self._mirror.sync()
             _log.info("%d nodes, %d bound pods", len(self._mirror.rows) - 1, self._mirror.residents)
 
-    def take_nodes(self, happened: Sequence[Happening[NodeObject]]) -> None:
+    def take_nodes(self, happened: Sequence[Notification[NodeObject]]) -> None:
         """Nodes that were added, changed or removed."""
         self._watches.hand_on(self._node_handler, happened)
 
-    def take_pods(self, happened: Sequence[Happening[PodObject]]) -> None:
+    def take_pods(self, happened: Sequence[Notification[PodObject]]) -> None:
         """Bound pods that were added, changed or removed."""
         for each in happened:
             if isinstance(each, Malformed):

@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from cotenant.drivers.kube.cache.cache import Changed, Happening, HasMeta, Malformed
+from cotenant.drivers.kube.cache.cache import ApiObject, Changed, Malformed, Notification
 from cotenant.drivers.kube.cache.reflector import Deliver, Reflector
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.model.errors import InvalidInput
 
-T = TypeVar("T", bound=HasMeta)
+T = TypeVar("T", bound=ApiObject)
 V = TypeVar("V")
 
 _log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class Watches:
     ) -> Reflector[T]:
         """Watch a kind and hand on whole deliveries; `deliver` passes what is malformed to `note`."""
 
-        def delivered(happened: Sequence[Happening[T]]) -> None:
+        def delivered(happened: Sequence[Notification[T]]) -> None:
             deliver(happened)
             self._delivered()
 
@@ -79,7 +79,7 @@ class Watches:
         """Watch a kind whose objects are only read from the reflector's cache."""
         return self.deliver(kind, lambda happened: None, field_selector=field_selector)
 
-    def hand_on(self, handler: ObjectHandler[T, Any], happened: Sequence[Happening[T]]) -> None:
+    def hand_on(self, handler: ObjectHandler[T, Any], happened: Sequence[Notification[T]]) -> None:
         """Hand the objects of a delivery to a handler, one by one."""
         unreadable = handler.unreadable or handler.gone
         for each in happened:

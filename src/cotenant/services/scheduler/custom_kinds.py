@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from cotenant.drivers.kube.cache.cache import HasMeta
+from cotenant.drivers.kube.cache.cache import ApiObject
 from cotenant.drivers.kube.kinds.custom.device import DEVICES, read_devices
 from cotenant.drivers.kube.kinds.custom.elastic_quota import ELASTIC_QUOTAS, read_quota
 from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS, read_node_metric
@@ -22,7 +22,7 @@ from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.engine.registry import PluginRegistry
 from cotenant.services.kube_process.watches import ObjectHandler
 
-T = TypeVar("T", bound=HasMeta)
+T = TypeVar("T", bound=ApiObject)
 V = TypeVar("V")
 
 

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cotenant.drivers.kube.cache.cache import Changed, Happening, Malformed
+from cotenant.drivers.kube.cache.cache import Changed, Malformed, Notification
 from cotenant.drivers.kube.kinds.namespace import NAMESPACES, read_namespace
 from cotenant.drivers.kube.kinds.node import NODES, read_node
 from cotenant.drivers.kube.kinds.persistent_volume import PERSISTENT_VOLUMES
@@ -79,7 +79,7 @@ class EngineWatches:
 
     # ---- pods
 
-    def _pods(self, happened: Sequence[Happening[PodObject]]) -> None:
+    def _pods(self, happened: Sequence[Notification[PodObject]]) -> None:
         now_s = self._now()
         if not self._listed:
             happened = sorted(happened, key=_created_s)  # the first list: the oldest pods enter the queue first
@@ -111,7 +111,7 @@ class EngineWatches:
 
     # ---- volumes
 
-    def _volumes(self, happened: Sequence[Happening[Any]]) -> None:
+    def _volumes(self, happened: Sequence[Notification[Any]]) -> None:
         index = self._reader.volumes
         for each in happened:
             if isinstance(each, Changed):
@@ -135,7 +135,7 @@ def _keep(key: str) -> None:
     """An object that cannot be read: what was last read of it stays."""
 
 
-def _created_s(happening: Happening[PodObject]) -> float:
+def _created_s(happening: Notification[PodObject]) -> float:
     if isinstance(happening, Changed) and happening.new is not None:
         created = happening.new.metadata.creation_timestamp
         return created.timestamp() if created is not None else 0.0

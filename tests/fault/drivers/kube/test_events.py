@@ -59,7 +59,7 @@ def test_an_event_that_has_vanished_is_written_anew(talking: Any) -> None:
 
     server, writer = write(talking, forgetful, ("p", "wait"), ("p", "wait"))
     assert [request.method for request in server.requests] == ["POST", "PATCH", "POST"]
-    assert writer.notes.dropped == 0
+    assert writer.correlator.dropped == 0
 
 
 def test_failures_that_pass_are_tried_again(talking: Any) -> None:
@@ -75,7 +75,7 @@ def test_failures_that_pass_are_tried_again(talking: Any) -> None:
 
     server, writer = write(talking, shaky, ("p", "m"))
     assert len(server.requests) == 2
-    assert (writer.written, writer.notes.dropped) == (1, 0)
+    assert (writer.written, writer.correlator.dropped) == (1, 0)
 
 
 def test_failures_that_stay_are_dropped_and_counted(talking: Any) -> None:
@@ -84,7 +84,7 @@ def test_failures_that_stay_are_dropped_and_counted(talking: Any) -> None:
 
     server, writer = write(talking, down, ("p", "m"))
     assert len(server.requests) == TRIES
-    assert (writer.written, writer.notes.dropped) == (0, 1)
+    assert (writer.written, writer.correlator.dropped) == (0, 1)
 
 
 def test_refusals_are_dropped_at_once(talking: Any) -> None:
@@ -93,11 +93,11 @@ def test_refusals_are_dropped_at_once(talking: Any) -> None:
 
     server, writer = write(talking, forbid, ("p", "m"), ("q", "m"))
     assert len(server.requests) == 2
-    assert writer.notes.dropped == 2
+    assert writer.correlator.dropped == 2
 
 
 def test_recording_never_waits_and_drops_what_is_too_much(talking: Any) -> None:
     said = [(f"p{i}", "m") for i in range(50)]
     _, writer = write(talking, okay, *said, capacity=10)
     assert writer.written == 10
-    assert writer.notes.dropped == 40
+    assert writer.correlator.dropped == 40

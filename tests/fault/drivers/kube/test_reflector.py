@@ -231,7 +231,7 @@ def test_garbage_is_counted_and_asked_for_again(talking: Any) -> None:
         talking, page(version=5), [line("ADDED", pod("a", 6)), bad], [bad], page(pod("a", 6), version=8)
     )
     assert asked(server) == ["list /500", "watch@5", "watch@6", "list /500", "watch@8"]
-    assert reflector.counts.garbage == 2
+    assert reflector.counts.invalid_lines == 2
     assert len(pauses) == 2
     assert story(heard) == ["synced 0@5", "+d/a@6", "synced 1@8"]
 

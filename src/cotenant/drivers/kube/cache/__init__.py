@@ -1,4 +1,4 @@
-"""List/watch: the objects of one kind as last heard of, kept up to date whatever the server does.
+"""List/watch: the objects of one kind as last received, kept up to date whatever the server does.
 
-Belongs here: conversations and their state. Not here: what the objects mean (drivers/kube/kinds).
+Belongs here: the list/watch conversation and its state. Not here: the meaning of the objects (drivers/kube/kinds).
 """

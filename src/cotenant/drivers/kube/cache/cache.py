@@ -1,11 +1,11 @@
-"""The objects of one kind as last heard of, and what changed.
+"""The objects of one kind as last received, and what changed.
 
-Problem: a server may say the same thing twice, in the wrong order, or skip what happened while nobody listened; whoever keeps state must see
-each object's life as a clean sequence. Choice: every report goes through here, and comes out as `Changed(old, new)` or as nothing. An object
-never goes back to an older resource version, and one that was deleted is not brought back by a late report. A name that is used again by
+Problem: a server may send the same event twice, in the wrong order, or skip what happened while no watch was open; whoever keeps state must see
+each object's life as a consistent sequence. Choice: every event goes through here, and results in `Changed(old, new)` or nothing. An object
+never goes back to an older resource version, and one that was deleted is not restored by a late event. A name that is used again by
 another object (another UID) is a deletion followed by an addition.
 Limits: versions are compared only where both are whole numbers, as the API conventions allow to assume since v1.35 and every server has done;
-otherwise the last report wins. The memory of deletions is bounded.
+otherwise the last event wins. The memory of deletions is bounded.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Generic, Protocol, TypeVar
 TOMBSTONES = 8192
 
 
-class Meta(Protocol):
-    """What an object's metadata must tell."""
+class ObjectMetadata(Protocol):
+    """The metadata that the cache needs of an object."""
 
     @property
     def name(self) -> str | None:
@@ -27,31 +27,31 @@ class Meta(Protocol):
 
     @property
     def namespace(self) -> str | None:
-        """Empty for what has none."""
+        """Empty for cluster-scoped kinds."""
 
     @property
     def uid(self) -> str | None:
-        """Unique for ever."""
+        """Unique over time."""
 
     @property
     def resource_version(self) -> str | None:
-        """As of when."""
+        """The version of the object."""
 
 
-class HasMeta(Protocol):
+class ApiObject(Protocol):
     """Any API object."""
 
     @property
-    def metadata(self) -> Meta:
-        """Who it is."""
+    def metadata(self) -> ObjectMetadata:
+        """Its metadata."""
 
 
-T = TypeVar("T", bound=HasMeta)
+T = TypeVar("T", bound=ApiObject)
 
 
 @dataclass(frozen=True, slots=True)
 class Changed(Generic[T]):
-    """An object came (no `old`), went (no `new`) or changed. `key` is namespace/name, or the name alone."""
+    """An object was added (no `old`), deleted (no `new`) or modified. `key` is namespace/name, or the name alone."""
 
     kind: str
     key: str
@@ -61,7 +61,7 @@ class Changed(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """Everything that existed at `resource_version` has been reported. Comes again after every new list."""
+    """Everything that existed at `resource_version` has been reported. Repeated after every new list."""
 
     kind: str
     resource_version: str
@@ -70,23 +70,23 @@ class Synced:
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """The server sent an object that cannot be read. What was known of it stays as it was."""
+    """The server sent an object that cannot be decoded. What was known of it stays as it was."""
 
     kind: str
-    key: str  # empty where not even the name can be read
+    key: str  # empty where not even the name can be decoded
     why: str
 
 
-Happening = Changed[T] | Synced | Malformed
+Notification = Changed[T] | Synced | Malformed
 
 
-def key_of(meta: Meta) -> str:
+def key_of(meta: ObjectMetadata) -> str:
     """namespace/name, or the name alone where there is no namespace."""
     return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name or ""
 
 
 def number(version: str | None) -> int | None:
-    """A resource version as a number; None where it is none."""
+    """A resource version as a number; None for other text."""
     return int(version) if version and version.isdecimal() and version.isascii() and len(version) < 40 else None
 
 
@@ -95,11 +95,11 @@ class Cache(Generic[T]):
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self.resource_version = ""  # as of which the objects are known; empty = not at all
-        self.stale = 0  # reports that were older than what was known
+        self.resource_version = ""  # of the objects; empty = nothing is known
+        self.stale = 0  # events older than the known object
         self._objects: dict[str, T] = {}
         self._gone: OrderedDict[str, int] = OrderedDict()  # deleted keys and the version of the deletion
-        self._floor = -1  # the version of the last list: nothing up to it is news
+        self._floor = -1  # the version of the last list: events up to it are old
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -108,11 +108,11 @@ class Cache(Generic[T]):
         return iter(self._objects.values())
 
     def get(self, key: str) -> T | None:
-        """One object, None where there is none."""
+        """One object, None if there is none."""
         return self._objects.get(key)
 
     def replace(self, objects: Iterable[T], resource_version: str, keep: Collection[str] = ()) -> list[Changed[T]]:
-        """Take a list as the truth: what differs from what was known. `keep` names objects that exist but could not be read."""
+        """Replace the content by a list; returns the differences. `keep` names objects that exist but could not be decoded."""
         known, self._objects = self._objects, {}
         changes: list[Changed[T]] = []
         for obj in objects:
@@ -135,10 +135,10 @@ class Cache(Generic[T]):
         self.resource_version = resource_version
         floor = number(resource_version)
         self._floor = -1 if floor is None else floor
-        return gone + changes  # room is freed before it is taken
+        return gone + changes  # capacity is freed before it is taken
 
     def put(self, obj: T) -> list[Changed[T]]:
-        """An ADDED or MODIFIED report."""
+        """An ADDED or MODIFIED event."""
         meta = obj.metadata
         key, version = key_of(meta), number(meta.resource_version)
         old = self._objects.get(key)
@@ -162,7 +162,7 @@ class Cache(Generic[T]):
         return [Changed(self.kind, key, old, obj)]
 
     def drop(self, obj: T) -> list[Changed[T]]:
-        """A DELETED report: the object is gone, or has left the selection that is watched."""
+        """A DELETED event: the object is gone, or no longer matches the watched selectors."""
         meta = obj.metadata
         key, version = key_of(meta), number(meta.resource_version)
         old = self._objects.get(key)
@@ -181,7 +181,7 @@ class Cache(Generic[T]):
         return [Changed(self.kind, key, old, None)]
 
     def advance(self, resource_version: str | None) -> None:
-        """Note how far the watch has come; never backwards where both are numbers."""
+        """Advance the version of the watch; never backwards where both are numbers."""
         if not resource_version:
             return
         new, old = number(resource_version), number(self.resource_version)

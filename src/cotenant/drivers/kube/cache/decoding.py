@@ -1,8 +1,8 @@
-"""What a server sends in lists and watches, read into structs.
+"""Decodes lists and watch events of one kind into structs.
 
-Problem: reading must be fast, and one object that is not what its kind should be must not hide the thousand others of the page. Choice: the
-whole is decoded into typed structs at once; only where that fails is it taken apart, and what cannot be read is named with its key and the
-reason. Limits: bytes that are not JSON are no answer at all: `Unavailable` for a page, `Garbage` for a line.
+Problem: decoding must be fast, and one object that does not match its kind must not hide the thousand others of the page. Choice: the
+whole is decoded into typed structs at once; only where that fails is it decoded item by item, and what cannot be decoded is reported with its key and the
+reason. Limits: bytes that are not JSON are no answer at all: `Unavailable` for a page, `InvalidLine` for a line.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Generic, TypeVar, cast
 
 import msgspec
 
-from cotenant.drivers.kube.cache.cache import HasMeta
+from cotenant.drivers.kube.cache.cache import ApiObject
+from cotenant.drivers.kube.cache.listwatch import WatchEventType
 from cotenant.drivers.kube.cache.sharing import PodSharing
-from cotenant.drivers.kube.cache.watching import Said
 from cotenant.drivers.kube.client.errors import UNREADABLE, Refused, Unavailable, failure_of_status
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.drivers.kube.kinds.pod.schema import PodObject
 from cotenant.drivers.kube.kinds.status import Status
 from cotenant.model.errors import Transient
 
-T = TypeVar("T", bound=HasMeta)
+T = TypeVar("T", bound=ApiObject)
 
 INITIAL_END = "k8s.io/initial-events-end"
-_SAID = {said.value: said for said in Said}
+_EVENT_TYPES = {each.value: each for each in WatchEventType}
 
 
 class _ListMeta(msgspec.Struct):
@@ -43,38 +43,38 @@ class _Report(msgspec.Struct, Generic[T]):
     object: T
 
 
-class _BareMeta(msgspec.Struct, rename="camel"):
+class _Metadata(msgspec.Struct, rename="camel"):
     name: str | None = None
     namespace: str | None = None
     resource_version: str | None = None
     annotations: dict[str, str] | None = None
 
 
-class _Bare(msgspec.Struct):
-    metadata: _BareMeta | None = None
+class _Object(msgspec.Struct):
+    metadata: _Metadata | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class PageRead(Generic[T]):
+class Page(Generic[T]):
     """A page of a list."""
 
     objects: list[T]
-    malformed: list[tuple[str, str]]  # key and why
+    malformed: list[tuple[str, str]]  # key and reason
     resource_version: str
     continue_token: str
 
 
 @dataclass(frozen=True, slots=True)
-class Report(Generic[T]):
-    """A report about an object."""
+class WatchEvent(Generic[T]):
+    """A watch event about an object."""
 
-    said: Said
+    type: WatchEventType
     obj: T
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
-    """A report about an object that is not what its kind should be."""
+class MalformedEvent:
+    """A watch event about an object that does not match its kind."""
 
     key: str
     why: str
@@ -90,66 +90,68 @@ class Bookmark:
 
 
 @dataclass(frozen=True, slots=True)
-class Garbage:
-    """A line that says nothing."""
+class InvalidLine:
+    """A line that is no watch event."""
 
     why: str
 
 
-class Reader(Generic[T]):
-    """Reads one kind's pages and lines."""
+class ListWatchDecoder(Generic[T]):
+    """Decodes the pages and lines of one kind."""
 
     def __init__(self, kind: Kind[T]) -> None:
         form = kind.form
-        # Pods are many and alike; nothing else is.
+        # Only pods are many and alike.
         self._share = cast(Callable[[T], T], PodSharing()) if form is PodObject else None
         self._object = msgspec.json.Decoder(form)
         self._page: msgspec.json.Decoder[_Page[T]] = msgspec.json.Decoder(_Page[form])  # type: ignore[valid-type]
         self._report: msgspec.json.Decoder[_Report[T]] = msgspec.json.Decoder(_Report[form])  # type: ignore[valid-type]
         self._raw_page = msgspec.json.Decoder(_Page[msgspec.Raw])  # type: ignore[type-var]
         self._raw_report = msgspec.json.Decoder(_Report[msgspec.Raw])  # type: ignore[type-var]
-        self._bare = msgspec.json.Decoder(_Bare)
+        self._metadata = msgspec.json.Decoder(_Object)
         self._status = msgspec.json.Decoder(Status)
 
-    def page(self, body: bytes) -> PageRead[T]:
+    def page(self, body: bytes) -> Page[T]:
         """A page of a list. `Unavailable` where it is none."""
         malformed: list[tuple[str, str]] = []
         try:
             page = self._page.decode(body)
             meta, objects = page.metadata, page.items or []
         except UNREADABLE:
-            meta, objects = self._apart(body, malformed)
+            meta, objects = self._item_by_item(body, malformed)
         meta = meta or _ListMeta()
         if self._share is not None:
             objects = [self._share(obj) for obj in objects]
-        return PageRead(objects, malformed, meta.version or "", meta.token or "")
+        return Page(objects, malformed, meta.version or "", meta.token or "")
 
-    def line(self, line: bytes) -> Report[T] | Unreadable | Bookmark | Garbage | Refused | Transient:
-        """One line of a watch. An ERROR event comes back as the error that it stands for."""
+    def line(self, line: bytes) -> WatchEvent[T] | MalformedEvent | Bookmark | InvalidLine | Refused | Transient:
+        """One line of a watch. An ERROR event is returned as the error that it stands for."""
         try:
             report = self._report.decode(line)
         except UNREADABLE as error:
             return self._other(line, str(error))
-        said = _SAID.get(report.type)
-        if said is None:
+        event_type = _EVENT_TYPES.get(report.type)
+        if event_type is None:
             return self._other(line, "")
-        return Report(said, report.object if self._share is None else self._share(report.object))
+        return WatchEvent(event_type, report.object if self._share is None else self._share(report.object))
 
-    def _other(self, line: bytes, why: str) -> Report[T] | Unreadable | Bookmark | Garbage | Refused | Transient:
+    def _other(
+        self, line: bytes, why: str
+    ) -> WatchEvent[T] | MalformedEvent | Bookmark | InvalidLine | Refused | Transient:
         try:
             report = self._raw_report.decode(line)
             if report.type == "ERROR":
                 return failure_of_status(self._status.decode(report.object))
-            meta = self._named(report.object)
+            meta = self._metadata_of(report.object)
         except UNREADABLE as error:
-            return Garbage(str(error))
+            return InvalidLine(str(error))
         if report.type == "BOOKMARK":
             return Bookmark(meta.resource_version or "", (meta.annotations or {}).get(INITIAL_END) == "true")
-        if report.type not in _SAID:
-            return Garbage(f"an event of type {report.type!r:.40}")
-        return Unreadable(_key(meta), why, meta.resource_version or "")
+        if report.type not in _EVENT_TYPES:
+            return InvalidLine(f"an event of type {report.type!r:.40}")
+        return MalformedEvent(_key(meta), why, meta.resource_version or "")
 
-    def _apart(self, body: bytes, malformed: list[tuple[str, str]]) -> tuple[_ListMeta | None, list[T]]:
+    def _item_by_item(self, body: bytes, malformed: list[tuple[str, str]]) -> tuple[_ListMeta | None, list[T]]:
         try:
             page = self._raw_page.decode(body)
         except UNREADABLE as error:
@@ -159,15 +161,15 @@ class Reader(Generic[T]):
             try:
                 objects.append(self._object.decode(raw))
             except UNREADABLE as error:
-                malformed.append((_key(self._named(raw)), str(error)))
+                malformed.append((_key(self._metadata_of(raw)), str(error)))
         return page.metadata, objects
 
-    def _named(self, raw: msgspec.Raw) -> _BareMeta:
+    def _metadata_of(self, raw: msgspec.Raw) -> _Metadata:
         try:
-            return self._bare.decode(raw).metadata or _BareMeta()
+            return self._metadata.decode(raw).metadata or _Metadata()
         except UNREADABLE:
-            return _BareMeta()
+            return _Metadata()
 
 
-def _key(meta: _BareMeta) -> str:
+def _key(meta: _Metadata) -> str:
     return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name or ""

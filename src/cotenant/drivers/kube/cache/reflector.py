@@ -1,8 +1,8 @@
-"""Keeps the objects of one kind as the server has them, and tells what changes: the I/O of a list/watch conversation.
+"""Keeps the objects of one kind as the server has them and delivers the changes: the I/O of a list/watch conversation.
 
-Problem, and what is said when: see watching.py, which decides every step. Choice: this loop asks, reads lines, hands what was heard to the
-machine, and delivers what comes out, in order, in batches of what one chunk held. `deliver` is called in the event loop and must not wait: it
-updates state or puts into a queue. Limits: an error raised by `deliver` ends `run`; errors of the server, or of our credentials, never do: see that they work before.
+Problem and rules: see listwatch.py, which decides every step. Choice: this loop sends requests, reads lines, passes events to the
+state machine, and delivers its notifications, in order, in batches of what one chunk held. `deliver` is called in the event loop and must not wait: it
+updates state or puts into a queue. Limits: an error raised by `deliver` ends `run`; errors of the server, or of our credentials, never do: check that they work before.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
-from cotenant.drivers.kube.cache.cache import Cache, Happening, HasMeta
-from cotenant.drivers.kube.cache.decoding import Bookmark, Garbage, Reader, Report, Unreadable
-from cotenant.drivers.kube.cache.watching import Counts, ListPage, Pause, Watch, Watching
+from cotenant.drivers.kube.cache.cache import ApiObject, Cache, Notification
+from cotenant.drivers.kube.cache.decoding import Bookmark, InvalidLine, ListWatchDecoder, MalformedEvent, WatchEvent
+from cotenant.drivers.kube.cache.listwatch import ListPage, ListWatch, OpenWatch, Pause, WatchCounts
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import Forbidden, NotFound
 from cotenant.drivers.kube.client.lines import Lines
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.model.errors import CotenantError
 
-T = TypeVar("T", bound=HasMeta)
-Deliver = Callable[[Sequence[Happening[T]]], None]
+T = TypeVar("T", bound=ApiObject)
+Deliver = Callable[[Sequence[Notification[T]]], None]
 
-WATCH_S = 300.0  # asked of the server: 1 to 2 times this, so that watches do not end together
-GRACE_S = 15.0  # silence beyond the time asked for
-ABSENT_S = 15.0  # between questions for a kind that the server does not know
+WATCH_S = 300.0  # requested of the server: 1 to 2 times this, so that watches do not end together
+GRACE_S = 15.0  # silence beyond the requested time
+ABSENT_S = 15.0  # between requests for a kind that the server does not serve
 
 _log = logging.getLogger(__name__)
 
@@ -54,8 +54,8 @@ class Reflector(Generic[T]):
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`optional`: the server may not know the kind (its definition is not installed), or not let us read it: then there are none of it, and it is asked
-        again now and then."""
+        """`optional`: the server may not serve the kind (its definition is not installed), or may not permit reading it: then it has no objects, and
+        it is listed again from time to time."""
         self.kind = kind
         self._optional = optional
         self._client = client
@@ -68,18 +68,18 @@ class Reflector(Generic[T]):
         self._random = random
         self._sleep = sleep
         self._monotonic = monotonic
-        self._reader = Reader(kind)
-        self._machine: Watching[T] = Watching(kind.name, random, page=page, streaming=streaming)
+        self._reader = ListWatchDecoder(kind)
+        self._machine: ListWatch[T] = ListWatch(kind.name, random, page=page, streaming=streaming)
         self._synced = asyncio.Event()
 
     @property
     def cache(self) -> Cache[T]:
-        """The objects as last heard of: read only."""
+        """The objects as last received: read only."""
         return self._machine.cache
 
     @property
-    def counts(self) -> Counts:
-        """What happened so far, for metrics."""
+    def counts(self) -> WatchCounts:
+        """Counters for metrics."""
         return self._machine.counts
 
     @property
@@ -98,7 +98,7 @@ class Reflector(Generic[T]):
             if isinstance(step, Pause):
                 _log.log(
                     logging.DEBUG if step.expected else logging.WARNING,
-                    "%s: asking again in %.1f s: %s",
+                    "%s: next request in %.1f s: %s",
                     self.kind.plural,
                     step.seconds,
                     step.why,
@@ -118,20 +118,20 @@ class Reflector(Generic[T]):
         try:
             page = self._reader.page(await self._client.request("GET", self._path, query=query))
         except (NotFound, Forbidden) as error:
-            # Without the right to list it there are none of it either, for us; what was known before the right was lost stays.
+            # Without the right to list the kind it has no objects either; those known before the right was lost stay.
             if self._optional and (isinstance(error, NotFound) or not len(self._machine.cache)):
                 if isinstance(error, Forbidden) and not self.synced:
                     _log.warning("%s are not read: %s", self.kind.plural, error)
-                self._tell(self._machine.on_absent(ABSENT_S))
+                self._notify(self._machine.on_absent(ABSENT_S))
             else:
                 self._machine.on_error(error)
             return
         except CotenantError as error:
             self._machine.on_error(error)
             return
-        self._tell(self._machine.on_page(page.objects, page.malformed, page.resource_version, page.continue_token))
+        self._notify(self._machine.on_page(page.objects, page.malformed, page.resource_version, page.continue_token))
 
-    async def _watch(self, step: Watch) -> None:
+    async def _watch(self, step: OpenWatch) -> None:
         timeout_s = self._watch_s * (1.0 + self._random())
         query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(max(1, round(timeout_s)))}
         if step.initial:
@@ -146,11 +146,11 @@ class Reflector(Generic[T]):
             ) as chunks:
                 self._machine.on_open()
                 async for chunk in chunks:
-                    if not self._hear(lines.feed(chunk)):
+                    if not self._take_lines(lines.feed(chunk)):
                         return
         except NotFound as error:
             if self._optional:
-                self._tell(self._machine.on_absent(ABSENT_S))
+                self._notify(self._machine.on_absent(ABSENT_S))
             else:
                 self._machine.on_error(error, self._monotonic() - begun_s)
             return
@@ -161,32 +161,32 @@ class Reflector(Generic[T]):
             _log.info("%s: the watch ended within a line", self.kind.plural)
         self._machine.on_end(self._monotonic() - begun_s)
 
-    def _hear(self, lines: list[bytes]) -> bool:
-        """Take in some lines; False = the watch is over."""
+    def _take_lines(self, lines: list[bytes]) -> bool:
+        """Process some lines; False = the watch is over."""
         machine, read = self._machine, self._reader.line
-        happened: list[Happening[T]] = []
-        going_on = True
+        notifications: list[Notification[T]] = []
+        is_open = True
         for line in lines:
-            heard = read(line)
-            if isinstance(heard, Report):
-                happened += machine.on_event(heard.said, heard.obj)
-            elif isinstance(heard, Bookmark):
-                happened += machine.on_bookmark(heard.resource_version, heard.initial_end)
-            elif isinstance(heard, Unreadable):
-                happened += machine.on_malformed(heard.key, heard.why, heard.resource_version)
-            elif isinstance(heard, Garbage):
-                machine.on_garbage(heard.why)
-                going_on = False
+            event = read(line)
+            if isinstance(event, WatchEvent):
+                notifications += machine.on_event(event.type, event.obj)
+            elif isinstance(event, Bookmark):
+                notifications += machine.on_bookmark(event.resource_version, event.initial_end)
+            elif isinstance(event, MalformedEvent):
+                notifications += machine.on_malformed(event.key, event.why, event.resource_version)
+            elif isinstance(event, InvalidLine):
+                machine.on_invalid_line(event.why)
+                is_open = False
                 break
             else:
-                machine.on_error(heard)
-                going_on = False
+                machine.on_error(event)
+                is_open = False
                 break
-        self._tell(happened)
-        return going_on
+        self._notify(notifications)
+        return is_open
 
-    def _tell(self, happened: list[Happening[T]]) -> None:
-        if happened:
-            self._deliver(happened)
+    def _notify(self, notifications: list[Notification[T]]) -> None:
+        if notifications:
+            self._deliver(notifications)
         if self._machine.synced and not self._synced.is_set():
             self._synced.set()

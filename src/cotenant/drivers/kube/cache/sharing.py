@@ -1,9 +1,9 @@
-"""Pods of one controller share what is equal in them.
+"""Pods of one controller share their equal parts in memory.
 
 Problem: a decoded pod takes about 5 KiB, most of it containers, tolerations and affinities that thousands of pods have alike; a cluster's worth
-of pods is half a gigabyte. Choice: before a pod is kept, its equal parts are replaced by those that an earlier pod had, found by their encoded
-form; of its conditions only those stay that decide what it takes (a pending resize). Limits: costs a few microseconds a pod; parts are
-forgotten, all at once, when there are too many different ones.
+of pods is half a gigabyte. Choice: before a pod is kept, its equal parts are replaced by those of an earlier pod, found by their encoded
+form; of its conditions only those stay that decide its requests (a pending resize). Limits: costs a few microseconds a pod; the known parts are
+cleared, all at once, when there are too many different ones.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _replace = msgspec.structs.replace
 
 
 class PodSharing:
-    """Gives pods whose equal parts are the same objects."""
+    """Returns pods whose equal parts are the same objects."""
 
     def __init__(self) -> None:
         self._encoder = msgspec.json.Encoder()

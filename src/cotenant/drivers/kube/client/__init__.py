@@ -1,4 +1,4 @@
-"""Talking to an API server: access and credentials, requests, streams, connections, limits, and what refusals mean.
+"""The client of an API server: access and credentials, requests, streams, connections, limits, and the meaning of refusals.
 
-Belongs here: calls on any kind. Not here: what an object says (drivers/kube/kinds), or keeping objects up to date (drivers/kube/cache).
+Belongs here: calls on any kind. Not here: the content of objects (drivers/kube/kinds), or keeping objects up to date (drivers/kube/cache).
 """

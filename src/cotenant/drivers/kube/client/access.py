@@ -1,9 +1,9 @@
-"""Which API server, and as whom: from kubeconfig files or from inside a pod.
+"""Which API server to use and with which credentials: from kubeconfig files or from inside a pod.
 
-Problem: kubeconfig has many forms, and a mistake in one must be named so that a person can mend it. Choice: one reader of the documented
+Problem: kubeconfig has many forms, and an error in one must be named so that a person can fix it. Choice: one reader of the documented
 form (clusters, users and contexts of several files merged as kubectl merges them) into one value, `Access`; errors name file and field.
 Limits: unknown keys are ignored, as kubectl does; the auth providers removed in Kubernetes v1.26 are refused by name.
-Source: Kubernetes documentation, "Organizing Cluster Access Using kubeconfig Files" (merging: the first file that says something wins;
+Source: Kubernetes documentation, "Organizing Cluster Access Using kubeconfig Files" (merging: the first file that sets a value wins;
 relative paths are relative to the file that names them) and "Accessing the API from a Pod".
 """
 
@@ -39,7 +39,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A server and how to be let in. `source` says where this came from."""
+    """A server and the credentials for it. `source` names the files they came from."""
 
     server: str  # no slash at the end
     credentials: CredentialSource
@@ -70,7 +70,7 @@ class Access:
 
 
 def _load_certificate(context: ssl.SSLContext, certificate: Certificate, source: str) -> None:
-    # Python's ssl reads certificates from files only. The file is ours alone (0600) and is gone when this returns.
+    # Python's ssl reads certificates from files only. The file is private (0600) and removed before this returns.
     with tempfile.NamedTemporaryFile(prefix="cotenant-", suffix=".pem") as file:
         file.write(certificate.certificate.rstrip() + b"\n" + certificate.key)
         file.flush()
@@ -161,7 +161,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Merged:
-    """Entries by name, each with the file that said it first."""
+    """Entries by name, each with the first file that defines it."""
 
     current: str = ""
     clusters: dict[str, tuple[_Cluster, Path]] = field(default_factory=dict)
@@ -175,7 +175,7 @@ def load_access(
     environ: Mapping[str, str] | None = None,
     service_account: Path = SERVICE_ACCOUNT,
 ) -> Access:
-    """Where to go and as whom: the file given, else the files of KUBECONFIG, else ~/.kube/config, else the pod we run in.
+    """Access by the given file, else the files of KUBECONFIG, else ~/.kube/config, else the service account of the pod.
 
     `context` overrides the current context. `InvalidInput` names the file and the field.
     """
@@ -184,7 +184,7 @@ def load_access(
         return from_kubeconfig([Path(kubeconfig).expanduser()], context)
     listed = [Path(part) for part in env.get("KUBECONFIG", "").split(os.pathsep) if part]
     if listed:
-        # As kubectl does: files of the list that do not exist are passed over.
+        # As kubectl does: files of the list that do not exist are skipped.
         existing = [path for path in listed if path.exists()]
         if not existing:
             raise InvalidInput("KUBECONFIG", os.pathsep.join(map(str, listed)), "at least one file that exists")

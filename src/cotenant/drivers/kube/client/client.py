@@ -1,11 +1,11 @@
 """An HTTP client for the Kubernetes API: CRUD on any kind, the few calls a scheduler makes, and streams for watches.
 
 Problem: a scheduler's speed is bounded by the cost of a bind, and clients in general use spend more on models than on the wire. Choice:
-requests go over keep-alive connections of our own (lanes.py), streams and whatever needs a proxy over aiohttp; bodies are encoded and answers
-decoded by msgspec; the rate and the number of requests under way are limited by what the
-constructor states (limits.py). Every failure is one of errors.py. Nothing is retried behind the caller's back, except once after a 401 with a
+requests go over a pool of keep-alive connections (connections.py), streams and whatever needs a proxy over aiohttp; bodies are encoded and answers
+decoded by msgspec; the rate and the number of requests in flight are limited by the arguments of the
+constructor (limits.py). Every failure is one of errors.py. Nothing is retried, except once after a 401 with a
 renewed credential, and a GET whose kept-alive connection turned out to be closed.
-Limits: HTTP/1.1; no compression (it costs more CPU than a local network saves); watches do not count as under way.
+Limits: HTTP/1.1; no compression (it costs more CPU than a local network saves); watches do not count as in flight.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ import msgspec
 from yarl import URL
 
 from cotenant.drivers.kube.client.access import Access
-from cotenant.drivers.kube.client.connections import Lanes
+from cotenant.drivers.kube.client.connections import ConnectionPool
 from cotenant.drivers.kube.client.credentials import Credential
 from cotenant.drivers.kube.client.errors import (
     UNREADABLE,
     Conflict,
     Invalid,
-    Silent,
+    StreamTimeout,
     Unauthorized,
     Unavailable,
     failure,
 )
-from cotenant.drivers.kube.client.limits import Gate
+from cotenant.drivers.kube.client.limits import RequestLimiter
 from cotenant.drivers.kube.kinds.event import EVENTS, Event
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.drivers.kube.kinds.pod.schema import PODS
@@ -80,10 +80,10 @@ class _Binding(msgspec.Struct, rename="camel"):
 
 
 class Client:
-    """Talks to one API server. Use as an async context manager, or `close` it.
+    """A client of one API server. Use as an async context manager, or `close` it.
 
-    `qps` and `burst` are the client-side rate in requests a second (inf = none), `in_flight` the requests under way at once, `timeout_s`
-    what one request may take from the first to the last byte.
+    `qps` and `burst` are the client-side rate in requests a second (inf = none), `in_flight` the requests at once, `timeout_s`
+    the limit of one request from the first to the last byte.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Client:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.access = access
-        self.gate = Gate(qps, burst, in_flight, monotonic)
+        self.limiter = RequestLimiter(qps, burst, in_flight, monotonic)
         self.requests = 0
         self.failures = 0
         self._timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S)
@@ -108,15 +108,15 @@ class Client:
         self._headers = [("Accept", JSON), ("User-Agent", user_agent), *access.headers]  # a name may come twice
         self._secure = access.server.startswith("https:")
         self._credential: Credential | None = None
-        self._sent: dict[str, list[tuple[str, str]]] = {}  # by content type: headers of the present credential
-        self._heads: dict[str, bytes] = {}  # the same as they go over a lane
-        self._lanes: Lanes | None = None
+        self._sent: dict[str, list[tuple[str, str]]] = {}  # by content type: headers of the current credential
+        self._heads: dict[str, bytes] = {}  # the same, encoded
+        self._connections: ConnectionPool | None = None
         parts = urlsplit(access.server)
         self._host, self._port = parts.hostname or "", parts.port or (443 if self._secure else 80)
         self._base, self._netloc = parts.path, parts.netloc.rpartition("@")[2]
         self._ssl: SSLContext | bool = True
         self._session: aiohttp.ClientSession | None = None
-        _log.info("client of %s: at most %g requests/s (burst %d), %d under way", access.server, qps, burst, in_flight)
+        _log.info("client of %s: at most %g requests/s (burst %d), %d in flight", access.server, qps, burst, in_flight)
 
     async def __aenter__(self) -> Client:
         return self
@@ -127,10 +127,10 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Close every connection; requests and streams under way fail."""
-        if self._lanes is not None:
-            self._lanes.close()
-            self._lanes = None
+        """Close every connection; requests and streams in flight fail."""
+        if self._connections is not None:
+            self._connections.close()
+            self._connections = None
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -148,7 +148,7 @@ class Client:
         data = None if body is None else body if isinstance(body, bytes) else self._encoder.encode(body)
         target = f"{path}?{urlencode(query)}" if query else path
         exchange = self._by_proxy if self.access.proxy else self._exchange
-        await self.gate.enter()
+        await self.limiter.enter()
         try:
             credential = await self._authenticate()
             try:
@@ -158,14 +158,14 @@ class Client:
                     raise
                 return await exchange(method, target, data, content_type)
         finally:
-            self.gate.leave()
+            self.limiter.leave()
 
     @asynccontextmanager
     async def stream(
         self, path: str, query: Mapping[str, str] | None = None, *, silence_s: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """A GET whose answer goes on: yields its chunks, cut anywhere. `Silent` where nothing comes for `silence_s`."""
-        await self.gate.pace()
+        """A GET with an endless answer: yields its chunks, cut anywhere. `StreamTimeout` after `silence_s` without data."""
+        await self.limiter.pace()
         credential = await self._authenticate()
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=silence_s)
         url = self._url(path, query)
@@ -217,7 +217,7 @@ class Client:
     async def set_status(
         self, kind: Kind[Any], namespace: str, name: str, uid: str, status: Mapping[str, object], *, keeps: bool = False
     ) -> None:
-        """Write a custom object's status, only if it still is the one of `uid`: `Conflict` otherwise. `keeps`: what is not named stays.
+        """Write a custom object's status, only if it still is the one of `uid`: `Conflict` otherwise. `keeps`: fields that are not named stay.
 
         A merge patch that names the UID will not do: servers take a custom object's metadata from the stored one before they compare.
         """
@@ -267,7 +267,7 @@ class Client:
         annotations: Mapping[str, str] | None = None,
         labels: Mapping[str, str] | None = None,
     ) -> None:
-        """Give a pod its node. Annotations and labels are merged into the pod atomically with it.
+        """Bind a pod to a node. Annotations and labels are merged into the pod atomically with it.
 
         `Conflict`: bound already, gated, or another pod of that name. The server does not check that the node exists.
         """
@@ -313,9 +313,9 @@ class Client:
             self._heads.clear()
             if self._secure and (self._credential is None or credential.certificate != self._credential.certificate):
                 self._ssl = self.access.ssl_context(credential.certificate) or True
-                if self._lanes is not None:
-                    self._lanes.retire()
-                    self._lanes = None
+                if self._connections is not None:
+                    self._connections.retire()
+                    self._connections = None
             self._credential = credential
         return credential
 
@@ -337,7 +337,7 @@ class Client:
 
     def _connected(self) -> aiohttp.ClientSession:
         if self._session is None:
-            # The gate limits what is under way; a limit of the connector's own would also count watches.
+            # The limiter counts requests in flight; a limit of the connector would also count watches.
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60.0, ttl_dns_cache=60)
             self._session = aiohttp.ClientSession(
                 connector=connector,
@@ -350,12 +350,14 @@ class Client:
 
     async def _exchange(self, method: str, target: str, data: bytes | None, content_type: str) -> bytes:
         self.requests += 1
-        if self._lanes is None:
+        if self._connections is None:
             tls = self._ssl if isinstance(self._ssl, SSLContext) else None
-            self._lanes = Lanes(self._host, self._port, tls, self.access.server_name, self._timeout.total or inf)
+            self._connections = ConnectionPool(
+                self._host, self._port, tls, self.access.server_name, self._timeout.total or inf
+            )
         head = self._head_for(content_type if data is not None else "")
         try:
-            answer = await self._lanes.exchange(method, self._base + target, head, data)
+            answer = await self._connections.exchange(method, self._base + target, head, data)
         except Unavailable:
             self.failures += 1
             raise
@@ -388,7 +390,7 @@ class Client:
             raise _cut(f"{method} {target}", error, maybe_done=method != "GET" and not unsent) from error
 
     def _head_for(self, content_type: str) -> bytes:
-        """The headers as they are written, made once for each credential and content type."""
+        """The encoded headers, made once for each credential and content type."""
         head = self._heads.get(content_type)
         if head is None:
             headers = [("Host", self._netloc), *self._headers_for(content_type)]
@@ -412,7 +414,7 @@ class Client:
                 allow_redirects=False,
             )
         except aiohttp.SocketTimeoutError as error:
-            raise Silent(f"GET {path}: no answer within {timeout.sock_read:g} s") from error
+            raise StreamTimeout(f"GET {path}: no answer within {timeout.sock_read:g} s") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self.failures += 1
             raise _cut(f"GET {path}", error, maybe_done=False) from error
@@ -422,7 +424,7 @@ class Client:
             async for chunk in response.content.iter_any():
                 yield chunk
         except aiohttp.SocketTimeoutError as error:
-            raise Silent(f"GET {path}: nothing for {silence_s:g} s") from error
+            raise StreamTimeout(f"GET {path}: nothing for {silence_s:g} s") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self.failures += 1
             raise _cut(f"GET {path}", error, maybe_done=False) from error

@@ -1,10 +1,10 @@
-"""Keep-alive HTTP/1.1 connections with one request at a time on each: what a bind travels on.
+"""A pool of keep-alive HTTP/1.1 connections with one request at a time on each, for small and frequent requests such as binds.
 
 Problem: a scheduler makes a thousand small requests a second, and a general client spends three times as much on each as its parsing and
-writing cost (docs/adr/0010 has the figures). Choice: a protocol on httptools' parser; a request is one write of a head that is made once and
-the body; an answer is its status, its body and Retry-After. A connection that misbehaves in any way is closed, never used again.
+writing cost (docs/adr/0010 has the figures). Choice: a protocol on httptools' parser; a request is one write of prepared headers and
+the body; a response is its status, its body and Retry-After. A connection that misbehaves in any way is closed and never used again.
 Limits: no proxies, redirects, pipelining, trailers or bodies that end with the connection: the client uses aiohttp where those may come.
-A GET is repeated once where a kept connection turns out to be closed before any byte of an answer; nothing else is.
+A GET is repeated once where a kept connection turns out to be closed before any byte of a response; nothing else is.
 Source: RFC 9112.
 """
 
@@ -26,47 +26,47 @@ IDLE_S = 4.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What came back."""
+class Response:
+    """The response to a request."""
 
     status: int
     body: bytes
     retry_after: str
 
 
-class _Lane(asyncio.Protocol):
+class _Connection(asyncio.Protocol):
     """One connection. The parser calls the `on_` methods."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
-        self.waiter: asyncio.Future[Answer] | None = None
-        self.used = False  # has answered before
-        self.free_s = 0.0  # since when it waits for a request, in the loop's time
-        self.heard = False  # any byte of the present answer
+        self.waiter: asyncio.Future[Response] | None = None
+        self.used = False  # has served a request before
+        self.free_s = 0.0  # since when it is idle, in the loop's time
+        self.heard = False  # any byte of the current response
         self._parser = httptools.HttpResponseParser(self)
         self._parts: list[bytes] = []
         self._retry_after = ""
 
     @property
     def open(self) -> bool:
-        """Whether it can take a request."""
+        """Whether it can send a request."""
         return self.transport is not None and not self.transport.is_closing()
 
-    def send(self, raw: bytes, waiter: asyncio.Future[Answer]) -> None:
-        """Write a request whose answer goes to the waiter."""
+    def send(self, raw: bytes, waiter: asyncio.Future[Response]) -> None:
+        """Send a request; the response goes to the waiter."""
         self.waiter = waiter
         self.heard = False
         if self.transport is not None:
             self.transport.write(raw)
 
     def close(self) -> None:
-        """Drop the connection, and the answer under way with it."""
+        """Drop the connection, and the response in flight with it."""
         self.waiter = None
         if self.transport is not None:
             self.transport.abort()
 
     def expire(self) -> None:
-        """The answer has taken too long."""
+        """The response has taken too long."""
         self._fail(TimeoutError("no answer in time"))
         self.close()
 
@@ -79,7 +79,7 @@ class _Lane(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self.waiter is None:
-            self.close()  # nobody has asked: what comes cannot be an answer
+            self.close()  # no request is in flight: the data cannot be a response
             return
         self.heard = True
         try:
@@ -90,7 +90,7 @@ class _Lane(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         if self.waiter is None:
-            self.close()  # a second answer
+            self.close()  # a second response
         self._parts = []
         self._retry_after = ""
 
@@ -105,7 +105,7 @@ class _Lane(asyncio.Protocol):
         status = self._parser.get_status_code()
         waiter = self.waiter
         if status < 200 or waiter is None:
-            return  # an interim answer
+            return  # an interim response
         self.waiter = None
         self.used = True
         parts, self._parts = self._parts, []
@@ -113,7 +113,7 @@ class _Lane(asyncio.Protocol):
         if not self._parser.should_keep_alive() and self.transport is not None:
             self.transport.close()
         if not waiter.done():
-            waiter.set_result(Answer(status, body, self._retry_after))
+            waiter.set_result(Response(status, body, self._retry_after))
 
     def _fail(self, error: Exception) -> None:
         waiter, self.waiter = self.waiter, None
@@ -121,8 +121,8 @@ class _Lane(asyncio.Protocol):
             waiter.set_exception(error)
 
 
-class Lanes:
-    """Connections to one server. As many as there are requests at once: who calls limits that."""
+class ConnectionPool:
+    """Connections to one server, as many as there are requests at once; the caller limits that."""
 
     def __init__(self, host: str, port: int, tls: SSLContext | None, server_name: str, timeout_s: float) -> None:
         self._host = host
@@ -130,11 +130,11 @@ class Lanes:
         self._tls = tls
         self._server_name = (server_name or host) if tls is not None else None
         self._timeout_s = timeout_s
-        self._free: list[_Lane] = []
-        self._busy: set[_Lane] = set()
+        self._free: list[_Connection] = []
+        self._busy: set[_Connection] = set()
         self._retired = False
 
-    async def exchange(self, method: str, target: str, head: bytes, body: bytes | None) -> Answer:
+    async def exchange(self, method: str, target: str, head: bytes, body: bytes | None) -> Response:
         """One request. `head` is the headers, each line ended. `Unavailable` says whether it may have taken effect."""
         if not (target.isascii() and target.isprintable()) or " " in target:
             raise InvalidInput("path", target, "an encoded URL path")
@@ -142,56 +142,56 @@ class Lanes:
         raw = f"{method} {target} HTTP/1.1\r\n".encode("ascii") + head + length + (body or b"")
         doing = f"{method} {target}"
         while True:
-            lane = await self._lane(doing)
-            fresh = not lane.used
+            connection = await self._acquire(doing)
+            fresh = not connection.used
             loop = asyncio.get_running_loop()
-            waiter: asyncio.Future[Answer] = loop.create_future()
-            timer = loop.call_later(self._timeout_s, lane.expire)
-            self._busy.add(lane)
+            waiter: asyncio.Future[Response] = loop.create_future()
+            timer = loop.call_later(self._timeout_s, connection.expire)
+            self._busy.add(connection)
             try:
-                lane.send(raw, waiter)
+                connection.send(raw, waiter)
                 answer = await waiter
             except OSError as error:  # ConnectionError and TimeoutError are
-                if method == "GET" and not fresh and not lane.heard and isinstance(error, ConnectionError):
+                if method == "GET" and not fresh and not connection.heard and isinstance(error, ConnectionError):
                     continue
                 raise Unavailable(f"{doing}: {error}", maybe_done=method != "GET") from error
             except BaseException:
-                lane.close()
+                connection.close()
                 raise
             finally:
                 timer.cancel()
-                self._busy.discard(lane)
+                self._busy.discard(connection)
             if self._retired:
-                lane.close()
-            elif lane.open:
-                lane.free_s = loop.time()
-                self._free.append(lane)
+                connection.close()
+            elif connection.open:
+                connection.free_s = loop.time()
+                self._free.append(connection)
             return answer
 
     def retire(self) -> None:
-        """Let requests under way end, and then use no connection again: others with other settings take over."""
+        """Let requests in flight end, and reuse no connection: a pool with other TLS settings takes over."""
         self._retired = True
-        for lane in self._free:
-            lane.close()
+        for connection in self._free:
+            connection.close()
         self._free.clear()
 
     def close(self) -> None:
-        """Drop every connection; requests under way fail."""
-        for lane in (*self._free, *self._busy):
-            lane.expire()
+        """Drop every connection; requests in flight fail."""
+        for connection in (*self._free, *self._busy):
+            connection.expire()
         self._free.clear()
 
-    async def _lane(self, doing: str) -> _Lane:
+    async def _acquire(self, doing: str) -> _Connection:
         oldest_s = asyncio.get_running_loop().time() - IDLE_S
         while self._free:
-            lane = self._free.pop()
-            if lane.open and lane.free_s >= oldest_s:
-                return lane
-            lane.close()
+            connection = self._free.pop()
+            if connection.open and connection.free_s >= oldest_s:
+                return connection
+            connection.close()
         try:
             async with asyncio.timeout(CONNECT_S):
                 _, made = await asyncio.get_running_loop().create_connection(
-                    _Lane, self._host, self._port, ssl=self._tls, server_hostname=self._server_name
+                    _Connection, self._host, self._port, ssl=self._tls, server_hostname=self._server_name
                 )
                 return made
         except OSError as error:

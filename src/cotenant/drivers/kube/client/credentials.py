@@ -1,7 +1,7 @@
-"""Who we are to the API server: a fixed token or certificate, a token in a file that is replaced, or what a plugin prints.
+"""Credentials for the API server: a fixed token or certificate, a token in a file that is replaced, or the output of an exec plugin.
 
-Problem: tokens expire while a scheduler runs for months. Choice: a source says what is valid now without waiting (`current`), or that it must
-be renewed, which may take a program's run (`renew`, one at a time); a refused credential is dropped (`reject`) and asked for once more.
+Problem: tokens expire while a scheduler runs for months. Choice: a source returns what is valid now without waiting (`current`), or None if it must
+be renewed, which may run a program (`renew`, one at a time); a refused credential is dropped (`reject`) and renewed once more.
 Limits: an exec plugin runs without a terminal, so one that must ask a person (interactiveMode Always) is refused. The old auth providers
 (gcp, azure, oidc inside the kubeconfig) left Kubernetes in v1.26 and are not here.
 Source: Kubernetes documentation, "Authenticating" (client-go credential plugins); service account tokens are read again every minute as in
@@ -45,7 +45,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What proves who we are: the value of the Authorization header, empty for none, and a client certificate."""
+    """The value of the Authorization header, empty for none, and a client certificate."""
 
     authorization: str = ""
     certificate: Certificate | None = None
@@ -55,7 +55,7 @@ class Credential:
 
 
 class CredentialSource(Protocol):
-    """Where credentials come from. Times are Unix seconds."""
+    """A source of credentials. Times are Unix seconds."""
 
     def current(self, now_s: float) -> Credential | None:
         """The credential that is valid now, or None: `renew` first."""
@@ -64,7 +64,7 @@ class CredentialSource(Protocol):
         """A credential that is valid now. `InvalidInput` where the source is broken, `Transient` where it failed this time."""
 
     def reject(self, credential: Credential) -> None:
-        """The server refused this one: do not offer it again unless it is all there is."""
+        """The server refused this one: do not return it again unless there is no other."""
 
 
 class FixedCredential:
@@ -86,7 +86,7 @@ class FixedCredential:
 
 
 class TokenFile:
-    """A bearer token in a file that somebody else replaces (service accounts, `tokenFile`)."""
+    """A bearer token in a file that another program replaces (service accounts, `tokenFile`)."""
 
     def __init__(self, path: Path, field: str, certificate: Certificate | None = None) -> None:
         self._path = path
@@ -169,11 +169,11 @@ class ExecPlugin:
         self._lock = asyncio.Lock()
 
     def current(self, now_s: float) -> Credential | None:
-        """What the program last printed, until shortly before it expires."""
+        """The last output of the program, until shortly before it expires."""
         return self._credential if now_s < self._expires_s - EXPIRY_MARGIN_S else None
 
     async def renew(self, now_s: float) -> Credential:
-        """Run the program, once however many ask."""
+        """Run the program, once for all concurrent callers."""
         async with self._lock:
             valid = self.current(now_s)
             if valid is not None:
@@ -221,7 +221,7 @@ class ExecPlugin:
         return printed
 
     def _read(self, printed: bytes) -> tuple[Credential, float]:
-        # What a plugin printed is secret: errors say what was expected and never show it.
+        # The output of a plugin is secret: errors name what was expected and never show it.
         try:
             answer = msgspec.json.decode(printed, type=_ExecCredential)
         except UNREADABLE as error:

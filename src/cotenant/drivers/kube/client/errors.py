@@ -1,8 +1,8 @@
-"""What an API server's refusals mean, in the house's family of errors.
+"""The API server's refusals as errors, by what the caller should do.
 
 Problem: a caller must know whether to try again, to read again, or to give up, and HTTP codes mix these. Choice: one class for each different
-thing to do; `retry_helps` says whether the same request may succeed later. Limits: `Unavailable.maybe_done` is all that can be known of a
-request whose answer was lost: it may have taken effect.
+reaction; `retry_helps` says whether the same request may succeed later. Limits: of a request whose answer was lost only `Unavailable.maybe_done`
+is known: it may have taken effect.
 Source: Kubernetes API conventions, HTTP status codes and `Status` reasons.
 """
 
@@ -16,7 +16,7 @@ import msgspec
 from cotenant.drivers.kube.kinds.status import Cause, Status
 from cotenant.model.errors import Permanent, Transient
 
-# What msgspec raises for bytes that are not what they should be; the last for JSON nested deeper than anything real.
+# What msgspec raises for bytes of the wrong form; the last for JSON nested deeper than any real object.
 UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 _STATUS = msgspec.json.Decoder(Status)
@@ -24,7 +24,7 @@ _SHOWN = 300  # characters of an answer that is no Status
 
 
 class Refused(Permanent):
-    """The server answered no, and would again. `reason` is the machine-readable word of its Status."""
+    """The server refused, and would again. `reason` is the machine-readable reason of its Status."""
 
     retry_helps = False
 
@@ -40,7 +40,7 @@ class Conflict(Refused):
 
 
 class AlreadyExists(Refused):
-    """There is one of this name (409)."""
+    """An object of this name exists (409)."""
 
 
 class NotFound(Refused):
@@ -52,11 +52,11 @@ class Gone(Refused):
 
 
 class Unauthorized(Refused):
-    """The server does not know us (401), even after the credential was renewed."""
+    """The server does not accept the credential (401), even after it was renewed."""
 
 
 class Forbidden(Refused):
-    """The server knows us and does not let us (403)."""
+    """The user lacks the right (403)."""
 
 
 class Invalid(Refused):
@@ -64,13 +64,13 @@ class Invalid(Refused):
 
 
 class Throttled(Transient):
-    """The server, or a disruption budget, asks to come back later (429)."""
+    """The server, or a disruption budget, asks to retry later (429)."""
 
     retry_helps = True
 
 
 class Unavailable(Transient):
-    """No answer, or one that promises none (5xx, refused, cut, timed out). `maybe_done`: it may have taken effect all the same."""
+    """No answer, or a server error (5xx, refused, cut, timed out). `maybe_done`: the request may have taken effect all the same."""
 
     retry_helps = True
 
@@ -80,8 +80,8 @@ class Unavailable(Transient):
         super().__init__(message, retry_after_s)
 
 
-class Silent(Unavailable):
-    """A stream said nothing for longer than a live server would."""
+class StreamTimeout(Unavailable):
+    """A stream was silent for longer than a live server would be."""
 
 
 _BY_CODE: dict[int, type[Refused]] = {
@@ -100,7 +100,7 @@ _BY_CODE: dict[int, type[Refused]] = {
 
 
 def failure(code: int, body: bytes, headers: Mapping[str, str] | None = None, doing: str = "") -> Refused | Transient:
-    """The error that an HTTP answer of 400 or more stands for. `doing` says what was asked, e.g. "POST /api/v1/pods"."""
+    """The error that an HTTP answer of 400 or more stands for. `doing` is the request, e.g. "POST /api/v1/pods"."""
     status = _status_of(body)
     shown = status.message or body[:_SHOWN].decode("utf-8", "replace").strip()
     message = f"{doing}: {code} {shown}" if doing else f"{code} {shown}"
@@ -133,7 +133,7 @@ def _status_of(body: bytes) -> Status:
 
 
 def _retry_after(status: Status, headers: Mapping[str, str] | None) -> float:
-    """Seconds, from the Status or the Retry-After header (its date form is not used by Kubernetes); 1 where neither says."""
+    """Seconds, from the Status or the Retry-After header (its date form is not used by Kubernetes); 1 where neither is given."""
     if status.details is not None and status.details.retry_after_seconds:
         return float(status.details.retry_after_seconds)
     try:

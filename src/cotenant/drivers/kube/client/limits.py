@@ -1,8 +1,8 @@
-"""How fast and how wide we may talk to the API server.
+"""Client-side limits of the request rate and of the requests in flight.
 
-Problem: a scheduler that can bind a thousand pods a second can also drown a small control plane, and the hidden default of other clients
-(50 requests/s) is often taken for the speed of scheduling. Choice: a token bucket for the rate and a count for what is under way, both
-stated by whoever makes the client. Requests wait in the order in which they came. Limits: the server has limits of its own; its 429 is an
+Problem: a scheduler that can bind a thousand pods a second can also overload a small control plane, and the hidden default of other clients
+(50 requests/s) is often taken for the speed of scheduling. Choice: a token bucket for the rate and a count of the requests in flight, both
+given by the creator of the client. Requests wait in order of arrival. Limits: the server has limits of its own; its 429 is an
 error of the request and does not slow the bucket.
 """
 
@@ -29,7 +29,7 @@ class TokenBucket:
         self._filled_s = -inf
 
     def take(self, now_s: float) -> float:
-        """Take a token; returns for how many seconds to wait before using it. A clock that went back adds nothing."""
+        """Take a token; returns the seconds to wait before using it. A clock that went back adds nothing."""
         if self.qps == inf:
             return 0.0
         if self._filled_s == -inf:
@@ -40,22 +40,22 @@ class TokenBucket:
         return max(0.0, -self._tokens / self.qps)
 
 
-class Gate:
-    """Lets requests out by rate and by number under way."""
+class RequestLimiter:
+    """Limits requests by rate and by number in flight."""
 
     def __init__(self, qps: float, burst: int, in_flight: int, now: Callable[[], float]) -> None:
         if in_flight < 1:
             raise InvalidInput("in_flight", in_flight, "1 or more")
         self.bucket = TokenBucket(qps, burst)
         self.in_flight = in_flight
-        self.delayed = 0  # requests that waited for the rate
-        self.delayed_s = 0.0  # for how long, in all
+        self.delayed = 0  # requests that waited for a token
+        self.delayed_s = 0.0  # in total
         self._now = now
         self._free = asyncio.Semaphore(in_flight)
         self.under_way = 0
 
     async def enter(self) -> None:
-        """Wait for a place and a token. `leave` must follow."""
+        """Wait for a slot and a token. `leave` must follow."""
         await self._free.acquire()
         self.under_way += 1
         try:
@@ -73,6 +73,6 @@ class Gate:
             await asyncio.sleep(wait_s)
 
     def leave(self) -> None:
-        """Give the place back."""
+        """Free the slot."""
         self.under_way -= 1
         self._free.release()

@@ -1,12 +1,12 @@
-"""Who leads, by a Lease that several processes compete for: a state machine without I/O.
+"""Leader election by a Lease that several processes compete for: a state machine without I/O.
 
-Problem: at most one scheduler should act, machines' clocks disagree and jump, and requests hang. Choice: as client-go does, another's lease
-is judged only by how long we ourselves have seen it unchanged, never by the times written in it, and every write names the version it was
-decided on, so of two writers one gets a conflict. A leader that has not renewed for `renew_deadline_s`, counted from before its last
-successful write, stops leading; that is shorter than the lease, so it stops before anyone else may start.
-- The time for which a lease was seen unchanged grows by at most two retry periods a look, so a clock that jumps does not expire it.
-- A clock that goes back makes a leader stop (it cannot know for how long it has led) and a candidate wait afresh.
-- `release` empties the holder's name, so that the next one need not wait.
+Problem: at most one scheduler should act, machines' clocks disagree and jump, and requests hang. Choice: as in client-go, another's lease
+is judged only by how long this process has seen it unchanged, never by the times written in it, and every write names the version it was
+decided on, so of two writers one gets a conflict. A leader that has not renewed for `renew_deadline_s`, counted from the start of its last
+successful write, stops leading; that is shorter than the lease, so it stops before another may start.
+- The time for which a lease was seen unchanged grows by at most two retry periods per read, so a clock that jumps does not expire it.
+- A clock that goes back makes a leader stop (it cannot know for how long it has led) and a candidate restart its wait.
+- `release` empties the holder's name, so that the next leader need not wait.
 Limits: a leader that is paused between a check and an act (a stopped process) may act once too late; a bind names the pod's UID and is
 refused the second time, so nothing is bound twice.
 """
@@ -40,12 +40,12 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ReadLease:
     """Read the lease and `observe` it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class WriteLease:
     """Write this lease: create it where it has no version, else replace just that version. Then `wrote` or `failed`."""
 
     lease: Lease
@@ -58,16 +58,16 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Do nothing for so long."""
+    """Send no request for so long."""
 
     seconds: float
 
 
-Instruction = Look | Write | Wait
+Instruction = ReadLease | WriteLease | Wait
 
 
 class Election:
-    """One candidate's view. Times are seconds of a clock that also runs while the machine sleeps; `wall_s` is only written and shown."""
+    """The view of one candidate. Times are seconds of a clock that also runs while the machine sleeps; `wall_s` is only written and shown."""
 
     def __init__(self, namespace: str, name: str, identity: str, timing: Timing | None = None) -> None:
         if not identity:
@@ -80,30 +80,30 @@ class Election:
         self._unchanged_s = 0.0  # for how long the record has been seen as it is
         self._renewed_s = -inf  # when our last successful write began
         self._now_s = -inf
-        self._looked_s = -inf  # when the lease was last read
-        self._looked = False  # since the last write or wait
+        self._read_s = -inf  # when the lease was last read
+        self._has_read = False  # since the last write or wait
         self._current = False  # what was seen is what we ourselves wrote last
         self._next_s = -inf  # when to try again
 
     @property
     def holder(self) -> str:
-        """Who holds the lease as far as is known; empty = nobody."""
+        """The last known holder of the lease; empty = none."""
         spec = self._seen.spec if self._seen is not None else None
         return (spec.holder_identity or "") if spec is not None else ""
 
     def left_s(self, now_s: float) -> float:
-        """For how long we may go on leading without another renewal."""
+        """For how long the leadership lasts without another renewal."""
         return self._renewed_s + self.timing.renew_deadline_s - now_s if self.leading else 0.0
 
     def step(self, now_s: float, wall_s: float) -> Instruction:
-        """What to do next. Look at `leading` afterwards: time alone may have ended it."""
+        """The next instruction. Check `leading` afterwards: time alone may have ended it."""
         self._tick(now_s)
         if now_s < self._next_s:
             wait_s = self._next_s - now_s
             return Wait(min(wait_s, max(0.0, self.left_s(now_s))) if self.leading else wait_s)
-        if not self._looked and not (self.leading and self._current):
-            return Look()
-        self._looked = False
+        if not self._has_read and not (self.leading and self._current):
+            return ReadLease()
+        self._has_read = False
         if self._may_take():
             return self._claim(wall_s)
         self._next_s = now_s + self.timing.retry_s
@@ -112,7 +112,7 @@ class Election:
     def observe(self, lease: Lease | None, now_s: float) -> None:
         """The lease as it was read; None = there is none."""
         self._tick(now_s)
-        elapsed_s, self._looked_s = now_s - self._looked_s, now_s
+        elapsed_s, self._read_s = now_s - self._read_s, now_s
         old, self._seen = self._seen, lease
         # The version, not the times: a holder whose clock stands still renews all the same.
         same = (
@@ -122,7 +122,7 @@ class Election:
             and old.spec == lease.spec
         )
         self._unchanged_s = self._unchanged_s + min(elapsed_s, 2.0 * self.timing.retry_s) if same else 0.0
-        self._looked = True
+        self._has_read = True
         self._current = False
         if self.leading and self.holder != self.identity:
             self._lose()
@@ -131,7 +131,7 @@ class Election:
         """A write succeeded: the lease as stored, and when the request began."""
         self._tick(now_s)
         self._seen = lease
-        self._looked = False
+        self._has_read = False
         self._unchanged_s = 0.0
         if self.holder == self.identity:
             self.leading = now_s - began_s < self.timing.renew_deadline_s
@@ -140,15 +140,15 @@ class Election:
         self._next_s = began_s + self.timing.retry_s
 
     def failed(self, now_s: float) -> None:
-        """A read or a write failed or met a conflict: look again, after a while."""
+        """A read or a write failed or met a conflict: read again, after a while."""
         self._tick(now_s)
-        self._looked = self._current = False  # a leader looks, too: someone else may have written
+        self._has_read = self._current = False  # a leader reads, too: another process may have written
         self._next_s = now_s + self.timing.retry_s
 
-    def release(self, wall_s: float) -> Write | None:
-        """Stop leading. What to write so that another may start at once; None where the lease, as last seen, is not in our name.
+    def release(self, wall_s: float) -> WriteLease | None:
+        """Stop leading. The write that lets another start at once; None where the lease, as last seen, is not held by this process.
 
-        A conflict means that our view was old (a renewal whose answer was not awaited): observe and release again.
+        A conflict means that this view was old (a renewal whose answer was not awaited): observe and release again.
         """
         self._lose()
         if self._seen is None or self._seen.spec is None or self.holder != self.identity:
@@ -161,13 +161,13 @@ class Election:
             renew_time=now,
             lease_transitions=self._seen.spec.lease_transitions or 0,
         )
-        return Write(Lease(metadata=self._written_meta(), spec=spec))
+        return WriteLease(Lease(metadata=self._written_meta(), spec=spec))
 
     def _tick(self, now_s: float) -> None:
-        """Take note of the time. Ends a leadership that has run out, or of which nobody knows how long it has lasted."""
+        """Advance the time. Ends a leadership that has run out, or whose age is unknown because the clock went back."""
         if now_s < self._now_s:
             self._unchanged_s = 0.0
-            self._looked_s = min(self._looked_s, now_s)
+            self._read_s = min(self._read_s, now_s)
             self._next_s = min(self._next_s, now_s + self.timing.retry_s)
             self._lose()
         elif self.leading and self.left_s(now_s) <= 0:
@@ -180,7 +180,7 @@ class Election:
             return True
         return self._unchanged_s >= (spec.lease_duration_seconds or self.timing.lease_s)
 
-    def _claim(self, wall_s: float) -> Write:
+    def _claim(self, wall_s: float) -> WriteLease:
         now = _micro_time(wall_s)
         old = (self._seen.spec if self._seen is not None else None) or LeaseSpec()
         ours = old.holder_identity == self.identity
@@ -192,7 +192,7 @@ class Election:
             renew_time=now,
             lease_transitions=transitions if ours or self._seen is None else transitions + 1,
         )
-        return Write(Lease(metadata=self._written_meta(), spec=spec))
+        return WriteLease(Lease(metadata=self._written_meta(), spec=spec))
 
     def _written_meta(self) -> ObjectMeta:
         """The metadata as read, so that labels and owners stay; its version makes the write conditional."""

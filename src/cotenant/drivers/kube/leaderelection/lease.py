@@ -1,8 +1,8 @@
-"""Leading while a Lease is held: the I/O of an election, and a clean hand-over.
+"""Leader election by a Lease: the I/O, and a clean hand-over.
 
-Problem: work must start only once the lease is ours, stop before it can be another's, and be stopped before it is given up. Choice: `run`
-campaigns, runs the work as a task, and renews beside it; election.py decides every step. A request that hangs is given up when the
-leadership it should prolong runs out. On cancellation the work is stopped first, then the lease is emptied.
+Problem: work must start only once the lease is held, stop before another may hold it, and be stopped before it is released. Choice: `run`
+campaigns, runs the work as a task, and renews beside it; election.py decides every step. A request that hangs is abandoned when the
+leadership it should prolong runs out. On cancellation the work is stopped first, then the lease is released.
 Limits: work that does not let itself be cancelled delays the hand-over.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import Conflict, NotFound
 from cotenant.drivers.kube.kinds.lease import LEASES, Lease
-from cotenant.drivers.kube.leaderelection.election import Election, Instruction, Look, Timing, Wait
+from cotenant.drivers.kube.leaderelection.election import Election, Instruction, ReadLease, Timing, Wait
 from cotenant.model.errors import CotenantError
 
 RELEASE_S = 5.0  # what a clean stop waits for the server
@@ -56,18 +56,18 @@ class LeaderElector:
 
     @property
     def leading(self) -> bool:
-        """Whether the lease is ours right now."""
+        """Whether this process holds the lease now."""
         return self._election.left_s(self._now()) > 0
 
     @property
     def holder(self) -> str:
-        """Who holds it as far as is known."""
+        """The last known holder."""
         return self._election.holder
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> bool:
         """Campaign, then do the work while leading. True when the work ended by itself, False when the lease was lost (the work is stopped).
 
-        What the work raises is raised again, after the lease has been given up.
+        An error of the work is raised again, after the lease has been released.
         """
         await self._campaign()
         _log.info("leading: %s holds the lease %s/%s", self._election.identity, self._namespace, self._name)
@@ -118,7 +118,7 @@ class LeaderElector:
             return
         began_s = self._now()
         try:
-            if isinstance(instruction, Look):
+            if isinstance(instruction, ReadLease):
                 found = await self._read()
                 election.observe(found, self._now())
             else:
@@ -147,7 +147,7 @@ class LeaderElector:
                     try:
                         await self._write(write.lease, write.creates)
                     except Conflict:
-                        # A renewal that was under way when we stopped has been written after all.
+                        # A renewal that was in flight at the stop has been written after all.
                         self._election.observe(await self._read(), self._now())
                         continue
                     _log.info("gave up %s", shown)

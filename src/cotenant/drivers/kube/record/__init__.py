@@ -1,4 +1,4 @@
-"""Events for people: which to write, and writing them beside the work. Named as in client-go.
+"""Events for users: which to write, and writing them in the background. Named as in client-go.
 
 Belongs here: correlating and writing Events. Not here: conditions and statuses of objects (services).
 """

@@ -1,8 +1,8 @@
-"""Which Events to write: a bounded queue that gathers what repeats. A state machine without I/O.
+"""Which Events to write: a bounded queue that combines repeated ones. A state machine without I/O.
 
-Problem: ten thousand pending pods say every few seconds that they are pending; an Event each would cost more than scheduling, and old ones
-push out what a person looks for. Choice: what is said again about the same object raises the count of the Event that is there already
-(within `WINDOW_S`); an object that says more than `DISTINCT` different things for one reason has the further ones gathered into one; the
+Problem: ten thousand pending pods report every few seconds that they are pending; an Event each would cost more than scheduling, and old ones
+hide what a person looks for. Choice: a repeated message about the same object raises the count of the existing Event
+(within `WINDOW_S`); an object with more than `DISTINCT` different messages for one reason has the further ones combined into one; the
 queue is bounded and what does not fit is dropped and counted.
 Limits: an Event is a hint for people; nothing may depend on it.
 Source: Kubernetes API reference (v1 Event), and the behaviour of client-go's event correlator.
@@ -21,7 +21,7 @@ WINDOW_S = 600.0
 DISTINCT = 10
 REMEMBERED = 4096
 LONGEST = 1024  # characters of a message, the API's limit
-GATHERED = "(combined from similar events): "
+COMBINED = "(combined from similar events): "
 
 Subject = tuple[str, str, str, str]  # namespace, uid, type, reason
 Key = tuple[Subject, str]
@@ -32,7 +32,7 @@ class _Known:
     """An Event of ours on the server, or on its way there."""
 
     event: Event
-    said_s: float
+    last_s: float
     written: int = 0  # the count that the server has; 0 = it has none
 
 
@@ -45,8 +45,8 @@ class EventWrite:
     key: Key = field(repr=False)
 
 
-class Notes:
-    """What was said about objects, and what of it is to be written. Times are Unix seconds."""
+class EventCorrelator:
+    """Recorded Events, and which of them to write. Times are Unix seconds."""
 
     def __init__(self, component: str, instance: str, capacity: int = 1024) -> None:
         self.dropped = 0
@@ -56,22 +56,22 @@ class Notes:
         self._capacity = capacity
         self._known: OrderedDict[Key, _Known] = OrderedDict()
         self._waiting: OrderedDict[Key, None] = OrderedDict()
-        self._busy: set[Key] = set()  # taken and not answered for: one write a note at a time
+        self._busy: set[Key] = set()  # taken, and not yet `written` or `failed`: one write at a time for an Event
         self._made = 0
         self._messages: OrderedDict[Subject, dict[str, float]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def say(self, about: ObjectReference, kind: str, reason: str, message: str, now_s: float) -> bool:
-        """Take note. `kind` is Normal or Warning. False = dropped: the queue is full."""
+    def record(self, about: ObjectReference, kind: str, reason: str, message: str, now_s: float) -> bool:
+        """Record an Event. `kind` is Normal or Warning. False = dropped: the queue is full."""
         namespace = about.namespace or "default"
         subject: Subject = (namespace, about.uid or f"{about.kind}/{about.name}", kind, reason)
-        key = (subject, self._gathered(subject, message[:LONGEST], now_s))
-        shown = message[:LONGEST] if key[1] else f"{GATHERED}{message}"[:LONGEST]
+        key = (subject, self._combined(subject, message[:LONGEST], now_s))
+        shown = message[:LONGEST] if key[1] else f"{COMBINED}{message}"[:LONGEST]
         known = self._known.get(key)
         idle = key not in self._waiting and key not in self._busy
-        if known is not None and idle and not 0 <= now_s - known.said_s < WINDOW_S:
+        if known is not None and idle and not 0 <= now_s - known.last_s < WINDOW_S:
             del self._known[key]
             known = None
         if idle:
@@ -84,13 +84,13 @@ class Notes:
             self._forget()
         else:
             self.repeated += 1
-            known.said_s = now_s
-            known.event = _again(known.event, shown, now_s)
+            known.last_s = now_s
+            known.event = _repeated(known.event, shown, now_s)
             self._known.move_to_end(key)
         return True
 
     def take(self) -> EventWrite | None:
-        """The next to write; None where there is nothing. `written` or `failed` must follow."""
+        """The next to write; None if the queue is empty. `written` or `failed` must follow."""
         if not self._waiting:
             return None
         key, _ = self._waiting.popitem(last=False)
@@ -99,7 +99,7 @@ class Notes:
         return EventWrite(known.event, known.written == 0, key)
 
     def written(self, write: EventWrite) -> None:
-        """The server has it. What was said meanwhile is to be written next."""
+        """The server has it. If it was recorded again meanwhile, it is queued again."""
         self._busy.discard(write.key)
         known = self._known[write.key]
         known.written = write.event.count
@@ -116,31 +116,31 @@ class Notes:
             del self._known[write.key]
 
     def vanished(self, write: EventWrite) -> None:
-        """The Event whose count was to be raised is no longer there: write it anew."""
+        """The Event whose count was to be raised no longer exists: create it again."""
         self._busy.discard(write.key)
         self._known[write.key].written = 0
         self._waiting[write.key] = None
 
     def _forget(self) -> None:
-        """Drop the longest unsaid notes beyond what is remembered, unless they are still to be written."""
+        """Drop the oldest Events beyond the limit, unless they are still to be written."""
         while len(self._known) > REMEMBERED + self._capacity:
             oldest = next(iter(self._known))
             if oldest in self._waiting or oldest in self._busy:
                 return
             del self._known[oldest]
 
-    def _gathered(self, subject: Subject, message: str, now_s: float) -> str:
-        """The message, or empty where the subject has said too many different ones of late."""
-        said = self._messages.setdefault(subject, {})
+    def _combined(self, subject: Subject, message: str, now_s: float) -> str:
+        """The message, or empty if the subject has had too many different ones within the window."""
+        messages = self._messages.setdefault(subject, {})
         self._messages.move_to_end(subject)
         if len(self._messages) > REMEMBERED:
             self._messages.popitem(last=False)
-        if message not in said and len(said) >= DISTINCT:
-            for old in [text for text, when_s in said.items() if not 0 <= now_s - when_s < WINDOW_S]:
-                del said[old]
-            if len(said) >= DISTINCT:
+        if message not in messages and len(messages) >= DISTINCT:
+            for old in [text for text, when_s in messages.items() if not 0 <= now_s - when_s < WINDOW_S]:
+                del messages[old]
+            if len(messages) >= DISTINCT:
                 return ""
-        said[message] = now_s
+        messages[message] = now_s
         return message
 
     def _event(
@@ -165,7 +165,7 @@ class Notes:
         )
 
 
-def _again(event: Event, message: str, now_s: float) -> Event:
+def _repeated(event: Event, message: str, now_s: float) -> Event:
     return Event(
         metadata=event.metadata,
         involved_object=event.involved_object,

@@ -1,8 +1,8 @@
-"""Writes Events beside the work, never in its way.
+"""Writes Events in the background.
 
-Problem: whoever decides must not wait for an Event to be written, nor lose throughput to them. Choice: `record` only takes a note (notes.py);
-`run` writes the notes at a rate of its own, a few at a time. Failures that may pass are tried again a few times, others are dropped; both
-are counted. Limits: notes not yet written are lost when the process dies; `flush` writes them at a clean stop.
+Problem: decisions must not wait for an Event to be written, nor lose throughput to them. Choice: `record` only queues the Event (correlator.py);
+`run` writes the queue at a rate of its own, a few at a time. Transient failures are retried a few times, others are dropped; both
+are counted. Limits: Events not yet written are lost when the process dies; `flush` writes them at a clean stop.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cotenant.drivers.kube.client.errors import AlreadyExists, NotFound, Refused
 from cotenant.drivers.kube.client.limits import TokenBucket
 from cotenant.drivers.kube.kinds.event import EVENTS
 from cotenant.drivers.kube.kinds.parts import ObjectReference
-from cotenant.drivers.kube.record.correlator import EventWrite, Notes
+from cotenant.drivers.kube.record.correlator import EventCorrelator, EventWrite
 from cotenant.model.errors import CotenantError, Transient
 
 TRIES = 3
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class EventWriter:
-    """Writes Events at `qps` a second with at most `workers` under way. Give it a client that has room beside the binds."""
+    """Writes Events at `qps` a second with at most `workers` requests in flight. Its client should have capacity beside the binds."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class EventWriter:
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self.notes = Notes(component, instance, capacity)
+        self.correlator = EventCorrelator(component, instance, capacity)
         self.written = 0
         self._client = client
         self._bucket = TokenBucket(qps, burst)
@@ -55,8 +55,8 @@ class EventWriter:
         self._tries: dict[str, int] = {}
 
     def record(self, about: ObjectReference, kind: str, reason: str, message: str) -> bool:
-        """Note an Event about an object (`kind` Normal or Warning); returns at once. False = dropped: too many are waiting."""
-        taken = self.notes.say(about, kind, reason, message, self._now())
+        """Queue an Event about an object (`kind` Normal or Warning); returns at once. False = dropped: the queue is full."""
+        taken = self.correlator.record(about, kind, reason, message, self._now())
         if taken:
             self._some.set()
         return taken
@@ -68,10 +68,10 @@ class EventWriter:
                 group.create_task(self._work())
 
     async def flush(self, within_s: float) -> bool:
-        """Wait until all notes are written, at most so long; whether they are. `run` must be running."""
+        """Wait until all Events are written, at most so long; returns whether they are. `run` must be running."""
         try:
             async with asyncio.timeout(within_s):
-                while self.notes or self._under_way:
+                while self.correlator or self._under_way:
                     await asyncio.sleep(0.01)
         except TimeoutError:
             return False
@@ -79,7 +79,7 @@ class EventWriter:
 
     async def _work(self) -> None:
         while True:
-            write = self.notes.take()
+            write = self.correlator.take()
             if write is None:
                 self._some.clear()
                 await self._some.wait()
@@ -108,7 +108,7 @@ class EventWriter:
             tries = self._tries[name] = self._tries.get(name, 0) + 1
             _log.debug("event %s/%s: %s", namespace, name, error)
             again = tries < TRIES
-            self.notes.failed(write, again)
+            self.correlator.failed(write, again)
             if again:
                 await self._sleep(error.retry_after_s)
                 self._some.set()
@@ -119,7 +119,7 @@ class EventWriter:
             if write.is_new:
                 self._drop(write, error)  # its namespace is gone
             else:
-                self.notes.vanished(write)
+                self.correlator.vanished(write)
                 self._some.set()
             return
         except (Refused, CotenantError) as error:
@@ -127,9 +127,9 @@ class EventWriter:
             return
         self._tries.pop(name, None)
         self.written += 1
-        self.notes.written(write)
+        self.correlator.written(write)
 
     def _drop(self, write: EventWrite, error: CotenantError) -> None:
         self._tries.pop(write.event.metadata.name or "", None)
         _log.info("event dropped: %s", error)
-        self.notes.failed(write, again=False)
+        self.correlator.failed(write, again=False)

@@ -23,7 +23,7 @@ from cotenant.drivers.kube.kinds.custom.node_metric_writing import (
     NodeMetricStatus,
     OwnNodeMetric,
     PodMetricInfo,
-    Resources,
+    ResourceMap,
 )
 from cotenant.drivers.kube.kinds.durations import whole_seconds
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
@@ -142,7 +142,7 @@ def _aggregated(aggregates: Sequence[Aggregate]) -> tuple[AggregatedUsage, ...]:
     """One entry a window of which anything is known."""
     found = []
     for each in aggregates:
-        usage: dict[str, Resources] = {}
+        usage: dict[str, ResourceMap] = {}
         for name, read in (("avg", "average"), ("p50", "p50"), ("p90", "p90"), ("p95", "p95"), ("p99", "p99")):
             cpu_m = None if each.cpu_m is None else getattr(each.cpu_m, read)
             memory_bytes = None if each.memory_bytes is None else getattr(each.memory_bytes, read)
@@ -153,13 +153,13 @@ def _aggregated(aggregates: Sequence[Aggregate]) -> tuple[AggregatedUsage, ...]:
     return tuple(found)
 
 
-def _resources(cpu_m: int | None, memory_bytes: int | None) -> Resources:
+def _resources(cpu_m: int | None, memory_bytes: int | None) -> ResourceMap:
     found = {}
     if cpu_m is not None:
         found["cpu"] = format_milli(cpu_m)
     if memory_bytes is not None:
         found["memory"] = format_bytes(memory_bytes)
-    return Resources(resources=found)
+    return ResourceMap(resources=found)
 
 
 def _go(seconds: int) -> str:

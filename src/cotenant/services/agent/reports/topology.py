@@ -18,8 +18,8 @@ from cotenant.drivers.kube.kinds.custom.node_resource_topology import (
     NODE_TOPOLOGIES,
     ZONE_TYPE,
     KubeletPolicy,
+    NodeReservation,
     PodCpus,
-    Reservation,
     allocs_text,
     annotation_text,
     pools_text,
@@ -130,7 +130,7 @@ def annotations_of(
         CPU_SHARED_POOLS: pools_text(cpus, taken | set(reserved)),
         POD_CPU_ALLOCS: allocs_text(allocs) if allocs else None,
         KUBELET_CPU_MANAGER_POLICY: annotation_text(KubeletPolicy(policy=kubelet.policy)) if kubelet.policy else None,
-        NODE_RESERVATION: annotation_text(Reservation(reserved_cpus=format_cpus(reserved))) if reserved else None,
+        NODE_RESERVATION: annotation_text(NodeReservation(reserved_cpus=format_cpus(reserved))) if reserved else None,
     }
 
 

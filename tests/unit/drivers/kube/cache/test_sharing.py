@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from cotenant.drivers.kube.cache.decoding import Reader, Report
+from cotenant.drivers.kube.cache.decoding import ListWatchDecoder, WatchEvent
 from cotenant.drivers.kube.cache.sharing import PodSharing
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
@@ -68,11 +68,11 @@ def test_what_is_read_of_them_is_the_same() -> None:
 
 
 def test_pods_of_lists_and_watches_share() -> None:
-    reader = Reader(PODS)
+    reader = ListWatchDecoder(PODS)
     raw = [msgspec.json.encode(pod(name)) for name in ("a", "b")]
     (listed,) = reader.page(b'{"items":[' + raw[0] + b"]}").objects
     said = reader.line(b'{"type":"ADDED","object":' + raw[1] + b"}")
-    assert isinstance(said, Report)
+    assert isinstance(said, WatchEvent)
     assert listed.spec is not None
     assert said.obj.spec is not None
     assert listed.spec.containers is said.obj.spec.containers

@@ -7,7 +7,7 @@ from math import inf
 
 import pytest
 
-from cotenant.drivers.kube.client.limits import Gate, TokenBucket
+from cotenant.drivers.kube.client.limits import RequestLimiter, TokenBucket
 from cotenant.model.errors import InvalidInput
 
 
@@ -37,12 +37,12 @@ def test_no_limit() -> None:
 @pytest.mark.parametrize(("qps", "burst", "in_flight"), [(0.0, 1, 1), (float("nan"), 1, 1), (1.0, 0, 1), (1.0, 1, 0)])
 def test_nonsense_is_refused(qps: float, burst: int, in_flight: int) -> None:
     with pytest.raises(InvalidInput):
-        Gate(qps, burst, in_flight, lambda: 0.0)
+        RequestLimiter(qps, burst, in_flight, lambda: 0.0)
 
 
 def test_in_flight() -> None:
     async def main() -> list[int]:
-        gate = Gate(inf, 1, 2, lambda: 0.0)
+        gate = RequestLimiter(inf, 1, 2, lambda: 0.0)
         seen = []
 
         async def one() -> None:
@@ -61,7 +61,7 @@ def test_in_flight() -> None:
 
 def test_a_cancelled_wait_gives_its_place_back() -> None:
     async def main() -> int:
-        gate = Gate(0.001, 1, 1, lambda: 0.0)
+        gate = RequestLimiter(0.001, 1, 1, lambda: 0.0)
         await gate.enter()
         gate.leave()
         waiting = asyncio.create_task(gate.enter())

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant.drivers.kube.cache.decoding import Bookmark, Garbage, Reader, Report, Unreadable
+from cotenant.drivers.kube.cache.decoding import Bookmark, InvalidLine, ListWatchDecoder, MalformedEvent, WatchEvent
 from cotenant.drivers.kube.client.errors import Unavailable
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.drivers.kube.kinds.namespace import NAMESPACES, read_namespace
@@ -189,11 +189,11 @@ def spoilt(draw: st.DrawFn, manifest: dict[str, Any]) -> bytes:
 
 def heard(kind: Kind[Any], raw: bytes) -> Any:
     """The object of a watch's line, None where it is named as unreadable."""
-    said = Reader(kind).line(b'{"type":"ADDED","object":' + raw + b"}")
-    assert isinstance(said, Report | Unreadable | Garbage)
-    page = Reader(kind).page(b'{"metadata":{"resourceVersion":"1"},"items":[' + raw + b"]}")
+    said = ListWatchDecoder(kind).line(b'{"type":"ADDED","object":' + raw + b"}")
+    assert isinstance(said, WatchEvent | MalformedEvent | InvalidLine)
+    page = ListWatchDecoder(kind).page(b'{"metadata":{"resourceVersion":"1"},"items":[' + raw + b"]}")
     assert len(page.objects) + len(page.malformed) == 1
-    return said.obj if isinstance(said, Report) else None
+    return said.obj if isinstance(said, WatchEvent) else None
 
 
 @pytest.mark.slow
@@ -253,8 +253,10 @@ DEEP = b"[" * 100_000 + b"]" * 100_000
 
 
 def test_json_nested_beyond_reason() -> None:
-    reader = Reader(PODS)
-    assert isinstance(reader.line(b'{"type":"ADDED","object":{"metadata":{"name":"a"},"x":' + DEEP + b"}}"), Garbage)
+    reader = ListWatchDecoder(PODS)
+    assert isinstance(
+        reader.line(b'{"type":"ADDED","object":{"metadata":{"name":"a"},"x":' + DEEP + b"}}"), InvalidLine
+    )
     with pytest.raises(Unavailable):
         reader.page(b'{"items":[{"x":' + DEEP + b"}]}")
     hints = read_hints(PodAnnotations(estimate='{"x":' + DEEP.decode() + "}"))
@@ -264,28 +266,28 @@ def test_json_nested_beyond_reason() -> None:
 @pytest.mark.parametrize(
     ("line", "form"),
     [
-        (b"", Garbage),
-        (b"null", Garbage),
-        (b"\xff\xfe", Garbage),
-        (b'{"type":"ADDED"}', Garbage),
-        (b'{"type":5,"object":{}}', Garbage),
-        (b'{"type":"WHAT","object":{}}', Garbage),
-        (b'{"type":"ADDED","object":null}', Unreadable),
+        (b"", InvalidLine),
+        (b"null", InvalidLine),
+        (b"\xff\xfe", InvalidLine),
+        (b'{"type":"ADDED"}', InvalidLine),
+        (b'{"type":5,"object":{}}', InvalidLine),
+        (b'{"type":"WHAT","object":{}}', InvalidLine),
+        (b'{"type":"ADDED","object":null}', MalformedEvent),
         (b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5"}}}', Bookmark),
         (b'{"type":"ERROR","object":{"code":410}}', Exception),
-        (b'{"type":"ERROR","object":7}', Garbage),
+        (b'{"type":"ERROR","object":7}', InvalidLine),
     ],
 )
 def test_lines(line: bytes, form: type[Any]) -> None:
-    assert isinstance(Reader(PODS).line(line), form)
-    assert isinstance(Reader(NODES).line(line), form)
+    assert isinstance(ListWatchDecoder(PODS).line(line), form)
+    assert isinstance(ListWatchDecoder(NODES).line(line), form)
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"null", b'{"items":5}', b'{"items":[', b"<html>"])
 def test_pages_that_are_none(body: bytes) -> None:
     with pytest.raises(Unavailable):
-        Reader(PODS).page(body)
+        ListWatchDecoder(PODS).page(body)
 
 
 def test_a_page_without_items_is_empty() -> None:
-    assert Reader(PODS).page(b'{"metadata":{"resourceVersion":"5"},"items":null}').objects == []
+    assert ListWatchDecoder(PODS).page(b'{"metadata":{"resourceVersion":"5"},"items":null}').objects == []

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cotenant.drivers.kube.kinds.lease import Lease, LeaseSpec
-from cotenant.drivers.kube.leaderelection.election import Election, Look, Timing, Wait, Write
+from cotenant.drivers.kube.leaderelection.election import Election, ReadLease, Timing, Wait, WriteLease
 from cotenant.model.errors import InvalidInput
 
 
@@ -18,7 +18,7 @@ class Store:
         self.version = 0
         self.down = False
 
-    def write(self, write: Write) -> Lease | None:
+    def write(self, write: WriteLease) -> Lease | None:
         """The lease as stored, None for a conflict."""
         known = self.lease.metadata.resource_version if self.lease is not None else None
         if self.down or write.lease.metadata.resource_version != known:
@@ -35,12 +35,12 @@ def turn(candidate: Election, store: Store, now_s: float, wall_s: float = 1e9) -
         match candidate.step(now_s, wall_s):
             case Wait():
                 return
-            case Look():
+            case ReadLease():
                 if store.down:
                     candidate.failed(now_s)
                 else:
                     candidate.observe(store.lease, now_s)
-            case Write() as write:
+            case WriteLease() as write:
                 stored = store.write(write)
                 if stored is None:
                     candidate.failed(now_s)
@@ -102,10 +102,10 @@ def test_a_leader_that_cannot_renew_stops_before_another_may_start() -> None:
 
 def test_the_deadline_counts_from_when_the_request_began() -> None:
     store, a, _ = pair()
-    assert isinstance(a.step(0.0, 0.0), Look)
+    assert isinstance(a.step(0.0, 0.0), ReadLease)
     a.observe(None, 0.0)
     write = a.step(0.0, 0.0)
-    assert isinstance(write, Write)
+    assert isinstance(write, WriteLease)
     stored = store.write(write)
     assert stored is not None
     a.wrote(stored, 0.0, 9.0)
@@ -119,11 +119,11 @@ def test_the_deadline_counts_from_when_the_request_began() -> None:
 def test_two_that_race_get_one_conflict() -> None:
     store, a, b = pair()
     for candidate in (a, b):
-        assert isinstance(candidate.step(0.0, 0.0), Look)
+        assert isinstance(candidate.step(0.0, 0.0), ReadLease)
         candidate.observe(None, 0.0)
     writes = [candidate.step(0.0, 0.0) for candidate in (a, b)]
-    assert all(isinstance(write, Write) and write.creates for write in writes)
-    first, second = (store.write(write) for write in writes if isinstance(write, Write))
+    assert all(isinstance(write, WriteLease) and write.creates for write in writes)
+    first, second = (store.write(write) for write in writes if isinstance(write, WriteLease))
     assert first is not None
     assert second is None
     a.wrote(first, 0.0, 0.0)
@@ -154,7 +154,7 @@ def test_release_after_a_renewal_that_nobody_awaited() -> None:
     store, a, _ = pair()
     turn(a, store, 0.0)
     lost_answer = a.step(2.0, 1e9)
-    assert isinstance(lost_answer, Write)
+    assert isinstance(lost_answer, WriteLease)
     assert store.write(lost_answer) is not None
     write = a.release(1e9)
     assert write is not None

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from cotenant.drivers.kube.kinds.parts import ObjectReference
-from cotenant.drivers.kube.record.correlator import DISTINCT, GATHERED, WINDOW_S, Notes
+from cotenant.drivers.kube.record.correlator import COMBINED, DISTINCT, WINDOW_S, EventCorrelator
 
 POD = ObjectReference(kind="Pod", namespace="d", name="p", uid="u")
 NOW = 1_767_225_600.0
 
 
-def notes(capacity: int = 100) -> Notes:
-    return Notes("cotenant-scheduler", "host-1", capacity)
+def notes(capacity: int = 100) -> EventCorrelator:
+    return EventCorrelator("cotenant-scheduler", "host-1", capacity)
 
 
-def say(to: Notes, message: str = "0/5 nodes", now_s: float = NOW, about: ObjectReference = POD) -> bool:
-    return to.say(about, "Warning", "FailedScheduling", message, now_s)
+def say(to: EventCorrelator, message: str = "0/5 nodes", now_s: float = NOW, about: ObjectReference = POD) -> bool:
+    return to.record(about, "Warning", "FailedScheduling", message, now_s)
 
 
 def test_a_new_event() -> None:
@@ -78,7 +78,7 @@ def test_many_different_messages_are_gathered() -> None:
         say(log, f"message {i}")
     assert len(log) == DISTINCT + 1
     events = [write.event for write in iter(log.take, None)]
-    assert events[-1].message == f"{GATHERED}message {DISTINCT + 4}"
+    assert events[-1].message == f"{COMBINED}message {DISTINCT + 4}"
     assert events[-1].count == 5
 
 

@@ -24,7 +24,7 @@ from cotenant.model.resources import Amounts, format_amount
 _UNKNOWN_PLACE = -1  # what upstream's agents write where a NUMA node is not known
 
 
-class Topology(ApiStruct, frozen=True):
+class DeviceTopology(ApiStruct, frozen=True):
     """Where a device sits."""
 
     socket_id: Int32 | None = field(default=None, name="socketID")
@@ -33,18 +33,18 @@ class Topology(ApiStruct, frozen=True):
     bus_id: Text = field(default=None, name="busID")
 
 
-class Function(ApiStruct, frozen=True):
+class VirtualFunctionInfo(ApiStruct, frozen=True):
     """A virtual function."""
 
     minor: Int32 | None = None
     bus_id: Text = field(default=None, name="busID")
 
 
-class Functions(ApiStruct, frozen=True):
+class VirtualFunctionGroup(ApiStruct, frozen=True):
     """Virtual functions with the same labels."""
 
     labels: Strings = None
-    vfs: tuple[Function, ...] | None = None
+    vfs: tuple[VirtualFunctionInfo, ...] | None = None
 
 
 class DeviceInfo(ApiStruct, frozen=True):
@@ -56,8 +56,8 @@ class DeviceInfo(ApiStruct, frozen=True):
     health: bool | None = None
     labels: Strings = None
     resources: Quantities = None
-    topology: Topology | None = None
-    vf_groups: tuple[Functions, ...] | None = None
+    topology: DeviceTopology | None = None
+    vf_groups: tuple[VirtualFunctionGroup, ...] | None = None
 
 
 class DeviceSpec(ApiStruct, frozen=True):
@@ -123,7 +123,7 @@ def _device(info: DeviceInfo, where: str, wrong: list[str]) -> Device | None:
         return None
     try:
         labels = info.labels or {}
-        place = info.topology or Topology()
+        place = info.topology or DeviceTopology()
         return Device(
             type_,
             info.minor,
@@ -141,7 +141,7 @@ def _device(info: DeviceInfo, where: str, wrong: list[str]) -> Device | None:
         return Device(type_, info.minor, healthy=False) if 0 <= info.minor <= LARGEST_MINOR else None
 
 
-def _functions(group: Functions, where: str) -> FunctionGroup:
+def _functions(group: VirtualFunctionGroup, where: str) -> FunctionGroup:
     found = []
     for one in group.vfs or ():
         if not one.bus_id:
@@ -156,15 +156,15 @@ def _info(device: Device) -> DeviceInfo:
         labels[LINK_DOMAIN] = device.link
     place = None
     if device.numa is not None or device.pcie is not None:
-        place = Topology(
+        place = DeviceTopology(
             socket_id=_UNKNOWN_PLACE,
             node_id=_UNKNOWN_PLACE if device.numa is None else device.numa,
             pcie_id=device.pcie or "",
         )
     groups = tuple(
-        Functions(
+        VirtualFunctionGroup(
             labels=dict(group.labels) or None,
-            vfs=tuple(Function(minor=one.index, bus_id=one.bus) for one in group.functions),
+            vfs=tuple(VirtualFunctionInfo(minor=one.index, bus_id=one.bus) for one in group.functions),
         )
         for group in device.function_groups
     )

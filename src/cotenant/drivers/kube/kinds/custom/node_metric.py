@@ -26,7 +26,7 @@ from cotenant.model.resources import CPU_NAME, MEMORY_NAME, parse_amount
 _STATISTICS = {statistic.value: statistic for statistic in Statistic}
 
 
-class Resources(ApiStruct, frozen=True):
+class MeasuredResources(ApiStruct, frozen=True):
     """ResourceMap."""
 
     resources: Quantities = None
@@ -35,14 +35,14 @@ class Resources(ApiStruct, frozen=True):
 class Aggregated(ApiStruct, frozen=True):
     """AggregatedUsage."""
 
-    usage: dict[str, Resources | None] | None = None
+    usage: dict[str, MeasuredResources | None] | None = None
     duration: str | None = None
 
 
 class NodePart(ApiStruct, frozen=True):
     """NodeMetricInfo."""
 
-    node_usage: Resources | None = None
+    node_usage: MeasuredResources | None = None
     aggregated_node_usages: tuple[Aggregated, ...] | None = None
 
 
@@ -51,7 +51,7 @@ class PodPart(ApiStruct, frozen=True):
 
     name: str = ""
     namespace: str = ""
-    pod_usage: Resources | None = None
+    pod_usage: MeasuredResources | None = None
     priority: str | None = None
 
 
@@ -63,7 +63,7 @@ class MetricStatus(ApiStruct, frozen=True):
     pods_metric: tuple[PodPart, ...] | None = None
 
 
-class CollectPolicy(ApiStruct, frozen=True):
+class CollectInterval(ApiStruct, frozen=True):
     """CollectPolicy, the part that tells how old a metric may be."""
 
     report_interval_seconds: int | None = None
@@ -72,7 +72,7 @@ class CollectPolicy(ApiStruct, frozen=True):
 class MetricSpec(ApiStruct, frozen=True):
     """NodeMetricSpec."""
 
-    metric_collect_policy: CollectPolicy | None = field(default=None)
+    metric_collect_policy: CollectInterval | None = field(default=None)
 
 
 class NodeMetricObject(ApiStruct, frozen=True):
@@ -119,7 +119,7 @@ def _window(written: Aggregated, where: str) -> Window:
     return Window(_seconds(written.duration, f"{where}.duration"), use)
 
 
-def _use(written: Resources | None, where: str) -> Use | None:
+def _use(written: MeasuredResources | None, where: str) -> Use | None:
     """Both amounts; None where neither is told."""
     amounts: Mapping[str, str | int | float] = (written.resources if written is not None else None) or {}
     if CPU_NAME not in amounts and MEMORY_NAME not in amounts:

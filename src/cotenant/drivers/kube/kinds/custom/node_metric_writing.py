@@ -13,7 +13,7 @@ from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
 
 
-class Resources(ApiStruct, frozen=True):
+class ResourceMap(ApiStruct, frozen=True):
     """ResourceMap: quantities as text, by the resource's name."""
 
     resources: dict[str, str] = field(default_factory=dict)
@@ -22,16 +22,16 @@ class Resources(ApiStruct, frozen=True):
 class AggregatedUsage(ApiStruct, frozen=True):
     """Use over one window; `usage` by avg, p50, p90, p95, p99."""
 
-    usage: dict[str, Resources]
+    usage: dict[str, ResourceMap]
     duration: str  # as Go writes it: 5m0s
 
 
 class NodeMetricInfo(ApiStruct, frozen=True, omit_defaults=False):
     """The node's own part."""
 
-    node_usage: Resources
+    node_usage: ResourceMap
     aggregated_node_usages: tuple[AggregatedUsage, ...] = ()
-    system_usage: Resources = Resources()
+    system_usage: ResourceMap = ResourceMap()
     aggregated_system_usages: tuple[AggregatedUsage, ...] = ()
 
 
@@ -40,7 +40,7 @@ class PodMetricInfo(ApiStruct, frozen=True):
 
     namespace: str
     name: str
-    pod_usage: Resources
+    pod_usage: ResourceMap
     priority: str = ""  # koord-prod, koord-mid, koord-batch, koord-free
     qos: str = ""
 
@@ -49,7 +49,7 @@ class HostApplicationMetricInfo(ApiStruct, frozen=True):
     """A program beside Kubernetes."""
 
     name: str
-    usage: Resources
+    usage: ResourceMap
     priority: str = ""
     qos: str = ""
 

@@ -142,7 +142,7 @@ class KubeletPolicy(ApiStruct, frozen=True):
     reserved_cpus: str = field(default="", name="reservedCPUs")
 
 
-class Reservation(ApiStruct, frozen=True):
+class NodeReservation(ApiStruct, frozen=True):
     """reservation."""
 
     reserved_cpus: str = field(default="", name="reservedCPUs")
@@ -207,7 +207,7 @@ def _topology(text: str) -> CpuTopology:
 
 def _kept(told: TopologyAnnotations, kubelet: KubeletPolicy) -> Iterable[ReservedCpus]:
     yield ReservedCpus("kubelet", _cpus(kubelet.reserved_cpus, KUBELET_CPU_MANAGER_POLICY))
-    reservation = _json(Reservation, NODE_RESERVATION, told.reservation)
+    reservation = _json(NodeReservation, NODE_RESERVATION, told.reservation)
     if reservation is not None:
         yield ReservedCpus("reservation", _cpus(reservation.reserved_cpus, NODE_RESERVATION))
     system = _json(SystemQos, SYSTEM_QOS_RESOURCE, told.system_qos)
@@ -286,7 +286,7 @@ def allocs_text(allocs: Iterable[PodCpus]) -> str:
     return _encoder.encode(tuple(allocs)).decode()
 
 
-def annotation_text(value: KubeletPolicy | Reservation) -> str:
+def annotation_text(value: KubeletPolicy | NodeReservation) -> str:
     """Any of the small ones."""
     return _encoder.encode(value).decode()
 

@@ -41,7 +41,7 @@ class PodGroupSpec(ApiStruct, frozen=True):
     schedule_timeout_seconds: Int32 | None = None
 
 
-class PodGroupTold(ApiStruct, frozen=True):
+class WrittenPodGroupStatus(ApiStruct, frozen=True):
     """The status."""
 
     phase: str = ""
@@ -56,7 +56,7 @@ class PodGroupObject(ApiStruct, frozen=True):
 
     metadata: PodGroupMeta
     spec: PodGroupSpec | None = None
-    status: PodGroupTold | None = None
+    status: WrittenPodGroupStatus | None = None
 
 
 POD_GROUPS = Kind("PodGroup", "scheduling.sigs.k8s.io", "v1alpha1", "podgroups", True, PodGroupObject)
@@ -64,7 +64,7 @@ POD_GROUPS = Kind("PodGroup", "scheduling.sigs.k8s.io", "v1alpha1", "podgroups",
 
 def read_pod_group(told: PodGroupObject) -> PodGroup:
     """A gang's facts. Raises `InvalidInput` for one without a name."""
-    meta, spec, status = told.metadata, told.spec or PodGroupSpec(), told.status or PodGroupTold()
+    meta, spec, status = told.metadata, told.spec or PodGroupSpec(), told.status or WrittenPodGroupStatus()
     if not meta.name or not meta.uid:
         raise InvalidInput("PodGroup", f"{meta.namespace}/{meta.name}", "a name and a UID")
     key = f"{meta.namespace or 'default'}/{meta.name}"

@@ -52,13 +52,13 @@ from cotenant.model.resources import NOTHING, Amounts, format_amount
 T = TypeVar("T")
 
 
-class Annotations(PodAnnotations, frozen=True):
+class ReservationAnnotations(PodAnnotations, frozen=True):
     """A reservation's annotations: what was given to it, as to a pod, and what its policy is about."""
 
     restricted_options: Text = field(default=None, name=RESTRICTED_OPTIONS)
 
 
-class Meta(ApiStruct, frozen=True):
+class ReservationMeta(ApiStruct, frozen=True):
     """ObjectMeta."""
 
     name: Text = None
@@ -67,13 +67,13 @@ class Meta(ApiStruct, frozen=True):
     resource_version: Text = None
     creation_timestamp: Time | None = None
     labels: Strings = None
-    annotations: Annotations | None = None
+    annotations: ReservationAnnotations | None = None
 
 
 class ReservationObject(ApiStruct, frozen=True):
     """A Reservation, its parts still unread."""
 
-    metadata: Meta = Meta()
+    metadata: ReservationMeta = ReservationMeta()
     spec: Raw = Raw(b"null")
     status: Raw = Raw(b"null")
 
@@ -196,7 +196,7 @@ class ReservationReader:
             wrong=tuple(wrong),
         )
 
-    def _template(self, meta: Meta, template: _Template) -> ObservedPod:
+    def _template(self, meta: ReservationMeta, template: _Template) -> ObservedPod:
         written = template.metadata or PodMeta()
         spec = msgspec.structs.replace(template.spec or PodSpec(), volumes=None, scheduling_gates=None)
         who = PodMeta(
@@ -253,7 +253,7 @@ def _told(reference: _Reference | None) -> tuple[str | None, ...]:
     return () if reference is None else (reference.name, reference.namespace, reference.uid, reference.kind)
 
 
-def _restricted(annotations: Annotations | None) -> tuple[str, ...]:
+def _restricted(annotations: ReservationAnnotations | None) -> tuple[str, ...]:
     text = annotations.restricted_options if annotations is not None else None
     if not text:
         return ()
@@ -265,7 +265,7 @@ def _restricted(annotations: Annotations | None) -> tuple[str, ...]:
         ) from None
 
 
-def _holdings(annotations: Annotations | None, wrong: list[str]) -> Holdings:
+def _holdings(annotations: ReservationAnnotations | None, wrong: list[str]) -> Holdings:
     """The devices and CPUs that it was given, as a pod's annotations have them; they count once it has its node."""
     if annotations is None:
         return NO_HOLDINGS

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cotenant.drivers.kube.cache.cache import Changed, Synced
-from cotenant.drivers.kube.cache.watching import LONGEST_PAUSE_S, ListPage, Pause, Said, Watch, Watching
-from cotenant.drivers.kube.client.errors import Gone, Invalid, Silent, Throttled, Unavailable
+from cotenant.drivers.kube.cache.listwatch import LONGEST_PAUSE_S, ListPage, ListWatch, OpenWatch, Pause, WatchEventType
+from cotenant.drivers.kube.client.errors import Gone, Invalid, StreamTimeout, Throttled, Unavailable
 from cotenant.drivers.kube.kinds.pod.schema import PodMeta, PodObject
 
 
@@ -14,15 +14,15 @@ def pod(name: str, version: int) -> PodObject:
     return PodObject(metadata=PodMeta(name=name, namespace="d", uid=name, resource_version=str(version)))
 
 
-def machine(streaming: bool = False) -> Watching[PodObject]:
-    return Watching("Pod", lambda: 1.0, page=10, streaming=streaming)
+def machine(streaming: bool = False) -> ListWatch[PodObject]:
+    return ListWatch("Pod", lambda: 1.0, page=10, streaming=streaming)
 
 
-def listed(version: int = 5) -> Watching[PodObject]:
+def listed(version: int = 5) -> ListWatch[PodObject]:
     """One that has its list and is about to watch."""
     watching = machine()
     watching.on_page([], [], str(version), "")
-    assert watching.step() == Watch(str(version))
+    assert watching.step() == OpenWatch(str(version))
     return watching
 
 
@@ -34,7 +34,7 @@ def test_pages_then_watch() -> None:
     assert watching.step() == ListPage(10, "t")
     assert watching.on_page([pod("b", 2)], [], "5", "")[-1] == Synced("Pod", "5", 2)
     assert watching.synced
-    assert watching.step() == Watch("5")
+    assert watching.step() == OpenWatch("5")
 
 
 def test_a_page_that_fails_is_asked_for_again_where_it_was() -> None:
@@ -53,17 +53,17 @@ def test_pauses_grow_are_capped_and_end_with_news() -> None:
         pause = watching.step()
         assert isinstance(pause, Pause)
         pauses.append(pause.seconds)
-        assert watching.step() == Watch("5")
+        assert watching.step() == OpenWatch("5")
     assert pauses[:3] == [0.5, 1.0, 2.0]
     assert pauses[-1] == LONGEST_PAUSE_S
     watching.on_open()
-    watching.on_event(Said.ADDED, pod("a", 6))
+    watching.on_event(WatchEventType.ADDED, pod("a", 6))
     watching.on_error(Unavailable("down"), lasted_s=0.1)
     assert watching.step() == Pause(0.5, "down")
 
 
 def test_jitter_is_between_half_and_whole() -> None:
-    watching = Watching[PodObject]("Pod", lambda: 0.0)
+    watching = ListWatch[PodObject]("Pod", lambda: 0.0)
     watching.on_error(Unavailable("down"))
     assert watching.step() == Pause(0.25, "down")
 
@@ -78,9 +78,9 @@ def test_throttling_is_waited_out() -> None:
 def test_a_watch_with_news_resumes_without_a_pause(lasted_s: float) -> None:
     watching = listed()
     watching.on_open()
-    watching.on_event(Said.ADDED, pod("a", 9))
+    watching.on_event(WatchEventType.ADDED, pod("a", 9))
     watching.on_end(lasted_s)
-    assert watching.step() == Watch("9")
+    assert watching.step() == OpenWatch("9")
 
 
 def test_a_watch_that_ends_at_once_pauses() -> None:
@@ -88,7 +88,7 @@ def test_a_watch_that_ends_at_once_pauses() -> None:
     watching.on_open()
     watching.on_end(0.01)
     assert isinstance(watching.step(), Pause)
-    assert watching.step() == Watch("5")
+    assert watching.step() == OpenWatch("5")
 
 
 def test_a_future_version_stays_silent_and_leads_to_a_list() -> None:
@@ -97,8 +97,8 @@ def test_a_future_version_stays_silent_and_leads_to_a_list() -> None:
     watching.on_end(300.0)  # its whole time, not even a bookmark
     assert watching.step() == ListPage(10)
     watching.on_page([pod("a", 6)], [], "7", "")
-    assert watching.step() == Watch("7")
-    watching.on_event(Said.MODIFIED, pod("a", 8))
+    assert watching.step() == OpenWatch("7")
+    watching.on_event(WatchEventType.MODIFIED, pod("a", 8))
     assert watching.cache.resource_version == "8"
 
 
@@ -107,7 +107,7 @@ def test_a_bookmark_is_a_sign_of_life_and_moves_on() -> None:
     watching.on_open()
     watching.on_bookmark("40", False)
     watching.on_end(300.0)
-    assert watching.step() == Watch("40")
+    assert watching.step() == OpenWatch("40")
 
 
 def test_an_older_bookmark_does_not_go_back() -> None:
@@ -115,22 +115,22 @@ def test_an_older_bookmark_does_not_go_back() -> None:
     watching.on_open()
     watching.on_bookmark("40", False)
     watching.on_end(300.0)
-    assert watching.step() == Watch("50")
+    assert watching.step() == OpenWatch("50")
 
 
 def test_silence_after_news_resumes() -> None:
     watching = listed()
     watching.on_open()
-    watching.on_event(Said.ADDED, pod("a", 9))
-    watching.on_error(Silent("nothing"))
-    assert watching.step() == Watch("9")
+    watching.on_event(WatchEventType.ADDED, pod("a", 9))
+    watching.on_error(StreamTimeout("nothing"))
+    assert watching.step() == OpenWatch("9")
 
 
 def test_garbage_twice_without_news_leads_to_a_list() -> None:
     watching = listed()
-    for expected in (Watch("5"), ListPage(10)):
+    for expected in (OpenWatch("5"), ListPage(10)):
         watching.on_open()
-        watching.on_garbage("no JSON")
+        watching.on_invalid_line("no JSON")
         assert isinstance(watching.step(), Pause)
         assert watching.step() == expected
 
@@ -139,10 +139,10 @@ def test_garbage_with_news_in_between_only_resumes() -> None:
     watching = listed()
     for version in (6, 7, 8):
         watching.on_open()
-        watching.on_event(Said.ADDED, pod(f"p{version}", version))
-        watching.on_garbage("no JSON")
+        watching.on_event(WatchEventType.ADDED, pod(f"p{version}", version))
+        watching.on_invalid_line("no JSON")
         assert isinstance(watching.step(), Pause)
-        assert watching.step() == Watch(str(version))
+        assert watching.step() == OpenWatch(str(version))
 
 
 def test_expiry_in_the_middle_of_pages_lists_in_one_piece_and_pages_the_next_time() -> None:
@@ -154,7 +154,7 @@ def test_expiry_in_the_middle_of_pages_lists_in_one_piece_and_pages_the_next_tim
     watching.on_page([pod("a", 6)], [], "7", "")
     assert watching.cache.get("d/old") is None
     watching.on_open()
-    watching.on_event(Said.ADDED, pod("b", 8))
+    watching.on_event(WatchEventType.ADDED, pod("b", 8))
     watching.on_error(Gone("too old"))
     assert watching.step() == ListPage(10)
 
@@ -164,7 +164,7 @@ def test_lists_that_succeed_before_watches_that_fail_still_pause_longer_and_long
     pauses = []
     for _ in range(4):
         watching.on_page([], [], "5", "")
-        assert watching.step() == Watch("5")
+        assert watching.step() == OpenWatch("5")
         watching.on_error(Gone("too old"))
         pause = watching.step()
         assert isinstance(pause, Pause)
@@ -175,17 +175,17 @@ def test_lists_that_succeed_before_watches_that_fail_still_pause_longer_and_long
 
 def test_streaming_reports_nothing_before_its_bookmark() -> None:
     watching = machine(streaming=True)
-    assert watching.step() == Watch("", initial=True)
+    assert watching.step() == OpenWatch("", initial=True)
     watching.on_open()
-    assert watching.on_event(Said.ADDED, pod("a", 7)) == []
-    assert watching.on_event(Said.ADDED, pod("b", 3)) == []
-    assert watching.on_event(Said.DELETED, pod("a", 8)) == []
+    assert watching.on_event(WatchEventType.ADDED, pod("a", 7)) == []
+    assert watching.on_event(WatchEventType.ADDED, pod("b", 3)) == []
+    assert watching.on_event(WatchEventType.DELETED, pod("a", 8)) == []
     assert watching.on_bookmark("2", False) == []
     happened = watching.on_bookmark("9", True)
     assert [type(h).__name__ for h in happened] == ["Changed", "Synced"]
-    watching.on_event(Said.ADDED, pod("c", 10))
+    watching.on_event(WatchEventType.ADDED, pod("c", 10))
     watching.on_end(5.0)
-    assert watching.step() == Watch("10")
+    assert watching.step() == OpenWatch("10")
 
 
 def test_streaming_that_is_refused_is_not_tried_again() -> None:
@@ -197,9 +197,9 @@ def test_streaming_that_is_refused_is_not_tried_again() -> None:
 def test_streaming_that_is_cut_twice_is_given_up() -> None:
     watching = machine(streaming=True)
     for _ in range(2):
-        assert watching.step() == Watch("", initial=True)
+        assert watching.step() == OpenWatch("", initial=True)
         watching.on_open()
-        watching.on_event(Said.ADDED, pod("a", 7))
+        watching.on_event(WatchEventType.ADDED, pod("a", 7))
         watching.on_end(1.0)
     assert watching.step() == ListPage(10)
     watching.on_page([], [], "8", "")
@@ -210,7 +210,7 @@ def test_a_kind_that_is_not_there_counts_as_an_empty_list_once() -> None:
     watching = machine()
     assert watching.on_absent(15.0) == [Synced("Pod", "0", 0)]
     assert watching.synced
-    assert watching.step() == Pause(15.0, "the server does not know this kind", expected=True)
+    assert watching.step() == Pause(15.0, "the server does not serve this kind", expected=True)
     assert watching.step() == ListPage(10)
     assert watching.on_absent(15.0) == []  # nothing is different
     assert isinstance(watching.step(), Pause)
@@ -223,13 +223,13 @@ def test_a_kind_that_appears_is_listed_and_watched() -> None:
     assert watching.step() == ListPage(10)
     happened = watching.on_page([pod("a", 7)], [], "9", "")
     assert happened[-1] == Synced("Pod", "9", 1)
-    assert watching.step() == Watch("9")
+    assert watching.step() == OpenWatch("9")
 
 
 def test_a_kind_that_goes_takes_its_objects_with_it() -> None:
     watching = listed()
     watching.on_open()
-    watching.on_event(Said.ADDED, pod("a", 6))
+    watching.on_event(WatchEventType.ADDED, pod("a", 6))
     gone, synced = watching.on_absent(15.0)
     assert isinstance(gone, Changed)
     assert (gone.key, gone.new) == ("d/a", None)
@@ -240,7 +240,7 @@ def test_a_kind_that_goes_takes_its_objects_with_it() -> None:
     added, _ = watching.on_page([pod("a", 2)], [], "3", "")
     assert isinstance(added, Changed)
     assert added.old is None
-    assert watching.step() == Watch("3")
+    assert watching.step() == OpenWatch("3")
 
 
 def test_a_kind_that_goes_between_two_pages_leaves_nothing_of_the_first() -> None:
@@ -258,7 +258,7 @@ def test_an_absent_kind_is_no_failure() -> None:
     watching.step()
     for _ in range(3):
         watching.on_absent(15.0)
-        assert watching.step() == Pause(15.0, "the server does not know this kind", expected=True)
+        assert watching.step() == Pause(15.0, "the server does not serve this kind", expected=True)
     assert watching.counts.failures == 1
     watching.on_error(Unavailable("down"))
     assert watching.step() == Pause(0.5, "down")  # counted from the beginning
@@ -269,4 +269,4 @@ def test_an_absent_kind_stops_no_streaming(streaming: bool) -> None:
     watching = machine(streaming=streaming)
     watching.on_absent(15.0)
     watching.step()
-    assert watching.step() == (Watch("", initial=True) if streaming else ListPage(10))
+    assert watching.step() == (OpenWatch("", initial=True) if streaming else ListPage(10))

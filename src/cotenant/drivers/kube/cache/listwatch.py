@@ -1,0 +1,263 @@
+"""The state machine of a list/watch conversation with the API server, without I/O.
+
+Problem: a watch ends without an error, expires, repeats itself, stays silent, breaks off within a line, or meets a server that is away for
+half a minute; each needs a different next step, and none may lose or invent a change. Choice: the machine takes what was received and returns
+the next request: a page of a list, a watch, or a pause. Changes come back as `Notification`s (cache.py). The reflector (reflector.py)
+does the I/O.
+
+- A list is read in pages. A page token that has expired (410) restarts the list in one piece.
+- With `streaming`, the list is requested as a watch (sendInitialEvents) and ends with a marked bookmark; a server that refuses, or that twice
+  ends it early, is asked for pages.
+- A watch that ends without an error continues from the last version seen. After 410 comes a list, whose difference is reported.
+- A watch that received nothing, not even a bookmark, for its whole time may wait for a version that will never come: a list follows.
+- A line that cannot be decoded ends the watch; a second one without any event in between leads to a list.
+- Failures pause: exponential, with jitter, capped. Only events of a watch, or a watch that stayed open, reset the count of failures: a list that
+  succeeds before a watch that always fails must not make a hot loop.
+
+Source: Kubernetes API concepts ("Efficient detection of changes", "Streaming lists", "Watch bookmarks").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, TypeVar
+
+from cotenant.drivers.kube.cache.cache import ApiObject, Cache, Malformed, Notification, Synced, key_of
+from cotenant.drivers.kube.client.errors import Gone, Invalid, StreamTimeout, Throttled
+
+T = TypeVar("T", bound=ApiObject)
+
+PAUSE_S = 0.5  # after the first failure
+LONGEST_PAUSE_S = 30.0
+STEADY_S = 1.0  # a watch that stayed open for so long is no failure, even without events
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage:
+    """Request a page; `limit` 0 = all in one. An empty token = the first page."""
+
+    limit: int
+    continue_token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWatch:
+    """Watch for events after `resource_version`. `initial`: preceded by all objects that exist."""
+
+    resource_version: str
+    initial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Send no request for so long."""
+
+    seconds: float
+    why: str
+    expected: bool = False  # no failure
+
+
+Step = ListPage | OpenWatch | Pause
+
+
+class WatchEventType(Enum):
+    """Types of watch events about an object."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+
+
+@dataclass(slots=True)
+class WatchCounts:
+    """Counters for metrics."""
+
+    lists: int = 0
+    watches: int = 0
+    events: int = 0
+    bookmarks: int = 0
+    malformed: int = 0
+    invalid_lines: int = 0
+    failures: int = 0
+    expired: int = 0
+
+
+class ListWatch(Generic[T]):
+    """The conversation about one kind. `random` gives numbers in [0, 1)."""
+
+    def __init__(self, kind: str, random: Callable[[], float], *, page: int = 500, streaming: bool = False) -> None:
+        self.cache: Cache[T] = Cache(kind)
+        self.counts = WatchCounts()
+        self.kind = kind
+        self._random = random
+        self._page = page
+        self._streaming = streaming
+        self._cut_streams = 0  # streaming lists that ended before their bookmark
+        self._listing = True
+        self._whole = False  # the next list comes in one piece
+        self._token = ""
+        self._listed_objects: dict[str, T] = {}
+        self._malformed_keys: set[str] = set()  # keys listed but malformed
+        self._failed = 0  # in a row
+        self._pause: Pause | None = None
+        self._received = False  # anything in the current watch
+        self._last_line_invalid = (
+            False  # the last watch ended with a line that could not be read, and nothing came since
+        )
+
+    @property
+    def synced(self) -> bool:
+        """Whether a complete list has ever been received."""
+        return self.counts.lists > 0
+
+    def step(self) -> Step:
+        """The next request. A pause is returned once; after it comes the request."""
+        if self._pause is not None:
+            pause, self._pause = self._pause, None
+            return pause
+        if not self._listing:
+            return OpenWatch(self.cache.resource_version)
+        if self._streaming:
+            return OpenWatch("", initial=True)
+        return ListPage(0 if self._whole else self._page, self._token)
+
+    def on_page(
+        self, objects: Sequence[T], malformed: Sequence[tuple[str, str]], resource_version: str, continue_token: str
+    ) -> list[Notification[T]]:
+        """A page was received. `malformed` are (key, reason) of objects that could not be decoded."""
+        for obj in objects:
+            self._listed_objects[key_of(obj.metadata)] = obj
+        notifications: list[Notification[T]] = [self._malformed(key, why) for key, why in malformed]
+        self._malformed_keys.update(key for key, _ in malformed)
+        self._token = continue_token
+        return notifications if continue_token else notifications + self._complete_list(resource_version)
+
+    def on_absent(self, again_s: float) -> list[Notification[T]]:
+        """The server does not serve the kind (its definition is not installed): it has no objects. It is listed again after so long."""
+        self._relist()
+        notifications = self._complete_list("0") if len(self.cache) or not self.synced else []
+        self._relist()
+        self._failed = 0
+        self._pause = Pause(again_s, "the server does not serve this kind", expected=True)
+        return notifications
+
+    def on_open(self) -> None:
+        """A watch was opened."""
+        self.counts.watches += 1
+        self._received = False
+
+    def on_event(self, event_type: WatchEventType, obj: T) -> list[Notification[T]]:
+        """An event about one object."""
+        self._note_event()
+        self.counts.events += 1
+        if self._listing:
+            if event_type is WatchEventType.DELETED:
+                self._listed_objects.pop(key_of(obj.metadata), None)
+            else:
+                self._listed_objects[key_of(obj.metadata)] = obj
+            return []
+        return list(self.cache.drop(obj) if event_type is WatchEventType.DELETED else self.cache.put(obj))
+
+    def on_malformed(self, key: str, why: str, resource_version: str) -> list[Notification[T]]:
+        """An event about an object that cannot be decoded: it is skipped, and not requested again."""
+        self._note_event()
+        if self._listing:
+            self._malformed_keys.add(key)
+        else:
+            self.cache.advance(resource_version)
+        return [self._malformed(key, why)]
+
+    def on_bookmark(self, resource_version: str, initial_end: bool) -> list[Notification[T]]:
+        """A bookmark: how far the watch has come; `initial_end`: all objects that exist have been sent."""
+        self._note_event()
+        self.counts.bookmarks += 1
+        if self._listing:
+            return self._complete_list(resource_version) if initial_end else []
+        self.cache.advance(resource_version)
+        return []
+
+    def on_invalid_line(self, why: str) -> None:
+        """A line that is no event, or one of an unknown type. The watch is over; its content is requested again."""
+        self.counts.invalid_lines += 1
+        if self._last_line_invalid or self._listing:
+            self._relist()
+        self._last_line_invalid = True
+        self._fail(why)
+
+    def on_end(self, lasted_s: float) -> None:
+        """A watch ended without an error after so many seconds."""
+        if self._listing:
+            self._cut_stream()
+        elif not self._received and lasted_s < STEADY_S:
+            self._fail("the watch ended at once")
+        elif not self._received:
+            self._failed = 0
+            self._relist()
+        else:
+            self._failed = 0
+
+    def on_error(self, error: Exception, lasted_s: float = 0.0) -> None:
+        """A request failed, or a watch ended with an error: one of errors.py."""
+        if isinstance(error, Gone):
+            self.counts.expired += 1
+            # Page tokens expire after minutes; a list in one piece needs none.
+            self._whole = self._listing and bool(self._token)
+            self._relist()
+            if self._failed or not self._received:
+                self._fail(str(error))
+            return
+        if self._listing and self._streaming and isinstance(error, Invalid):
+            self._streaming = False
+            self._relist()
+            return
+        if isinstance(error, StreamTimeout):
+            self.on_end(max(lasted_s, STEADY_S))
+            return
+        if self._listing:
+            self._cut_stream()
+        elif lasted_s >= STEADY_S:
+            self._failed = 0
+        self._fail(str(error), error.retry_after_s if isinstance(error, Throttled) else 0.0)
+
+    def _complete_list(self, resource_version: str) -> list[Notification[T]]:
+        gathered, self._listed_objects = self._listed_objects, {}
+        unread, self._malformed_keys = self._malformed_keys, set()
+        self._listing = self._whole = False
+        self._token = ""
+        self._received = False  # so that a watch that expires at once is a failure, not a reason for the next list
+        self._cut_streams = 0
+        self.counts.lists += 1
+        changes: list[Notification[T]] = list(self.cache.replace(gathered.values(), resource_version, unread))
+        changes.append(Synced(self.kind, resource_version, len(self.cache)))
+        return changes
+
+    def _relist(self) -> None:
+        self._listing = True
+        self._token = ""
+        self._listed_objects = {}
+        self._malformed_keys = set()
+
+    def _cut_stream(self) -> None:
+        if self._streaming and self._listing:
+            self._relist()
+            self._cut_streams += 1
+            if self._cut_streams > 1:
+                self._streaming = False
+
+    def _note_event(self) -> None:
+        self._received = True
+        if not self._listing:
+            self._failed = 0
+            self._last_line_invalid = False
+
+    def _malformed(self, key: str, why: str) -> Malformed:
+        self.counts.malformed += 1
+        return Malformed(self.kind, key, why)
+
+    def _fail(self, why: str, at_least_s: float = 0.0) -> None:
+        self.counts.failures += 1
+        longest_s = min(LONGEST_PAUSE_S, PAUSE_S * 2.0 ** min(self._failed, 16))
+        self._failed += 1
+        self._pause = Pause(max(at_least_s, longest_s * (0.5 + 0.5 * self._random())), why)
