@@ -396,6 +396,7 @@ def test_listings(capsys: pytest.CaptureFixture[str]) -> None:
     assert "sustained_load" in [each["name"] for each in json.loads(capsys.readouterr().out)["metrics"]]
 
 
+@pytest.mark.slow
 def test_listing_loads_no_scenario_and_no_heavy_library() -> None:
 
     code = (

@@ -478,6 +478,7 @@ def test_everything_derived_can_be_built_anew() -> None:
     assert c._components.assignments.ledger.nodes.requested.sum() == requested
 
 
+@pytest.mark.slow
 def test_a_replica_that_never_judges_does_not_grow() -> None:
     c = cluster(node("a", 64_000))
     for i in range(6000):

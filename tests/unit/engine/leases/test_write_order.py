@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,6 +38,7 @@ def chains(draw: st.DrawFn) -> list[frozenset[int]]:
     return chain
 
 
+@pytest.mark.slow
 @given(chains(), chains(), st.permutations(range(3)))
 def test_every_cpuset_of_a_chain_changes_without_leaving_its_parents(
     before: list[frozenset[int]], after: list[frozenset[int]], order: list[int]

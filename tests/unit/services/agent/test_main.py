@@ -46,6 +46,7 @@ def test_what_makes_no_sense_is_one_line(request_: Request, line: str) -> None:
     assert str(caught.value).startswith(line)
 
 
+@pytest.mark.slow
 def test_nothing_heavy_is_loaded() -> None:
     """A node's agent has 80 MiB; each of these would take 10 or more of them."""
     code = f"""

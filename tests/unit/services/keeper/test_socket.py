@@ -116,6 +116,7 @@ def test_an_agent_holds_lists_reads_and_gives_back(tmp_path: Path) -> None:
     run(tmp_path, use)
 
 
+@pytest.mark.slow
 def test_a_large_batch_is_sent_in_several_messages(tmp_path: Path) -> None:
     async def use(keeper: Keeper) -> None:
         groups = [f"be/{number}" for number in range(1100)]

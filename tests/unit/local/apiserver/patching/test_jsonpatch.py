@@ -80,6 +80,7 @@ def test_yaml_dates_stay_text_and_keys_become_text() -> None:
     }
 
 
+@pytest.mark.slow
 def test_hostile_yaml_is_refused() -> None:
     bomb = b"a: &a [x,x,x,x,x,x,x,x,x,x]\n"
     for at in range(8):
