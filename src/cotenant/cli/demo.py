@@ -55,10 +55,12 @@ def demo(
     if as_json:
         node_result = _node_side(out, quiet=True) if node else {"skipped": "not requested"}
         rows = [dict(zip(page.COLUMNS, page.row(outcome), strict=True)) for outcome in outcomes]
-        print(json.dumps({"rows": rows, "meaning": page.meaning(config), "report": str(report), "node": node_result}))
+        print(
+            json.dumps({"rows": rows, "meaning": page.explanation(config), "report": str(report), "node": node_result})
+        )
         return 0
     _print(page.COLUMNS, [page.row(outcome) for outcome in outcomes])
-    print(f"\n{page.meaning(config)}\n")
+    print(f"\n{page.explanation(config)}\n")
     print(f"report: {report}")
     print("see also: cotenant up --nodes 200 --workload colocation    (a lasting cluster, for kubectl)")
     print("              cotenant lab compare --workload founding         (policies compared, with intervals)")

@@ -42,8 +42,8 @@ def row(outcome: DayOutcome) -> tuple[str, ...]:
     )
 
 
-def meaning(config: DemoConfig) -> str:
-    """What the figures are, in a sentence each."""
+def explanation(config: DemoConfig) -> str:
+    """What the figures mean, in a sentence each."""
     return (
         f"{config.workload} on {config.nodes} simulated nodes of 32 cores, {config.days:g} of a day in {config.seconds:g} s a profile, seed "
         f"{config.seed}. Means from hour {SETTLING_HOURS:g} on. missed: replicas above their p99 objective; worst: at one instant. placed/s: while all "
@@ -52,7 +52,7 @@ def meaning(config: DemoConfig) -> str:
 
 
 def write(path: Path, config: DemoConfig, outcomes: Sequence[DayOutcome]) -> None:
-    """The page, whole or not at all."""
+    """Write the page atomically."""
     import plotly.graph_objects as go
     from plotly.offline import get_plotlyjs
 
@@ -83,7 +83,7 @@ def write(path: Path, config: DemoConfig, outcomes: Sequence[DayOutcome]) -> Non
         "body{font:16px/1.5 system-ui,sans-serif;max-width:960px;margin:2rem auto;padding:0 1rem}"
         "table{border-collapse:collapse;width:100%}td,th{padding:.3rem .6rem;text-align:right;border-bottom:1px solid #ddd}"
         "td:first-child,th:first-child{text-align:left}</style></head><body><h1>One day, several judgements</h1>"
-        f"<p>{escape(meaning(config))}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        f"<p>{escape(explanation(config))}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         f"<script>{get_plotlyjs()}</script>{''.join(pictures)}"
         "<p>One day of one seed is a demonstration. Comparisons with intervals: <code>cotenant lab compare</code>.</p></body></html>\n"
     )

@@ -1,9 +1,9 @@
-"""The same day on the same simulated nodes, once for each scheduling profile, through the whole loop.
+"""One simulated day on the same nodes for each scheduling profile, through the whole loop.
 
 Problem: a newcomer wants to see the loop close without a cluster: manifests in, pods placed by a real scheduler process, load rising, objectives
-held or missed. Choice: for each profile a local cluster of its own, one after another, with equal nodes, seed and speed; the workload is
-submitted as ordinary Deployments and Jobs; the cluster is looked at twice a second. Limits: it runs in real time on a busy machine, so two
-runs are alike, not equal, and one day of one seed is a demonstration; comparisons with intervals are the lab's (`cotenant lab compare`).
+met or missed. Choice: for each profile a local cluster of its own, one after another, with equal nodes, seed and speed; the workload is
+submitted as ordinary Deployments and Jobs; the cluster is sampled twice a second. Limits: it runs in real time on a busy machine, so two
+runs are similar, not equal, and one day of one seed is a demonstration; for comparisons with intervals there is the lab (`cotenant lab compare`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LOOK_S = 0.05
 SETTLING_HOURS = 3.0
 
 Say = Callable[[str], None]
-Tick = Callable[[str, float], None]  # profile, share of its run that is over
+Tick = Callable[[str, float], None]  # profile, share of its run that is done
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class DemoConfig:
     profiles: tuple[str, ...] = PROFILES_SHOWN
     nodes: int = 100
     workload: str = "founding"
-    seconds: float = 35.0  # of wall time, a profile
+    seconds: float = 35.0  # of wall time for each profile
     days: float = 0.6  # simulated, from midnight: the load rises to its noon peak
     seed: int = 1
 
@@ -76,20 +76,20 @@ class Sample:
 
 @dataclass(slots=True)
 class DayOutcome:
-    """What one profile's day gave."""
+    """The result of one profile's day."""
 
     profile: str
     samples: list[Sample] = field(default_factory=list)
     placed: int = 0
-    placed_per_s: float = 0.0  # while the services came up, all at once
-    wait_p99_ms: float = 0.0  # from created to bound, as the scheduler tells it
+    placed_per_s: float = 0.0  # while all services started at once
+    wait_p99_ms: float = 0.0  # from created to bound, by the scheduler's metrics
     stages_done: int = 0
     stages: int = 0
     ready_s: float = 0.0
 
     @property
     def settled(self) -> list[Sample]:
-        """The samples of the day proper: replicas that only just started miss the windows before their start."""
+        """The samples after the settling time: replicas that have just started miss the windows before their start."""
         return [sample for sample in self.samples if sample.hours >= SETTLING_HOURS]
 
     def mean(self, name: str) -> float:
@@ -103,7 +103,7 @@ class DayOutcome:
 
 
 def run(config: DemoConfig, tick: Tick) -> list[DayOutcome]:
-    """One outcome a profile, in the order asked for. Errors of a start are raised; nothing is left behind."""
+    """One outcome for each profile, in the order given. Errors during a start are raised; every cluster is removed."""
     import uvloop
 
     return [uvloop.run(_one(config, profile, tick)) for profile in config.profiles]
@@ -145,9 +145,9 @@ async def _day(config: DemoConfig, cluster: LocalCluster, outcome: DayOutcome, t
             )
             tick(outcome.profile, min(1.0, elapsed / config.seconds))
         await submitting
-        told = await _metrics(http, cluster.endpoints.scheduler_port)
-        outcome.placed = round(_placed(told))
-        outcome.wait_p99_ms = quantile_ms(told, "scheduler_pod_scheduling_sli_duration_seconds_bucket", 0.99)
+        metrics = await _metrics(http, cluster.endpoints.scheduler_port)
+        outcome.placed = round(_placed(metrics))
+        outcome.wait_p99_ms = quantile_ms(metrics, "scheduler_pod_scheduling_sli_duration_seconds_bucket", 0.99)
         if cluster.submitter is not None:
             outcome.stages_done = cluster.submitter.progress.completed_stages
             outcome.stages = cluster.submitter.progress.stages
@@ -156,12 +156,12 @@ async def _day(config: DemoConfig, cluster: LocalCluster, outcome: DayOutcome, t
 async def _services_placed(
     cluster: LocalCluster, http: aiohttp.ClientSession, outcome: DayOutcome, until: float
 ) -> None:
-    """How fast the first burst went: from the first pod placed until as many are as the services have replicas."""
+    """Measure the first burst: from the first pod placed until as many are placed as the services have replicas."""
     first = 0.0
     while (now := perf_counter()) < until:
         count = _placed(await _metrics(http, cluster.endpoints.scheduler_port))
         if count and not first:
-            first = now - LOOK_S  # the first was placed since the look before
+            first = now - LOOK_S  # the first was placed since the previous look
         replicas = cluster.submitter.progress.replicas if cluster.submitter is not None else 0
         if replicas and count >= replicas:
             outcome.placed_per_s = count / (now - first)
@@ -174,15 +174,15 @@ async def _metrics(http: aiohttp.ClientSession, port: int) -> str:
         return await answer.text()
 
 
-def _placed(told: str) -> float:
-    lines = (line for line in told.splitlines() if line.startswith("scheduler_schedule_attempts_total{"))
+def _placed(metrics: str) -> float:
+    lines = (line for line in metrics.splitlines() if line.startswith("scheduler_schedule_attempts_total{"))
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if 'result="scheduled"' in line)
 
 
-def quantile_ms(told: str, name: str, q: float) -> float:
+def quantile_ms(metrics: str, name: str, q: float) -> float:
     """A quantile of a Prometheus histogram (all its label sets together), interpolated within its bucket as PromQL does."""
     buckets: dict[float, float] = {}
-    for line in told.splitlines():
+    for line in metrics.splitlines():
         if line.startswith(name + "{"):
             labels, value = line[len(name) + 1 :].rsplit("} ", 1)
             le = labels.split('le="', 1)[1].split('"', 1)[0]

@@ -83,5 +83,5 @@ class Metrics(Collector):
         yield GaugeMetricFamily(
             "cotenant_extender_nodes_reporting", "Nodes with a fresh report.", value=self._fresh_nodes()
         )
-        yield GaugeMetricFamily("cotenant_extender_nodes_known", "Nodes of which anything is known.", value=len(self._mirror.rows) - 1)  # fmt: skip
+        yield GaugeMetricFamily("cotenant_extender_nodes_known", "Nodes that are known.", value=len(self._mirror.rows) - 1)  # fmt: skip
         yield GaugeMetricFamily("cotenant_extender_residents", "Bound pods that are counted.", value=self._mirror.residents)  # fmt: skip

@@ -120,7 +120,7 @@ def check(settings: ExtenderSettings) -> tuple[Address, Address | None, Tls | No
             "--listen",
             settings.listen,
             "a loopback address, or --tls-cert, --tls-key and --client-ca",
-            "whoever reaches the extender can ask it anything; --insecure says that the network is trusted",
+            "anyone who can reach the extender can use it; --insecure says that the network is trusted",
         )
     profile = _profile(settings.profile).name
     needs_cluster = [f"--profile {profile}"] if profile not in (FOUNDING, FOUNDING_LEDGER) else []

@@ -24,7 +24,7 @@ class ReportSender:
     """Posts to any number of URLs. `close` it, or use it as an async context manager."""
 
     def __init__(self, token_file: Path | None = None, within_s: float = WITHIN_S) -> None:
-        """`token_file` is read anew for each report, so that the token may be changed in place."""
+        """`token_file` is read again for each report, so that the token may be changed in place."""
         self._token_file = token_file
         self._within_s = within_s
         self._session: aiohttp.ClientSession | None = None

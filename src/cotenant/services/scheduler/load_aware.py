@@ -60,59 +60,59 @@ def read_settings(path: Path) -> LoadAwareSettings:
 
 def parse_settings(text: bytes, where: str) -> LoadAwareSettings:
     """The settings in YAML or JSON; defaults where nothing is written. Raises `InvalidInput`."""
-    told = read_struct(_File, text, where, "load-aware settings", may_be_empty=True)
-    forecast = told.forecast
-    asked = told.default_requests or {}
+    given = read_struct(_File, text, where, "load-aware settings", may_be_empty=True)
+    forecast = given.forecast
+    defaults = given.default_requests or {}
     return LoadAwareSettings(
         thresholds=_DEFAULT.thresholds
-        if told.usage_thresholds is None
-        else shares(_known(told.usage_thresholds, f"{where}: usageThresholds"), f"{where}: usageThresholds"),
+        if given.usage_thresholds is None
+        else shares(_known(given.usage_thresholds, f"{where}: usageThresholds"), f"{where}: usageThresholds"),
         prod_thresholds=shares(
-            _known(told.prod_usage_thresholds or {}, f"{where}: prodUsageThresholds"), f"{where}: prodUsageThresholds"
+            _known(given.prod_usage_thresholds or {}, f"{where}: prodUsageThresholds"), f"{where}: prodUsageThresholds"
         ),
-        percentiles=percentiles(told.aggregated, f"{where}: aggregated"),
+        percentiles=percentiles(given.aggregated, f"{where}: aggregated"),
         forecast=None
         if forecast is None
         else Forecast(forecast.quantile_percent, forecast.half_life_seconds, forecast.margin_percent),
-        expires_s=float(told.node_metric_expiration_seconds),
-        filters_expired=told.filter_expired_node_metrics,
-        schedule_when_expired=told.enable_schedule_when_node_metrics_expired,
-        scaling=_pair(told.estimated_scaling_factors, _DEFAULT.scaling, f"{where}: estimatedScalingFactors"),
+        expires_s=float(given.node_metric_expiration_seconds),
+        filters_expired=given.filter_expired_node_metrics,
+        schedule_when_expired=given.enable_schedule_when_node_metrics_expired,
+        scaling=_pair(given.estimated_scaling_factors, _DEFAULT.scaling, f"{where}: estimatedScalingFactors"),
         unasked=Use(
             *(
-                parse_amount(name, asked[name], f"{where}: defaultRequests.{name}") if name in asked else usual
+                parse_amount(name, defaults[name], f"{where}: defaultRequests.{name}") if name in defaults else usual
                 for name, usual in zip((CPU_NAME, MEMORY_NAME), UNASKED, strict=True)
             )
         ),
-        expects_s=told.estimated_seconds_after_pod_scheduled,
+        expects_s=given.estimated_seconds_after_pod_scheduled,
         weights=_pair(
-            told.resource_weights,
-            (0, 0) if told.dominant_resource_weight else _DEFAULT.weights,
+            given.resource_weights,
+            (0, 0) if given.dominant_resource_weight else _DEFAULT.weights,
             f"{where}: resourceWeights",
             absent=0,
         ),
-        dominant_weight=told.dominant_resource_weight,
-        scores_by_prod=told.score_according_prod_usage,
-        score_weight=told.score_weight,
+        dominant_weight=given.dominant_resource_weight,
+        scores_by_prod=given.score_according_prod_usage,
+        score_weight=given.score_weight,
     )
 
 
-def _known(told: dict[str, int], where: str) -> dict[str, int]:
-    for name in told:
+def _known(given: dict[str, int], where: str) -> dict[str, int]:
+    for name in given:
         if name not in (CPU_NAME, MEMORY_NAME):
-            raise InvalidInput(f"{where}.{name}", told[name], f"{CPU_NAME} and {MEMORY_NAME} only")
-    return told
+            raise InvalidInput(f"{where}.{name}", given[name], f"{CPU_NAME} and {MEMORY_NAME} only")
+    return given
 
 
 def _pair(
-    told: dict[str, int] | None, usual: tuple[int, int], where: str, absent: int | None = None
+    given: dict[str, int] | None, usual: tuple[int, int], where: str, absent: int | None = None
 ) -> tuple[int, int]:
     """One number each of CPU and memory; `absent` for one that the mapping leaves out, None = the usual one."""
-    if told is None:
+    if given is None:
         return usual
-    _known(told, where)
+    _known(given, where)
     cpu, memory = (
-        told.get(name, default if absent is None else absent)
+        given.get(name, default if absent is None else absent)
         for name, default in zip((CPU_NAME, MEMORY_NAME), usual, strict=True)
     )
     return cpu, memory

@@ -1,9 +1,9 @@
-"""The processes that `cotenant up` runs beside itself, and what becomes of them.
+"""The child processes of `cotenant up`, supervised.
 
-Problem: the scheduler and the extender must not share the API server's interpreter (each wants a core), must be ready before a person is told
-so, come back when they die, and never outlive their parent, not even after kill -9. Choice: ordinary child processes with their output
-in a log file; ready = their `/readyz` answers 200; a child that dies is started again after a pause that doubles; the kernel
-kills them when the parent dies. Limits: Linux (the parent's death signal); elsewhere an orphan has to be stopped by hand.
+Problem: the scheduler and the extender must not share the API server's interpreter (each needs a core), must be ready before the cluster is reported
+ready, must be restarted when they die, and must not outlive their parent, not even after kill -9. Choice: ordinary child processes with their output
+in a log file; ready = their `/readyz` answers 200; a child that dies is restarted after a back-off that doubles; the kernel
+kills them when the parent dies. Limits: Linux (parent-death signal); elsewhere an orphan has to be stopped by hand.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from cotenant.model.errors import CotenantError, Permanent, Transient
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
-STEADY_S = 60.0  # a child that lived this long starts afresh with the first pause
-STOP_S = 10.0  # what a child gets to end by itself
+STEADY_S = 60.0  # a child that ran this long is restarted after the first pause again
+STOP_S = 10.0  # grace period for a child to end by itself
 _PR_SET_PDEATHSIG = 1
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
-    """What to run: `python -m cotenant ARGUMENTS`, its log, and the port whose `/readyz` tells that it is ready.
+    """What to run: `python -m cotenant ARGUMENTS`, its log, and the port with its `/readyz`.
 
-    `before` is awaited before it is run again.
+    `before` is awaited before a restart.
     """
 
     name: str
@@ -44,7 +44,7 @@ class ChildSpec:
 
 
 class Child:
-    """One process, kept alive until `stop`."""
+    """One process, restarted until `stop`."""
 
     def __init__(self, spec: ChildSpec) -> None:
         self.spec = spec
@@ -55,12 +55,12 @@ class Child:
         self._spawning: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Run it and keep it running."""
+        """Start it and its supervision."""
         await self._spawn()
-        self._supervisor = asyncio.create_task(self._keep(), name=f"keep {self.spec.name}")
+        self._supervisor = asyncio.create_task(self._supervise(), name=f"supervise {self.spec.name}")
 
     async def ready(self, within_s: float) -> None:
-        """Return when it answers that it is ready. `Transient` with the end of its log where it does not in time."""
+        """Wait until it is ready. Raises `Transient` with the end of its log where that takes too long."""
         until = monotonic() + within_s
         while monotonic() < until:
             if await _answers(self.spec.port):
@@ -71,10 +71,10 @@ class Child:
         )
 
     async def stop(self) -> None:
-        """End it: SIGTERM, and SIGKILL for one that does not listen."""
+        """Stop it: SIGTERM, then SIGKILL after the grace period."""
         if self._supervisor is not None:
             self._supervisor.cancel()
-        if self._spawning is not None:  # a process that is just being made must be ended too
+        if self._spawning is not None:  # a process that is being started must be stopped too
             await asyncio.wait((self._spawning,))
         process = self._process
         if process is None or process.returncode is not None:
@@ -105,11 +105,11 @@ class Child:
                 stdout=log,
                 stderr=log,
                 preexec_fn=die_with_parent(),
-                start_new_session=True,  # the terminal's Ctrl-C is for the parent, which stops them in order
+                start_new_session=True,  # Ctrl-C goes to the parent only, which stops them in order
             )
         self.pid = self._process.pid
 
-    async def _keep(self) -> None:
+    async def _supervise(self) -> None:
         pause_s = FIRST_PAUSE_S
         while self._process is not None:
             started = monotonic()
@@ -125,17 +125,17 @@ class Child:
                     await self.spec.before()
                 self._spawning = asyncio.create_task(self._spawn(), name=f"start {self.spec.name}")
                 await asyncio.shield(self._spawning)
-            except (OSError, CotenantError) as error:  # no memory or no process to be had now
+            except (OSError, CotenantError) as error:  # no memory or process available now
                 _log.warning("%s cannot be started: %s", self.spec.name, error)
 
 
 async def stop_all(children: Sequence[Child]) -> None:
-    """End them all, side by side."""
+    """Stop them all, concurrently."""
     await asyncio.gather(*(child.stop() for child in children))
 
 
 def free_port() -> int:
-    """A loopback port that nobody listens on now. Another process may take it before it is used."""
+    """A free loopback port. Another process may take it before it is used."""
     import socket
 
     with socket.socket() as probe:
@@ -160,7 +160,7 @@ async def _answers(port: int) -> bool:
 
 
 def die_with_parent() -> Callable[[], None]:
-    """For `preexec_fn`: ask the kernel for SIGTERM when this process, which will be the parent, dies."""
+    """For `preexec_fn`: ask the kernel for SIGTERM when this process, the parent, dies."""
     parent = os.getpid()
 
     def ask() -> None:
@@ -168,7 +168,7 @@ def die_with_parent() -> Callable[[], None]:
             return
         if ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM) != 0:
             raise Permanent("prctl(PR_SET_PDEATHSIG) failed")
-        if os.getppid() != parent:  # it died before we asked
+        if os.getppid() != parent:  # the parent died before the request
             os._exit(1)
 
     return ask

@@ -1,9 +1,9 @@
 """A local cluster: API server, controllers and simulated nodes in this process, scheduler and extender beside it.
 
-Problem: a person with no cluster wants one in a command, and wants back what was in it after any end of the process. Choice: what writes
+Problem: a person without a cluster wants one with a single command, and wants its contents back after any kind of end. Choice: what writes
 most (API server, controllers, nodes) shares one event loop and calls the API in process; the scheduler and the extender are ordinary
-clients in processes of their own, the same as in any cluster. Starting is in order of need, and what can be slow is done side by
-side. Limits: one machine; a child that fails to start is tried again for as long as the cluster is up.
+clients in processes of their own, the same as in any cluster. Parts start in order of dependency, and slow ones concurrently. Limits: one machine; a child that fails to start
+is retried as long as the cluster is up.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Where everything is."""
+    """Addresses of the cluster."""
 
     url: str
     kubeconfig: Path
-    scheduler_port: int = 0  # 0 = does not run
+    scheduler_port: int = 0  # 0 = not running
     extender_port: int = 0
 
 
 class LocalCluster:
-    """One cluster. `async with LocalCluster(config) as cluster:`; everything ends with the block, in order."""
+    """One cluster. `async with LocalCluster(config) as cluster:`; everything stops at the end of the block, in reverse order."""
 
     def __init__(self, config: UpConfig) -> None:
         self.config = config
@@ -86,9 +86,9 @@ class LocalCluster:
         await self._stack.aclose()
 
     async def ready(self) -> None:
-        """Return when everything answers. `Transient` with the last words of what does not."""
+        """Wait until everything is ready. Raises `Transient` with the end of the log of what is not."""
         await asyncio.gather(*(child.ready(READY_S) for child in self.children))
-        if self.children:  # now those of a killed cluster are gone too: they outlive it for a moment
+        if self.children:  # by now the children of a killed cluster are gone too: they outlive it for a moment
             await release_stale_lease(self.api)
 
     async def _start(self) -> None:
@@ -121,7 +121,7 @@ class LocalCluster:
             await self._start_nodes()
 
     async def _define(self) -> None:
-        """Install the custom kinds that the scheduler reads; those that are there stay as they are."""
+        """Install the custom kinds that the scheduler reads; existing definitions stay as they are."""
         resource = self.api.registry.by_kind("apiextensions.k8s.io", "CustomResourceDefinition")
         assert resource is not None
         for _, text in manifests():
@@ -132,15 +132,13 @@ class LocalCluster:
                     raise
 
     def _open_directory(self) -> Database | None:
-        """Make the directory ours alone. Raises `InvalidInput` where it cannot be, `Permanent` where what is in it cannot be read."""
+        """Lock the directory and open its database. Raises `InvalidInput` where it cannot be used, `Permanent` where its contents cannot be read."""
         directory = self.config.directory
         try:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             if not self.config.is_ephemeral:
                 return Database(directory)
-            self._stack.callback(
-                DirectoryLock(directory).release
-            )  # the kubeconfig and the port are written all the same
+            self._stack.callback(DirectoryLock(directory).release)  # the kubeconfig and the port are written even so
             return None
         except InvalidInput as error:
             raise InvalidInput("--dir", error.value, error.expected, error.hint) from None
@@ -212,9 +210,9 @@ class LocalCluster:
         for child in self.children:
             await child.start()
         self.endpoints = Endpoints(self.endpoints.url, self.endpoints.kubeconfig, scheduler, extender)
-        told = self.config.directory / URL_FILE
-        write_private(told, f"http://127.0.0.1:{scheduler}\n")
-        self._stack.callback(told.unlink, missing_ok=True)
+        url_file = self.config.directory / URL_FILE
+        write_private(url_file, f"http://127.0.0.1:{scheduler}\n")
+        self._stack.callback(url_file.unlink, missing_ok=True)
 
     def _child(self, name: str, port: int, *more: str, before: Callable[[], Awaitable[object]] | None = None) -> Child:
         arguments = (name, "--kubeconfig", str(self.endpoints.kubeconfig), "--listen", f"127.0.0.1:{port}", *more)

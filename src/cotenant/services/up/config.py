@@ -27,16 +27,16 @@ class UpConfig:
     directory: Path
     nodes: int = 0  # simulated ones
     gpus_per_node: int = 0
-    workload: str = ""  # what to submit by itself; "" = nothing
+    workload: str = ""  # the workload to submit; "" = none
     host: str = "127.0.0.1"
-    port: int = 0  # 0 = the last one used in the directory, or any that is free
-    is_ephemeral: bool = False  # nothing is kept on disk but the kubeconfig
+    port: int = 0  # 0 = the last one used in the directory, or any free one
+    is_ephemeral: bool = False  # only the kubeconfig is kept on disk
     is_bare: bool = False  # the API server alone
     has_extender: bool = True
     profile: str = "cotenant-requests"
     speed: float = 60.0  # simulated seconds a second
     seed: int = 0
-    cpu_topology: str = ""  # of the simulated nodes: SOCKETSxCORESxTHREADS; "" = they do not tell
+    cpu_topology: str = ""  # of the simulated nodes: SOCKETSxCORESxTHREADS; "" = not reported
     load_aware: Path | None = None  # the scheduler's file of load thresholds
     node_grace_s: float = 40.0  # without a heartbeat until a node counts as dead
     device_strategy: str = "binpack"  # the scheduler's
@@ -60,7 +60,7 @@ class UpConfig:
         if self.seed < 0:
             raise InvalidInput("--seed", self.seed, "0 or more")
         if self.load_aware is not None:
-            read_settings(self.load_aware)  # said here, before a child cannot start
+            read_settings(self.load_aware)  # an error is raised here, before a child fails to start
         device_settings(self.device_strategy, self.usual_gpu_pods)  # the same
         profiles = [each.name for each in PROFILES if each.fit is Fit.REQUESTS]  # docs/adr/0012
         if self.profile not in profiles:
@@ -73,7 +73,7 @@ class UpConfig:
             raise InvalidInput("--bare", "with --nodes or --workload", "the API server alone")
 
     def scheduler_options(self) -> tuple[str, ...]:
-        """The scheduler's options that say how it judges."""
+        """The scheduler's command-line options about placement."""
         asked = ["--profile", self.profile, STRATEGY, self.device_strategy]
         if self.usual_gpu_pods:
             asked += [USUAL, self.usual_gpu_pods]
@@ -82,5 +82,5 @@ class UpConfig:
         return tuple(asked)
 
     def cpus(self) -> CpuShape | None:
-        """What simulated nodes tell of their CPUs."""
+        """The CPU topology that simulated nodes report."""
         return CpuShape.parse(self.cpu_topology, Shape().cores, "--cpu-topology") if self.cpu_topology else None

@@ -1,6 +1,6 @@
-"""Sends the simulated nodes' reports to the scheduler and the extender, as real agents would: one POST a node.
+"""Sends the simulated nodes' reports to the scheduler and the extender, as real agents would: one POST for each node.
 
-Limits: a report that cannot be delivered is counted and dropped; the next one is newer. The first refusal is in the log.
+Limits: a report that cannot be delivered is counted and dropped; the next one is newer. The first refusal is logged.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from cotenant.model.errors import Permanent, Transient
 from cotenant.services.reporting import payload
 from cotenant.services.reporting.sender import ReportSender
 
-ABREAST = 8
+CONCURRENT = 8
 _log = logging.getLogger(__name__)
 
 
 class HttpReporter:
-    """Reports to some loopback ports. `close` it."""
+    """Reports to loopback ports. `close` it."""
 
     def __init__(self, ports: Sequence[int]) -> None:
         self._urls = [f"http://127.0.0.1:{port}/metrics/report" for port in ports]
@@ -30,7 +30,7 @@ class HttpReporter:
     async def report(self, reports: Sequence[NodeReport]) -> None:
         """Deliver them all, a few at a time."""
         queue = iter([(url, payload.write(report)) for report in reports for url in self._urls])
-        await asyncio.gather(*(self._deliver(queue) for _ in range(ABREAST)))
+        await asyncio.gather(*(self._deliver(queue) for _ in range(CONCURRENT)))
 
     async def close(self) -> None:
         """Close the connections."""

@@ -1,4 +1,4 @@
-"""The process behind `cotenant up`: start, tell, stay, stop."""
+"""The process of `cotenant up`: starts the cluster, prints where it is, and stops it on a signal."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from cotenant.services.up.config import UpConfig
 from cotenant.services.up.warming import is_warm, warm_apart
 
 Say = Callable[[str], None]
-TELL_S = 10.0
+PROGRESS_S = 10.0
 
 
 def run(config: UpConfig, say: Say) -> int:
-    """Until SIGTERM or Ctrl-C. Errors of the start are raised; `say` is given lines for a person."""
+    """Run until SIGTERM or Ctrl-C. Errors during the start are raised; `say` is called with lines for a person."""
     import uvloop
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
@@ -51,7 +51,7 @@ async def _run(config: UpConfig, say: Say) -> int:
             say(line)
         await cluster.submit()
         if config.workload:
-            watching = asyncio.create_task(_tell(cluster, say))
+            watching = asyncio.create_task(_report_progress(cluster, say))
             await stopping
             watching.cancel()
         await stopping
@@ -59,10 +59,10 @@ async def _run(config: UpConfig, say: Say) -> int:
     return 0
 
 
-async def _tell(cluster: LocalCluster, say: Say) -> None:
-    """A line now and then of how the workload fares."""
+async def _report_progress(cluster: LocalCluster, say: Say) -> None:
+    """A line on the workload's progress, periodically."""
     while True:
-        await asyncio.sleep(TELL_S)
+        await asyncio.sleep(PROGRESS_S)
         seen = cluster.nodes.snapshot()
         progress = cluster.submitter.progress if cluster.submitter is not None else None
         jobs = f"{progress.completed_stages} of {progress.stages} stages done" if progress is not None else ""

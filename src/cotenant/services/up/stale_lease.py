@@ -1,9 +1,9 @@
-"""Gives up the lease of a scheduler of ours that was killed, so that the next one need not wait until it runs out.
+"""Releases the lease of a scheduler on this machine that was killed, so that the next one need not wait until it expires.
 
-Problem: after kill -9 nobody placed pods for the 15 s that a lease lasts. Choice: whoever starts the schedulers here knows what no other
-candidate can know: that the process named in the lease does not exist any more. Then the holder is taken out, on condition that the lease
-is still the one that was looked at. Limits: a number that another process was given meanwhile counts as alive, so the lease runs out as
-it would have; a holder on another machine is never touched.
+Problem: after kill -9 no pod was placed for the 15 s of a lease. Choice: `cotenant up`, which starts the schedulers here, knows what no other
+candidate can know: that the process named in the lease does not exist any more. Then the holder is removed, on condition that the lease
+has not changed since it was read. Limits: a process id that was given to another process meanwhile counts as alive, so the lease expires
+by itself; a holder on another machine is never removed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Lease(msgspec.Struct, frozen=True):
 
 
 async def release_stale_lease(api: Api, scheduler: str = "cotenant") -> bool:
-    """Take a dead process of this machine out of the scheduler's lease. Whether there was one."""
+    """Remove a dead process of this machine from the scheduler's lease. Whether there was one."""
     target = api.target("coordination.k8s.io", "leases", DEFAULT_NAMESPACE, lease_name(scheduler))
     try:
         lease = msgspec.json.decode(await api.get(target), type=_Lease)
@@ -46,8 +46,8 @@ async def release_stale_lease(api: Api, scheduler: str = "cotenant") -> bool:
         await api.patch(target, _encode(body), MERGE)
         return True
     except ApiError as error:
-        if error.code not in (404, 409):  # there is none yet, or somebody alive has just written it
-            _log.warning("the lease of a dead scheduler runs out by itself: %s", error)
+        if error.code not in (404, 409):  # there is none yet, or a live replica has just written it
+            _log.warning("the lease of a dead scheduler has to expire by itself: %s", error)
         return False
 
 

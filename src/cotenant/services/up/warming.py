@@ -1,9 +1,9 @@
-"""Compiles on the first run what would otherwise compile in the middle of it.
+"""Compiles kernels before the first cluster starts, in a process of its own.
 
 Problem: the kernels of placement and of the simulated world take some ten seconds each to compile, once for each version of the sources, and
-compiling stops the event loop it happens in: Leases run out, watches stall. Choice: before a cluster starts, a process of its own
-compiles into the shared cache and leaves a mark there; with the mark nothing is started. Limits: another profile than the marked ones
-still compiles in its scheduler, before that says it is ready.
+compiling blocks the event loop: Leases expire, watches stall. Choice: before a cluster starts, a separate process
+compiles into the shared cache and leaves a marker there; with the marker nothing is started. Limits: a profile without a marker
+still compiles in its scheduler, before that is ready.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from cotenant.services.up.children import die_with_parent
 
 
 def mark(profile: str) -> Path:
-    """The file that says this version's kernels are compiled for a profile. The cache knows a source by its path, so the mark does too."""
+    """The marker file: the kernels of this version are compiled for a profile. The cache identifies a source by its path, so the marker does too."""
     where = sha256(str(Path(__file__).parent).encode()).hexdigest()[:12]
     return cache_directory() / f"compiled-for-{profile}-{where}"
 
 
 def is_warm(profile: str) -> bool:
-    """Whether nothing is left to compile."""
+    """Whether everything is compiled."""
     return mark(profile).exists()
 
 
 def warm(profile: str) -> None:
-    """Compile here and now: 20 to 40 s of CPU, once. Raises KeyError for an unknown profile."""
+    """Compile in this process: 20 to 40 s of CPU, once. Raises KeyError for an unknown profile."""
     from cotenant.engine.rehearsal import rehearse
     from cotenant.lab.world.config import WorldConfig
     from cotenant.local.nodes.world import World
@@ -43,7 +43,7 @@ def warm(profile: str) -> None:
 
 
 async def warm_apart(profile: str) -> None:
-    """The same in a process of its own. Raises `Permanent` with what it said where it fails."""
+    """Compile in a process of its own. Raises `Permanent` with its output where that fails."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "cotenant", "warm", "--profile", profile),
         stdin=asyncio.subprocess.DEVNULL,

@@ -99,20 +99,20 @@ def _page(cluster: Cluster, of: MemberPage, member: Any) -> Callable[[PageReques
     return answer
 
 
-def _founding(endpoint: str, told: object) -> object:
+def _founding(endpoint: str, value: object) -> object:
     """The value in the form that the founding document shows, where it shows one; else as it is."""
-    if not isinstance(told, CpusOfNode):
-        return told
+    if not isinstance(value, CpusOfNode):
+        return value
     if endpoint.startswith("availableCPUs"):
         return Available(
-            format_cpus(told.available),
-            {str(each.node): format_cpus(each.available) for each in told.numa},
+            format_cpus(value.available),
+            {str(each.node): format_cpus(each.available) for each in value.numa},
             tuple(
                 Allocated(each.pod, format_cpus(each.cpus), each.exclusive.value, format_cpus(each.missing))
-                for each in told.holders
+                for each in value.holders
             ),
         )
-    cpus = told.cpus
+    cpus = value.cpus
     topology = Topology(
         cpus=len(cpus),
         cores=len({each.core for each in cpus}),
@@ -120,17 +120,17 @@ def _founding(endpoint: str, told: object) -> object:
         sockets=len({each.socket for each in cpus}),
         details={str(each.cpu): CpuInfo(each.cpu, each.core, each.numa, each.socket) for each in cpus},
     )
-    options = told.options
-    kept: dict[str, str] = {who: format_cpus(numbers) for who, numbers in told.kept}
+    options = value.options
+    kept: dict[str, str] = {owner: format_cpus(cpus) for owner, cpus in value.kept}
     return TopologyOptions(
-        topology, options.bind.value, options.strategy.value, options.policy.value, told.ratio_ppm, kept
+        topology, options.bind.value, options.strategy.value, options.policy.value, value.ratio_ppm, kept
     )
 
 
-def _concern(told: Concern | None, what: str, names: Sequence[str]) -> Answer:
-    if told is None:
+def _concern(value: Concern | None, what: str, names: Sequence[str]) -> Answer:
+    if value is None:
         raise _unknown(what, names)
-    return Answer(200, msgspec.json.encode(told))
+    return Answer(200, msgspec.json.encode(value))
 
 
 def _unknown(what: str, names: Sequence[str]) -> UnknownName:

@@ -69,8 +69,8 @@ def routes(process: Process) -> tuple[Route, ...]:
         found = cluster.find(key)
         if found is None:
             raise _unknown_pod(key, process.scheduler)
-        told = Story(key, found.seen.uid, found.node, found.state.name.lower(), found.last_message, found.lines())
-        return Answer(200, msgspec.json.encode(told))
+        history = Story(key, found.seen.uid, found.node, found.state.name.lower(), found.last_message, found.lines())
+        return Answer(200, msgspec.json.encode(history))
 
     def explained(asked: PageRequest) -> Answer:
         key = "/".join(asked.names)
@@ -94,8 +94,8 @@ def routes(process: Process) -> tuple[Route, ...]:
         if not tables:
             off = "" if debugging.top_scores else "; the flag is off: PUT a number of nodes to /debug/flags/s"
             raise UnknownName(f"no scores are kept{off}")
-        told = "\n\n".join(f"{each.pod}, {each.passing} nodes passed\n\n{each.markdown()}" for each in tables)
-        return Answer(200, f"{told}\n".encode(), MARKDOWN)
+        text = "\n\n".join(f"{each.pod}, {each.passing} nodes passed\n\n{each.markdown()}" for each in tables)
+        return Answer(200, f"{text}\n".encode(), MARKDOWN)
 
     def filters(asked: PageRequest) -> Answer:
         failures = debugging.failures(asked.query.get("pod", ("",))[0])
