@@ -1,4 +1,4 @@
-"""One list of cases for every API server: the local one always, and the one that COTENANT_TEST_KUBECONFIG names.
+"""One list of cases for every API server: always the local one, and the one named by COTENANT_TEST_KUBECONFIG.
 
 Each case gets a client (`kube`), a namespace of its own, and, where it needs them, `kubectl` and a webhook server. Nothing here may know
 which server it talks to, apart from what a case is told by `kube.is_local`.
@@ -37,7 +37,7 @@ APPLY = "application/apply-patch+yaml"
 
 
 class Response(NamedTuple):
-    """What came back. `json` is None where the body is something else."""
+    """A response. `json` is None if the body is not JSON."""
 
     code: int
     headers: dict[str, list[str]]
@@ -60,7 +60,7 @@ class Response(NamedTuple):
 
 
 class Refused(AssertionError):
-    """An answer that a case did not expect."""
+    """A response that a case did not expect."""
 
 
 class Watching:
@@ -77,7 +77,7 @@ class Watching:
         return json.loads(line) if line else None
 
     def until(self, *types: str) -> list[dict[str, Any]]:
-        """The events up to and with as many as are named."""
+        """The next events, as many as requested."""
         found: list[dict[str, Any]] = []
         for _ in types:
             event = self.next()
@@ -151,7 +151,7 @@ class Kube:
         headers: dict[str, str] | None = None,
         **query: str,
     ) -> Response:
-        """One exchange, whatever the answer."""
+        """Send one request and return the response, whatever its code."""
         raw = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         sent = self._headers({**({"content-type": content_type} if raw is not None else {}), **(headers or {})})
         target = path + ("?" + urlencode(query, quote_via=quote) if query else "")
@@ -178,7 +178,7 @@ class Kube:
         raise AssertionError("unreachable")
 
     def ok(self, method: str, path: str, body: Any = None, **options: Any) -> Any:
-        """The document of an exchange that must succeed."""
+        """Send a request that must succeed. Returns the decoded document."""
         answer = self.request(method, path, body, **options)
         if answer.code >= 300:
             raise Refused(f"{method} {path}: {answer.code} {answer.body[:500]!r}")
@@ -197,7 +197,7 @@ class Kube:
         return self.ok("DELETE", path, body, **query)
 
     def watch(self, path: str, *, accept: str = "application/json", **query: str) -> Watching:
-        """Open a watch. It ends by itself after `timeoutSeconds` (20 by default)."""
+        """Open a watch. It ends after `timeoutSeconds` (20 by default)."""
         query.setdefault("timeoutSeconds", "20")
         connection = self.connect()
         target = path + "?" + urlencode({"watch": "true", **query}, quote_via=quote)
@@ -216,7 +216,7 @@ class Kube:
 
 
 class _Local:
-    """The local server, in a thread with a loop of its own."""
+    """The local server, in a thread with its own event loop."""
 
     def __init__(self, folder: Path) -> None:
         self.kubeconfig = folder / "kubeconfig"
@@ -301,7 +301,7 @@ def kube(request: pytest.FixtureRequest) -> Kube:
 
 @pytest.fixture
 def namespace(kube: Kube) -> Iterator[str]:
-    """A namespace of this case's own."""
+    """A namespace for this case."""
     name = f"case-{uuid.uuid4().hex[:8]}"
     kube.create("/api/v1/namespaces", {"metadata": {"name": name}})
     yield name
@@ -320,7 +320,7 @@ def configs(namespace: str) -> str:
 
 @pytest.fixture
 def node(kube: Kube) -> Iterator[str]:
-    """A ready node of this case's own."""
+    """A ready node for this case."""
     name = f"node-{uuid.uuid4().hex[:8]}"
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
     capacity = {"cpu": "4", "memory": "8Gi", "pods": "110"}
@@ -365,7 +365,7 @@ class Kubectl:
         return subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, env=env, check=False)
 
     def __call__(self, *words: str, text: str | None = None, environment: dict[str, str] | None = None) -> str:
-        """The output of a run that must succeed."""
+        """Run a command that must succeed. Returns its output."""
         done = self.run(*words, text=text, environment=environment)
         assert done.returncode == 0, f"kubectl {' '.join(words)}\n{done.stdout}\n{done.stderr}"
         return done.stdout
@@ -378,7 +378,7 @@ class Kubectl:
 
 
 def binaries() -> list[str]:
-    """The kubectl on the path, and those that COTENANT_TEST_KUBECTL names (separated by colons)."""
+    """The kubectl on the path, and those named by COTENANT_TEST_KUBECTL (separated by colons)."""
     named = [one for one in os.environ.get("COTENANT_TEST_KUBECTL", "").split(":") if one]
     return [*([found] if (found := shutil.which("kubectl")) else []), *named] or [""]
 
@@ -397,7 +397,7 @@ Answering = Callable[[dict[str, Any]], Any]
 
 
 class Hook:
-    """A webhook server on loopback. `answer` is given the AdmissionReview and returns a document, bytes, or a status code."""
+    """A webhook server on loopback. `answer` takes the AdmissionReview and returns a document, bytes, or a status code."""
 
     def __init__(self, folder: Path) -> None:
         from cotenant.drivers.http.certificates import ensure
@@ -444,7 +444,7 @@ class Hook:
 
     @staticmethod
     def allow(review: dict[str, Any], **more: Any) -> dict[str, Any]:
-        """The answer yes."""
+        """A response that allows the request."""
         return allow(review, **more)
 
     def stop(self) -> None:
@@ -453,7 +453,7 @@ class Hook:
 
 
 def allow(review: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """The answer yes."""
+    """A response that allows the request."""
     response = {"uid": review["request"]["uid"], "allowed": True, **more}
     return {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response}
 

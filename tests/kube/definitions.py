@@ -16,7 +16,7 @@ PLURALS = tuple(_DEFINITIONS)
 
 
 def collection(plural: str, namespace: str = "") -> str:
-    """The path of a kind's objects; of those of a namespace where the kind has namespaces."""
+    """The path of a kind's objects, in a namespace if the kind is namespaced."""
     spec = _DEFINITIONS[plural]["spec"]
     base = f"/apis/{spec['group']}/{spec['versions'][0]['name']}"
     inner = f"/namespaces/{namespace}" if namespace and spec["scope"] == "Namespaced" else ""
@@ -25,7 +25,7 @@ def collection(plural: str, namespace: str = "") -> str:
 
 @contextmanager
 def installed(kube: Any) -> Iterator[None]:
-    """Every kind is served; those that were not there before go again."""
+    """Install the definitions that are missing, wait until all are served, and remove the installed ones at the end."""
     ours = []
     for plural, definition in _DEFINITIONS.items():
         name = definition["metadata"]["name"]

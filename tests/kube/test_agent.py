@@ -1,4 +1,4 @@
-"""The node's agent and an API server: NodeMetric as others read it, the pods of its node, evictions that respect budgets."""
+"""The node agent against an API server: NodeMetric, the pods of its node, evictions that respect budgets."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def with_client(kube: Any, scenario: Callable[[Client], Awaitable[None]]) -> Non
 
 @pytest.fixture
 def node_metric_kind(kube: Any) -> Iterator[None]:
-    """The kind as the package has it, unless the cluster has it already."""
+    """Install the packaged definition unless the cluster has the kind already."""
     made = kube.request("GET", f"{CRDS}/nodemetrics.slo.koordinator.sh").code == 404
     if made:
         kube.create(CRDS, yaml.safe_load(CRD))
@@ -63,7 +63,7 @@ def node_metric_kind(kube: Any) -> Iterator[None]:
         kube.eventually(METRICS, lambda answer: "items" not in answer)
 
 
-def test_a_node_metric_is_made_and_says_what_is_used(kube: Any, node: str, node_metric_kind: None) -> None:
+def test_a_node_metric_is_created_with_usage(kube: Any, node: str, node_metric_kind: None) -> None:
     asked: list[tuple[int, ...]] = []
 
     def usage(windows_us: Any) -> NodeUsage:
@@ -99,7 +99,7 @@ def test_a_node_metric_is_made_and_says_what_is_used(kube: Any, node: str, node_
     kube.delete(f"{METRICS}/{node}")
 
 
-def test_the_spec_of_a_node_metric_says_how_often_and_over_what(kube: Any, node: str, node_metric_kind: None) -> None:
+def test_the_spec_of_a_node_metric_sets_interval_and_windows(kube: Any, node: str, node_metric_kind: None) -> None:
     policy = {
         "aggregateDurationSeconds": 120,
         "reportIntervalSeconds": 15,
@@ -124,7 +124,7 @@ def test_the_spec_of_a_node_metric_says_how_often_and_over_what(kube: Any, node:
     kube.delete(f"{METRICS}/{node}")
 
 
-def test_a_cluster_without_the_kind_is_told_once(kube: Any, node: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_cluster_without_the_kind_is_reported_once(kube: Any, node: str, caplog: pytest.LogCaptureFixture) -> None:
     if kube.request("GET", METRICS).code != 404:
         pytest.skip("this cluster has the kind")
 
@@ -139,7 +139,7 @@ def test_a_cluster_without_the_kind_is_told_once(kube: Any, node: str, caplog: p
 
 
 class Groups:
-    """The groups that kubelet made."""
+    """The cgroups created by the kubelet."""
 
     def __init__(self, *pods: NodePod) -> None:
         self.found = pods
@@ -148,7 +148,7 @@ class Groups:
         return self.found
 
 
-def test_pods_of_the_node_have_what_the_server_declares(
+def test_pods_of_the_node_carry_the_servers_fields(
     kube: Any, node: str, pods: str, namespace: str, make_pod: Any
 ) -> None:
     body = make_pod("web", nodeName=node)
@@ -166,7 +166,7 @@ def test_pods_of_the_node_have_what_the_server_declares(
         news = asyncio.Event()
         source = ClusterPods(client, node, Groups(group, orphan), news.set)
         before, _ = await source.pods()
-        assert before == group  # before the first list: by its group alone
+        assert before == group  # before the first list the pod is known by its cgroup only
         watching = asyncio.create_task(source.run())
         async with asyncio.timeout(20):
             while (await source.pods())[0].name != "web":
@@ -196,7 +196,7 @@ def test_pods_of_the_node_have_what_the_server_declares(
     kube.request("DELETE", f"{pods}/web", query={"gracePeriodSeconds": "0"})
 
 
-def test_an_eviction_respects_budgets_and_hits_only_its_pod(
+def test_an_eviction_respects_budgets_and_the_pods_uid(
     kube: Any, node: str, pods: str, namespace: str, make_pod: Any
 ) -> None:
     made = kube.create(pods, make_pod("job", nodeName=node))
@@ -232,7 +232,7 @@ def test_an_eviction_respects_budgets_and_hits_only_its_pod(
     with_client(kube, scenario)
 
 
-def test_without_a_cluster_and_without_leave_to_kill_nobody_is_evicted() -> None:
+def test_without_a_cluster_and_without_permission_to_kill_no_pod_is_evicted() -> None:
     async def scenario() -> None:
         killed: list[str] = []
         plain = EvictPod("group:batch/one", "jobs/one", Reason("r", "x"))
@@ -251,7 +251,7 @@ TOPOLOGIES = "/apis/topology.node.k8s.io/v1alpha1/noderesourcetopologies"
 
 @pytest.fixture
 def topology_kind(kube: Any) -> Iterator[None]:
-    """The kind as `cotenant crds` prints it, unless the cluster has it already."""
+    """Install the definition that `cotenant crds` prints unless the cluster has the kind already."""
     name = f"{CRDS}/noderesourcetopologies.topology.node.k8s.io"
     made = kube.request("GET", name).code == 404
     if made:
@@ -263,7 +263,7 @@ def topology_kind(kube: Any) -> Iterator[None]:
         kube.eventually(TOPOLOGIES, lambda answer: "items" not in answer)
 
 
-def test_a_nodes_cpus_are_told_once_and_again_when_they_change(kube: Any, node: str, topology_kind: None) -> None:
+def test_a_nodes_cpu_topology_is_published_once_and_on_change(kube: Any, node: str, topology_kind: None) -> None:
     online: list[Any] = list(cpus())
     told: list[bool] = []
 

@@ -1,4 +1,4 @@
-"""What a scheduler must know of the real API: each was seen on a real server, and each is a pitfall."""
+"""Behaviour of the real API that a scheduler depends on; each case was observed on a real server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def binding(name: str, node: str, **metadata: Any) -> dict[str, Any]:
     }
 
 
-def test_a_bind_sets_node_condition_annotations_and_labels_at_once(kube: Any, pods: str, make_pod: Any) -> None:
+def test_a_bind_sets_node_condition_annotations_and_labels_in_one_write(kube: Any, pods: str, make_pod: Any) -> None:
     made = kube.create(pods, make_pod())
     answer = kube.request(
         "POST",
@@ -75,7 +75,7 @@ def test_under_a_node_selector_a_bind_looks_like_a_deletion(kube: Any, pods: str
 
 
 @pytest.mark.slow
-def test_a_slow_reader_is_cut_off_without_an_error_event(kube: Any, configs: str) -> None:
+def test_a_slow_reader_is_disconnected_without_an_error_event(kube: Any, configs: str) -> None:
     made = kube.create(configs, {"metadata": {"name": "big"}, "data": {"x": ""}})
     with kube.watch(configs, resourceVersion=made["metadata"]["resourceVersion"], timeoutSeconds="120") as watch:
         for turn in range(400):
@@ -90,14 +90,14 @@ def test_a_slow_reader_is_cut_off_without_an_error_event(kube: Any, configs: str
 
 
 @pytest.mark.slow
-def test_a_watch_from_the_future_is_silent(kube: Any, configs: str) -> None:
+def test_a_watch_from_a_future_version_sends_no_events(kube: Any, configs: str) -> None:
     version = int(kube.get(configs)["metadata"]["resourceVersion"])
     with kube.watch(configs, resourceVersion=str(version + 1_000_000), timeoutSeconds="1") as watch:
         kube.create(configs, {"metadata": {"name": "a"}})
         assert watch.rest() == []
 
 
-def test_initial_events_end_with_a_marked_bookmark(kube: Any, configs: str) -> None:
+def test_initial_events_end_with_an_annotated_bookmark(kube: Any, configs: str) -> None:
     kube.create(configs, {"metadata": {"name": "mine"}})
     with kube.watch(
         configs,
@@ -135,9 +135,7 @@ def eviction(name: str) -> dict[str, Any]:
     return {"kind": "Eviction", "apiVersion": "policy/v1", "metadata": {"name": name}}
 
 
-def test_eviction_under_an_unprocessed_budget_is_told_to_wait(
-    kube: Any, pods: str, namespace: str, make_pod: Any
-) -> None:
+def test_eviction_under_an_unprocessed_budget_gives_429(kube: Any, pods: str, namespace: str, make_pod: Any) -> None:
     budget = {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "p"}}}}
     kube.create(f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets", budget)
     kube.create(pods, make_pod())
@@ -150,7 +148,7 @@ def test_eviction_under_an_unprocessed_budget_is_told_to_wait(
     assert kube.get(f"{pods}/p")["metadata"].get("deletionTimestamp") is None
 
 
-def test_eviction_of_a_bound_pod_that_never_ran_ends_it_at_once(kube: Any, pods: str, make_pod: Any) -> None:
+def test_eviction_of_a_bound_pending_pod_is_not_blocked_by_a_budget(kube: Any, pods: str, make_pod: Any) -> None:
     kube.create(pods, make_pod())
     kube.create(f"{pods}/p/binding", binding("p", "n1"))
     assert kube.request("POST", f"{pods}/p/eviction", eviction("p")).code == 201
@@ -158,7 +156,7 @@ def test_eviction_of_a_bound_pod_that_never_ran_ends_it_at_once(kube: Any, pods:
     assert answer.code == 404 or answer.json["metadata"]["deletionTimestamp"]
 
 
-def test_an_event_may_not_generate_a_name_from_a_dot(kube: Any, namespace: str) -> None:
+def test_an_event_may_not_generate_a_name_with_a_dot(kube: Any, namespace: str) -> None:
     event = {
         "metadata": {"generateName": "p."},
         "regarding": {"kind": "Pod", "name": "p", "namespace": namespace},
@@ -174,7 +172,7 @@ def test_an_event_may_not_generate_a_name_from_a_dot(kube: Any, namespace: str) 
     assert "metadata.generateName" in answer.message
 
 
-def test_scheduler_name_is_set_on_create_only(kube: Any, pods: str, make_pod: Any) -> None:
+def test_the_scheduler_name_is_immutable(kube: Any, pods: str, make_pod: Any) -> None:
     kube.create(pods, make_pod())
     answer = kube.request(
         "PATCH", f"{pods}/p", {"spec": {"schedulerName": "other"}}, content_type="application/merge-patch+json"
@@ -183,7 +181,7 @@ def test_scheduler_name_is_set_on_create_only(kube: Any, pods: str, make_pod: An
 
 
 @pytest.mark.slow
-def test_watches_end_when_their_time_is_up(kube: Any, configs: str) -> None:
+def test_watches_end_at_their_timeout(kube: Any, configs: str) -> None:
     began = time.monotonic()
     with kube.watch(configs, timeoutSeconds="1") as watch:
         watch.rest()

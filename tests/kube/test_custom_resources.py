@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: they appear at once, check what is written, and vanish."""
+"""CustomResourceDefinitions: serving, validation, and removal."""
 
 from __future__ import annotations
 
@@ -90,14 +90,14 @@ def test_a_custom_object_is_defaulted_and_stored(kube: Any, widgets: Widgets) ->
 
 
 @pytest.mark.parametrize("spec", [{"size": 0}, {"size": "big"}, {"size": None}, {"note": 1}])
-def test_what_the_schema_forbids(kube: Any, widgets: Widgets, spec: dict[str, Any]) -> None:
+def test_schema_violations_are_refused(kube: Any, widgets: Widgets, spec: dict[str, Any]) -> None:
     answer = kube.request("POST", widgets.path, widget(widgets, **spec))
     assert (answer.code, answer.reason) == (422, "Invalid")
     field = "spec." + next(iter(spec))
     assert any(cause["field"] == field for cause in answer.json["details"]["causes"])
 
 
-def test_unknown_fields_are_pruned_unless_kept_or_strict(kube: Any, widgets: Widgets) -> None:
+def test_unknown_fields_are_pruned_unless_preserved_or_strict(kube: Any, widgets: Widgets) -> None:
     made = kube.create(widgets.path, widget(widgets, nope=1, open={"any": {"thing": 1}}))
     assert "nope" not in made["spec"]
     assert made["spec"]["open"] == {"any": {"thing": 1}}
@@ -106,7 +106,7 @@ def test_unknown_fields_are_pruned_unless_kept_or_strict(kube: Any, widgets: Wid
     assert 'unknown field "spec.nope"' in answer.message
 
 
-def test_status_has_its_own_door(kube: Any, widgets: Widgets) -> None:
+def test_status_is_written_through_its_subresource(kube: Any, widgets: Widgets) -> None:
     kube.create(widgets.path, {**widget(widgets), "status": {"ready": True}})
     assert "status" not in kube.get(f"{widgets.path}/w")
     kube.patch(f"{widgets.path}/w/status", {"status": {"ready": True}, "spec": {"size": 9}})
@@ -132,7 +132,7 @@ def test_columns(kube: Any, widgets: Widgets) -> None:
     assert [row["cells"] for row in table["rows"]] == [["w", 3, "hello"]]
 
 
-def test_strategic_patches_are_not_for_custom_kinds(kube: Any, widgets: Widgets) -> None:
+def test_strategic_patches_of_custom_kinds_are_refused(kube: Any, widgets: Widgets) -> None:
     kube.create(widgets.path, widget(widgets))
     answer = kube.request(
         "PATCH", f"{widgets.path}/w", {"spec": {"size": 4}}, content_type="application/strategic-merge-patch+json"
@@ -159,7 +159,7 @@ def test_watches_see_custom_objects(kube: Any, widgets: Widgets) -> None:
     assert added["object"]["kind"] == "Widget"
 
 
-def test_they_are_discovered_and_described(kube: Any, widgets: Widgets) -> None:
+def test_custom_kinds_are_in_discovery_and_openapi(kube: Any, widgets: Widgets) -> None:
     found = {one["name"]: one for one in kube.get(f"/apis/{widgets.group}/v1")["resources"]}
     assert found["widgets"]["shortNames"] == ["wd"]
     assert set(found) == {"widgets", "widgets/status", "widgets/scale"}
@@ -172,7 +172,7 @@ def test_they_are_discovered_and_described(kube: Any, widgets: Widgets) -> None:
     assert document["components"]["schemas"][name]["properties"]["spec"]["properties"]["size"]["type"] == "integer"
 
 
-def test_they_vanish_with_their_definition(kube: Any, widgets: Widgets) -> None:
+def test_custom_kinds_are_removed_with_their_definition(kube: Any, widgets: Widgets) -> None:
     kube.create(widgets.path, widget(widgets))
     kube.delete(widgets.crd)
     kube.eventually(widgets.path, lambda document: document.get("code") == 404)

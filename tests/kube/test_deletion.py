@@ -1,11 +1,11 @@
-"""Deletion: finalizers, grace, preconditions, owners, and names that the server makes."""
+"""Deletion: finalizers, grace periods, preconditions, propagation; and object names."""
 
 from __future__ import annotations
 
 from typing import Any
 
 
-def test_an_object_with_a_finalizer_waits_for_it(kube: Any, configs: str) -> None:
+def test_an_object_with_a_finalizer_stays_until_it_is_removed(kube: Any, configs: str) -> None:
     kube.create(configs, {"metadata": {"name": "c", "finalizers": ["example.com/wait"]}})
     assert kube.request("DELETE", f"{configs}/c").code in (200, 202)
     waiting = kube.get(f"{configs}/c")
@@ -14,7 +14,7 @@ def test_an_object_with_a_finalizer_waits_for_it(kube: Any, configs: str) -> Non
     assert kube.request("GET", f"{configs}/c").code == 404
 
 
-def test_no_finalizer_is_added_to_what_is_going(kube: Any, configs: str) -> None:
+def test_no_finalizer_can_be_added_during_deletion(kube: Any, configs: str) -> None:
     kube.create(configs, {"metadata": {"name": "c", "finalizers": ["example.com/wait"]}})
     kube.delete(f"{configs}/c")
     change = {"metadata": {"finalizers": ["example.com/wait", "example.com/more"]}}
@@ -23,7 +23,7 @@ def test_no_finalizer_is_added_to_what_is_going(kube: Any, configs: str) -> None
     kube.patch(f"{configs}/c", {"metadata": {"finalizers": None}})
 
 
-def test_a_deletion_says_what_it_deleted(kube: Any, configs: str) -> None:
+def test_a_deletion_returns_a_status_with_details(kube: Any, configs: str) -> None:
     made = kube.create(configs, {"metadata": {"name": "c"}})
     answer = kube.delete(f"{configs}/c")
     assert answer["kind"] == "Status"
@@ -31,7 +31,7 @@ def test_a_deletion_says_what_it_deleted(kube: Any, configs: str) -> None:
     assert kube.request("DELETE", f"{configs}/c").code == 404
 
 
-def test_a_precondition_that_does_not_hold_is_a_conflict(kube: Any, configs: str) -> None:
+def test_a_failed_precondition_is_a_conflict(kube: Any, configs: str) -> None:
     kube.create(configs, {"metadata": {"name": "c"}})
     options = {
         "kind": "DeleteOptions",
@@ -43,7 +43,7 @@ def test_a_precondition_that_does_not_hold_is_a_conflict(kube: Any, configs: str
     assert kube.request("GET", f"{configs}/c").code == 200
 
 
-def test_a_bound_pod_is_given_its_grace(kube: Any, pods: str, node: str, make_pod: Any) -> None:
+def test_a_bound_pod_terminates_gracefully(kube: Any, pods: str, node: str, make_pod: Any) -> None:
     kube.create(pods, make_pod())
     kube.create(f"{pods}/p/binding", {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": node}})
     kube.patch(f"{pods}/p/status", {"status": {"phase": "Running"}})
@@ -54,7 +54,7 @@ def test_a_bound_pod_is_given_its_grace(kube: Any, pods: str, node: str, make_po
     assert kube.request("GET", f"{pods}/p").code == 404
 
 
-def test_an_unbound_pod_is_gone_at_once(kube: Any, pods: str, make_pod: Any) -> None:
+def test_an_unbound_pod_is_removed_immediately(kube: Any, pods: str, make_pod: Any) -> None:
     kube.create(pods, make_pod())
     kube.delete(f"{pods}/p")
     assert kube.request("GET", f"{pods}/p").code == 404
@@ -68,7 +68,7 @@ def test_an_unknown_propagation_is_refused(kube: Any, configs: str) -> None:
     assert answer.code == 422
 
 
-def test_foreground_deletion_leaves_a_finalizer(kube: Any, configs: str) -> None:
+def test_foreground_deletion_sets_a_finalizer(kube: Any, configs: str) -> None:
     kube.create(configs, {"metadata": {"name": "c", "finalizers": ["example.com/wait"]}})
     kube.delete(f"{configs}/c", propagationPolicy="Foreground")
     assert "foregroundDeletion" in kube.get(f"{configs}/c")["metadata"]["finalizers"]
@@ -81,23 +81,23 @@ def test_generated_names_are_unique(kube: Any, configs: str) -> None:
     assert all(name.startswith("g-") and len(name) == 7 for name in made)
 
 
-def test_a_dry_deletion_deletes_nothing(kube: Any, configs: str) -> None:
+def test_a_dry_run_deletion_deletes_nothing(kube: Any, configs: str) -> None:
     kube.create(configs, {"metadata": {"name": "c"}})
     kube.delete(f"{configs}/c", dryRun="All")
     assert kube.request("GET", f"{configs}/c").code == 200
 
 
-def test_nothing_is_created_in_a_namespace_that_is_not_there(kube: Any) -> None:
+def test_creation_in_a_missing_namespace_is_refused(kube: Any) -> None:
     answer = kube.request("POST", "/api/v1/namespaces/nowhere-at-all/configmaps", {"metadata": {"name": "c"}})
     assert (answer.code, answer.message) == (404, 'namespaces "nowhere-at-all" not found')
 
 
-def test_names_are_checked(kube: Any, configs: str) -> None:
+def test_invalid_names_are_refused(kube: Any, configs: str) -> None:
     for name in ("Upper", "a_b", "-a", "a" * 254, ""):
         assert kube.request("POST", configs, {"metadata": {"name": name}}).code == 422, name
 
 
-def test_the_second_of_a_name_is_refused(kube: Any, configs: str) -> None:
+def test_a_duplicate_name_is_refused(kube: Any, configs: str) -> None:
     kube.create(configs, {"metadata": {"name": "c"}})
     answer = kube.request("POST", configs, {"metadata": {"name": "c"}})
     assert (answer.code, answer.reason, answer.message) == (409, "AlreadyExists", 'configmaps "c" already exists')

@@ -19,7 +19,7 @@ def test_groups_and_versions(kube: Any) -> None:
     assert kube.get("/apis/apps")["kind"] == "APIGroup"
 
 
-def test_resources_have_names_for_people(kube: Any) -> None:
+def test_resources_have_short_names_and_categories(kube: Any) -> None:
     core = served(kube, "/api/v1")
     pods = core["pods"]
     assert (pods["kind"], pods["singularName"], pods["namespaced"]) == ("Pod", "pod", True)
@@ -33,7 +33,7 @@ def test_resources_have_names_for_people(kube: Any) -> None:
     assert (scale["group"], scale["version"], scale["kind"]) == ("autoscaling", "v1", "Scale")
 
 
-def test_aggregated_discovery_says_the_same(kube: Any) -> None:
+def test_aggregated_discovery_lists_the_same_resources(kube: Any) -> None:
     answer = kube.request("GET", "/apis", headers={"accept": _AGGREGATED})
     assert answer.header("content-type") == _AGGREGATED
     groups = {item["metadata"]["name"]: item for item in answer.json["items"]}
@@ -47,7 +47,7 @@ def test_aggregated_discovery_says_the_same(kube: Any) -> None:
     assert any(one["resource"] == "pods" for one in core["items"][0]["versions"][0]["resources"])
 
 
-def test_openapi_v2_has_what_kubectl_reads(kube: Any) -> None:
+def test_openapi_v2_has_the_fields_kubectl_reads(kube: Any) -> None:
     document = kube.get("/openapi/v2")
     deployment = document["definitions"]["io.k8s.api.apps.v1.Deployment"]
     gvk = {"group": "apps", "kind": "Deployment", "version": "v1"}

@@ -1,4 +1,4 @@
-"""Every manifest of examples/, deploy/scheduler/ and deploy/node/ is one that an API server takes, with no field that it does not know."""
+"""Every manifest of examples/, deploy/scheduler/ and deploy/node/ is accepted by an API server, without unknown fields."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ CASES = [
 
 
 def collection(kube: Any, obj: dict[str, Any], namespace: str) -> str:
-    """Where objects of this kind are created, by discovery."""
+    """The path at which objects of this kind are created, from discovery."""
     group_version = obj["apiVersion"]
     base = f"/apis/{group_version}" if "/" in group_version else f"/api/{group_version}"
     found = next(r for r in kube.get(base)["resources"] if r["kind"] == obj["kind"] and "/" not in r["name"])
@@ -27,15 +27,15 @@ def collection(kube: Any, obj: dict[str, Any], namespace: str) -> str:
 
 
 @pytest.mark.parametrize("document", CASES)
-def test_the_manifest_is_taken(kube: Any, namespace: str, document: dict[str, Any]) -> None:
+def test_the_manifest_is_accepted(kube: Any, namespace: str, document: dict[str, Any]) -> None:
     document["metadata"].pop("namespace", None)  # the case's own
     if document["kind"] == "Pod":
-        document["spec"].pop("priorityClassName", None)  # made by another manifest
+        document["spec"].pop("priorityClassName", None)  # created by another manifest
     created = kube.create(collection(kube, document, namespace), document, dryRun="All", fieldValidation="Strict")
     assert created["metadata"]["name"] == document["metadata"]["name"]
 
 
-def test_the_object_is_one_of_the_definition() -> None:
+def test_the_object_matches_its_definition() -> None:
     (definition,) = yaml.safe_load_all((ROOT / "examples/08-custom-kind.yaml").read_text())
     (obj,) = yaml.safe_load_all(NEEDS_ITS_DEFINITION.read_text())
     spec = definition["spec"]

@@ -1,4 +1,4 @@
-"""The extender as kube-scheduler meets it: over a connection, in the documented wire form, with and without certificates."""
+"""The extender as kube-scheduler calls it: over HTTP in the documented wire format, with and without certificates."""
 
 import asyncio
 import http.client
@@ -29,7 +29,7 @@ SECRET = "a-secret-for-agents"
 
 @contextmanager
 def running(settings: ExtenderSettings) -> Iterator[int]:
-    """The service in a thread with a loop of its own; gives its port."""
+    """Run the service in a thread with its own event loop. Yields its port."""
     started = threading.Event()
     found: list[int] = []
     loop = asyncio.new_event_loop()
@@ -97,14 +97,14 @@ def test_a_cycle_over_one_connection(plain: int) -> None:
     status, body = post(connection, "/prioritize", by_name(answer["NodeNames"]))
     scores = {each["Host"]: each["Score"] for each in json.loads(body)}
     assert scores["idle"] > scores["new"]
-    # What is wrong with a request is said in the answer, so the connection outlives it.
+    # A malformed request gets an error response, and the connection stays open.
     assert json.loads(post(connection, "/filter", b"{")[1])["Error"]
     assert post(connection, "/filter", by_object([node("idle")]))[0] == 200
     assert connection.sock is first
     connection.close()
 
 
-def test_a_large_body_in_full_node_mode(plain: int) -> None:
+def test_a_large_body_with_full_nodes(plain: int) -> None:
     connection = connected(plain)
     nodes = [node(f"n{i}") | {"padding": "x" * 2000} for i in range(1000)]
     status, body = post(connection, "/filter", by_object(nodes))
@@ -122,7 +122,7 @@ def test_a_large_body_in_full_node_mode(plain: int) -> None:
         b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
     ],
 )
-def test_nonsense_costs_only_its_own_connection(sent: bytes, plain: int) -> None:
+def test_malformed_input_affects_only_its_connection(sent: bytes, plain: int) -> None:
     with socket.create_connection(("127.0.0.1", plain), timeout=20) as stranger:
         stranger.sendall(sent)
         stranger.shutdown(socket.SHUT_WR)
@@ -133,7 +133,7 @@ def test_nonsense_costs_only_its_own_connection(sent: bytes, plain: int) -> None
     connection.close()
 
 
-def test_a_head_that_does_not_come(plain: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_head_timeout(plain: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "HEAD_WITHIN_S", 0.05)
     with socket.create_connection(("127.0.0.1", plain), timeout=20) as slow:
         slow.sendall(b"POST /filter HTTP/1.1\r\nHo")
@@ -220,7 +220,7 @@ def test_client_certificates(tmp_path: Path) -> None:
         for stranger in (None, others.issue("stranger")):
             with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
                 filters(client(stranger))
-        # A certificate lets an agent in; the token says that it may report.
+        # The certificate authenticates the connection; the token authorizes reports.
         agent = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=client(ours.issue("agent")))
         assert post(agent, "/metrics/report", told("a", 1))[0] == 401
         assert post(agent, "/metrics/report", told("a", 1), Authorization=f"Bearer {SECRET}")[0] == 204
@@ -245,13 +245,13 @@ def test_a_renewed_certificate_is_used(tmp_path: Path, monkeypatch: pytest.Monke
 
         assert trusts(old)
         assert not trusts(new)
-        new.issue("extender")  # into the same files
+        new.issue("extender")  # written to the same files
         deadline = time.monotonic() + 20
         while not trusts(new):
             assert time.monotonic() < deadline
 
 
-def test_the_health_listener_is_plain_and_has_nothing_else(tmp_path: Path) -> None:
+def test_the_health_listener_is_plain_http_and_serves_only_health(tmp_path: Path) -> None:
     authority = Authority(tmp_path, "ca")
     certificate, key = authority.issue("extender")
     with socket.socket() as probe:
@@ -272,7 +272,7 @@ def test_the_health_listener_is_plain_and_has_nothing_else(tmp_path: Path) -> No
         connection.close()
 
 
-def test_a_port_that_is_taken(plain: int) -> None:
+def test_a_port_in_use_is_refused(plain: int) -> None:
     async def again() -> None:
         await serve(ExtenderSettings(listen=f"127.0.0.1:{plain}"), asyncio.Event(), lambda address: None)
 

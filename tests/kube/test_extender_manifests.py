@@ -1,4 +1,4 @@
-"""What deploy/extender/ says is what the extender does."""
+"""The manifests of deploy/extender/ match the extender."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ def documents(name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", ["scheduler-names.yaml", "scheduler-full-nodes.yaml"])
-def test_the_configurations_ask_what_we_answer(name: str) -> None:
+def test_the_configurations_use_the_served_verbs(name: str) -> None:
     (configuration,) = documents(name)
     assert configuration["apiVersion"] == "kubescheduler.config.k8s.io/v1"
     (extender,) = configuration["extenders"]
@@ -30,7 +30,7 @@ def test_the_configurations_ask_what_we_answer(name: str) -> None:
     assert isinstance(extender["ignorable"], bool)
 
 
-def test_the_deployment_fits_the_configuration_and_the_command() -> None:
+def test_the_deployment_matches_the_configuration_and_the_command() -> None:
     deployment, service = documents("deployment.yaml")
     (configuration,) = documents("scheduler-names.yaml")
     template = deployment["spec"]["template"]
@@ -54,7 +54,7 @@ def test_the_deployment_fits_the_configuration_and_the_command() -> None:
         }
 
 
-def test_the_role_grants_what_is_used_and_no_more() -> None:
+def test_the_role_grants_exactly_the_used_permissions() -> None:
     role = next(each for each in documents("rbac.yaml") if each["kind"] == "ClusterRole")
     granted = {(resource, verb) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
     assert granted == {

@@ -1,4 +1,4 @@
-"""The real kubectl, as people use it."""
+"""The real kubectl in common workflows."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_apply_get_describe_delete(kubectl: Any) -> None:
     assert "No resources found" in kubectl.run("get", "deployments").stderr
 
 
-def test_get_in_every_form(kubectl: Any) -> None:
+def test_get_in_every_output_format(kubectl: Any) -> None:
     kubectl("apply", "-f", "-", text=_POD)
     assert kubectl("get", "pods", "-o", "name").strip() == "pod/p"
     assert kubectl("get", "pod", "p", "-o", "jsonpath={.spec.containers[0].image}") == "registry.example/app:1"
@@ -121,7 +121,7 @@ def test_dry_runs_change_nothing(kubectl: Any) -> None:
     assert "NotFound" in kubectl.run("get", "pod", "p").stderr
 
 
-def test_may_i(kubectl: Any) -> None:
+def test_auth_can_i(kubectl: Any) -> None:
     assert kubectl("auth", "can-i", "create", "pods").strip() == "yes"
 
 

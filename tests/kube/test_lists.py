@@ -1,4 +1,4 @@
-"""Lists: pages, snapshots, selectors, and the forms in which they come."""
+"""Lists: pages, snapshots, selectors, and representations."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def filled(kube: Any, configs: str) -> str:
 
 
 def mine(query: dict[str, str]) -> dict[str, str]:
-    """Without what clusters put into every namespace."""
+    """Names without the objects that clusters create in every namespace."""
     return {"labelSelector": "n", **query}
 
 
-def test_pages_make_one_snapshot(kube: Any, filled: str) -> None:
+def test_pages_are_one_snapshot(kube: Any, filled: str) -> None:
     first = kube.get(filled, **mine({"limit": "2"}))
     assert names(first) == ["c0", "c1"]
     kube.create(filled, {"metadata": {"name": "c1a", "labels": {"n": "x"}}})
@@ -38,12 +38,12 @@ def test_pages_make_one_snapshot(kube: Any, filled: str) -> None:
     assert len(versions) == 1
 
 
-def test_how_many_remain(kube: Any, filled: str) -> None:
+def test_remaining_item_count(kube: Any, filled: str) -> None:
     page = kube.get(filled, limit="2")
     assert page["metadata"]["remainingItemCount"] == len(kube.get(filled)["items"]) - 2
 
 
-def test_an_exact_version_is_listed_as_it_was(kube: Any, filled: str) -> None:
+def test_a_list_at_an_exact_version(kube: Any, filled: str) -> None:
     before = kube.get(filled, **mine({}))
     kube.delete(f"{filled}/c0")
     version = before["metadata"]["resourceVersion"]
@@ -79,7 +79,7 @@ def test_field_selectors(kube: Any, filled: str, pods: str, namespace: str, make
     assert names(everywhere) == ["b"]
 
 
-def test_lists_say_their_kind_and_version(kube: Any, filled: str) -> None:
+def test_lists_have_kind_and_version(kube: Any, filled: str) -> None:
     page = kube.get(filled)
     assert (page["kind"], page["apiVersion"]) == ("ConfigMapList", "v1")
     assert int(page["metadata"]["resourceVersion"]) > 0
@@ -94,7 +94,7 @@ def test_metadata_only(kube: Any, filled: str) -> None:
     ]
 
 
-def test_a_list_from_the_future_times_out(kube: Any, filled: str) -> None:
+def test_a_list_at_a_future_version_times_out(kube: Any, filled: str) -> None:
     version = int(kube.get(filled)["metadata"]["resourceVersion"]) + 1_000_000
     answer = kube.request("GET", filled, resourceVersion=str(version), resourceVersionMatch="NotOlderThan")
     assert (answer.code, answer.reason) == (504, "Timeout")

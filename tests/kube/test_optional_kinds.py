@@ -1,4 +1,4 @@
-"""A custom kind that may be absent, against an API server: not installed, installed later, its objects changed, deleted, installed again."""
+"""An optional custom kind against an API server: absent, installed later, changed, deleted, installed again."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 class Gadget(ApiStruct, frozen=True):
-    """What is read of one."""
+    """The fields that are decoded."""
 
     metadata: ObjectMeta = ObjectMeta()
     size: int | None = None
 
 
 class Gadgets(NamedTuple):
-    """A kind of the case's own, not installed."""
+    """A kind for this case, not installed yet."""
 
     kube: Any
     kind: Kind[Gadget]
@@ -74,7 +74,7 @@ def gadgets(kube: Any) -> Iterator[Gadgets]:
 
 
 class Heard:
-    """What a reflector delivered, in words, and what it slept."""
+    """Records what a reflector delivered, as text, and its sleeps."""
 
     def __init__(self) -> None:
         self.story: list[str] = []
@@ -132,7 +132,7 @@ def following(gadgets: Gadgets, scenario: Callable[[Heard, Reflector[Gadget]], A
 def test_absent_then_installed_then_deleted_then_installed_again(gadgets: Gadgets) -> None:
     async def scenario(heard: Heard, reflector: Reflector[Gadget]) -> None:
         await heard.until("synced 0")
-        assert reflector.synced  # nobody waits for a kind that is not there
+        assert reflector.synced  # an absent kind does not block the start
         await asyncio.to_thread(gadgets.install)
         await asyncio.to_thread(gadgets.make, "a", size=1)
         await soon("a is added", lambda: any("+a" in told for told in heard.story))
@@ -156,7 +156,7 @@ def test_absent_then_installed_then_deleted_then_installed_again(gadgets: Gadget
     following(gadgets, scenario)
 
 
-def test_an_object_that_cannot_be_read_does_not_hide_the_others(gadgets: Gadgets) -> None:
+def test_an_undecodable_object_does_not_hide_the_others(gadgets: Gadgets) -> None:
     gadgets.install()
     gadgets.make("good", size=1)
     gadgets.make("odd", size="large")

@@ -1,6 +1,6 @@
-"""The kinds of `cotenant crds` on an API server: taken as they are, no field of theirs dropped, written by what writes them.
+"""The kinds of `cotenant crds` on an API server: definitions accepted, no field pruned, statuses written by their writers.
 
-No scheduler may run there: it would tell these objects how they stand.
+No scheduler may run there, since it would update the status of these objects.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def kinds(kube: Any) -> Iterator[None]:
 
 @pytest.fixture
 def name(kube: Any, kinds: None) -> Iterator[str]:
-    """A name of the case's own; what it made of our kinds goes with it."""
+    """A name for this case; objects of these kinds with the name are deleted at the end."""
     found = f"case-{uuid.uuid4().hex[:8]}"
     yield found
     for plural in PLURALS:
@@ -169,7 +169,7 @@ def definition(plural: str) -> dict[str, Any]:
 
 
 def made(plural: str, name: str) -> dict[str, Any]:
-    """A whole object without its status."""
+    """An object without its status."""
     spec = definition(plural)["spec"]
     head = {
         "apiVersion": f"{spec['group']}/{spec['versions'][0]['name']}",
@@ -182,7 +182,7 @@ def made(plural: str, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("plural", PLURALS)
-def test_a_definition_is_taken_without_complaint(kube: Any, kinds: None, plural: str) -> None:
+def test_a_definition_is_accepted_without_warnings(kube: Any, kinds: None, plural: str) -> None:
     found = kube.get(f"{CRDS}/{definition(plural)['metadata']['name']}")
     conditions = {each["type"]: each for each in found["status"]["conditions"]}
     assert {kind: conditions[kind]["status"] for kind in ("NamesAccepted", "Established")} == {
@@ -194,7 +194,7 @@ def test_a_definition_is_taken_without_complaint(kube: Any, kinds: None, plural:
 
 
 @pytest.mark.parametrize("plural", PLURALS)
-def test_no_field_of_ours_is_dropped(kube: Any, name: str, plural: str) -> None:
+def test_no_field_is_pruned(kube: Any, name: str, plural: str) -> None:
     path = collection(plural, "default")
     wanted = made(plural, name)
     answer = kube.create(path, wanted, fieldValidation="Strict")
@@ -209,7 +209,7 @@ def test_no_field_of_ours_is_dropped(kube: Any, name: str, plural: str) -> None:
 
 
 @pytest.mark.parametrize("plural", PLURALS)
-def test_an_object_must_say_what_it_is(kube: Any, name: str, plural: str) -> None:
+def test_an_object_must_have_api_version_and_kind(kube: Any, name: str, plural: str) -> None:
     wanted = made(plural, name)
     for missing in ("kind", "apiVersion"):
         answer = kube.request("POST", collection(plural, "default"), {k: v for k, v in wanted.items() if k != missing})
@@ -235,7 +235,7 @@ def status_writes(uid: str, name: str) -> dict[str, tuple[Callable[[Client, Any]
 
 
 @pytest.mark.parametrize("plural", ["podgroups", "elasticquotas", "reservations"])
-def test_a_status_is_written_and_only_on_the_very_object(kube: Any, name: str, plural: str) -> None:
+def test_a_status_is_written_only_to_the_object_with_its_uid(kube: Any, name: str, plural: str) -> None:
     path = f"{collection(plural, 'default')}/{name}"
     uid = kube.create(collection(plural, "default"), made(plural, name))["metadata"]["uid"]
 
@@ -256,12 +256,10 @@ def test_a_status_is_written_and_only_on_the_very_object(kube: Any, name: str, p
     after = kube.get(path)
     assert after["status"]
     with_client(kube, of_this)
-    assert (
-        kube.get(path)["metadata"]["resourceVersion"] == after["metadata"]["resourceVersion"]
-    )  # nothing new: no write
+    assert kube.get(path)["metadata"]["resourceVersion"] == after["metadata"]["resourceVersion"]  # unchanged: no write
 
 
-def test_only_the_very_reservation_is_deleted(kube: Any, name: str) -> None:
+def test_only_the_reservation_with_its_uid_is_deleted(kube: Any, name: str) -> None:
     path = collection("reservations", "")
     uid = kube.create(path, made("reservations", name))["metadata"]["uid"]
 
@@ -275,7 +273,7 @@ def test_only_the_very_reservation_is_deleted(kube: Any, name: str) -> None:
     assert kube.request("GET", f"{path}/{name}").code == 404
 
 
-def test_an_agents_gpus_are_told_and_told_again(kube: Any, name: str) -> None:
+def test_an_agents_gpus_are_published_and_updated(kube: Any, name: str) -> None:
     gpus = [GpuCounters(0, "GPU-a", "NVIDIA H100 80GB HBM3", True, 0, 80 << 30, 0)]
     told: list[bool] = []
     seen: list[DeviceObject] = []
@@ -304,7 +302,7 @@ def test_kubectl_applies_what_the_command_prints(
     assert len(said.splitlines()) == len(PLURALS)
 
 
-def test_columns_for_people(kube: Any, name: str, kubectl: Any) -> None:
+def test_printer_columns(kube: Any, name: str, kubectl: Any) -> None:
     for plural in PLURALS:
         kube.create(collection(plural, "default"), made(plural, name))
         if (status := STATUSES.get(plural)) is not None:
@@ -316,7 +314,7 @@ def test_columns_for_people(kube: Any, name: str, kubectl: Any) -> None:
     assert kubectl("get", "nodemetrics", name).split()[:4] == ["NAME", "CPU", "MEMORY", "UPDATED"]
 
 
-def test_what_others_wrote_in_a_pod_groups_status_stays(kube: Any, name: str) -> None:
+def test_other_writers_fields_of_a_pod_groups_status_are_kept(kube: Any, name: str) -> None:
     path = f"{collection('podgroups', 'default')}/{name}"
     uid = kube.create(collection("podgroups", "default"), made("podgroups", name))["metadata"]["uid"]
     kube.patch(f"{path}/status", {"status": {"occupiedBy": "job", "phase": "Pending"}})
@@ -330,7 +328,9 @@ def test_what_others_wrote_in_a_pod_groups_status_stays(kube: Any, name: str) ->
     assert (status["occupiedBy"], status["phase"], status["running"]) == ("job", "Running", 2)
 
 
-def test_a_pods_status_too_is_only_the_very_pods(kube: Any, pods: str, namespace: str, make_pod: Any) -> None:
+def test_a_pods_status_is_written_only_to_the_pod_with_its_uid(
+    kube: Any, pods: str, namespace: str, make_pod: Any
+) -> None:
     kube.create(pods, make_pod())
 
     async def scenario(client: Client) -> None:

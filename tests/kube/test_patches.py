@@ -1,4 +1,4 @@
-"""Patches of four kinds, optimistic concurrency, and who owns which field."""
+"""The four patch formats, optimistic concurrency, and field ownership."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_strategic_patch_deletes_by_key(kube: Any, namespace: str) -> None:
     assert [port["port"] for port in changed["spec"]["ports"]] == [81]
 
 
-def test_an_update_needs_the_version_that_it_read(kube: Any, config: str) -> None:
+def test_an_update_needs_the_current_version(kube: Any, config: str) -> None:
     read = kube.get(config)
     kube.patch(config, {"data": {"a": "other"}})
     answer = kube.request("PUT", config, {**read, "data": {"a": "mine"}})
@@ -88,7 +88,7 @@ def test_an_update_that_changes_nothing_keeps_the_version(kube: Any, config: str
     assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
 
 
-def test_what_may_not_change(kube: Any, pods: str, config: str, make_pod: Any) -> None:
+def test_immutable_fields_cannot_change(kube: Any, pods: str, config: str, make_pod: Any) -> None:
     kube.create(pods, make_pod())
     assert kube.request("PATCH", f"{pods}/p", {"spec": {"restartPolicy": "Never"}}, content_type=MERGE).code == 422
     uid = {"metadata": {"uid": "11111111-2222-3333-4444-555555555555"}}
@@ -125,7 +125,7 @@ def test_the_same_value_is_shared(kube: Any, configs: str) -> None:
     assert sorted(managers) == ["one", "two"]
 
 
-def test_what_is_no_longer_applied_is_removed(kube: Any, configs: str) -> None:
+def test_fields_no_longer_applied_are_removed(kube: Any, configs: str) -> None:
     kube.patch(f"{configs}/a", applied("a", {"x": "1", "y": "2"}), APPLY, fieldManager="one")
     changed = kube.patch(f"{configs}/a", applied("a", {"x": "1"}), APPLY, fieldManager="one")
     assert changed["data"] == {"x": "1"}

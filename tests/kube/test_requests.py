@@ -1,4 +1,4 @@
-"""Requests: what is refused, and how it is told."""
+"""Requests: refusals and their messages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_health_needs_no_token(kube: Any, path: str) -> None:
     assert (answer.code, answer.body) == (200, b"ok")
 
 
-def test_the_version_is_one_of_kubernetes(kube: Any) -> None:
+def test_the_version_is_a_kubernetes_version(kube: Any) -> None:
     version = kube.get("/version")
     assert version["major"] == "1"
     assert version["gitVersion"].startswith("v1.")
@@ -47,14 +47,14 @@ def test_unknown_resources_are_not_found(kube: Any, path: str) -> None:
     assert message == "the server could not find the requested resource"
 
 
-def test_unknown_objects_are_named(kube: Any, namespace: str) -> None:
+def test_a_missing_object_is_named_in_the_404(kube: Any, namespace: str) -> None:
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments/nobody"
     answer = kube.request("GET", path)
     assert refused(answer, 404, "NotFound") == 'deployments.apps "nobody" not found'
     assert answer.json["details"] == {"name": "nobody", "group": "apps", "kind": "deployments"}
 
 
-def test_methods_that_make_no_sense(kube: Any, configs: str) -> None:
+def test_unsupported_methods_are_refused(kube: Any, configs: str) -> None:
     for method, path in (("PUT", configs), ("POST", f"{configs}/x"), ("PATCH", configs)):
         refused(kube.request(method, path, {}), 405, "MethodNotAllowed")
 
@@ -62,7 +62,7 @@ def test_methods_that_make_no_sense(kube: Any, configs: str) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"{bad", b"[]", b'"x"', b'{"kind":"Pod","apiVersion":"v1","metadata":{"name":"x"}}']
 )
-def test_bodies_that_are_no_such_object(kube: Any, configs: str, body: bytes) -> None:
+def test_bodies_of_another_kind_are_refused(kube: Any, configs: str, body: bytes) -> None:
     refused(kube.request("POST", configs, body), 400, "BadRequest")
 
 
@@ -88,12 +88,12 @@ def test_other_content_types_are_unsupported(kube: Any, configs: str, media: str
     refused(kube.request("POST", configs, b"{}", content_type=media), 415, "UnsupportedMediaType")
 
 
-def test_patches_say_which_kind_they_are(kube: Any, configs: str) -> None:
+def test_patches_need_a_known_content_type(kube: Any, configs: str) -> None:
     kube.create(configs, {"metadata": {"name": "c"}})
     refused(kube.request("PATCH", f"{configs}/c", {}, content_type="application/json"), 415, "UnsupportedMediaType")
 
 
-def test_unacceptable_forms(kube: Any, configs: str) -> None:
+def test_unacceptable_representations_are_refused(kube: Any, configs: str) -> None:
     refused(kube.request("GET", configs, headers={"accept": "text/csv"}), 406, "NotAcceptable")
 
 
@@ -107,7 +107,7 @@ def test_large_bodies_are_refused(kube: Any, configs: str) -> None:
     try:
         answer = kube.request("POST", configs, body)
     except OSError:
-        return  # refused before it was all sent
+        return  # refused before it was sent completely
     refused(answer, 413, "RequestEntityTooLarge")
 
 
@@ -146,7 +146,7 @@ def test_apply_needs_a_manager(kube: Any, configs: str) -> None:
     assert "fieldManager" in refused(answer, 422, "Invalid")
 
 
-def test_strict_validation_names_unknown_and_doubled_fields(kube: Any, configs: str) -> None:
+def test_strict_validation_names_unknown_and_duplicate_fields(kube: Any, configs: str) -> None:
     body = b'{"metadata":{"name":"b","nope":1},"data":{"x":"y","x":"z"},"foo":1}'
     message = refused(kube.request("POST", configs, body, fieldValidation="Strict"), 400, "BadRequest")
     assert "strict decoding error: " in message
@@ -154,7 +154,7 @@ def test_strict_validation_names_unknown_and_doubled_fields(kube: Any, configs: 
         assert problem in message
 
 
-def test_by_default_they_are_warnings(kube: Any, configs: str) -> None:
+def test_unknown_and_duplicate_fields_are_warnings_by_default(kube: Any, configs: str) -> None:
     body = b'{"metadata":{"name":"b"},"data":{"x":"y","x":"z"},"foo":1}'
     answer = kube.request("POST", configs, body)
     assert answer.code == 201
@@ -164,7 +164,7 @@ def test_by_default_they_are_warnings(kube: Any, configs: str) -> None:
     assert answer.json["data"] == {"x": "z"}
 
 
-def test_they_may_be_ignored(kube: Any, configs: str) -> None:
+def test_unknown_and_duplicate_fields_may_be_ignored(kube: Any, configs: str) -> None:
     answer = kube.request("POST", configs, b'{"metadata":{"name":"b"},"foo":1}', fieldValidation="Ignore")
     assert (answer.code, answer.header("warning")) == (201, "")
 
@@ -182,7 +182,7 @@ def test_the_field_manager_comes_from_the_user_agent(kube: Any, configs: str) ->
     assert [one["manager"] for one in named["metadata"]["managedFields"]] == ["me"]
 
 
-def test_large_lists_are_compressed_when_asked(kube: Any, configs: str) -> None:
+def test_large_lists_are_compressed_on_request(kube: Any, configs: str) -> None:
     for name in ("a", "b"):
         kube.create(configs, {"metadata": {"name": name}, "data": {"x": name * 100_000}})
     answer = kube.request("GET", configs, headers={"accept-encoding": "gzip"})
@@ -190,13 +190,13 @@ def test_large_lists_are_compressed_when_asked(kube: Any, configs: str) -> None:
     assert len(answer.body) < 20_000
 
 
-def test_answers_can_be_indented(kube: Any, configs: str) -> None:
+def test_responses_can_be_indented(kube: Any, configs: str) -> None:
     kube.create(configs, {"metadata": {"name": "c"}})
     assert b'\n  "kind": "ConfigMap"' in kube.request("GET", f"{configs}/c", pretty="true").body
     assert b"\n " not in kube.request("GET", f"{configs}/c").body
 
 
-def test_names_on_the_url_and_in_the_object_agree(kube: Any, configs: str) -> None:
+def test_names_in_url_and_object_must_agree(kube: Any, configs: str) -> None:
     kube.create(configs, {"metadata": {"name": "c"}})
     refused(kube.request("PUT", f"{configs}/c", {"metadata": {"name": "other"}}), 400, "BadRequest")
     refused(kube.request("POST", configs, {"metadata": {"name": "d", "namespace": "other"}}), 400, "BadRequest")

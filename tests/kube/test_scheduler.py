@@ -1,6 +1,6 @@
-"""`cotenant scheduler` on the local API server, over HTTP: what Kubernetes' users write is honoured end to end.
+"""`cotenant scheduler` on the local API server, over HTTP: scheduling directives are honoured end to end.
 
-These cases need nodes of their own making, so they run against the local server only.
+These cases create their own nodes, so they run against the local server only.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def run(scenario: Callable[[Cluster], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-def test_the_decision_is_written_with_the_bind() -> None:
+def test_the_decision_is_recorded_with_the_bind() -> None:
     async def scenario(cluster: Cluster) -> None:
         await cluster.node("a")
         await cluster.pod("x")

@@ -1,6 +1,6 @@
-"""`cotenant scheduler` and its custom kinds on an API server: gangs, quotas, reservations, CPUs and GPUs, asked for and told with objects.
+"""`cotenant scheduler` and its custom kinds on an API server: gangs, quotas, reservations, CPUs and GPUs, requested and reported through objects.
 
-Nodes are of the cases' own and chosen by label, so these run beside whatever a cluster has. Nothing runs the pods.
+The cases create their own nodes and select them by label, so they can run in any cluster. No kubelet runs the pods.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Asked = tuple[str, str, str]  # verb, group, resource with its subresource
 
 
 def asked_by(method: str, path: str, query: Any) -> Asked:
-    """What a request asks, as an authorizer has it."""
+    """The attributes of a request, as an authorizer sees them."""
     parts = path.strip("/").split("/")
     group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
     if rest[0] == "namespaces" and len(rest) > 2:
@@ -52,7 +52,7 @@ def asked_by(method: str, path: str, query: Any) -> Asked:
 
 
 def granted() -> set[Asked]:
-    """What the manifest of the scheduler's roles lets it do."""
+    """The permissions granted by the manifest of the scheduler's roles."""
     return {
         (verb, group, resource)
         for document in yaml.safe_load_all(RBAC.read_text())
@@ -64,7 +64,7 @@ def granted() -> set[Asked]:
 
 
 class Scheduler:
-    """One in a thread with a loop of its own, that notes what it asks of the server."""
+    """A scheduler in a thread with its own event loop that records its requests to the server."""
 
     def __init__(self, kube: Any) -> None:
         self.name = f"cases-{uuid.uuid4().hex[:8]}"
@@ -139,7 +139,7 @@ def scheduler(kube: Any, kinds: None) -> Iterator[Scheduler]:
 
 @pytest.fixture
 def here(scheduler: Scheduler, node: str) -> dict[str, Any]:
-    """Of a pod's spec: this scheduler, this node of 4 CPUs, and an end at once, as nothing runs it."""
+    """Common fields of a pod spec: this scheduler, this 4-CPU node, and no grace period, since no kubelet runs it."""
     return {
         "schedulerName": scheduler.name,
         "nodeSelector": {"kubernetes.io/hostname": node},
@@ -148,7 +148,7 @@ def here(scheduler: Scheduler, node: str) -> dict[str, Any]:
 
 
 def pod(name: str, here: dict[str, Any], cpu: str = "1", **more: Any) -> dict[str, Any]:
-    """A pod; `more` is of its resources' amounts, labels and annotations."""
+    """A pod; `more` has resource amounts, labels and annotations."""
     amounts = more.get("amounts", {})
     resources = {"requests": {"cpu": cpu, "memory": "64Mi", **amounts}, "limits": amounts}
     container = {"name": "c", "image": "registry.example/app:1", "resources": resources}
@@ -157,7 +157,7 @@ def pod(name: str, here: dict[str, Any], cpu: str = "1", **more: Any) -> dict[st
 
 
 def annotation(kube: Any, path: str, name: str) -> Any:
-    """An annotation of a bound pod, from JSON."""
+    """A decoded JSON annotation of a bound pod."""
     found = kube.eventually(path, lambda obj: obj["spec"].get("nodeName"))
     return json.loads(found["metadata"]["annotations"][KOORDINATOR + name])
 
@@ -167,7 +167,7 @@ def waits(obj: Any) -> str:
     return next((each.get("message", "") for each in conditions if each["type"] == "PodScheduled"), "")
 
 
-def test_a_gang_is_bound_when_all_of_it_is_there(kube: Any, pods: str, namespace: str, here: dict[str, Any]) -> None:
+def test_a_gang_is_bound_when_all_members_exist(kube: Any, pods: str, namespace: str, here: dict[str, Any]) -> None:
     groups = collection("podgroups", namespace)
     head = {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "PodGroup"}
     kube.create(groups, {**head, "metadata": {"name": "train"}, "spec": {"minMember": 3}})
@@ -193,7 +193,7 @@ def quota(name: str, least: int, labels: dict[str, str], **annotations: str) -> 
     return {**head, "metadata": meta, "spec": {"min": {"cpu": str(least)}, "max": {"cpu": "4"}}}
 
 
-def test_what_a_quota_borrowed_is_taken_back(kube: Any, pods: str, namespace: str, here: dict[str, Any]) -> None:
+def test_borrowed_quota_is_reclaimed(kube: Any, pods: str, namespace: str, here: dict[str, Any]) -> None:
     path = collection("elasticquotas", namespace)
     tree, one, two = (f"{namespace}-{name}" for name in ("tree", "one", "two"))
     root = {"is-parent": "true", "is-root": "true", "tree-id": namespace}
@@ -222,7 +222,7 @@ def test_what_a_quota_borrowed_is_taken_back(kube: Any, pods: str, namespace: st
     assert f"quota {one} has used 4 cpu" in next(e["message"] for e in page["items"] if e["reason"] == "QuotaOverused")
 
 
-def test_a_reservation_keeps_room_and_serves_its_owner(
+def test_a_reservation_holds_capacity_for_its_owner(
     kube: Any, pods: str, namespace: str, node: str, here: dict[str, Any]
 ) -> None:
     path = f"{collection('reservations')}/{namespace}"
@@ -252,7 +252,7 @@ def test_a_reservation_keeps_room_and_serves_its_owner(
         kube.request("DELETE", path)
 
 
-def test_a_pod_gets_cpus_that_the_node_tells(kube: Any, pods: str, node: str, here: dict[str, Any]) -> None:
+def test_a_pod_gets_cpus_published_by_the_node(kube: Any, pods: str, node: str, here: dict[str, Any]) -> None:
     told = collection("noderesourcetopologies")
     kube.create(
         told,
@@ -271,7 +271,7 @@ def test_a_pod_gets_cpus_that_the_node_tells(kube: Any, pods: str, node: str, he
         kube.request("DELETE", f"{told}/{node}")
 
 
-def test_parts_of_gpus_that_the_node_tells(kube: Any, pods: str, node: str, here: dict[str, Any]) -> None:
+def test_a_pod_gets_gpu_shares_published_by_the_node(kube: Any, pods: str, node: str, here: dict[str, Any]) -> None:
     body = msgspec.json.decode(msgspec.json.encode(written_devices(devices_of(node, 2))))
     kube.create(collection("devices"), body)
     extended = {"koordinator.sh/gpu-core": "200", "koordinator.sh/gpu-memory-ratio": "200", "koordinator.sh/gpu": "200"}

@@ -37,7 +37,7 @@ def test_scale_shows_and_sets_replicas(kube: Any, deployment: str) -> None:
     assert kube.get(deployment)["spec"]["replicas"] == 2
 
 
-def test_a_pods_status(kube: Any, pods: str, make_pod: Any) -> None:
+def test_pod_status_at_creation(kube: Any, pods: str, make_pod: Any) -> None:
     kube.create(pods, make_pod())
     assert kube.get(f"{pods}/p")["status"]["phase"] == "Pending"
     kube.patch(f"{pods}/p/status", {"status": {"phase": "Running", "podIP": "10.0.0.1"}})
@@ -54,7 +54,7 @@ def test_status_conditions_merge_by_type(kube: Any, node: str) -> None:
     assert types == {"Ready", "Other"}
 
 
-def test_a_pod_has_defaults(kube: Any, pods: str, make_pod: Any) -> None:
+def test_pod_defaults(kube: Any, pods: str, make_pod: Any) -> None:
     made = kube.create(pods, make_pod())
     spec = made["spec"]
     assert spec["schedulerName"] == "default-scheduler"

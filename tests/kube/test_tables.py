@@ -1,4 +1,4 @@
-"""Tables: what `kubectl get` prints."""
+"""Tables, as printed by `kubectl get`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 _ACCEPT = {"accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
 
-# The heads of every kind's columns, wide ones in brackets, as Kubernetes has them.
+# The column headers of every kind as in Kubernetes, wide ones in brackets.
 _HEADS = {
     "/api/v1/pods": "Name,Ready,Status,Restarts,Age,[IP],[Node],[Nominated Node],[Readiness Gates]",
     "/api/v1/nodes": "Name,Status,Roles,Age,Version,[Internal-IP],[External-IP],[OS-Image],[Kernel-Version],[Container-Runtime]",
@@ -41,7 +41,7 @@ _HEADS = {
 
 
 @pytest.mark.slow
-def test_every_kinds_columns(kube: Any) -> None:
+def test_columns_of_every_kind(kube: Any) -> None:
     found = {}
     for path in _HEADS:
         table = kube.ok("GET", path, headers=_ACCEPT, limit="1")
@@ -58,7 +58,7 @@ def cells(kube: Any, path: str) -> list[Any]:
     return found
 
 
-def test_a_pods_row(kube: Any, pods: str, make_pod: Any) -> None:
+def test_row_of_a_pod(kube: Any, pods: str, make_pod: Any) -> None:
     kube.create(pods, make_pod())
     row = cells(kube, f"{pods}/p")
     assert row[:4] == ["p", "0/1", "Pending", "0"]
@@ -87,12 +87,12 @@ def test_a_pods_row(kube: Any, pods: str, make_pod: Any) -> None:
     assert row[5] == "10.1.2.3"
 
 
-def test_a_gated_pods_row(kube: Any, pods: str, make_pod: Any) -> None:
+def test_row_of_a_gated_pod(kube: Any, pods: str, make_pod: Any) -> None:
     kube.create(pods, make_pod(schedulingGates=[{"name": "example.com/wait"}]))
     assert cells(kube, f"{pods}/p")[2] == "SchedulingGated"
 
 
-def test_a_nodes_row(kube: Any, node: str) -> None:
+def test_row_of_a_node(kube: Any, node: str) -> None:
     kube.patch(
         f"/api/v1/nodes/{node}",
         {"spec": {"unschedulable": True}, "metadata": {"labels": {"node-role.kubernetes.io/worker": ""}}},
@@ -100,7 +100,7 @@ def test_a_nodes_row(kube: Any, node: str) -> None:
     assert cells(kube, f"/api/v1/nodes/{node}")[:3] == [node, "Ready,SchedulingDisabled", "worker"]
 
 
-def test_objects_travel_with_rows_as_asked(kube: Any, configs: str) -> None:
+def test_rows_include_objects_as_requested(kube: Any, configs: str) -> None:
     kube.create(configs, {"metadata": {"name": "c"}, "data": {"a": "b"}})
     path = f"{configs}/c"
     metadata = kube.ok("GET", path, headers=_ACCEPT)["rows"][0]["object"]

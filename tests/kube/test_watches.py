@@ -1,4 +1,4 @@
-"""Watches: what is seen, from where, and in which form."""
+"""Watches: starting point, events, and representations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 _TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 
 
-def test_changes_come_in_order_and_each_once(kube: Any, configs: str) -> None:
+def test_changes_are_delivered_in_order_exactly_once(kube: Any, configs: str) -> None:
     version = kube.get(configs)["metadata"]["resourceVersion"]
     with kube.watch(configs, resourceVersion=version, fieldSelector="metadata.name=c") as watch:
         kube.create(configs, {"metadata": {"name": "c"}, "data": {"a": "1"}})
@@ -23,7 +23,7 @@ def test_changes_come_in_order_and_each_once(kube: Any, configs: str) -> None:
     assert versions == sorted(set(versions))
 
 
-def test_without_a_version_the_state_comes_first(kube: Any, configs: str) -> None:
+def test_without_a_version_the_current_state_is_sent_first(kube: Any, configs: str) -> None:
     kube.create(configs, {"metadata": {"name": "c"}})
     with kube.watch(configs, fieldSelector="metadata.name=c") as watch:
         watch.until("ADDED")
@@ -52,7 +52,7 @@ def test_an_object_that_leaves_the_selection_is_deleted_from_it(kube: Any, confi
     assert deleted["object"]["metadata"]["labels"] == {"on": "yes"}
 
 
-def test_a_forgotten_version_is_gone(kube: Any, configs: str) -> None:
+def test_a_compacted_version_is_expired(kube: Any, configs: str) -> None:
     if kube.is_local:
         pytest.skip("the local server's history begins with its first write; the unit tests of the history cover it")
     with kube.watch(configs, resourceVersion="1", timeoutSeconds="2") as watch:
@@ -62,7 +62,7 @@ def test_a_forgotten_version_is_gone(kube: Any, configs: str) -> None:
     assert watch.code == 410 or (event is not None and event["type"] == "ERROR" and event["object"]["code"] == 410)
 
 
-def test_tables_name_their_columns_once(kube: Any, configs: str) -> None:
+def test_table_watches_send_column_definitions_once(kube: Any, configs: str) -> None:
     kube.create(configs, {"metadata": {"name": "c"}, "data": {"a": "1"}})
     with kube.watch(configs, accept=_TABLE, fieldSelector="metadata.name=c") as watch:
         (added,) = watch.until("ADDED")
@@ -85,7 +85,7 @@ def test_metadata_only(kube: Any, configs: str) -> None:
 
 
 @pytest.mark.slow
-def test_one_object_is_watched_by_its_name(kube: Any, configs: str) -> None:
+def test_one_object_can_be_watched_by_name(kube: Any, configs: str) -> None:
     kube.create(configs, {"metadata": {"name": "a"}})
     kube.create(configs, {"metadata": {"name": "b"}})
     with kube.watch(configs, fieldSelector="metadata.name=b", timeoutSeconds="1") as watch:

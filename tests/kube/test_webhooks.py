@@ -1,4 +1,4 @@
-"""Webhooks in the write path, and what each of their failures does to a write."""
+"""Webhooks in the write path, and the effect of their failures on a write."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Register = Callable[..., str]
 
 @pytest.fixture
 def register(kube: Any, namespace: str, configs: str, hook: Any) -> Iterator[Register]:
-    """Registers the hook for ConfigMaps of this case's namespace, and waits until it is asked."""
+    """Register the hook for ConfigMaps of this case's namespace, and wait until it is called."""
     made: list[str] = []
 
     def do(kind: str = "Mutating", **fields: Any) -> str:
@@ -44,7 +44,7 @@ def register(kube: Any, namespace: str, configs: str, hook: Any) -> Iterator[Reg
         kube.create(path, {"metadata": {"name": name}, "webhooks": [webhook]})
         made.append(f"{path}/{name}")
         if not kube.is_local:
-            time.sleep(1.5)  # a real server reads configurations from a cache, and nothing tells when it has
+            time.sleep(1.5)  # a real server reads configurations from a cache, without a signal when it is updated
         return name
 
     yield do
@@ -91,16 +91,16 @@ def test_updates_and_deletions_show_the_old_object(kube: Any, configs: str, hook
     assert (deletion["operation"], deletion["oldObject"]["data"], deletion["object"]) == ("DELETE", {"a": "z"}, None)
 
 
-def test_a_denial_is_told_with_its_reason(kube: Any, configs: str, hook: Any, register: Register) -> None:
+def test_a_denial_is_returned_with_its_reason(kube: Any, configs: str, hook: Any, register: Register) -> None:
     hook.answer = lambda review: hook.allow(review, allowed=False, status={"code": 403, "message": "not today"})
-    name = register("Validating", failurePolicy="Ignore")  # a denial is a denial under Ignore too
+    name = register("Validating", failurePolicy="Ignore")  # a denial also applies under Ignore
     answer = kube.request("POST", configs, config())
     assert answer.code == 403
     assert answer.message == f'admission webhook "{name}.example.com" denied the request: not today'
     assert kube.request("GET", f"{configs}/c").code == 404
 
 
-def test_a_denial_without_a_word(kube: Any, configs: str, hook: Any, register: Register) -> None:
+def test_a_denial_without_explanation(kube: Any, configs: str, hook: Any, register: Register) -> None:
     hook.answer = lambda review: hook.allow(review, allowed=False)
     name = register("Validating")
     answer = kube.request("POST", configs, config())
@@ -144,7 +144,7 @@ _BAD = {
 
 @pytest.mark.parametrize("answer", _BAD.values(), ids=_BAD.keys())
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
-def test_a_nonsensical_answer_is_a_failed_call(
+def test_a_malformed_response_is_a_failed_call(
     kube: Any, configs: str, hook: Any, register: Register, answer: Any, policy: str
 ) -> None:
     hook.answer = answer
@@ -170,7 +170,7 @@ def test_a_patch_that_does_not_apply_refuses_under_any_policy(
 
 
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
-def test_a_webhook_that_is_down(kube: Any, configs: str, hook: Any, register: Register, policy: str) -> None:
+def test_an_unreachable_webhook(kube: Any, configs: str, hook: Any, register: Register, policy: str) -> None:
     hook.stop()
     name = register(failurePolicy=policy)
     answer = kube.request("POST", configs, config())
@@ -186,7 +186,7 @@ def test_a_webhook_that_is_down(kube: Any, configs: str, hook: Any, register: Re
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
-def test_a_slow_webhook_costs_its_timeout(kube: Any, configs: str, hook: Any, register: Register, policy: str) -> None:
+def test_a_slow_webhook_times_out(kube: Any, configs: str, hook: Any, register: Register, policy: str) -> None:
     timed_out = threading.Event()
 
     def slow(review: dict[str, Any]) -> Any:
@@ -204,7 +204,7 @@ def test_a_slow_webhook_costs_its_timeout(kube: Any, configs: str, hook: Any, re
         assert "deadline exceeded" in answer.message
 
 
-def test_selectors_keep_calls_away(kube: Any, configs: str, hook: Any, register: Register) -> None:
+def test_selectors_exclude_objects(kube: Any, configs: str, hook: Any, register: Register) -> None:
     hook.answer = lambda review: hook.allow(review, allowed=False)
     register("Validating", objectSelector={"matchExpressions": [{"key": "skip", "operator": "DoesNotExist"}]})
     kube.create(configs, config("free", labels={"skip": "yes"}))
@@ -212,13 +212,13 @@ def test_selectors_keep_calls_away(kube: Any, configs: str, hook: Any, register:
     assert len(hook.asked) == 1
 
 
-def test_a_dry_run_says_so(kube: Any, configs: str, hook: Any, register: Register) -> None:
+def test_a_dry_run_is_marked_in_the_review(kube: Any, configs: str, hook: Any, register: Register) -> None:
     register()
     kube.create(configs, config(), dryRun="All")
     assert [review["request"]["dryRun"] for review in hook.asked] == [True]
 
 
-def test_what_a_webhook_did_is_validated(kube: Any, configs: str, hook: Any, register: Register) -> None:
+def test_webhook_changes_are_validated(kube: Any, configs: str, hook: Any, register: Register) -> None:
     hook.answer = lambda review: hook.allow(
         review, **patch({"op": "add", "path": "/metadata/labels", "value": {"a b": "c"}})
     )
@@ -257,7 +257,7 @@ def test_configurations_are_checked(register: Register, fields: dict[str, Any]) 
         register(**fields)
 
 
-def test_conditions_that_are_not_evaluated_are_refused(kube: Any, register: Register) -> None:
+def test_match_conditions_are_refused(kube: Any, register: Register) -> None:
     conditions = [{"name": "c", "expression": "true"}]
     if kube.is_local:
         with pytest.raises(AssertionError, match="CEL conditions are not evaluated"):
