@@ -4,7 +4,8 @@ Problem: uvicorn bounds the idle time between two requests, and neither the size
 a connection with unread input, and the client's kernel then discards the answer. Choice: its protocol with bounds on each of them. A
 timer exists only while a request is incomplete, so a request that arrives in one read costs none. What is refused gets an answer, and input is
 discarded for a moment before the connection closes. An answer in progress, such as a watch, is cut only where its client reads nothing.
-Limits: HTTP/1.1; no WebSocket or other upgrade; the size of a body is bounded where it is read (`messages.read_body`).
+Limits: HTTP/1.1; no WebSocket or other upgrade; the size of a body is bounded where it is read (`messages.read_body`); pipelined requests are
+timed from the newest of them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from http import HTTPStatus
-from time import time
+from math import inf
+from time import perf_counter, time
 from typing import Final
 
 import httptools
@@ -24,7 +26,7 @@ from uvicorn.server import ServerState
 
 from cotenant.drivers.http.limits import ServerLimits
 from cotenant.drivers.http.messages import CONNECTION, TEXT, Answer
-from cotenant.drivers.http.traffic import Traffic
+from cotenant.drivers.http.traffic import UNANSWERED, Traffic
 
 _BETWEEN: Final = 0  # requests: the next head has not begun
 _HEAD: Final = 1
@@ -46,9 +48,8 @@ class ServerContext:
     traffic: Traffic
     most_connections: int
     refusal: Refusal = plain_refusal
-    has_dates: bool = False
+    next_date_s: float = inf  # when the Date header is out of date, by `perf_counter`; inf: answers have none
     emptied: asyncio.Event = field(default_factory=asyncio.Event)
-    dated_s: int = 0
 
 
 class _Refuse(Exception):
@@ -56,14 +57,21 @@ class _Refuse(Exception):
 
 
 class _Responder:
-    """The transport that answers are written to: it closes in two steps."""
+    """The transport that answers are written to: it keeps the head of the present answer, for its status, and closes in two steps."""
 
-    __slots__ = ("close", "is_closing", "write")
+    __slots__ = ("_write", "close", "head", "is_closing")
 
     def __init__(self, transport: asyncio.Transport, close: Callable[[], None]) -> None:
-        self.write = transport.write
+        self.head: bytes | None = None
+        self._write = transport.write
         self.is_closing = transport.is_closing
         self.close = close
+
+    def write(self, data: bytes) -> None:
+        """Send a part of an answer."""
+        if self.head is None:
+            self.head = data
+        self._write(data)
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -79,6 +87,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._read_bytes = 0  # of the present read
         self._waiting_bytes = 0  # read since a head began or ended, or a body grew
         self._completed = False  # a request ended within the present read
+        self._requests = 0  # begun and not answered
+        self._began_s = 0.0  # the newest of them
         self._timer: asyncio.TimerHandle | None = None  # of a head, a body, or the close
         self._stall_timer: asyncio.TimerHandle | None = None
         self._unsent_bytes = 0
@@ -118,6 +128,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._stall_timer.cancel()
             self._stall_timer = None
         self._context.traffic.connections -= 1
+        while self._requests:
+            self._request_ended()
         super().connection_lost(exc)
         self._extensions.clear()
         if not self.connections:
@@ -179,11 +191,15 @@ class BoundedProtocol(HttpToolsProtocol):
                 raise _Refuse
         self._phase = _BODY
         self._waiting_bytes = 0
-        if self._context.has_dates:
+        context = self._context
+        self._began_s = perf_counter()
+        if self._began_s >= context.next_date_s:
             self._update_date()
         self.scope["extensions"] = self._extensions  # type: ignore[typeddict-item]
         super().on_headers_complete()
         self.cycle.transport = self._responder  # type: ignore[assignment]
+        context.traffic.in_flight += 1
+        self._requests += 1
 
     def on_body(self, body: bytes) -> None:
         """A part of a body."""
@@ -201,7 +217,8 @@ class BoundedProtocol(HttpToolsProtocol):
     # ---- output
 
     def on_response_complete(self) -> None:
-        """Wait for the next request."""
+        """Count the answer, and wait for the next request."""
+        self._request_ended()
         if self._is_closing:
             return
         super().on_response_complete()
@@ -219,6 +236,14 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._stall_timer is not None and not self._is_closing:
             self._stall_timer.cancel()
             self._stall_timer = None
+
+    def _request_ended(self) -> None:
+        self._requests -= 1
+        head = self._responder.head  # HTTP/1.1 200 OK
+        self._responder.head = None
+        status = UNANSWERED if head is None else int(head[9:12])
+        scope = self.cycle.scope  # `self.scope` may be that of a head which is incomplete
+        self._context.traffic.ended(status, scope, perf_counter() - self._began_s)  # type: ignore[arg-type]
 
     # ---- bounds
 
@@ -311,7 +336,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._watch_unsent()
 
     def _update_date(self) -> None:
-        now_s = int(time())
-        if now_s != self._context.dated_s:
-            self._context.dated_s = now_s
-            self.server_state.default_headers = [(b"date", formatdate(now_s, usegmt=True).encode())]
+        """At the first request of each second."""
+        now_s = time()
+        self._context.next_date_s = self._began_s + 1.0 - now_s % 1.0
+        self.server_state.default_headers = [(b"date", formatdate(now_s, usegmt=True).encode())]

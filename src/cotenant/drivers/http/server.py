@@ -62,9 +62,11 @@ class HttpServer:
         self._listening = bind(where, limits.backlog) if isinstance(where, Address) else where
         self.traffic = traffic or Traffic("http")
         self._state = ServerState()
-        self._context = ServerContext(limits, self.traffic, _most_connections(limits), refusal, has_dates)
+        self._context = ServerContext(limits, self.traffic, _most_connections(limits), refusal)
+        if has_dates:
+            self._context.next_date_s = 0.0
         self._config = uvicorn.Config(
-            self.traffic.measured(app),
+            app,
             interface="asgi3",
             http=BoundedProtocol,
             ws="none",

@@ -10,63 +10,37 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from itertools import accumulate
-from time import perf_counter
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from cotenant.drivers.http.messages import Application, Message, Receive, Scope, Send
+from cotenant.drivers.http.messages import Scope
 
 _BUCKETS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 UNANSWERED = 0  # the status of a request whose client disconnected before an answer
 
 
-def _none_lasts(scope: Scope) -> bool:
-    return False
-
-
 class Traffic(Collector):
     """Counts of one server; register it with the process's registry. `server` is the label that tells servers apart."""
 
-    def __init__(self, server: str, lasts: Callable[[Scope], bool] = _none_lasts) -> None:
-        """`lasts` tells requests whose duration is not observed."""
+    def __init__(self, server: str, lasts: Callable[[Scope], bool] | None = None) -> None:
+        """`lasts` tells requests whose duration is not observed; None = there are none."""
         self._server = server
         self._lasts = lasts
         self.requests: dict[int, int] = {}  # by status
         self.refusals: dict[str, int] = {}  # connections that were refused or cut by the server's limits, by reason
-        self.in_flight = 0
+        self.in_flight = 0  # the connection adds a request that begins
         self.connections = 0
         self._observed = [0] * (len(_BUCKETS_S) + 1)
         self._seconds = 0.0
 
-    def measured(self, app: Application) -> Application:
-        """The application, with its requests counted."""
-
-        async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-            status = UNANSWERED
-            began_s = perf_counter()
-
-            def answer(message: Message) -> object:
-                nonlocal status
-                if message["type"] == "http.response.start":
-                    status = message["status"]
-                return send(message)
-
-            self.in_flight += 1
-            try:
-                await app(scope, receive, answer)  # type: ignore[arg-type]  # the awaitable of `send`, one frame less
-            except Exception:
-                status = status or 500
-                raise
-            finally:
-                self.in_flight -= 1
-                self.requests[status] = self.requests.get(status, 0) + 1
-                if not self._lasts(scope):
-                    took_s = perf_counter() - began_s
-                    self._observed[bisect_left(_BUCKETS_S, took_s)] += 1
-                    self._seconds += took_s
-
-        return serve
+    def ended(self, status: int, scope: Scope, took_s: float) -> None:
+        """Count a request; one that got no answer has the status `UNANSWERED`."""
+        self.in_flight -= 1
+        self.requests[status] = self.requests.get(status, 0) + 1
+        if self._lasts is None or not self._lasts(scope):
+            self._observed[bisect_left(_BUCKETS_S, took_s)] += 1
+            self._seconds += took_s
 
     def refused(self, reason: str) -> None:
         """Count a connection that a limit ended."""

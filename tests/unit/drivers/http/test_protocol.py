@@ -24,6 +24,7 @@ from cotenant.drivers.http.messages import (
     send_answer,
 )
 from cotenant.drivers.http.server import HttpServer
+from cotenant.drivers.http.traffic import Traffic
 
 GET = head("GET", "/")
 
@@ -238,3 +239,37 @@ def test_dates_only_where_they_are_asked_for() -> None:
             client.close()
 
         run(hello, case, has_dates=has_dates)
+
+
+def test_requests_are_counted_however_they_end() -> None:
+    asked = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/fails":
+            raise RuntimeError("a defect")
+        if scope["path"] == "/hangs":
+            asked.set()
+            await receive()
+            await receive()  # until the client disconnects
+            return
+        await send_answer(send, Answer(204))
+
+    async def case(server: HttpServer) -> None:
+        for path, status in (("/", 204), ("/fails", 500), ("/", 204)):
+            client = await Raw.open(server.address)
+            client.send(head("GET", path))
+            assert (await client.answer())[0] == status
+            client.close()
+        client = await Raw.open(server.address)
+        client.send(head("GET", "/hangs"))
+        await asked.wait()
+        assert server.traffic.in_flight == 1
+        client.send(b"GET /next")  # the head of another request, which does not end
+        client.close()
+        while server.traffic.connections:
+            await asyncio.sleep(0)
+        assert server.traffic.in_flight == 0
+
+    traffic = Traffic("test", lambda scope: scope["query_string"] == b"watch=1")
+    server = run(app, case, traffic=traffic)
+    assert server.traffic.requests == {204: 2, 500: 1, 0: 1}
