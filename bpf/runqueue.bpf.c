@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How long the tasks of chosen cgroups wait for a CPU, and who ran meanwhile.
+ * Run-queue wait of the tasks of chosen cgroups, and the groups that ran meanwhile.
  *
- * Problem: PSI and schedstat say that a group waited, not for whom, nor how its single waits were spread. Choice: one hook at the switch. The
- * kernel notes when a task was queued (sched_info.last_queued, on the clock of its run queue), so nothing is done at wake-ups. Each CPU keeps
- * a short timeline of which groups ran; a wait is laid over it and shared out, nanosecond by nanosecond, so that what a group waited is what
- * its culprits ran plus what its own quota withheld. A second hook, at migrations, shares out what was waited on the CPU that is left.
- * Limits: a timeline holds SEGMENTS stretches of one group each; what lies before them is charged to UNKNOWN. A wait is told when it ends.
- * Needs Linux 5.11 with CONFIG_SCHED_INFO, CONFIG_FAIR_GROUP_SCHED, CONFIG_CGROUPS and BTF.
+ * Problem: PSI and schedstat report that a group waited, but not for which groups, nor the distribution of its waits. Choice: one hook at the
+ * context switch. The kernel records when a task was queued (sched_info.last_queued, on the clock of its run queue), so nothing is done at
+ * wake-ups. Each CPU keeps a short timeline of which groups ran; a wait is overlaid on it and attributed, nanosecond by nanosecond, so that a
+ * group's wait equals the run time of its culprits plus the time throttled by its own quota. A second hook, at migrations, attributes the wait
+ * on the CPU that is left. Limits: a timeline holds SEGMENTS stretches of one group each; earlier time is charged to UNKNOWN. A wait is
+ * reported when it ends. Needs Linux 5.11 with CONFIG_SCHED_INFO, CONFIG_FAIR_GROUP_SCHED, CONFIG_CGROUPS and BTF.
  */
 #include <stdbool.h>
 #include <linux/bpf.h>
@@ -22,7 +22,7 @@
 #define IDLE 0ULL
 #define UNKNOWN (~0ULL)
 
-/* Of the kernel's types only what is read; where the members lie is found when the object is loaded. */
+/* Only the members that are read; their offsets are relocated when the object is loaded (CO-RE). */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct kernfs_node {
 	__u64 id;
@@ -70,17 +70,17 @@ struct change {
 	__u64 total_ns;
 };
 struct watch { /* of one cgroup on one CPU */
-	__u64 owner;   /* the group that it is counted for; 0: itself */
-	__u64 late_ns; /* a longer wait is told at once; 0: none is */
-	__u64 changes; /* how often what its quota had withheld was more than before, or was seen first */
+	__u64 owner;   /* the group that it is counted under; 0: itself */
+	__u64 late_ns; /* a longer wait is reported at once; 0: never */
+	__u64 changes; /* number of increases of the time throttled by its quota, including the first observation */
 	struct change withheld[CHANGES];
 };
 struct waits { /* of one owner on one CPU */
 	__u64 count;
-	__u64 wait_ns;	    /* without what the quota withheld */
-	__u64 throttled_ns; /* withheld by the own quota */
+	__u64 wait_ns;	    /* without the time throttled by the quota */
+	__u64 throttled_ns; /* throttled by its own quota */
 	__u64 late;	    /* waits longer than late_ns */
-	__u64 told_ns;	    /* when one of them was last told */
+	__u64 reported_ns;	    /* when one of them was last reported */
 	__u64 bucket[BUCKETS]; /* of wait_ns in microseconds: [0, 2), [2, 4), [4, 8) ... */
 };
 struct pair {
@@ -90,7 +90,7 @@ struct pair {
 struct late {
 	__u64 at_ns; /* CLOCK_MONOTONIC */
 	__u64 victim;
-	__u64 culprit; /* who ran longest meanwhile */
+	__u64 culprit; /* the group that ran longest meanwhile */
 	__u64 wait_ns;
 	__u64 culprit_ns;
 	__u32 cpu;
@@ -105,16 +105,16 @@ struct timeline {
 	struct segment past[SEGMENTS];
 };
 struct account { /* of one task */
-	__u64 turns;   /* sched_info.pcount after the last turn seen; another value: it ran unseen, and what it waited before is not ours */
-	__u64 counted; /* of its run delay, what is in a histogram */
-	__u64 charged; /* of its run delay, what is charged to somebody */
+	__u64 pcount;   /* sched_info.pcount after the last observed run; another value: it ran unobserved, and its earlier wait is not counted */
+	__u64 counted; /* the part of its run delay that is in a histogram */
+	__u64 charged; /* the part of its run delay that is attributed */
 };
 
 const volatile struct {
 	bool v1;	/* group ids are those of the v1 cpu hierarchy, else of the v2 tree */
-	bool everyone;	/* groups that nobody named are watched too */
-	__u64 quiet_ns; /* at least so long between two late waits told of one group on one CPU */
-} asked = {};
+	bool everyone;	/* also watch groups that were not named */
+	__u64 quiet_ns; /* minimum time between two late waits reported for one group on one CPU */
+} config = {};
 
 struct {
 	__u64 blame_ns;
@@ -167,9 +167,9 @@ static __always_inline __u64 group_of(struct task_struct *p)
 {
 	struct css_set *set = p->cgroups;
 
-	if (!asked.v1)
+	if (!config.v1)
 		return set->dfl_cgrp->kn->id;
-	/* The controller's place differs between kernels; it is a known number when the verifier looks. */
+	/* The controller's index differs between kernels; it is a constant when the program is verified. */
 	int cpu_controller = bpf_core_enum_value(enum cgroup_subsys_id, cpu_cgrp_id);
 
 	return set->subsys[cpu_controller & 15]->cgroup->kn->id;
@@ -198,12 +198,12 @@ static __always_inline void charge(__u64 victim, __u64 culprit, __u64 ns)
 
 	if (!sum && !bpf_map_update_elem(&blamed, &key, &ns, BPF_NOEXIST))
 		return;
-	if (!sum) /* another CPU was first, or there is no room */
+	if (!sum) /* another CPU was first, or the map is full */
 		sum = bpf_map_lookup_elem(&blamed, &key);
 	__sync_fetch_and_add(sum ? sum : &lost.blame_ns, ns);
 }
 
-/* Share [from, to] out among those who ran on the timeline. The culprit of the longest stretch is left in `worst`. */
+/* Attribute [from, to] to the groups on the timeline. The culprit of the longest stretch is stored in `worst`. */
 static __always_inline void blame(struct timeline *line, __u64 victim, __u64 from, __u64 to, struct segment *worst)
 {
 	__u64 written = line->written;
@@ -234,9 +234,9 @@ static __always_inline void tell(struct waits *sum, struct late *what)
 	__u64 now = bpf_ktime_get_ns();
 
 	sum->late++;
-	if (now - sum->told_ns < asked.quiet_ns)
+	if (now - sum->reported_ns < config.quiet_ns)
 		return;
-	sum->told_ns = now;
+	sum->reported_ns = now;
 	what->at_ns = now;
 	if (bpf_ringbuf_output(&events, what, sizeof(*what), 0))
 		__sync_fetch_and_add(&lost.late, 1);
@@ -255,7 +255,7 @@ static __always_inline struct waits *waits_of(__u64 owner)
 {
 	struct waits *sum = bpf_map_lookup_elem(&waited, &owner);
 
-	if (sum || !asked.everyone)
+	if (sum || !config.everyone)
 		return sum;
 	struct waits fresh = {};
 
@@ -267,7 +267,7 @@ static __always_inline struct watch *watch_of(__u64 group)
 {
 	struct watch *watch = bpf_map_lookup_elem(&watched, &group);
 
-	if (watch || !asked.everyone)
+	if (watch || !config.everyone)
 		return watch;
 	struct watch fresh = {};
 
@@ -276,8 +276,8 @@ static __always_inline struct watch *watch_of(__u64 group)
 }
 
 /*
- * What the quota withheld of [queued, now], all of it before the wait for others. It is withheld from all tasks of the queue at once, and seen
- * when the first of them has a turn again; those after it look back.
+ * The part of [queued, now] throttled by the quota, all of it before the wait for others. It throttles all tasks of the queue at once, and is
+ * observed when the first of them runs again; later ones look back.
  */
 static __always_inline __u64 throttled_in(struct watch *watch, struct cfs_rq *queue, __u64 queued, __u64 now)
 {
@@ -300,8 +300,8 @@ static __always_inline __u64 throttled_in(struct watch *watch, struct cfs_rq *qu
 	return total - base < now - queued ? total - base : now - queued;
 }
 
-/* `next` gets the CPU at `now`: count what it waited, and share it out. */
-static __always_inline void turn(struct task_struct *next, struct cfs_rq *queue, struct timeline *line, __u64 now, __u32 cpu)
+/* `next` gets the CPU at `now`: count its wait, and attribute it. */
+static __always_inline void account_wait(struct task_struct *next, struct cfs_rq *queue, struct timeline *line, __u64 now, __u32 cpu)
 {
 	__u64 group = group_of(next);
 	struct watch *watch = watch_of(group);
@@ -317,9 +317,9 @@ static __always_inline void turn(struct task_struct *next, struct cfs_rq *queue,
 		return;
 	if (queued > now)
 		queued = now;
-	__u64 before = next->sched_info.run_delay, turns = next->sched_info.pcount;
+	__u64 before = next->sched_info.run_delay, pcount = next->sched_info.pcount;
 
-	if (account->turns != turns) {
+	if (account->pcount != pcount) {
 		account->counted = before;
 		account->charged = before;
 	}
@@ -327,7 +327,7 @@ static __always_inline void turn(struct task_struct *next, struct cfs_rq *queue,
 	__u64 throttled = throttled_in(watch, queue, queued, now);
 	__u64 wait = before - account->counted + here - throttled;
 
-	account->turns = turns + 1;
+	account->pcount = pcount + 1;
 	account->counted = account->charged = before + here;
 
 	sum->count++;
@@ -351,7 +351,7 @@ static __always_inline void turn(struct task_struct *next, struct cfs_rq *queue,
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	/* The idle task is in no queue, so the clock is that of the other one. */
+	/* The idle task is in no queue, so use the clock of the other one. */
 	struct cfs_rq *queue = next->pid ? next->se.cfs_rq : prev->se.cfs_rq;
 	__u64 now = queue->rq->clock;
 	__u32 cpu = bpf_get_smp_processor_id();
@@ -372,7 +372,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		line->written++;
 	}
 	if (next->pid)
-		turn(next, queue, line, now, cpu);
+		account_wait(next, queue, line, now, cpu);
 	return 0;
 }
 
@@ -381,9 +381,9 @@ int BPF_PROG(on_migrate, struct task_struct *p, int to_cpu)
 {
 	struct account *account = bpf_task_storage_get(&accounts, p, 0, 0);
 
-	if (!account || account->turns != p->sched_info.pcount)
+	if (!account || account->pcount != p->sched_info.pcount)
 		return 0;
-	/* The kernel has just added what was waited on the old CPU, whose run queue it holds locked. */
+	/* The kernel has just added the wait on the old CPU, whose run queue it holds locked. */
 	__u64 waited_ns = p->sched_info.run_delay - account->charged;
 
 	if (!waited_ns)
@@ -400,7 +400,7 @@ int BPF_PROG(on_migrate, struct task_struct *p, int to_cpu)
 	__u64 owner = watch->owner ? watch->owner : group, now = rq->clock, from = now - waited_ns;
 
 	account->charged += waited_ns;
-	/* Who runs there now is not on the timeline before it is switched out. */
+	/* The running task is not on the timeline until it is switched out. */
 	if (line->written) {
 		__u64 since = line->past[(line->written - 1) & (SEGMENTS - 1)].end_ns;
 

@@ -1,6 +1,6 @@
-"""`cotenant node`: what this machine's agent sees and does, what it holds, and experiments that prove it.
+"""`cotenant node`: the state of this machine and its agent, held knobs, and experiments.
 
-Only signatures and words stand here; what a command does is imported when it runs, so that `--help` stays quick.
+Only signatures and help texts are here; what a command does is imported when it runs, so that `--help` stays fast.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ app.command(experiment)
 _JSON = Parameter(name="--json", negative=(), help="Print exactly one JSON object and nothing else.")
 _ROUNDS = Parameter(help="Rounds; each runs every arm once, in random order.")
 _OUT = Parameter(help="Folder for raw.jsonl, results.json and report.html; default runs/node-EXPERIMENT.")
-_SEED = Parameter(help="Of the arms' order and of the arrivals.")
+_SEED = Parameter(help="Seed of the arms' order and of the arrivals.")
 
 _DEFAULT_AGENT = "127.0.0.1:10262"  # the agent's own default
 _AGENT = Parameter(help="Where the agent listens: HOST:PORT or unix:/PATH.")
@@ -45,9 +45,9 @@ def status(
     json: Json = False,
 ) -> int:
     """The machine and its groups over one second, its agent, and what this machine can and cannot do."""
-    from cotenant.cli import node_showing
+    from cotenant.cli import node_views
 
-    return node_showing.status(agent, groups, json)
+    return node_views.status(agent, groups, json)
 
 
 @app.command
@@ -55,14 +55,14 @@ def watch(
     *,
     agent: Annotated[str, _AGENT] = _DEFAULT_AGENT,
     groups: Annotated[int, _GROUPS] = 16,
-    every: Annotated[float, Parameter(help="Seconds between two looks.")] = 2.0,
-    count: Annotated[int | None, Parameter(help="End after so many; default: on Ctrl-C.")] = None,
-    json: Annotated[bool, Parameter(negative=(), help="A JSON object a line.")] = False,
+    every: Annotated[float, Parameter(help="Seconds between two samples.")] = 2.0,
+    count: Annotated[int | None, Parameter(help="End after this many samples; default: on Ctrl-C.")] = None,
+    json: Annotated[bool, Parameter(negative=(), help="One JSON object per line.")] = False,
 ) -> int:
-    """The machine and its groups, again and again."""
-    from cotenant.cli import node_showing
+    """The machine and its groups, repeatedly."""
+    from cotenant.cli import node_views
 
-    return node_showing.watch(agent, groups, every, count, json)
+    return node_views.watch(agent, groups, every, count, json)
 
 
 @app.command
@@ -74,26 +74,26 @@ def explain(
     state_dir: Annotated[Path, _STATE] = _STATE_DIR,
     json: Json = False,
 ) -> int:
-    """Why a group or pod has what it has: what is held, by which rule, from which numbers, and what would lift it."""
-    from cotenant.cli import node_showing
+    """Why a group or pod is limited: the held knobs, the rules, their numbers, and when each is released."""
+    from cotenant.cli import node_views
 
-    return node_showing.explain(group, agent, state_dir, json)
+    return node_views.explain(group, agent, state_dir, json)
 
 
 @app.command
 def knobs(
     *,
     restore: Annotated[
-        bool, Parameter(negative=(), help="Put back what an agent that is no more left turned.")
+        bool, Parameter(negative=(), help="Restore the knobs left by an agent that no longer runs.")
     ] = False,
     agent: Annotated[str, _AGENT] = _DEFAULT_AGENT,
     state_dir: Annotated[Path, _STATE] = _STATE_DIR,
     json: Json = False,
 ) -> int:
-    """What is turned now, what stood before, and by which rule. Exit status with --restore: 1 where something could not be put back or read."""
-    from cotenant.cli import node_showing
+    """The held knobs, their original values and rules. Exit status with --restore: 1 where something could not be restored or read."""
+    from cotenant.cli import node_views
 
-    return node_showing.knobs(agent, state_dir, restore, json)
+    return node_views.knobs(agent, state_dir, restore, json)
 
 
 @experiment.command
@@ -106,12 +106,12 @@ def sine(
     quick: Annotated[bool, Parameter(negative=(), help="A period of 10 s instead of 20 s.")] = False,
     period: Annotated[float | None, Parameter(help="Seconds of a period; default 20.")] = None,
     once: Annotated[
-        bool, Parameter(negative=(), help="Run each block once, also where other work of the machine disturbed it.")
+        bool, Parameter(negative=(), help="Run each block once, even if other work on the machine disturbed it.")
     ] = False,
 ) -> int:
     """A sine-wave service and batch work on one core: alone, together, together under the agent. About 75 s a round.
 
-    Exit status of every experiment: 0 all checks pass, 1 one does not or something failed, 2 bad input, 130 interrupted.
+    Exit status of every experiment: 0 all checks pass, 1 a check or the run failed, 2 bad input, 130 interrupted.
     """
     from cotenant.cli import node_experiments
 
@@ -121,7 +121,7 @@ def sine(
 
 @experiment.command
 def guard(*, rounds: Rounds = None, out: Out = None, seed: Seed = 1, json: Json = False) -> int:
-    """Redis under an open-loop load beside stress-ng: does the agent keep its p99 and the batch work its progress?"""
+    """Redis under an open-loop load beside stress-ng: does the agent protect its p99 while the batch work progresses?"""
     from cotenant.cli import node_experiments
 
     return node_experiments.run("guard", rounds, out, seed, json)
@@ -129,7 +129,7 @@ def guard(*, rounds: Rounds = None, out: Out = None, seed: Seed = 1, json: Json 
 
 @experiment.command
 def antagonist(*, rounds: Rounds = None, out: Out = None, seed: Seed = 1, json: Json = False) -> int:
-    """One of four batch groups hurts a service on their core: is it the one that is named?"""
+    """One of four batch groups delays a service on their core: does the search name the right one?"""
     from cotenant.cli import node_experiments
 
     return node_experiments.run("antagonist", rounds, out, seed, json)
@@ -145,7 +145,7 @@ def burst(*, rounds: Rounds = None, out: Out = None, seed: Seed = 1, json: Json 
 
 @experiment.command
 def overhead(*, rounds: Rounds = None, out: Out = None, seed: Seed = 1, json: Json = False) -> int:
-    """What the agent costs with 50 and 200 groups: CPU, memory, calls, bytes, and the tail of a service beside it."""
+    """The cost of the agent with 50 and 200 groups: CPU, memory, calls, bytes, and the tail latency of a service beside it."""
     from cotenant.cli import node_experiments
 
     return node_experiments.run("overhead", rounds, out, seed, json)
@@ -153,7 +153,7 @@ def overhead(*, rounds: Rounds = None, out: Out = None, seed: Seed = 1, json: Js
 
 @experiment.command
 def step(*, rounds: Rounds = None, out: Out = None, seed: Seed = 1, json: Json = False) -> int:
-    """From the first batch process to the first knob: by polling, and by the kernel's pressure trigger."""
+    """Delay from the first batch process to the first knob: by polling, and by the kernel's pressure trigger."""
     from cotenant.cli import node_experiments
 
     return node_experiments.run("step", rounds, out, seed, json)

@@ -1,4 +1,4 @@
-"""`cotenant node experiment`: from arguments to a run, its progress on standard error, and the verdicts as a table or one JSON object."""
+"""`cotenant node experiment`: runs an experiment, shows its progress on standard error, and prints the checks as a table or one JSON object."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def run(
 
 
 def demonstrate(folder: Path, quiet: bool) -> Findings:
-    """The sine in its short form, once, whatever others do meanwhile: about three quarters of a minute. Raises as an experiment does."""
+    """The sine experiment in its short form, once, even on a busy machine: about 45 s. Raises as an experiment does."""
     command = "cotenant node experiment sine --quick --rounds 1"
     with _progress(quiet) as tell:
         return registry.run(registry.make("sine", QUICK_PERIOD_S), ExperimentSettings.once(1), folder, command, tell)
 
 
 def show(outcome: Findings, folder: Path) -> None:
-    """The verdicts, for a person."""
+    """Print the checks, readable."""
     tables.print_line(outcome.title, strong=True)
     if outcome.columns:
         tables.print_words(outcome.columns, outcome.rows, emphasised=("regulated",), right=outcome.columns[1:])
@@ -79,13 +79,13 @@ def show(outcome: Findings, folder: Path) -> None:
     for note in outcome.notes:
         tables.print_folded(note)
     tables.print_folded(
-        f"Rounds that count: {outcome.rounds}, left out: {len(outcome.discarded)}; disturbed blocks run again: {outcome.repeated}. Others used at most {outcome.worst_foreign:.1%} of the plant's core in a "
+        f"Rounds that count: {outcome.rounds}, left out: {len(outcome.discarded)}; disturbed blocks run again: {outcome.repeated}. Other work used at most {outcome.worst_foreign:.1%} of the plant's core in a "
         f"block, the hypervisor stole at most {outcome.worst_steal:.1%}."
     )
     for number, why in outcome.discarded:
         tables.print_folded(f"  round {number} left out: {why}")
     if not outcome.rounds:
-        tables.print_folded("Every round was disturbed: the figures are shown, and prove nothing.")
+        tables.print_folded("Every round was disturbed: the figures are shown, but are not conclusive.")
     tables.print_line(f"report: {folder / registry.REPORT}")
 
 
@@ -101,7 +101,7 @@ def _progress(quiet: bool) -> Iterator[Callable[[Step], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"))
-    # No thread that redraws: children are started from this process, and the measuring has this core too.
+    # No redraw thread: children are started from this process, and the measurement shares this core.
     with Progress(*columns, console=Console(stderr=True), auto_refresh=False, transient=True) as bar:
         task = bar.add_task("starting", total=None, left="")
 

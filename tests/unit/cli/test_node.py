@@ -54,7 +54,7 @@ def test_knobs_without_an_agent_are_those_of_the_state_folder(
     assert main(["node", "knobs", *where]) == 0
     expected = " ".join(capsys.readouterr().out.split())
     assert expected.startswith(f"no agent answers at {NOWHERE}")
-    assert expected.endswith(f"no knob is turned, says {tmp_path}")
+    assert expected.endswith(f"no knob is held, according to {tmp_path}")
     assert main(["node", "knobs", *where, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
         "source": str(tmp_path),
@@ -92,7 +92,7 @@ def test_explaining_what_nobody_knows_says_who_was_asked(tmp_path: Path, capsys:
     assert main(["node", "explain", "a/b", "--agent", NOWHERE, "--state-dir", str(tmp_path)]) == 1
     line = only_line(capsys)
     assert NOWHERE in line
-    assert f"{tmp_path} says nothing of /a/b" in line
+    assert f"{tmp_path} has nothing about /a/b" in line
 
 
 def outcome(**changes: object) -> Findings:
@@ -169,7 +169,7 @@ def test_what_a_dead_keeper_left_is_shown_with_what_cannot_be_read(
     assert "unreadable: " in shown
     assert "leases.bad-1" in shown
     assert "20000 100000" in shown
-    assert "Nobody holds them any more" in shown
+    assert "No running keeper holds them" in shown
     assert main(["node", "knobs", *where, "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["leases"][0]["target"]["group"] == BATCH.group
@@ -181,8 +181,8 @@ def test_what_an_earlier_boot_left_is_not_shown_as_held(tmp_path: Path, capsys: 
     left_behind(tmp_path, "another boot")
     assert main(["node", "knobs", "--agent", NOWHERE, "--state-dir", str(tmp_path)]) == 0
     first, *rest = capsys.readouterr().out.splitlines()
-    assert first == "1 of an earlier boot: their groups went with it"
-    assert " ".join(rest).endswith(f"no knob is turned, says {tmp_path}")
+    assert first == "1 of an earlier boot: their groups no longer exist"
+    assert " ".join(rest).endswith(f"no knob is held, according to {tmp_path}")
 
 
 def test_nothing_is_put_back_beside_a_living_keeper_nor_made_where_there_was_none(
@@ -194,7 +194,7 @@ def test_nothing_is_put_back_beside_a_living_keeper_nor_made_where_there_was_non
     assert not none.exists()
     none.mkdir()
     assert main(["node", "knobs", "--restore", "--state-dir", str(none)]) == 0
-    assert capsys.readouterr().out == "nothing was turned\n"
+    assert capsys.readouterr().out == "nothing was held\n"
     left_behind(tmp_path, boot_id())
     held = LeaseFile(tmp_path, boot_id())
     try:

@@ -18,14 +18,14 @@ from cotenant.drivers.proc.schedstat import RunDelayReader
 from cotenant.model.errors import Unsupported
 from cotenant.model.machine.knob import Knob, Scope
 
-MEASURE, TURN = "measure", "turn"
+MEASURE, WRITE = "measure", "turn"
 
 
 @dataclass(frozen=True, slots=True)
 class Capability:
     """One capability of an agent. `needs` is empty where this machine has it."""
 
-    kind: str  # MEASURE or TURN
+    kind: str  # MEASURE or WRITE
     what: str
     needs: str = ""
 
@@ -86,9 +86,9 @@ def _written(layout: Layout) -> list[Capability]:
         for knob in Knob:
             if knob.scope is Scope.CGROUP:
                 gap = knobs.supported(knob)
-                found.append(Capability(TURN, knob.value, gap.needs if gap else ""))
+                found.append(Capability(WRITE, knob.value, gap.needs if gap else ""))
     has_resctrl = Path("/sys/fs/resctrl/schemata").exists()
     found.append(
-        Capability(TURN, "cache and memory bandwidth", "" if has_resctrl else "resctrl mounted, on a CPU that has it")
+        Capability(WRITE, "cache and memory bandwidth", "" if has_resctrl else "resctrl mounted, on a CPU that has it")
     )
     return found

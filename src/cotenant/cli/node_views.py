@@ -1,4 +1,4 @@
-"""`cotenant node status`, `watch`, `explain` and `knobs`: asked of the agent where one runs, else read from the node itself."""
+"""`cotenant node status`, `watch`, `explain` and `knobs`: from the agent where one runs, else read from the node itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cotenant.model.machine.knob import LeaseState
 from cotenant.model.machine.node_state import GroupUse
 from cotenant.services.agent.client import AgentClient
 from cotenant.services.keeper.host import Left, put_back, read_left
-from cotenant.services.nodeview.capabilities import MEASURE, TURN, capabilities
+from cotenant.services.nodeview.capabilities import MEASURE, WRITE, capabilities
 from cotenant.services.nodeview.reading import Look, NodeLooker
 
 _INTERVAL_S = 1.0
@@ -30,14 +30,14 @@ _GIB = 1 << 30
 def status(agent: str, groups: int, as_json: bool) -> int:
     """The machine, its busiest groups, what the agent holds, and what this machine can and cannot do."""
     layout = detect()
-    told = _of_agent(agent)
+    answer = _of_agent(agent)
     look = _looked(layout, _INTERVAL_S)
     found = capabilities(layout)
     if as_json:
         print(
             json.dumps(
                 {
-                    "agent": told,
+                    "agent": answer,
                     "cgroups": layout.kind.value,
                     "interval_us": look.interval_us,
                     "host": asdict(look.host),
@@ -58,19 +58,19 @@ def status(agent: str, groups: int, as_json: bool) -> int:
         f"{_share(host.io_stall_ppm)}; stolen by the hypervisor {_share(host.steal_ppm)}"
     )
     for gpu in look.gpus:
-        state = "" if gpu.healthy else ", NOT WELL"
+        state = "" if gpu.healthy else ", UNHEALTHY"
         tables.print_line(
             f"GPU {gpu.index} {gpu.name}: {gpu.utilisation_percent} % in use, memory {_bytes(gpu.memory_used_bytes)} of "
             f"{_bytes(gpu.memory_total_bytes)}{state}"
         )
-    _print_agent(agent, told)
-    _print_groups(look.groups[:groups], told)
+    _print_agent(agent, answer)
+    _print_groups(look.groups[:groups], answer)
     if look.more or len(look.groups) > groups:
         tables.print_line(
             f"the busiest {min(groups, len(look.groups))} of {len(look.groups)}{' or more' if look.more else ''} groups"
         )
     print()
-    for kind, title in ((MEASURE, "measures"), (TURN, "turns")):
+    for kind, title in ((MEASURE, "measures"), (WRITE, "writes")):
         there = [each.what for each in found if each.kind == kind and each.is_there]
         tables.print_folded(f"{title}: {', '.join(there) or 'nothing'}")
     lacking: dict[str, list[str]] = {}
@@ -79,13 +79,13 @@ def status(agent: str, groups: int, as_json: bool) -> int:
             lacking.setdefault(each.needs, []).append(each.what)
     if lacking:
         tables.print_words(
-            ("not here", "what it would take"), [(", ".join(what), needs) for needs, what in lacking.items()]
+            ("not available here", "requires"), [(", ".join(what), needs) for needs, what in lacking.items()]
         )
     return 0
 
 
 def watch(agent: str, groups: int, every_s: float, count: int | None, as_json: bool) -> int:
-    """The same, again and again, until interrupted or `count` times."""
+    """The same repeatedly, until interrupted or `count` times."""
     if not 0.1 <= every_s <= 3600:
         raise InvalidInput("--every", every_s, "seconds, 0.1 to 3600")
     if count is not None and count < 1:
@@ -103,40 +103,40 @@ def watch(agent: str, groups: int, every_s: float, count: int | None, as_json: b
                 if look is None:
                     continue
                 done += 1
-                told = _of_agent(agent)
+                answer = _of_agent(agent)
                 if as_json:
-                    line = {"at_s": round(time(), 3), "agent": told, "host": asdict(look.host)}
+                    line = {"at_s": round(time(), 3), "agent": answer, "host": asdict(look.host)}
                     print(json.dumps(line | {"groups": [asdict(each) for each in look.groups[:groups]]}), flush=True)
                     continue
                 if sys.stdout.isatty():
                     print("\033[H\033[2J", end="")
-                _print_moment(look, groups, told)
+                _print_moment(look, groups, answer)
                 sys.stdout.flush()
     except KeyboardInterrupt:
         return 0
     return 0
 
 
-def explain(asked: str, agent: str, state_dir: Path, as_json: bool) -> int:
-    """Why a group or pod has what it has: the agent's story, else what stands in the state folder."""
+def explain(subject: str, agent: str, state_dir: Path, as_json: bool) -> int:
+    """Why a group or pod is limited: the agent's explanation, else the contents of the state folder."""
     client = AgentClient(agent)
     try:
         try:
-            story = client.get("/v1/explain", group=asked)
+            explanation = client.get("/v1/explain", group=subject)
         except Permanent:
-            story = client.get("/v1/explain", pod=asked)
+            explanation = client.get("/v1/explain", pod=subject)
     except Transient as error:
-        return _explain_without(asked.strip("/"), str(error), state_dir, as_json)
+        return _explain_without(subject.strip("/"), str(error), state_dir, as_json)
     if as_json:
-        print(json.dumps(story))
+        print(json.dumps(explanation))
         return 0
-    for line in story["text"]:
+    for line in explanation["text"]:
         tables.print_folded(line)
     return 0
 
 
 def knobs(agent: str, state_dir: Path, restore: bool, as_json: bool) -> int:
-    """What is turned now and what stood before; with `restore`, put back what an agent that is no more left."""
+    """The held knobs and their original values; with `restore`, restore those left by an agent that no longer runs."""
     if restore:
         return _restore(state_dir, as_json)
     left = Left()
@@ -147,23 +147,23 @@ def knobs(agent: str, state_dir: Path, restore: bool, as_json: bool) -> int:
     except Transient as error:
         why = f"{error}; "
         if not state_dir.is_dir():
-            raise Permanent(f"{why}and there is no folder {state_dir}: nobody can say what is turned") from None
+            raise Permanent(f"{why}and there is no folder {state_dir}: the held knobs are not known") from None
         left = read_left(state_dir)
         found = [_plain(asdict(each)) for each in left.leases]
         source = str(state_dir)
     if as_json:
         faults = [str(fault) for fault in left.faults]
-        told = {"source": source, "keeper": left.keeper, "leases": found, "earlier_boot": left.earlier_boot}
-        print(json.dumps(told | {"faults": faults, "aside": [str(path) for path in left.aside]}))
+        answer = {"source": source, "keeper": left.keeper, "leases": found, "earlier_boot": left.earlier_boot}
+        print(json.dumps(answer | {"faults": faults, "aside": [str(path) for path in left.aside]}))
         return 0
     for fault in left.faults:
         tables.print_folded(f"unreadable: {fault}")
     for path in left.aside:
-        tables.print_folded(f"an unreadable state file of before is kept as {path}; look at it and remove it")
+        tables.print_folded(f"an earlier unreadable state file is kept as {path}; inspect and remove it")
     if left.earlier_boot:
-        tables.print_line(f"{left.earlier_boot} of an earlier boot: their groups went with it")
+        tables.print_line(f"{left.earlier_boot} of an earlier boot: their groups no longer exist")
     if not found:
-        tables.print_folded(f"{why}no knob is turned, says {source}")
+        tables.print_folded(f"{why}no knob is held, according to {source}")
         return 0
     rows = [
         (
@@ -177,36 +177,36 @@ def knobs(agent: str, state_dir: Path, restore: bool, as_json: bool) -> int:
         for each in found
     ]
     tables.print_words(("group", "knob", "before", "held at", "state", "rule"), rows)
-    tables.print_line(f"{len(found)} held, says {source}")
+    tables.print_line(f"{len(found)} held, according to {source}")
     if source == str(state_dir) and left.keeper is None:
         tables.print_folded(
-            f"Nobody holds them any more. To put them back: cotenant node knobs --restore --state-dir {state_dir}"
+            f"No running keeper holds them. To restore them: cotenant node knobs --restore --state-dir {state_dir}"
         )
     return 0
 
 
 def _restore(state_dir: Path, as_json: bool) -> int:
-    if not os.path.isdir(state_dir):  # after a crash "nothing was turned" would be believed
+    if not os.path.isdir(state_dir):  # after a crash, "nothing was held" would be misleading
         raise InvalidInput("--state-dir", str(state_dir), "the state folder of a keeper, or of an agent with --single")
     try:
         done = put_back(state_dir, None)
     except OSError as error:
         raise Permanent(
-            f"{state_dir}: {error.strerror}; to put knobs back takes the keeper's user, mostly root"
+            f"{state_dir}: {error.strerror}; restoring knobs requires the keeper's user, usually root"
         ) from error
     answers = done.answers
     left = [each for each in answers if each.state not in _OVER]
     if as_json:
-        told = [_plain(asdict(each)) for each in answers]
+        answer = [_plain(asdict(each)) for each in answers]
         faults = [str(fault) for fault in done.faults]
         counts = {"restored": len(answers) - len(left), "left": len(left), "faults": faults}
-        print(json.dumps(counts | {"aside": str(done.aside) if done.aside else None, "answers": told}))
+        print(json.dumps(counts | {"aside": str(done.aside) if done.aside else None, "answers": answer}))
     else:
         rows = [(f"/{each.target.group}", each.target.knob.value, each.state.value, each.detail) for each in answers]
         if rows:
             tables.print_words(("group", "knob", "now", "detail"), rows)
         tables.print_line(
-            f"{len(answers) - len(left)} over, {len(left)} still to be put back" if rows else "nothing was turned"
+            f"{len(answers) - len(left)} over, {len(left)} still to be restored" if rows else "nothing was held"
         )
         for fault in done.faults:
             tables.print_folded(f"unreadable, kept in {done.aside}: {fault}")
@@ -217,16 +217,16 @@ def _explain_without(group: str, why: str, state_dir: Path, as_json: bool) -> in
     held = [each for each in read_left(state_dir).leases if each.target.group == group]
     trail = [each for each in changes(state_dir) if each.target.group == group][-20:]
     if not held and not trail:
-        raise Permanent(f"{why}, and {state_dir} says nothing of /{group}")
+        raise Permanent(f"{why}, and {state_dir} has nothing about /{group}")
     if as_json:
-        told = {"held": [_plain(asdict(each)) for each in held], "changes": [_plain(asdict(each)) for each in trail]}
-        print(json.dumps({"group": group, "agent": why} | told))
+        answer = {"held": [_plain(asdict(each)) for each in held], "changes": [_plain(asdict(each)) for each in trail]}
+        print(json.dumps({"group": group, "agent": why} | answer))
         return 0
     tables.print_line(f"/{group}", strong=True)
     tables.print_folded(f"{why}; this is from {state_dir}")
     for lease in held:
         tables.print_folded(
-            f"  {lease.target.knob} stands at {lease.value}, before {lease.before or lease.raw_before}: {lease.reason.text}"
+            f"  {lease.target.knob} is held at {lease.value}, originally {lease.before or lease.raw_before}: {lease.reason.text}"
         )
     for change in trail:
         tables.print_folded(
@@ -236,7 +236,7 @@ def _explain_without(group: str, why: str, state_dir: Path, as_json: bool) -> in
 
 
 def _of_agent(agent: str) -> dict[str, Any]:
-    """What the agent says of itself, its pods and its knobs; where none answers, why."""
+    """The agent's state, pods and knobs; where no agent answers, the error."""
     client = AgentClient(agent)
     try:
         state = client.get("/v1/state")
@@ -257,31 +257,35 @@ def _looked(layout: Layout, seconds: float) -> Look:
     return look
 
 
-def _print_moment(look: Look, groups: int, told: Mapping[str, Any]) -> None:
+def _print_moment(look: Look, groups: int, answer: Mapping[str, Any]) -> None:
     host = look.host
     tables.print_line(
         f"{_cpu(host.cpu_m)} of {host.cpus} CPUs; waited: CPU {_share(host.cpu_stall_ppm)}, memory {_share(host.memory_stall_ppm)}, I/O "
-        f"{_share(host.io_stall_ppm)}; agent {'up' if told['up'] else 'down'}",
+        f"{_share(host.io_stall_ppm)}; agent {'up' if answer['up'] else 'down'}",
         strong=True,
     )
-    _print_groups(look.groups[:groups], told)
+    _print_groups(look.groups[:groups], answer)
 
 
-def _print_agent(agent: str, told: Mapping[str, Any]) -> None:
-    if not told["up"]:
-        tables.print_folded(told["said"])
+def _print_agent(agent: str, answer: Mapping[str, Any]) -> None:
+    if not answer["up"]:
+        tables.print_folded(answer["said"])
         return
-    state = told["state"]
-    keeper = {True: "its keeper is up", False: f"its keeper is away ({state['keeper_said']})", None: "it holds nothing"}
+    state = answer["state"]
+    keeper = {
+        True: "its keeper is up",
+        False: f"its keeper is unreachable ({state['keeper_said']})",
+        None: "it holds nothing",
+    }
     tables.print_folded(
-        f"agent: {state['node']}, mode {state['mode']}, {len(state['pods'])} pods, {len(told['holds'])} knobs; {keeper[state['keeper_up']]}"
+        f"agent: {state['node']}, mode {state['mode']}, {len(state['pods'])} pods, {len(answer['holds'])} knobs; {keeper[state['keeper_up']]}"
     )
 
 
-def _print_groups(groups: Sequence[GroupUse], told: Mapping[str, Any]) -> None:
-    pods = {each["group"]: each for each in told["state"]["pods"]} if told["up"] else {}
+def _print_groups(groups: Sequence[GroupUse], answer: Mapping[str, Any]) -> None:
+    pods = {each["group"]: each for each in answer["state"]["pods"]} if answer["up"] else {}
     held: dict[str, list[str]] = {}
-    for each in told.get("holds", ()):
+    for each in answer.get("holds", ()):
         if each["state"] == "held":
             held.setdefault(each["target"]["group"], []).append(f"{each['target']['knob']}={each['value']}")
     rows = []
@@ -295,10 +299,10 @@ def _print_groups(groups: Sequence[GroupUse], told: Mapping[str, Any]) -> None:
             _bytes(use.working_set_bytes),
             "–" if use.tasks is None else str(use.tasks),
         ]
-        if told["up"]:
+        if answer["up"]:
             row += [pod.get("qos", ""), ", ".join(held.get(use.group, ()))]
         rows.append(row)
-    headings = ["group", "CPU", "waiting", "stalled", "memory", "tasks", *(("class", "held") if told["up"] else ())]
+    headings = ["group", "CPU", "waiting", "stalled", "memory", "tasks", *(("class", "held") if answer["up"] else ())]
     if rows:
         tables.print_words(headings, rows, right=("CPU", "waiting", "stalled", "memory", "tasks"))
 
