@@ -462,7 +462,7 @@ class Narrowing:
         asked = bool(rules.liked)
         for key, count, weight in rules.liked:
             if count.total:
-                total += affinity_pods.liking(self.regions.domains(key), count.rows(size), weight, rows)
+                total += affinity_pods.preference_score(self.regions.domains(key), count.rows(size), weight, rows)
         for count in self.pod_counts.owners_about(kind):
             question = count.question
             if not (count.total and isinstance(question, Owns)) or question.role is Role.FORBIDS:
@@ -470,7 +470,7 @@ class Narrowing:
             weight = question.term.weight or affinity_pods.HARD_WEIGHT
             signed = -weight if question.role is Role.DISLIKES else weight
             domains = self.regions.domains(question.term.topology_key)
-            total += affinity_pods.liking(domains, count.rows(size), signed, rows)
+            total += affinity_pods.preference_score(domains, count.rows(size), signed, rows)
             asked = True
         return total, asked
 

@@ -34,7 +34,7 @@ class Entrant:
         if not overrides:
             return policy
         if isinstance(policy, PlacementProfile):
-            return policy.turned(overrides)
+            return policy.with_values(overrides)
         for name, _ in overrides:
             if name not in self.knobs:
                 has = f"one of {', '.join(self.knobs)}" if self.knobs else "nothing: this policy has no knobs"

@@ -1,8 +1,8 @@
-"""What a placement policy sees and answers.
+"""The interface of placement policies: their input and output.
 
-A policy is either a *profile* (an order of the queue, filters and scores that are row-local: the engine runs it one pod at a
-time, compiled, through the ledger or the score tree) or a *round policy* (it judges all waiting pods at once: flow, offers,
-machine-driven packing). Both are pure: a snapshot, the time and a generator in, rows with reasons out.
+A policy is either a *profile* (a queue order, filters and scores that are row-local: the engine runs it one pod at a time, compiled, through the ledger
+or the score tree) or a *round policy* (it decides on all waiting pods at once: flow, offers, machine-driven packing). Both are pure functions: a
+snapshot, the time and a random generator in; rows with reasons out.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from cotenant.model.arrays import Int, NodeArrays, PendingArrays, ResidentArrays
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The cluster at one instant. The arrays are the caller's: a policy copies what it wants to change."""
+    """The cluster at one instant. The arrays belong to the caller: a policy copies what it changes."""
 
     nodes: NodeArrays
     shapes: ShapeArrays
     pending: PendingArrays
     tenants: TenantArrays
-    residents: ResidentArrays | None = None  # for the few policies that ask who stands beside whom
+    residents: ResidentArrays | None = None  # for the few policies that need the co-located pods
 
 
 @dataclass(frozen=True, slots=True)
 class RoundDecision:
-    """`row[i]` is the node of the i-th pending pod, -1 = wait. `order` lists the placed pods' indices in the order they were decided.
+    """`row[i]` is the node of the i-th pending pod, -1 = wait. `order` lists the placed pods' indexes in the order of the decisions.
 
-    `reasons` counts why pods wait, in words a person reads; a do-nothing decision has a reason too.
+    `reasons` counts why pods wait, in words for users; an empty decision also has a reason.
     """
 
     row: Int
@@ -39,13 +39,13 @@ class RoundDecision:
 
 
 class RoundPolicy(Protocol):
-    """Judges all waiting pods at once."""
+    """Decides on all waiting pods at once."""
 
     @property
     def name(self) -> str:
-        """As reports show it."""
+        """The name in reports."""
         ...
 
     def decide(self, snapshot: Snapshot, now_s: float, rng: np.random.Generator) -> RoundDecision:
-        """Place pending pods on rows. Must not place over capacity, on a node that is not ready, or on one that a taint, selector or group limit forbids."""
+        """Place pending pods on rows. Must not exceed capacity, nor use a node that is not ready or that a taint, selector or group limit excludes."""
         ...

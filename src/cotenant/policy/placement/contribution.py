@@ -1,9 +1,9 @@
-"""What one pod adds to its node's sums, from what is estimated of it.
+"""The contribution of one pod to its node's sums, from its estimate.
 
-Problem: a score that asks every resident what a newcomer does to it costs a walk over residents. Choice: the damage is linear in the
-pressure, so residents enter only through a few sums (`model.arrays.Sum`); each pod adds a row of integers when it is placed and the
-same row is taken away when it leaves, so the sums never drift. Limits: what changes while a pod runs (its slack) is frozen at placement
-or at the next revision of its shape.
+Problem: a score that evaluates the effect of an incoming pod on every resident costs a loop over residents. Choice: the damage is linear in the
+pressure, so residents enter only through a few sums (`model.arrays.Sum`); each pod adds a row of integers when it is placed and the same row is
+subtracted when it leaves, so the sums never drift. Limits: quantities that change while a pod runs (its slack) are fixed at placement or at the next
+update of its shape.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import numpy as np
 
 from cotenant.model.arrays import CPU, MICRO, Float, Int, Param, Sum
 
-SMALLEST_ALLOWANCE = 0.1  # a pod that tolerates next to nothing weighs at most ten times one that tolerates a doubling
+SMALLEST_ALLOWANCE = 0.1  # bounds the weight of intolerant pods to ten times that of a pod that tolerates a doubling
 
 
 def contribution(request: Int, params: Float, half_node_cores: float, pressure_factor: float) -> Int:
     """`sums[K, len(Sum)]` for shapes with `request[K, R]` and `params[K, len(Param)]`.
 
-    `half_node_cores` is the unit of own pressure (K of the pressure law); `pressure_factor` is what a node's cache partition leaves of
-    batch pressure (1 = no partition).
+    `half_node_cores` is the unit of own pressure (K of the pressure law); `pressure_factor` is the share of batch pressure that remains
+    with a node's cache partition (1 = no partition).
     """
     cores = request[:, CPU] / 1000.0
     use = params[:, Param.USE_CPU]
@@ -32,10 +32,10 @@ def contribution(request: Int, params: Float, half_node_cores: float, pressure_f
     def micro(values: Float, where: np.ndarray) -> Int:
         return np.rint(np.where(where, values, 0.0) * MICRO).astype(np.int64)
 
-    everyone = np.ones_like(service)
+    all_shapes = np.ones_like(service)
     sums[:, Sum.USE_CPU] = np.rint(use * 1000.0).astype(np.int64)
     sums[:, Sum.USE_MEMORY] = np.rint(params[:, Param.USE_MEMORY]).astype(np.int64)
-    sums[:, Sum.PRESSURE] = micro(np.where(service, 1.0, pressure_factor) * pressure * use, everyone)
+    sums[:, Sum.PRESSURE] = micro(np.where(service, 1.0, pressure_factor) * pressure * use, all_shapes)
     sums[:, Sum.SERVICE_CPU] = np.where(service, request[:, CPU], 0)
     sums[:, Sum.SERVICE_A] = micro(cores * sensitivity, service)
     sums[:, Sum.SERVICE_AO] = micro(cores * sensitivity * own, service)

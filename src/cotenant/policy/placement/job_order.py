@@ -1,16 +1,15 @@
-"""Which task of which job goes next: compiled keys for jobs that are graphs of tasks with a deadline.
+"""Order of ready tasks: compiled keys for jobs that are graphs of tasks with a deadline.
 
-Problem: a deadline belongs to the job, but what is placed are tasks, and under overload somebody will be late. Choice: a key a ready
-task, the least first; it depends on the task's own state only, so a heap holds it. Orders: arrival of the job, deadline of the job,
-estimated work left in the job, and the latest start: deadline - margin x estimated path from the task's start to the job's end. Of two
+Problem: a deadline belongs to the job, but tasks are placed, and under overload some jobs will be late. Choice: one key per ready
+task, the smallest first; it depends on the task's own state only, so a heap can hold it. Orders: arrival of the job, deadline of the job,
+estimated work left in the job, and the latest start: deadline - margin x estimated path from the task's start to the job's end. For two
 tasks with equal slack now, the order by latest start is the order by slack.
 
-Four refinements are ours. A wide job needs time for its width too: its work left over a share of the cluster. A task past its latest
-start waits behind all that can still make it, the job with least work left first: a late job gains nothing from room that would make
-another late. And jobs with little work left go before all others: they take next to nothing from large jobs, and would otherwise be
-most of those that miss. And no job is believed to be hopeless from the start: where the estimates say so, they are scaled down until it
-is not. Limits: estimates are not corrected by what a running task shows.
-See order.py for the same judgement over pods.
+Four refinements are ours. A wide job also needs time for its width: its remaining work divided by a share of the cluster. A task past its latest
+start waits behind all that can still meet their deadline, the job with least remaining work first: placing a late job may only delay another job past
+its deadline. Jobs with little remaining work go before all others: they delay large jobs only slightly, and would otherwise be most of
+those that miss. Estimates by which a job could not meet its deadline from the start are scaled down until it can. Limits: estimates are not
+corrected by what a running task shows. order.py has the corresponding order of pods.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from cotenant.model.compiled import njit
 
 
 class JobOrder(IntEnum):
-    """What the key is made of."""
+    """Basis of the key."""
 
     ARRIVAL = 0
     DEADLINE = 1
@@ -31,15 +30,15 @@ class JobOrder(IntEnum):
 
 
 class OrderKnobs(NamedTuple):
-    """Numbers to turn; the defaults are those of plain orders, without our refinements."""
+    """Parameters; the defaults are those of the plain orders, without our refinements."""
 
-    margin: float = 1.0  # the estimated path is stretched by this
-    hopeless: float = 0.0  # a task is given up once now + hopeless x path is past the deadline; 0 = never
-    small_work: float = 0.0  # core-seconds: jobs with less estimated work left go first
-    share: float = 0.0  # of the cluster's CPU that one job may hope for; 0 = its width costs no time
+    margin: float = 1.0  # factor on the estimated path
+    hopeless: float = 0.0  # a task is given up once now + hopeless x path exceeds the deadline; 0 = never
+    small_work: float = 0.0  # core-seconds: jobs with less estimated remaining work go first
+    share: float = 0.0  # of the cluster's CPU that one job is assumed to get; 0 = its width is ignored
     cores: float = 1.0  # of the cluster
     believe: float = (
-        0.0  # a job is believed to need at most this part of the time from arrival to deadline; 0 = any estimate
+        0.0  # a job's estimated need is capped at this share of the time from arrival to deadline; 0 = no cap
     )
 
 
@@ -49,7 +48,7 @@ FIRST = -1e12
 
 @njit
 def trust(arrival_s: float, deadline_s: float, job_path_s: float, knobs: OrderKnobs) -> float:
-    """What a job's estimates are multiplied with: deadlines are set so that they can be met, so an estimate beyond that is wrong.
+    """The factor on a job's estimates: deadlines are assumed to be feasible, so an estimate beyond the deadline must be too high.
 
     `job_path_s`: the whole job's path by estimate.
     """
@@ -60,7 +59,7 @@ def trust(arrival_s: float, deadline_s: float, job_path_s: float, knobs: OrderKn
 
 @njit
 def time_needed(path_s: float, work: float, knobs: OrderKnobs) -> float:
-    """Seconds to the job's end: its path, or its work over the cores it may hope for, whichever is longer."""
+    """Seconds to the job's end: the larger of its path and its work over the cores that it is assumed to get."""
     return max(path_s, work / (knobs.share * knobs.cores)) if knobs.share > 0.0 else path_s
 
 

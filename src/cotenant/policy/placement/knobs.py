@@ -1,7 +1,7 @@
-"""The numbers a profile may turn, as one array that compiled kernels read.
+"""The parameters of a profile, as one array that compiled kernels read.
 
-Problem: a kernel compiled once must serve many profiles and every tuning trial. Choice: all knobs live in one frozen value with
-named fields, handed to the kernels as a float array indexed by `column`. Limits: a knob that a score does not read has no effect.
+Problem: a kernel compiled once must serve many profiles and every tuning trial. Choice: all knobs are fields of one frozen value,
+passed to the kernels as a float array indexed by `column`. Limits: a knob that a score does not read has no effect.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ class Knobs:
     caution: float = 0.25  # posterior standard deviations added to the predicted use of shapes not yet measured
     # interference
     service_weight: float = 1.6  # damage to the services already there
-    own_weight: float = 2.15  # slowdown the newcomer will suffer, in units of what it tolerates
-    batch_weight: float = 0.42  # damage to batch already there, in units of what it tolerates
+    own_weight: float = 2.15  # slowdown of the incoming pod, relative to what it tolerates
+    batch_weight: float = 0.42  # damage to batch already there, relative to what it tolerates
     linear_weight: float = 1.4  # plain slowdown, in cores
     strand_weight: float = 0.15  # change of |cpu fraction - memory fraction|, in nodes
-    packing_weight: float = 0.29  # prefers fuller nodes for small pods, in cores
+    packing_weight: float = 0.29  # preference for fuller nodes for small pods, in cores
     spread_weight: float = 0.2  # change of (service cores)^2 / capacity
-    anticipate_pressure: float = 0.5  # pressure of the batch that will fill a node, a unit of utilisation
+    anticipate_pressure: float = 0.5  # pressure per unit of utilisation of the batch that is expected to fill a node
     anticipate_use: float = 0.5  # utilisation that batch is expected to fill a node to
-    # what the scheduler believes of a node, to be corrected by what it measures
+    # assumptions about a node, corrected by measurements
     smt_loss: float = 0.35  # speed lost by a thread whose sibling is busy
     batch_budget: float = 0.65  # fraction of a node that services and batch together may use under node QoS
     pressure_factor: float = 0.7  # batch pressure left after the node's cache partition
     # moves of replicas that miss their objective
     move_windows: float = 2.0  # consecutive windows missed before a replica may move
-    move_share: float = 0.004  # of all replicas, at most, a minute; 0 = never
-    move_rest_s: float = 1800.0  # a moved replica stays at least this long
-    move_gain: float = 1.6  # least gain of score, in cores, that is worth a move
+    move_share: float = 0.004  # of all replicas, at most, per minute; 0 = never
+    move_rest_s: float = 1800.0  # back-off of a moved replica
+    move_gain: float = 1.6  # minimum gain of score, in cores, for a move
     # queue
-    slack_margin: float = 1.17  # estimated path is stretched by this before slack is taken
-    hopeless_penalty_s: float = 1e5  # jobs that cannot meet their deadline wait behind all others, aged
+    slack_margin: float = 1.17  # factor on the estimated path when slack is computed
+    hopeless_penalty_s: float = 1e5  # jobs that cannot meet their deadline wait behind all others, with aging
 
     def array(self) -> Float:
         """The knobs as `float64[number of knobs]`, in the order of the fields."""
         return np.array([getattr(self, f.name) for f in fields(self)], dtype=np.float64)
 
-    def turned(self, overrides: tuple[tuple[str, float], ...]) -> Knobs:
+    def with_values(self, overrides: tuple[tuple[str, float], ...]) -> Knobs:
         """A copy with some knobs changed. Raises `InvalidInput` for an unknown name or a value that is not finite."""
         known = {f.name for f in fields(self)}
         for name, value in overrides:
@@ -65,5 +65,5 @@ _COLUMNS = {f.name: i for i, f in enumerate(fields(Knobs))}
 
 
 def column(name: str) -> int:
-    """Where a knob stands in `Knobs.array()`; kernels read it as a constant."""
+    """The index of a knob in `Knobs.array()`; kernels read it as a constant."""
     return _COLUMNS[name]

@@ -1,8 +1,8 @@
-"""The placement that minds what it leaves behind: least expected waste plus scarcity (scores/leftover.py), compiled.
+"""Placement by least leftover cost: expected waste plus scarcity (scores/leftover.py), compiled.
 
-Problem: long-running containers come one by one until the machines are full, and none may be refused that fits somewhere.
-Choice: among all rows that pass the filters and the anti-affinity rules, the least sum of both prices; ties go to the lowest row.
-Limits: the rows open to a watched shape are only ever closed here; where pods depart, `watch` must be built again.
+Problem: long-running containers arrive one by one until the machines are full, and none that fits somewhere may be rejected.
+Choice: among all rows that pass the filters and the anti-affinity rules, the smallest sum of both prices; ties go to the lowest row.
+Limits: slots of a watched shape are only ever closed here; where pods leave, `watch` must be rebuilt.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _REQUESTS = int(Fit.REQUESTS)
 
 
 class LeftoverKnobs(NamedTuple):
-    """What may be turned. The defaults hold over a wide range: patience 200..600 and scarcity 1e4..1e5 differ by 0.2 points."""
+    """Parameters. The results are stable over a wide range: patience 200..600 and scarcity 1e4..1e5 differ by 0.2 points."""
 
     patience: float = 600.0  # offers a node can wait for
     waste: float = 1.0  # weight of expected waste, cores
-    scarcity: float = 1e4  # cores that closing the last row to every arrival would cost
+    scarcity: float = 1e4  # cost in cores of closing the last row to every arrival
     large_share: float = 0.38  # of the smallest node in any resource: shapes above it are watched
-    many_rules: float = 20.0  # shapes with at least so many rules are watched
+    many_rules: float = 20.0  # shapes with at least this many rules are watched
 
 
 class Leftover(NamedTuple):
-    """Everything the policy knows beside the cluster itself."""
+    """State of the policy besides the cluster."""
 
     table: WasteTable
     watched: Watch
@@ -59,7 +59,7 @@ def leftover(
     cpu_step: int,
     memory_step: int,
 ) -> Leftover:
-    """Prepare for shapes arriving with shares `weight[K]` (as seen in the past) on empty `nodes`."""
+    """Prepare for shapes that arrive with shares `weight[K]` (from the past) on empty `nodes`."""
     table = waste_table(nodes.capacity, shapes.request, weight, knobs.patience, cpu_step, memory_step)
     large = (shapes.request > knobs.large_share * nodes.capacity.min(axis=0)).any(axis=1)
     degree = np.diff(rules.by_start) + np.diff(rules.on_start)

@@ -1,9 +1,9 @@
-"""On which NUMA nodes all that a pod gets can lie together.
+"""NUMA alignment: the NUMA nodes on which all of a pod's resources can be allocated together.
 
-Problem: CPUs, memory and devices are taken apart, and shall yet end up on the same NUMA nodes. Choice: for each resource the sets of NUMA
-nodes that could serve it (`Hint`), intersected over the resources; of all intersections the best by whether everyone prefers it and how
-narrow it is. The policy then says what is good enough. Who gives the hints, and allocates within the answer, is the callers' business:
-cpus/ and devices/. Limits: at most eight NUMA nodes, as the number of sets doubles with each, with ids below 31.
+Problem: CPUs, memory and devices are allocated separately, but should end up on the same NUMA nodes. Choice: for each resource the sets of NUMA
+nodes that could serve it (`Hint`), intersected over the resources; the best intersection is chosen by whether all resources prefer it and how
+narrow it is. The policy then decides whether that is acceptable. Callers provide the hints and allocate within the result: cpus/ and devices/.
+Limits: at most eight NUMA nodes, as the number of sets doubles with each, with ids below 31.
 
 Source: Kubernetes' topology manager (merging of hints, its four policies); Koordinator, NodeNUMAResource (topology_hint, policies).
 """
@@ -26,7 +26,7 @@ NUMA_IDS = 31  # ids below: masks of them fit in columns of integers
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A set of NUMA nodes (mask of ids) that could serve; `preferred` where no smaller set could, even on an idle node."""
+    """A set of NUMA nodes (mask of ids) that could serve a resource; `preferred` where no smaller set could, even on an idle node."""
 
     nodes: int
     preferred: bool
@@ -34,17 +34,17 @@ class Hint:
 
 Hints = Mapping[
     str, tuple[Hint, ...] | None
-]  # by resource, narrow sets first; None: it does not care; (): no set could serve it
-Provider = Callable[[tuple[int, ...]], Hints]  # of what is kept elsewhere: its hints, given a node's NUMA ids
+]  # by resource, narrow sets first; None: no preference; (): no set can serve it
+Provider = Callable[[tuple[int, ...]], Hints]  # hints for resources accounted elsewhere, given a node's NUMA ids
 
 
-def nobody(numa_nodes: tuple[int, ...]) -> Hints:
-    """The provider of one who needs nothing else."""
+def no_hints(numa_nodes: tuple[int, ...]) -> Hints:
+    """The provider for pods without further resources."""
     return {}
 
 
 class NumaRoom(NamedTuple):
-    """One resource of one NUMA node, in the resource's unit; never more free than there is."""
+    """One resource of one NUMA node, in the resource's unit; `free` is at most `total`."""
 
     node: int
     total: int
@@ -53,10 +53,10 @@ class NumaRoom(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """On which NUMA nodes (mask; None is all the same) the pod's resources meet, and whether all resources prefer that.
+    """The NUMA nodes (mask; None: any) on which the pod's resources meet, and whether all resources prefer them.
 
-    `sets`: for each resource that any set can serve, where it is to be taken: on those nodes, or, where it needs more, on the narrowest set of
-    its own that holds them, near the others'.
+    `sets`: for each resource that any set can serve, where it is to be allocated: on those nodes, or, where it needs more, on its narrowest
+    set that contains them, close to the other resources'.
     """
 
     nodes: int | None
@@ -65,7 +65,7 @@ class Alignment:
     sets: tuple[tuple[str, int], ...] = ()
 
     def within(self, resource: str) -> int | None:
-        """Where a resource is to be taken (mask); None: anywhere."""
+        """Where a resource is to be allocated (mask); None: anywhere."""
         return next((nodes for name, nodes in self.sets if name == resource), None)
 
 
@@ -75,7 +75,7 @@ def can_be_aligned(numa_nodes: Sequence[int]) -> bool:
 
 
 def hints(amount: int, rooms: Sequence[NumaRoom]) -> tuple[Hint, ...]:
-    """Every set of NUMA nodes with enough free, the narrow ones first. Preferred: as few nodes as the amount needs where all is free."""
+    """Every set of NUMA nodes with enough free, the narrow ones first. Preferred: no more nodes than the amount needs on an idle node."""
     if len(rooms) > MOST_NUMA_NODES:
         raise InvalidInput("NUMA nodes", len(rooms), f"at most {MOST_NUMA_NODES}")
     totals, frees, sets = [0], [0], [0]  # by subset, bit n for `rooms[n]`
@@ -89,7 +89,7 @@ def hints(amount: int, rooms: Sequence[NumaRoom]) -> tuple[Hint, ...]:
 
 
 def alone(amount: int, rooms: Iterable[NumaRoom]) -> int:
-    """The NUMA nodes (mask) each of which has enough by itself: `hints` would have each of them, preferred."""
+    """The NUMA nodes (mask) that suffice individually: `hints` contains each of them, preferred."""
     nodes = 0
     for node, _, free in rooms:
         if free >= amount:
@@ -98,7 +98,7 @@ def alone(amount: int, rooms: Iterable[NumaRoom]) -> int:
 
 
 def alone_of(hints_: tuple[Hint, ...]) -> int:
-    """The same, of hints."""
+    """The same, from hints."""
     nodes = 0
     for hint in hints_:
         if hint.preferred and hint.nodes.bit_count() == 1:
@@ -107,9 +107,9 @@ def alone_of(hints_: tuple[Hint, ...]) -> int:
 
 
 def meet_on_one(each_alone: Mapping[str, int]) -> Alignment | None:
-    """What `align` would say under any policy where all resources have one NUMA node that suffices, without looking at wider sets; None where they have not.
+    """The result of `align` under any policy if all resources have a common NUMA node that suffices, without evaluating wider sets; else None.
 
-    `each_alone`: by resource, the NUMA nodes that suffice alone and are preferred.
+    `each_alone`: by resource, the NUMA nodes that suffice individually and are preferred.
     """
     common = -1 if each_alone else 0
     for nodes in each_alone.values():
@@ -123,7 +123,7 @@ def meet_on_one(each_alone: Mapping[str, int]) -> Alignment | None:
 def align(policy: TopologyPolicy, asked: Hints, numa_nodes: Sequence[int]) -> Alignment | Refusal:
     """The NUMA nodes for a pod whose resources have these hints."""
     if policy is TopologyPolicy.NONE:
-        return Alignment(None, True, "no NUMA alignment is asked for")
+        return Alignment(None, True, "no NUMA alignment requested")
     every = 0
     for node in numa_nodes:
         every |= 1 << node
@@ -133,22 +133,22 @@ def align(policy: TopologyPolicy, asked: Hints, numa_nodes: Sequence[int]) -> Al
         if given is not None:
             kept = tuple(hint for hint in given if not single or (hint.preferred and hint.nodes.bit_count() == 1))
             lists.append(kept or (Hint(every, False),))
-    # only the intersection and whether all prefer it matter, so equal ones are merged on the way: no product of all sets
+    # only the intersection and whether all prefer it matter, so equal ones are merged as they arise instead of building the product of all sets
     found = {(every, True)}
     for given in lists:
         found = {(nodes & hint.nodes, preferred and hint.preferred) for nodes, preferred in found for hint in given}
     served = sorted((not preferred, nodes.bit_count(), nodes) for nodes, preferred in found if nodes)
     nodes, preferred = (served[0][2], not served[0][0]) if served else (every, False)
     if not preferred and policy is not TopologyPolicy.BEST_EFFORT:
-        return Refusal(f"the NUMA topology policy {policy.value} cannot be kept", _nearest(asked, single))
-    why = (_AS_ALL_PREFER if preferred else "NUMA {}: though not all resources prefer that").format(_named(nodes))
+        return Refusal(f"NUMA topology policy {policy.value} cannot be satisfied", _nearest(asked, single))
+    why = (_AS_ALL_PREFER if preferred else "NUMA {}: not preferred by all resources").format(_named(nodes))
     if not lists or not (preferred or nodes != every):
         return Alignment(None, preferred, why)
     return Alignment(nodes, preferred, why, tuple(_sets(asked, nodes)))
 
 
 def _sets(asked: Hints, nodes: int) -> Iterator[tuple[str, int]]:
-    """Of each resource one of its narrowest hints that hold these nodes, the widest resources first; of several the one that adds least to the others'."""
+    """For each resource one of its narrowest hints that contain these nodes, the widest resources first; among equals the one that adds fewest nodes."""
     around = {
         resource: [hint.nodes for hint in given or () if not nodes & ~hint.nodes] for resource, given in asked.items()
     }
@@ -161,17 +161,17 @@ def _sets(asked: Hints, nodes: int) -> Iterator[tuple[str, int]]:
 
 
 def _nearest(asked: Hints, single: bool) -> str:
-    """Which resource wanted what."""
+    """The nearest miss: which resource fits where."""
     unserved = [resource for resource, given in sorted(asked.items()) if given is not None and not given]
     if unserved:
         return f"no set of NUMA nodes has enough {' and '.join(unserved)}"
-    told = []
+    parts = []
     for resource, given in sorted(asked.items()):
         if given:
             fitting = [hint for hint in given if hint.preferred and (not single or hint.nodes.bit_count() == 1)]
             sets = " or ".join(_named(hint.nodes) for hint in fitting or given[:1])
-            told.append(f"{resource} fits NUMA {sets}" if fitting else f"{resource} fits NUMA {sets} at best")
-    return "; ".join(told)
+            parts.append(f"{resource} fits NUMA {sets}" if fitting else f"{resource} fits NUMA {sets} at best")
+    return "; ".join(parts)
 
 
 def _named(nodes: int) -> str:

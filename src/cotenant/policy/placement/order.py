@@ -1,8 +1,8 @@
-"""Who is placed first: the order of the queue, as a key per pending pod; the least key goes first, ties by arrival.
+"""Queue order as one key per pending pod; the smallest key first, ties by arrival.
 
-Services always come before batch: they hold the objectives. The rest is the policy's: arrival, earliest deadline, or least slack, where
-slack = deadline - now - estimated path to the job's end. Jobs that cannot make their deadline any more wait behind those that can, aged so
-that they are not starved (shedding: a late job gains nothing from a node that would make another late).
+Services always precede batch, since they have the objectives. Batch is ordered by the policy: arrival, earliest deadline, or least slack, where
+slack = deadline - now - estimated path to the job's end. Jobs that can no longer make their deadline wait behind those that can, with aging so
+that they do not starve (shedding: placing a late job may only delay another job past its deadline).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def keys(order: Order, pending: PendingArrays, shapes: ShapeArrays, now_s: float
         slack = pending.deadline_s - now_s - knobs.slack_margin * pending.path_s
         late = np.minimum(-slack, 36_000.0) + knobs.hopeless_penalty_s - 0.5 * (now_s - pending.ready_s)
         key = np.where(slack < 0.0, late, slack)
-    if order is Order.SLACK:  # the hardest service to seat goes first: the largest, then the least tolerant
+    if order is Order.SLACK:  # the service that is hardest to place goes first: the largest, then the least tolerant
         params = shapes.params[pending.shape]
         demanding = params[:, Param.SENSITIVITY] / np.maximum(0.01, params[:, Param.ALLOWANCE])
         first = -1e15 - 1e6 * shapes.request[pending.shape, CPU] / 1000.0 - 1e3 * demanding
@@ -45,8 +45,8 @@ def keys(order: Order, pending: PendingArrays, shapes: ShapeArrays, now_s: float
 def allowance(deadline_s: Float, path_s: Float, now_s: float) -> Float:
     """Tolerated excess slowdown of batch: slack ratio - 1, where slack ratio = time left / estimated path.
 
-    At least 0.1 while there is hope; below a ratio of 1 the job is late already by estimate, and what is lost to it counts less and less,
-    down to a hundredth at 0.7: nothing that it is spared can still save it.
+    At least 0.1 while the deadline can be met; below a ratio of 1 the job is late by estimate, and its slowdown counts less and less,
+    down to a hundredth at 0.7, where it certainly misses.
     """
     ratio = (deadline_s - now_s) / np.maximum(1.0, path_s)
     hope = np.clip((ratio - 0.7) / 0.3, 0.0, 1.0)

@@ -1,16 +1,16 @@
-"""Whom to evict so that a pod of higher priority fits: the victims on each node, and the node that loses least.
+"""Preemption: the victims on each node for a pod of higher priority, and the node with the lowest cost.
 
-Problem: thousands of nodes times dozens of residents, each of which may stay or go. Choice: whatever can stand in the pod's way on a node is a
-*column*: residents add up to something (`held`) that may be at most `limit` beside the newcomer: milli-CPU, bytes, conflicting ports,
-pods that an anti-affinity term is about, pods over a spread's skew. All columns are judged for all rows at once: take away every resident of
-lower priority, see where the pod then fits, and give residents back as long as it still does: those whose eviction would break a
-disruption budget first, then the rest, each by priority and then by age. One compiled pass over the rows.
+Problem: thousands of nodes times dozens of residents, each of which may stay or be evicted. Choice: every constraint that residents can violate on a node
+is a *column*: residents add up to something (`held`) that may be at most `limit` beside the incoming pod: milli-CPU, bytes, conflicting ports,
+pods selected by an anti-affinity term, pods above a spread's skew. All columns are evaluated for all rows at once: remove every resident of
+lower priority, check where the pod then fits, and reprieve residents as long as it still does: first those whose eviction would violate a
+disruption budget, then the others, each by priority and then by age. One compiled pass over the rows.
 
-Some residents are of use only together (`Jobs`): a job that loses more members than it can spare loses all of them, on whatever rows they are. Members that
-a job cannot spare are given back before anybody else, a row on which no job falls goes before every row on which one does, and where one falls all that
-it loses counts in the comparison.
-Source: kube-scheduler's DefaultPreemption plugin and its choice of a node; jobs are not in it. Limits: every node is looked at, not a sample; of equal nodes the
-lowest row is taken; budgets are counted row by row, and for a job that falls over all of it.
+Some residents are only useful together (`Jobs`): a job that loses more members than it can spare loses all of them, on whatever rows they are. Members that
+a job cannot spare are reprieved first, a row on which no job is lost is preferred to every row on which one is, and where one is lost all of its members
+count in the comparison.
+Source: kube-scheduler's DefaultPreemption plugin and its choice of a node; jobs are our addition. Limits: every node is evaluated, not a sample; among
+equal nodes the lowest row is taken; budgets are counted per row, and over all members of a lost job.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ NO_VICTIMS = "No preemption victims found for incoming pod"
 UNLIMITED = np.int64(1) << np.int64(60)
 PLUGIN = "DefaultPreemption"
 
-_PRIORITY_OFFSET = 2**31  # makes every victim's priority count towards the sum, as kube-scheduler does
+_PRIORITY_OFFSET = 2**31  # makes every victim's priority add to the sum, as in kube-scheduler
 _LOWEST = -(2**62)
-# A candidate's fate. _TEARS, _BREAKS: it goes, and its job cannot spare it, or that breaks a budget.
+# Fate of a candidate. _TEARS, _BREAKS: evicted, and its job cannot spare it, or a budget is violated.
 _STAYS, _TEARS, _BREAKS, _GOES = range(4)
 
 
 class Column(NamedTuple):
-    """Something that residents add up to on each row, and the most of it that leaves room for the newcomer."""
+    """One constraint: the residents' total on each row, and the maximum that leaves space for the incoming pod."""
 
     reason: str
-    held: Int  # [N] what residents add up to now
-    limit: Int  # [N] `UNLIMITED` where it does not matter
+    held: Int  # [N] current total over residents
+    limit: Int  # [N] `UNLIMITED` where not constrained
     weight: Int  # [V] what each candidate adds
 
 
 class Jobs(NamedTuple):
-    """Residents that are of use only together, U jobs. Everything but `spare` is about all members that a job loses when it falls."""
+    """Residents that are only useful together, U jobs. All fields but `spare` are totals over the members that a job loses when it is lost."""
 
-    spare: Int  # [U] how many members each can lose without falling
+    spare: Int  # [U] how many members each can lose without being lost
     violations: Int  # [U] of disruption budgets
     highest: Int  # [U] priority
     total: Int  # [U] of the members' priorities
@@ -61,7 +61,7 @@ NO_JOBS = Jobs(_NONE, _NONE, _NONE, _NONE, _NONE, np.empty(0), ())
 
 
 class Candidates(NamedTuple):
-    """Residents of lower priority than the newcomer. V of them, in G groups that budgets do not tell apart; B disruption budgets."""
+    """Residents of lower priority than the incoming pod. V of them, in G groups that budgets treat alike; B disruption budgets."""
 
     pod: Int  # [V]
     row: Int  # [V]
@@ -69,8 +69,8 @@ class Candidates(NamedTuple):
     started_s: Float  # [V] NaN = not started, which counts as now
     group: Int  # [V]
     covered: Mask  # [G, B] which budgets cover a group
-    bears: Int  # [B] how many disruptions each budget still bears
-    job: Int  # [V] which of `jobs`, -1 = it is of use by itself
+    bears: Int  # [B] disruptions that each budget still allows
+    job: Int  # [V] index into `jobs`, -1 = not part of a job
     jobs: Jobs = NO_JOBS
 
 
@@ -86,9 +86,9 @@ class _Losses(NamedTuple):
 
 
 class _Costs(NamedTuple):
-    """What clearing each row costs, in the order in which rows are compared. [N] each."""
+    """Cost of clearing each row, in the order in which rows are compared. [N] each."""
 
-    torn: Int  # 1 = a job falls
+    torn: Int  # 1 = a job is lost
     violations: Int
     highest: Int
     total: Int
@@ -98,19 +98,19 @@ class _Costs(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """The answer: evict `victims` and expect room on `row`; -1 = no node can be helped, and `rejections` say why."""
+    """The result: evict `victims` to make space on `row`; -1 = no node can be helped, with `rejections` as the reasons."""
 
     row: int
-    # Most important first; those of jobs that fall, then those that break a budget, before the others.
+    # Most important first; those of lost jobs, then those that violate a budget, before the others.
     victims: tuple[int, ...] = ()
-    rest: tuple[int, ...] = ()  # the other members of jobs that fall, on this row and others
-    fallen: tuple[int, ...] = ()  # those jobs
-    violations: int = 0  # victims whose eviction breaks a budget
-    possible: int = 0  # nodes on which it would have worked
+    rest: tuple[int, ...] = ()  # the other members of lost jobs, on this row and others
+    fallen: tuple[int, ...] = ()  # the lost jobs
+    violations: int = 0  # victims whose eviction violates a budget
+    possible: int = 0  # number of nodes on which preemption would help
     rejections: tuple[Rejection, ...] = ()
 
     def headline(self, nodes: int) -> str:
-        """One line, as kube-scheduler appends it to the reason of an unschedulable pod."""
+        """One line, appended to the reason of an unschedulable pod as in kube-scheduler."""
         if self.row >= 0:
             return f"preemption: {len(self.victims) + len(self.rest)} victim(s), 1 of {self.possible} possible nodes chosen"
         return f"preemption: {no_node_line(nodes, self.rejections)}"
@@ -119,8 +119,8 @@ class Preemption:
 def ineligible(preempts: bool, priority: int, ending_priorities: Int, nominated_is_hopeless: bool) -> str:
     """Why a pod may not preempt now; empty if it may.
 
-    `preempts` is whether its preemptionPolicy is not Never; `ending_priorities` are those of the terminating pods on its nominated node:
-    while a less important one is still leaving, the pod waits for it, unless no removal can help it there.
+    `preempts`: its preemptionPolicy is not Never; `ending_priorities`: those of the terminating pods on its nominated node. While one of
+    lower priority is still terminating, the pod waits for it, unless no removal can make the nominated node feasible.
     """
     if not preempts:
         return "not eligible due to preemptionPolicy=Never"
@@ -130,9 +130,9 @@ def ineligible(preempts: bool, priority: int, ending_priorities: Int, nominated_
 
 
 def find_victims(here: Mask, helpable: Mask, columns: tuple[Column, ...], candidates: Candidates) -> Preemption:
-    """The row to clear and whom to evict there.
+    """The row to clear and the victims on it.
 
-    `here[N]` are rows with a node; `helpable[N]` those where removing pods can help at all (their labels, taints and volumes suit the pod).
+    `here[N]` are rows with a node; `helpable[N]` those where removing pods can help at all (their labels, taints and volumes match the pod).
     """
     size = len(here)
     populated = np.zeros(size, dtype=np.bool_)
@@ -199,7 +199,7 @@ def find_victims(here: Mask, helpable: Mask, columns: tuple[Column, ...], candid
 
 
 def _fallen(job: Int, jobs: Jobs) -> tuple[int, ...]:
-    """The jobs that lose more than they can spare; `job` of every victim."""
+    """The jobs that lose more members than they can spare; `job` of every victim."""
     taken = np.bincount(job[job >= 0], minlength=len(jobs.spare))
     return tuple(np.flatnonzero(taken > jobs.spare).tolist())
 
@@ -214,7 +214,7 @@ def _merged(found: list[tuple[str, int]]) -> tuple[Rejection, ...]:
 
 @njit
 def _remove_all(row: Int, weight: Int, left: Int) -> None:
-    """Take every candidate off its row in every column."""
+    """Remove every candidate from its row in every column."""
     for c in range(weight.shape[0]):
         for v in range(len(row)):
             left[c, row[v]] -= weight[c, v]
@@ -222,7 +222,7 @@ def _remove_all(row: Int, weight: Int, left: Int) -> None:
 
 @njit
 def _by_row(row: Int, size: int) -> tuple[Int, Int]:
-    """Candidates row by row: those of row n are `order[start[n]:start[n + 1]]`."""
+    """Candidates sorted by row: those of row n are `order[start[n]:start[n + 1]]`."""
     start = np.zeros(size + 1, np.int64)
     for v in range(len(row)):
         start[row[v] + 1] += 1
@@ -237,12 +237,12 @@ def _by_row(row: Int, size: int) -> tuple[Int, Int]:
 
 
 @njit
-def _give_back(
-    turn: int, n: int, residents: Int, fate: Int, job: Int, taken: Int, weight: Int, left: Int, limit: Int
+def _reprieve(
+    kind: int, n: int, residents: Int, fate: Int, job: Int, taken: Int, weight: Int, left: Int, limit: Int
 ) -> None:
-    """Of a row's candidates of this fate those stay, in order, beside whom the newcomer still fits."""
+    """Reprieve a row's candidates of this fate, in order, while the incoming pod still fits."""
     for v in residents:
-        if fate[v] != turn:
+        if fate[v] != kind:
             continue
         stays = True
         for c in range(weight.shape[0]):
@@ -256,8 +256,8 @@ def _give_back(
 
 
 @njit
-def _let_fall(n: int, residents: Int, fate: Int, job: Int, taken: Int, spare: Int, weight: Int, left: Int) -> bool:
-    """Members that were given back go all the same where their job falls: what they held is free for others. Whether there were any."""
+def _lose_jobs(n: int, residents: Int, fate: Int, job: Int, taken: Int, spare: Int, weight: Int, left: Int) -> bool:
+    """Evict reprieved members after all where their job is lost, which frees what they held. Returns whether there were any."""
     found = False
     for v in residents:
         if job[v] < 0 or taken[job[v]] <= spare[job[v]]:
@@ -290,7 +290,7 @@ def _clear(
     fate: Int,
     costs: _Costs,
 ) -> None:
-    """Decide every candidate's `fate` on the rows that are tried, and what it costs. Sorts `order` within rows by importance.
+    """Decide every candidate's `fate` on the rows in `trying`, and the cost. Sorts `order` within rows by importance.
 
     The budgets that cover group g are `budgets[budgets_from[g]:budgets_from[g + 1]]`.
     """
@@ -301,7 +301,7 @@ def _clear(
         if not trying[n]:
             continue
         first, last = start[n], start[n + 1]
-        for i in range(first + 1, last):  # a handful of residents: insertion keeps equal ones in order
+        for i in range(first + 1, last):  # few residents: insertion sort, stable for equal ones
             v, j = order[i], i - 1
             while j >= first and (
                 priority[order[j]] < priority[v]
@@ -323,11 +323,11 @@ def _clear(
                 taken[job[v]] += 1
                 if taken[job[v]] > losses.spare[job[v]]:
                     fate[v] = _TEARS
-        for turn in (_TEARS, _BREAKS, _GOES):
-            _give_back(turn, n, order[first:last], fate, job, taken, weight, left, limit)
-        if _let_fall(n, order[first:last], fate, job, taken, losses.spare, weight, left):
-            for turn in (_BREAKS, _GOES):
-                _give_back(turn, n, order[first:last], fate, job, taken, weight, left, limit)
+        for kind in (_TEARS, _BREAKS, _GOES):
+            _reprieve(kind, n, order[first:last], fate, job, taken, weight, left, limit)
+        if _lose_jobs(n, order[first:last], fate, job, taken, losses.spare, weight, left):
+            for kind in (_BREAKS, _GOES):
+                _reprieve(kind, n, order[first:last], fate, job, taken, weight, left, limit)
         costs.highest[n] = _LOWEST
         for i in range(first, last):
             v = order[i]
@@ -340,7 +340,7 @@ def _clear(
                 costs.total[n] += priority[v] + _PRIORITY_OFFSET
                 highest, earliest_s = priority[v], started_s[v]
             elif taken[u] > 0:
-                taken[u] = -1  # counted, all of it
+                taken[u] = -1  # counted as a whole
                 costs.torn[n] = 1
                 costs.violations[n] += losses.violations[u]
                 costs.victims[n] += losses.size[u]

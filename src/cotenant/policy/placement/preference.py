@@ -1,9 +1,9 @@
-"""What a pod would rather have, beside its profile's score: soft terms in kube-scheduler's weights.
+"""Preferences of a pod besides its profile's score: soft terms with kube-scheduler's weights.
 
 Problem: preferred affinity, ScheduleAnyway spread and PreferNoSchedule taints are not row-local: each is relative to the rows that pass
-the filters. Choice: a pod with such a wish is judged apart: the compiled filters say which rows pass, the profile scores them, the wishes
-are added, and the best is taken. Pods without a wish stay in the compiled queue. The profile's score has weight 1 on a scale of
-0 to 100 over the rows that pass; kube-scheduler's own resource score is on its scale already. Source: kube-scheduler's default plugin
+the filters. Choice: a pod with such preferences is evaluated separately: the compiled filters give the feasible rows, the profile scores them, the
+preferences are added, and the best row is taken. Other pods stay in the compiled queue. The profile's score has weight 1 on a scale of
+0 to 100 over the feasible rows; kube-scheduler's own resource score already has that scale. Source: kube-scheduler's default plugin
 weights. Limits: ImageLocality and kube-scheduler's built-in spread for pods without constraints are not modelled.
 """
 
@@ -34,9 +34,9 @@ class Part(NamedTuple):
 
 
 def scaled(score: int, values: Float) -> Float:
-    """A profile's scores over the rows that pass, on 0..100: the lowest is 0, the highest 100; all 0 where they are equal.
+    """A profile's scores over the feasible rows, on 0..100: the lowest is 0, the highest 100; all 0 where they are equal.
 
-    Scores that are made of kube-scheduler's 0..100 parts, or have that scale, stay as they are. An infinite score is at its end of the scale.
+    Scores made of kube-scheduler's 0..100 parts, or with that scale, are unchanged. An infinite score is at its end of the scale.
     """
     if score in _OWN_SCALE or len(values) == 0:
         return values
@@ -62,7 +62,7 @@ def passing(
 
 
 def sampled(passes: Mask, sample: int, cursor: Int) -> Int:
-    """The rows of a mask, or the first so many from the cursor on, which goes on behind them."""
+    """The rows of a mask, or the first `sample` of them from the cursor on, which is advanced."""
     size = len(passes)
     if sample <= 0:
         return np.flatnonzero(passes)

@@ -1,4 +1,4 @@
-"""Profiles: an order, a fit, a score and how ties fall. Every one that compares itself with ours is told the same estimates.
+"""Placement profiles: an order, a fit, a score and a rule for ties. Every profile that is compared with ours uses the same estimates.
 
 Knobs of rivals are the best of as many trials as ours had, on seeds that are not reported (bench/tuning.py).
 """
@@ -22,15 +22,15 @@ class PlacementProfile:
     fit: Fit = Fit.REQUESTS
     score: Score = Score.NONE
     random_ties: bool = True
-    samples_nodes: bool = False  # kube-scheduler's: score only some of the nodes that pass
-    measures_use: bool = False  # predicted use is corrected by what agents measure
-    weighs_slack: bool = False  # batch counts by the slack it has left
-    moves_victims: bool = False  # replicas that keep missing their objective are moved
+    samples_nodes: bool = False  # like kube-scheduler: score only some of the feasible nodes
+    measures_use: bool = False  # predicted use is corrected by the agents' measurements
+    weighs_slack: bool = False  # batch is weighted by its remaining slack
+    moves_victims: bool = False  # replicas that repeatedly miss their objective are moved
     knobs: Knobs = field(default_factory=Knobs)
 
-    def turned(self, overrides: tuple[tuple[str, float], ...]) -> PlacementProfile:
+    def with_values(self, overrides: tuple[tuple[str, float], ...]) -> PlacementProfile:
         """A copy with some knobs changed (ablation, tuning)."""
-        return replace(self, knobs=self.knobs.turned(overrides))
+        return replace(self, knobs=self.knobs.with_values(overrides))
 
 
 PROFILES: tuple[PlacementProfile, ...] = (

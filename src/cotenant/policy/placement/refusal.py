@@ -1,6 +1,6 @@
-"""Why one node cannot give what is asked of it, and how little was missing.
+"""Why one node cannot provide a request, and what it lacks.
 
-Problem: "insufficient" is counted over nodes, so its words must be equal on many; what would have helped differs on each. Choice: two texts,
+Problem: reasons are counted over nodes, so their text must be equal on many; the missing amount differs on each. Choice: two texts,
 one to count by and one with the figures of this node. Limits: the nearest miss is one of possibly several.
 """
 
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """No, with the reason. It is false, so that an answer can be asked for by `if`."""
+    """A negative result with the reason. It is falsy, so that callers can test the result with `if`."""
 
-    reason: str  # the same words on every node it holds for
+    reason: str  # equal text on every node where it applies
     nearest: str  # what this node lacks, with figures
-    missing: int = 0  # how much that is, to compare nodes that are refused alike; 0 where it is no amount
+    missing: int = 0  # the missing amount, to compare nodes with the same reason; 0 where it is no amount
 
     def __bool__(self) -> bool:
         return False

@@ -1,11 +1,11 @@
-"""The five-term weighted score: capacity, balance, latency, violation, tenant fairness. The plain form, which is the truth.
+"""The five-term weighted score: capacity, balance, latency, violation, tenant fairness. This is the plain form, the reference for the compiled one.
 
     score = 100 / (w0 + .. + w4) x ( w0 (1 - mean) + w1 (1 - sd) + w2 / (1 + lat (1 + load)) + w3 (1 - violation) + w4 (1 - held) )
 
-mean and sd are taken over the resources that the shape requests (pods aside), of the fraction of each that would be requested with
-the newcomer there; lat is the reported p99 over 120 ms; load is the estimated CPU in use over capacity; held is the dominant share
+mean and sd are taken over the resources that the shape requests (except pods), of the fraction of each that would be requested with
+the pod included; lat is the reported p99 over 120 ms; load is the estimated CPU in use over capacity; held is the dominant share
 (Ghodsi et al., NSDI 2011) of the shape's tenant on this node. A node that never reported counts as having no latency and no violations.
-Filters are those of every profile: ready, taints, selector, fit by requests, group limit, load limit.
+The filters are those of every profile: ready, taints, selector, fit by requests, group limit, load limit.
 All inputs are integer sums, so nothing drifts. Limits: a node without CPU or memory capacity is never chosen.
 """
 
@@ -26,24 +26,24 @@ _NO_KNOBS = Knobs().array()
 
 
 def scaled_weights(weights: Float, shapes: int) -> Float:
-    """`float64[K, 5]` whose rows sum to 100, from one row for all shapes or a row a shape; scaled twice is scaled once. Raises `InvalidInput`."""
+    """`float64[K, 5]` whose rows sum to 100, from one row for all shapes or one row per shape; idempotent. Raises `InvalidInput`."""
     table = np.broadcast_to(np.asarray(weights, dtype=np.float64), (shapes, len(TERMS)))
     total = table.sum(axis=1, keepdims=True)
     if not np.isfinite(table).all() or (table < 0).any() or (total <= 0).any():
         raise InvalidInput("weights", np.asarray(weights).tolist(), "finite numbers >= 0 with a sum above 0")
-    already = np.abs(total - 100.0) < 1e-9  # not again: the last bit would change
+    already = np.abs(total - 100.0) < 1e-9  # not scaled again: the last bit would change
     return np.ascontiguousarray(np.where(already, table, table * (100.0 / total)))
 
 
 def needed(shapes: ShapeArrays) -> Mask:
-    """`bool[K, R]`: the resources whose fractions a shape's score looks at."""
+    """`bool[K, R]`: the resources that a shape's score considers."""
     wanted: Mask = shapes.request > 0
     wanted[:, PODS] = False
     return wanted
 
 
 def inverse_capacity(capacity: Int) -> Float:
-    """1 / capacity, 0 where there is none and for the number of pods, so that neither enters a share."""
+    """1 / capacity, 0 where there is none and for the number of pods, so that neither affects a share."""
     inverse = np.zeros(capacity.shape)
     np.divide(1.0, capacity, out=inverse, where=capacity > 0)
     inverse[:, PODS] = 0.0
@@ -51,13 +51,13 @@ def inverse_capacity(capacity: Int) -> Float:
 
 
 def mask(nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int) -> Mask:
-    """Which rows a pod of shape k may go to."""
+    """Rows that are feasible for a pod of shape k."""
     passes: Mask = plain_rejections(nodes, shapes, k, Fit.REQUESTS, _NO_KNOBS)[rows] == 0
     return passes & (nodes.capacity[rows, CPU] > 0) & (nodes.capacity[rows, MEMORY] > 0)
 
 
 def score(nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int, held: Int, weights: Float) -> Float:
-    """0..100 a row. `held[N, T, R]` is what each tenant's pods request on each node; `weights[K, 5]` are `scaled_weights`."""
+    """0..100 per row. `held[N, T, R]` is what each tenant's pods request on each node; `weights[K, 5]` are `scaled_weights`."""
     inverse = inverse_capacity(nodes.capacity[rows])
     wanted = needed(shapes)[k]
     per_resource = 1.0 / max(1, int(wanted.sum()))

@@ -141,7 +141,7 @@ def test_a_numa_policy_keeps_cpus_and_memory_together() -> None:
     assert [(each.node, each.cpu_m, each.memory_bytes) for each in status.numa] == [(0, 2000, 8 * GIB)]
     api.create(pod("wide", 5, gib=1))
     api.turn()
-    assert "the NUMA topology policy SingleNUMANode cannot be kept" in api.waits["wide"]
+    assert "NUMA topology policy SingleNUMANode cannot be satisfied" in api.waits["wide"]
 
 
 def test_a_pods_numa_policy_holds_without_cpus_of_its_own_and_must_not_contradict_the_nodes() -> None:
@@ -155,7 +155,7 @@ def test_a_pods_numa_policy_holds_without_cpus_of_its_own_and_must_not_contradic
     api.create(pod("y", 2, gib=6, qos=QoSClass.LS, numa=SINGLE))
     api.turn()
     assert "1 the node's NUMA topology policy contradicts the pod's" in api.waits["y"]
-    assert "1 the NUMA topology policy SingleNUMANode cannot be kept" in api.waits["y"]
+    assert "1 NUMA topology policy SingleNUMANode cannot be satisfied" in api.waits["y"]
 
 
 def test_exclusive_cpus_count_times_the_amplification_ratio() -> None:

@@ -114,7 +114,7 @@ def test_without_a_common_numa_node_only_best_effort_policy_places(policy: str) 
         assert numa_of(api, "x") == {0, 1}
         return
     assert api.where("x") == ""
-    assert f"1 the NUMA topology policy {policy} cannot be kept" in api.waits["x"]
+    assert f"1 NUMA topology policy {policy} cannot be satisfied" in api.waits["x"]
     assert "cpu fits NUMA 1; gpu fits NUMA 0; memory fits NUMA 0 or 1" in api.missing["x"]
     api.delete("first")
     api.turn()

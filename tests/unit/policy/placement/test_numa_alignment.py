@@ -41,7 +41,7 @@ def test_two_resources_on_different_nodes_pass_only_by_best_effort() -> None:
     assert lenient.nodes is None
     strict = align(TopologyPolicy.RESTRICTED, asked, TWO)
     assert isinstance(strict, Refusal)
-    assert strict.reason == "the NUMA topology policy Restricted cannot be kept"
+    assert strict.reason == "NUMA topology policy Restricted cannot be satisfied"
     assert strict.nearest == "cpu fits NUMA 0; gpu fits NUMA 1"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Hashable
 
 from cotenant.engine.framework.node_rules import NumaProvider
 from cotenant.model.arrays import Int
-from cotenant.policy.placement.numa import Hint, Hints, Provider, nobody
+from cotenant.policy.placement.numa import Hint, Hints, Provider, no_hints
 
 Kind = tuple[Hashable, ...]  # one entry per provider, None where it has nothing for the pod; () = no provider has
 
@@ -38,7 +38,7 @@ class NumaProviders:
     def of(self, number: int, kind: Kind, row: int) -> Provider:
         """The combined hints for a pod on one row."""
         if not kind:
-            return nobody
+            return no_hints
         asked = [each for each, own in zip(self._providers, kind, strict=True) if own is not None]
 
         def hints(numa_nodes: tuple[int, ...]) -> Hints:

@@ -43,7 +43,7 @@ from cotenant.model.resources import CPU_NAME
 from cotenant.policy.placement.cpus.drawing import give_from
 from cotenant.policy.placement.cpus.needs import CpuNeed, cpu_need, shared_need
 from cotenant.policy.placement.cpus.node_fit import CpuNode, Given, Sets, give
-from cotenant.policy.placement.numa import nobody
+from cotenant.policy.placement.numa import no_hints
 from cotenant.policy.placement.preemption import Column
 from cotenant.policy.placement.preference import Part
 from cotenant.policy.placement.refusal import Refusal
@@ -337,7 +337,7 @@ class Cpus:
             return None
         lent = pod.lent.get(row)
         has_devices = lent is not None and lent.holds.devices
-        others = nobody if has_devices else self._providers.of(number, self._providers.kind(number), row)
+        others = no_hints if has_devices else self._providers.of(number, self._providers.kind(number), row)
         if lent is None or lent.holds.cpus is None:
             return give(account.node, need, others)
         kept = mask_of(lent.holds.cpus.cpus)

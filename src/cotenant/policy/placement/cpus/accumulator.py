@@ -1,18 +1,18 @@
-"""Which CPUs a pod gets, given how many.
+"""Choose a pod's CPUs on one node, given their number.
 
-Problem: a latency-critical pod's CPUs shall lie close together, on whole cores or spread over cores as it says, away from whom it avoids, and
-leave the node in a state that serves the next. Choice, in this order, the first that suffices:
+Problem: a latency-critical pod's CPUs should be close together, on whole cores or spread over cores as it requests, away from the pods it avoids, and
+the remainder should stay useful for the next pod. Choice, the first of these that suffices:
 
-- whole cores: one NUMA node; one socket; else the largest sockets whole and the rest from the smallest; what is less than a core, and what
-  no whole core is left for, as below.
-- spread: one NUMA node with a core for each CPU; one NUMA node; one socket likewise; else anywhere, near what was taken.
+- whole cores: one NUMA node; one socket; else the largest sockets whole and the rest from the smallest; a number that is not a multiple of a core, or
+  for which no whole core is left, as for spread.
+- spread: one NUMA node with a core for each CPU; one NUMA node; one socket likewise; else anywhere, near CPUs already taken.
 
-Of several NUMA nodes or sockets the fullest that suffices, or the emptiest (`NumaStrategy`). Each step is tried away from the avoided first.
-CPUs that fewer pods use go first. CPUs of a matched reservation (`preferred`) go before all others.
+Among several NUMA nodes or sockets the fullest that suffices, or the emptiest (`NumaStrategy`). Each step first tries CPUs away from the avoided pods.
+CPUs with fewer users go first. CPUs of a matched reservation (`preferred`) go before all others.
 
-Limits: avoiding is a wish unless `exclusive_required`; among pods of another policy nobody is avoided. Nothing is moved that was given.
+Limits: avoidance is a preference unless `exclusive_required`; pods of other policies are not avoided. Allocated CPUs are never moved.
 
-Source: Koordinator, NodeNUMAResource (cpu_accumulator). There whole cores of a socket are taken without regard to who is avoided; here not.
+Source: Koordinator, NodeNUMAResource (cpu_accumulator). Upstream takes whole cores of a socket without regard to avoided pods; here not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from cotenant.policy.placement.refusal import Refusal
 
 @dataclass(frozen=True, slots=True)
 class CpuAsk:
-    """So many CPUs. Masks: `preferred` are taken first; `within` bounds the choice, None is the whole node."""
+    """A request for a number of CPUs. Masks: `preferred` are taken first; `within` bounds the choice, None is the whole node."""
 
     count: int
     bind: BindPolicy = BindPolicy.FULL_CORES
@@ -42,16 +42,16 @@ class CpuAsk:
 
 @dataclass(frozen=True, slots=True)
 class CpuChoice:
-    """The CPUs, as a mask, and what of the wishes they keep."""
+    """The chosen CPUs, as a mask, and which preferences they satisfy."""
 
     cpus: int
-    numa: tuple[int, ...]  # ids of the NUMA nodes they lie on
-    alone: bool  # nobody avoided is on the same core or NUMA node
-    bound: bool  # whole cores, or one CPU a core, as asked
+    numa: tuple[int, ...]  # ids of their NUMA nodes
+    alone: bool  # no avoided pod is on the same core or NUMA node
+    bound: bool  # whole cores, or one CPU per core, as requested
 
 
 def take(ledger: CpuLedger, ask: CpuAsk) -> CpuChoice | Refusal:
-    """Exactly `ask.count` CPUs, or why not."""
+    """Exactly `ask.count` CPUs, or the reason why not."""
     topology = ledger.topology
     avoided = ledger.exclusive(ask.exclusive)
     usable = ledger.free if ask.within is None else ledger.free & ask.within
@@ -83,7 +83,7 @@ def take(ledger: CpuLedger, ask: CpuAsk) -> CpuChoice | Refusal:
 
 
 def shortage(ledger: CpuLedger, ask: CpuAsk) -> Refusal | None:
-    """Why `take` would refuse, by counting alone; None where it would not. Of a topology whose cores are alike (`CpuTopology.is_even`)."""
+    """Why `take` would fail, by counting alone; None where it would succeed. For topologies with even cores (`CpuTopology.is_even`)."""
     usable = ledger.free if ask.within is None else ledger.free & ask.within
     if ask.exclusive_required:
         usable &= ~ledger.exclusive(ask.exclusive)
@@ -107,13 +107,13 @@ def spread_order(ledger: CpuLedger, strategy: NumaStrategy) -> tuple[int, ...]:
 
 
 class _Work:
-    """One taking: what is still needed and what was taken. Masks all along."""
+    """State of one allocation: what is still needed and what was taken, as masks."""
 
     __slots__ = ("avoided", "need", "shared", "sign", "taken", "topology", "whole_first")
 
     def __init__(self, topology: CpuTopology, at_least: Sequence[int], ask: CpuAsk, avoided: int) -> None:
         self.topology = topology
-        # CPUs with 1, 2, ... users or more that may be given again
+        # CPUs with 1, 2, ... or more users that may be allocated once more
         self.shared = tuple(mask for mask in at_least[:-1] if mask)
         self.avoided = avoided
         self.sign = 1 if ask.strategy is NumaStrategy.MOST_ALLOCATED else -1
@@ -122,11 +122,11 @@ class _Work:
         self.taken = 0
 
     def bindable(self, usable: int) -> int:
-        """CPUs of which any number that is asked for lies as it must: of a spread one a core, else whole cores."""
-        return _whole(self.topology, usable) if self.whole_first else self._turns(usable)[0]
+        """CPUs of which any subset satisfies the bind policy: for spread one per core, else whole cores."""
+        return _whole(self.topology, usable) if self.whole_first else self._by_thread(usable)[0]
 
     def collect(self, usable: int) -> None:
-        """Take `need` of `usable`, which has at least so many."""
+        """Take `need` CPUs of `usable`, which has at least that many."""
         if self.whole_first or self.topology.threads_per_core == 1:
             self._whole_cores(usable)
         if self.need and not self.whole_first:
@@ -140,7 +140,7 @@ class _Work:
                     return
 
     def anywhere(self, usable: int) -> Iterator[int]:
-        """Single CPUs, one a core in turn; cores near what was taken, then of the fullest or emptiest socket and NUMA node, first."""
+        """Single CPUs, round-robin over cores; first cores near CPUs already taken, then of the fullest or emptiest socket and NUMA node."""
         topology = self.topology
         sign = self.sign
         in_socket = [
@@ -163,10 +163,10 @@ class _Work:
                 keyed.append((key, free))
         keyed.sort()
         waiting = [list(self._by_users(free)) for _, free in keyed]
-        for turn in range(topology.threads_per_core):
+        for nth in range(topology.threads_per_core):
             for bits in waiting:
-                if turn < len(bits):
-                    yield bits[turn]
+                if nth < len(bits):
+                    yield bits[nth]
 
     def _whole_cores(self, usable: int) -> None:
         whole = _whole(self.topology, usable)
@@ -192,38 +192,38 @@ class _Work:
                 self._keep(self._first_cores(group, allowed, count))
 
     def _spread_within(self, usable: int, groups: Sequence[CpuGroup]) -> bool:
-        """Take all that is needed from one of these groups: first with a core for each CPU and away from the avoided, then however."""
+        """Take all needed CPUs from one of these groups: first with a core for each CPU and away from avoided pods, then without these conditions."""
         if all((group.mask & usable).bit_count() < self.need for group in groups):
             return False
         for allowed, distinct in ((usable & ~self.avoided, True), (usable, False)):
-            turns = self._turns(allowed)
-            counted = turns[0] if distinct and groups is self.topology.sockets else allowed
+            by_thread = self._by_thread(allowed)
+            counted = by_thread[0] if distinct and groups is self.topology.sockets else allowed
             for group in self._ordered(groups, counted, allowed):
-                if (group.mask & (turns[0] if distinct else allowed)).bit_count() >= self.need:
-                    for turn in turns:
-                        for equal in self._equally_used(turn & group.mask):
+                if (group.mask & (by_thread[0] if distinct else allowed)).bit_count() >= self.need:
+                    for mask in by_thread:
+                        for equal in self._equally_used(mask & group.mask):
                             self._keep(lowest(equal, self.need))
                             if not self.need:
                                 return True
         return False
 
-    def _turns(self, usable: int) -> list[int]:
-        """One mask a turn: the first free CPU of every core, the second, ..."""
-        turns = [0] * self.topology.threads_per_core
+    def _by_thread(self, usable: int) -> list[int]:
+        """One mask per thread index: the first free CPU of every core, the second, ..."""
+        masks = [0] * self.topology.threads_per_core
         cores = self.topology.cores
         for node in self.topology.numa:
             free = node.mask & usable
             if free == node.mask and not self.shared:
-                for turn, cpus in enumerate(node.threads):
-                    turns[turn] |= cpus
+                for nth, cpus in enumerate(node.threads):
+                    masks[nth] |= cpus
             elif free:
                 for place in node.cores:
-                    for turn, bit in enumerate(self._by_users(cores[place].mask & free)):
-                        turns[turn] |= bit
-        return turns
+                    for nth, bit in enumerate(self._by_users(cores[place].mask & free)):
+                        masks[nth] |= bit
+        return masks
 
     def _ordered(self, groups: Sequence[CpuGroup], counted: int, in_socket: int) -> list[CpuGroup]:
-        """Groups that have any of `counted`, the fullest or the emptiest first; equal ones by how full their socket is, then by id."""
+        """Groups with any of `counted`, the fullest or the emptiest first; ties by how full their socket is, then by id."""
         sign = self.sign
         sockets = self.topology.sockets
         return sorted(
@@ -259,7 +259,7 @@ class _Work:
         return sum((mask & cpus).bit_count() for mask in self.shared)
 
     def _equally_used(self, cpus: int) -> Iterator[int]:
-        """Parts of a mask with as many users each, the least used first."""
+        """Parts of a mask with equal numbers of users, the least used first."""
         if not self.shared:
             yield cpus
             return
@@ -281,7 +281,7 @@ class _Work:
 
 
 def _whole(topology: CpuTopology, cpus: int) -> int:
-    """Those of these CPUs whose whole core is among them."""
+    """The CPUs of this mask whose whole core is in it."""
     whole = 0
     for node in topology.numa:
         part = node.mask & cpus
@@ -305,7 +305,7 @@ def _beside(topology: CpuTopology, cpus: int) -> int:
 
 
 def _bound(topology: CpuTopology, bind: BindPolicy, cpus: int) -> bool:
-    """Whether these CPUs lie as asked: at most one a core for a spread, else no core in part."""
+    """Whether these CPUs satisfy the bind policy: at most one per core for a spread, else whole cores only."""
     if bind is not BindPolicy.SPREAD:
         return _whole(topology, cpus) == cpus
     for node in topology.numa:
@@ -317,11 +317,11 @@ def _bound(topology: CpuTopology, bind: BindPolicy, cpus: int) -> bool:
 def _impossible(ledger: CpuLedger, ask: CpuAsk, usable: int) -> Refusal | None:
     threads = ledger.topology.threads_per_core
     if ask.count < 1:
-        return Refusal("a number of CPUs that is not positive", f"{ask.count} were asked for")
+        return Refusal("requested number of CPUs is not positive", f"{ask.count} requested")
     if ask.bind_required and ask.bind is BindPolicy.FULL_CORES and ask.count % threads:
         near = f"{ask.count - ask.count % threads} or {ask.count - ask.count % threads + threads}"
         return Refusal(
-            "the CPUs asked for are no whole cores", f"{ask.count} CPUs on cores of {threads} threads; {near} would be"
+            "requested CPUs are not whole cores", f"{ask.count} CPUs on cores of {threads} threads; {near} would be"
         )
     free = usable.bit_count()
     if free >= ask.count:

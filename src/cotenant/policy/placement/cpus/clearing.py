@@ -1,9 +1,9 @@
-"""What removing pods would bring a pod that wants CPUs of its own, as a sum over those pods.
+"""The effect of removing pods for a pod that needs own CPUs, as a sum over the removed pods.
 
-Problem: preemption gives residents back as long as the newcomer still fits, and judges by sums (policy/placement/preemption.py); whole free
-cores are no sum of CPUs. Choice: where any CPUs do, a pod weighs its CPUs; where whole cores are required, all CPUs of the cores it is on; of a
-spread, those cores. What stays beneath the limit leaves enough free for sure. Limits: two pods on one core both weigh it, so more may be
-asked to go than would be needed, never fewer.
+Problem: preemption evaluates sums (policy/placement/preemption.py), and whole free cores are not a sum of CPUs. Choice: where any CPUs
+suffice, a pod weighs its CPUs; where whole cores are required, all CPUs of its cores; for a spread, its cores. A total below the limit
+guarantees enough free CPUs. Limits: two pods on one core both count it, so more pods than necessary may be evicted,
+never too few.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cotenant.policy.placement.cpus.ledger import CpuLedger
 
 
 def weight(ledger: CpuLedger, ask: CpuAsk, cpus: int) -> int:
-    """Of a pod that holds these CPUs (mask)."""
+    """Weight of a pod that holds these CPUs (mask)."""
     if not ask.bind_required:
         return cpus.bit_count()
     spread = ask.bind is BindPolicy.SPREAD
@@ -22,7 +22,7 @@ def weight(ledger: CpuLedger, ask: CpuAsk, cpus: int) -> int:
 
 
 def room(ledger: CpuLedger, ask: CpuAsk) -> int:
-    """The most that all pods may weigh together with the newcomer, which weighs what it asks for."""
+    """The limit on the total weight of all pods with the incoming pod, which weighs its request."""
     usable = ledger.topology.mask & ~ledger.reserved
     if not ask.bind_required:
         return usable.bit_count()

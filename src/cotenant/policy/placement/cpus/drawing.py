@@ -1,8 +1,8 @@
-"""CPUs for a pod that draws from those that are kept for it.
+"""CPUs for a pod that draws from a reservation.
 
-Problem: an owner of a reservation shall run on the CPUs that are kept, and on no others where the reservation is strict about CPU. Choice: first only
-those count as free; where they do not suffice, and it is not strict, all that is free beside them as well, kept ones first. Limits: memory of
-NUMA nodes is not told apart; a pod that shares CPUs takes none of the kept ones.
+Problem: an owner of a reservation must run on its reserved CPUs, and on no others where the reservation is strict about CPU. Choice: first only
+the reserved CPUs count as free; where they do not suffice and the reservation is not strict, all other free CPUs count too, reserved ones first. Limits:
+memory of NUMA nodes is not distinguished; a pod that shares CPUs takes no reserved ones.
 
 Source: Koordinator, NodeNUMAResource (reservation), and its allocate policies.
 """
@@ -13,12 +13,12 @@ from dataclasses import replace
 
 from cotenant.policy.placement.cpus.needs import CpuNeed
 from cotenant.policy.placement.cpus.node_fit import CpuNode, Given, give
-from cotenant.policy.placement.numa import Provider, nobody
+from cotenant.policy.placement.numa import Provider, no_hints
 from cotenant.policy.placement.refusal import Refusal
 
 
-def give_from(node: CpuNode, need: CpuNeed, kept: int, strict: bool, beside: Provider = nobody) -> Given | Refusal:
-    """As `give`, for a pod for which these CPUs (a mask) are kept. In the ledger nobody holds them."""
+def give_from(node: CpuNode, need: CpuNeed, kept: int, strict: bool, beside: Provider = no_hints) -> Given | Refusal:
+    """As `give`, for a pod for which these CPUs (a mask) are reserved. In the ledger they have no holder."""
     if not (need.own and kept):
         return give(node, need, beside)
     others = node.ledger.topology.mask & ~kept

@@ -1,8 +1,8 @@
-"""CPUs of several NUMA nodes, as many from each.
+"""Even distribution of a pod's CPUs over several NUMA nodes (DistributeEvenly).
 
-Problem: a pod that needs more than one NUMA node runs as slow as on the one where it has least. Choice: where no NUMA node suffices alone, the
-fewest that can give equal shares give them, the emptiest first; shares differ by a core (or a CPU, of a spread) at most. Where no such shares
-are, the CPUs are taken as without. Limits: every set of NUMA nodes is tried, at most 2^8.
+Problem: a pod that needs more than one NUMA node runs as slowly as its smallest part. Choice: where no NUMA node suffices alone, the smallest set
+that can provide equal shares is used, the emptiest first; shares differ by one core (or one CPU, for a spread) at most. Where there is no such
+set, the CPUs are taken as without the strategy. Limits: every set of NUMA nodes is tried, at most 2^8.
 
 Source: the kubelet's option distribute-cpus-across-numa.
 """
@@ -22,7 +22,7 @@ _MOST_NUMA_NODES = 8
 
 
 def take_by_strategy(ledger: CpuLedger, ask: CpuAsk) -> CpuChoice | Refusal:
-    """`take`, with DistributeEvenly honoured."""
+    """`take`, with support for DistributeEvenly."""
     choice = take(ledger, ask)
     if ask.strategy is not NumaStrategy.DISTRIBUTE_EVENLY or not isinstance(choice, CpuChoice) or len(choice.numa) < 2:
         return choice
@@ -44,7 +44,7 @@ def _shared_out(ledger: CpuLedger, ask: CpuAsk) -> CpuChoice | None:
 
 
 def _shares(count: int, size: int, unit: int) -> list[int]:
-    """Whole units as equal as can be, the larger ones first; what is no unit goes to the last."""
+    """Whole units as evenly as possible, the larger shares first; the remainder below a unit goes to the last."""
     units, rest = divmod(count, unit)
     shares = [(units // size + (place < units % size)) * unit for place in range(size)]
     shares[-1] += rest
@@ -55,7 +55,7 @@ def _each(ledger: CpuLedger, ask: CpuAsk, nodes: tuple[CpuGroup, ...], shares: l
     cpus, alone, bound = 0, True, True
     for node, share in zip(nodes, shares, strict=True):
         if not share:
-            return None  # fewer NUMA nodes would have done
+            return None  # fewer NUMA nodes would suffice
         within = node.mask if ask.within is None else node.mask & ask.within
         part = take(ledger, replace(ask, count=share, within=within))
         if not isinstance(part, CpuChoice):

@@ -1,10 +1,10 @@
-"""Which pods get CPUs of their own or NUMA nodes chosen for them, and what they need.
+"""CPU needs of a pod: whether it gets own CPUs or NUMA alignment.
 
-Problem: most pods share what is left, and must be told apart at no cost. Choice: one question, asked once a pod; its answer is a value that
-equal pods share. CPUs of their own get production pods of class LSE and LSR, and pods of any class but BE that require a bind policy. Limits:
-a pod of class LSE or LSR without CPU request, or with the bind policy ConstrainedBurst, shares.
+Problem: most pods share CPUs, and must be recognised at no cost. Choice: one function, called once per pod; its result is a value that
+equal pods share. Own CPUs are for production pods of class LSE and LSR, and for pods of any class but BE that require a bind policy. Limits:
+a pod of class LSE or LSR without CPU request, or with the bind policy ConstrainedBurst, shares CPUs.
 
-Source: Koordinator, NodeNUMAResource (AllowUseCPUSet, PreFilter); there a required policy of other classes is passed over.
+Source: Koordinator, NodeNUMAResource (AllowUseCPUSet, PreFilter); upstream ignores a required policy of other classes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _USUAL, _ANYWHERE = ResourceSpec(), NumaTopologySpec()
 
 @dataclass(frozen=True, slots=True)
 class CpuNeed:
-    """What a pod needs of a node's CPUs and NUMA nodes. `own`: CPUs of its own; without it, only that its resources lie together."""
+    """A pod's needs on CPUs and NUMA nodes. `own`: own CPUs; without it, only alignment of its resources."""
 
     cpu_m: int
     memory_bytes: int
@@ -33,7 +33,7 @@ class CpuNeed:
 
     @property
     def is_strict(self) -> bool:
-        """Whether it must not be placed where nobody knows the CPUs."""
+        """Whether it must not be placed on a node without a known CPU topology."""
         return self.spec.required is not None or self.numa.policy not in (
             TopologyPolicy.NONE,
             TopologyPolicy.BEST_EFFORT,
@@ -41,12 +41,12 @@ class CpuNeed:
 
 
 def shared_need(pod: Pod) -> CpuNeed:
-    """Of a pod whose CPU and memory lie where a node wants them aligned with what else it asks for."""
+    """For a pod whose CPU and memory a node aligns with its other resources."""
     return CpuNeed(pod.requests.get(CPU_NAME), pod.requests.get(MEMORY_NAME), own=False)
 
 
 def cpu_need(pod: Pod, demands: Demands, default: BindPolicy = BindPolicy.FULL_CORES) -> CpuNeed | None:
-    """What this pod needs; None for one that shares, as most do. `default`: the bind policy where the pod names none."""
+    """The needs of this pod; None for one that shares CPUs, as most do. `default`: the bind policy where the pod names none."""
     if demands.cpus is None and demands.numa is None and pod.qos not in _OWNERS:
         return None
     spec, numa = demands.cpus or _USUAL, demands.numa or _ANYWHERE

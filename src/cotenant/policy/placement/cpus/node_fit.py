@@ -1,12 +1,12 @@
-"""Whether one node can give a pod its CPUs and NUMA nodes, and which they are.
+"""Whether one node can provide a pod's CPUs and NUMA nodes, and which ones.
 
-Problem: the pod's wishes, the node's labels, the kubelet's policies and what is free all have a say, for ten thousand nodes and for the one that
-wins. Choice: `give` answers wholly; `could` says the same yes or no without choosing, where no NUMA policy holds and the node's cores are alike
-(then it is a matter of counting), and asks `give` elsewhere. Under a NUMA policy CPU, memory and what is kept elsewhere (devices) are aligned
-(policy/placement/numa.py); own CPUs are then taken within what they agreed on. Limits: of the NUMA nodes that could do, the first in the kubelet's
+Problem: the pod's annotations, the node's labels, the kubelet's policies and free CPUs all matter, for ten thousand nodes and for the chosen one.
+Choice: `give` computes the full result; `could` gives the same yes or no without choosing where no NUMA policy applies and the node's cores are even
+(then counting suffices), and calls `give` elsewhere. Under a NUMA policy CPU, memory and resources accounted elsewhere (devices) are aligned
+(policy/placement/numa.py); own CPUs are then taken within the alignment. Limits: of the NUMA nodes that could serve, the first in the kubelet's
 order is tried.
 
-Source: Koordinator, NodeNUMAResource (Filter, Reserve; words of its reasons where it has them).
+Source: Koordinator, NodeNUMAResource (Filter, Reserve; its reason texts where it has them).
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ from cotenant.policy.placement.numa import (
     can_be_aligned,
     hints,
     meet_on_one,
-    nobody,
+    no_hints,
 )
 from cotenant.policy.placement.refusal import Refusal
 
-NO_TOPOLOGY = Refusal("node(s) without a CPU topology that can be used", "no NodeResourceTopology tells its CPUs")
+NO_TOPOLOGY = Refusal("node(s) without a usable CPU topology", "no NodeResourceTopology reports its CPUs")
 
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    """How a node wants CPUs to be given: its labels, and where they say nothing, its kubelet's policies."""
+    """A node's options for CPU allocation: its labels, else its kubelet's policies."""
 
     bind: NodeBindPolicy = NodeBindPolicy.NONE
     strategy: NumaStrategy = NumaStrategy.MOST_ALLOCATED
@@ -66,7 +66,7 @@ AS_USUAL = NodeOptions()
 
 @dataclass(frozen=True, slots=True)
 class CpuNode:
-    """One node as far as its CPUs go."""
+    """The CPU state of one node."""
 
     ledger: CpuLedger
     amounts: NumaAmounts
@@ -80,9 +80,9 @@ Sets = tuple[
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a pod gets. `kept`: all that it would rather have is so as well."""
+    """A pod's allocation. `kept`: all of its preferences are satisfied too."""
 
-    cpus: int  # mask; 0 = it shares
+    cpus: int  # mask; 0 = it shares CPUs
     numa: tuple[NumaAmount, ...] = ()  # where its resources are aligned
     kept: bool = True
     elsewhere: Sets = ()
@@ -90,14 +90,14 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What can be said without choosing; the fields are those of `Given`."""
+    """The result without a choice of CPUs; the fields are those of `Given`."""
 
     kept: bool
     elsewhere: Sets = ()
 
 
 def node_options(labels: Labels, told: NodeTopology) -> NodeOptions:
-    """A node's options. A label with an unknown word counts as absent, as with every label of the protocol."""
+    """A node's options. A label with an unknown value counts as absent, as for every label of the protocol."""
     bind = _word(NodeBindPolicy, labels.get(BIND_LABEL))
     strategy = _word(NumaStrategy, labels.get(NUMA_ALLOCATE_STRATEGY))
     policy = _word(TopologyPolicy, labels.get(NUMA_TOPOLOGY_POLICY))
@@ -108,10 +108,10 @@ def node_options(labels: Labels, told: NodeTopology) -> NodeOptions:
     )
 
 
-def give(node: CpuNode, need: CpuNeed, others: Provider = nobody, preferred: int = 0) -> Given | Refusal:
-    """What the pod gets of this node, or why nothing.
+def give(node: CpuNode, need: CpuNeed, others: Provider = no_hints, preferred: int = 0) -> Given | Refusal:
+    """The pod's allocation on this node, or the reason why there is none.
 
-    `others`: what it needs beside CPU and memory, asked only where a NUMA policy holds. `preferred`: a mask of CPUs to be taken before others.
+    `others`: hints for resources besides CPU and memory, used only under a NUMA policy. `preferred`: a mask of CPUs to be taken first.
     """
     asked = _asked(node, need)
     if isinstance(asked, Refusal):
@@ -127,8 +127,8 @@ def give(node: CpuNode, need: CpuNeed, others: Provider = nobody, preferred: int
     return choice if isinstance(choice, Refusal) else Given(choice.cpus, kept=_is_kept(choice))
 
 
-def could(node: CpuNode, need: CpuNeed, others: Provider = nobody) -> Fit | Refusal:
-    """Whether `give` would give; else its refusal."""
+def could(node: CpuNode, need: CpuNeed, others: Provider = no_hints) -> Fit | Refusal:
+    """Whether `give` would succeed; else its reason."""
     asked = _asked(node, need)
     if isinstance(asked, Refusal):
         return asked
@@ -146,13 +146,13 @@ def could(node: CpuNode, need: CpuNeed, others: Provider = nobody) -> Fit | Refu
 
 
 def policy_of(node: CpuNode, need: CpuNeed) -> TopologyPolicy:
-    """The NUMA policy for this pod here, under which no sum says what removing others would bring; the pod's own where the two contradict."""
+    """The NUMA policy for this pod on this node, under which sums cannot tell what removing pods would free; the pod's own where the two conflict."""
     policy = topology_policy(node.options.policy, need.numa.policy)
     return need.numa.policy if isinstance(policy, Refusal) else policy
 
 
 def ask_of(node: CpuNode, need: CpuNeed) -> CpuAsk | None:
-    """The CPUs to take for the pod here; None where it shares, or contradicts the node."""
+    """The CPU request of the pod on this node; None where it shares CPUs, or conflicts with the node."""
     asked = _asked(node, need)
     return None if isinstance(asked, Refusal) else asked[0]
 
@@ -182,7 +182,7 @@ def _aligned(
     ids = tuple(each.id for each in topology.numa)
     if not can_be_aligned(ids):
         return Refusal(
-            f"the NUMA topology policy {policy.value} cannot be kept",
+            f"NUMA topology policy {policy.value} cannot be satisfied",
             f"{len(ids)} NUMA nodes; at most {MOST_NUMA_NODES} with ids below {NUMA_IDS} can be aligned",
         )
     barred = amounts.mixed() if need.numa.single_node_exclusive else frozenset[int]()

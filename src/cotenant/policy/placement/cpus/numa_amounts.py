@@ -1,8 +1,8 @@
-"""How much CPU and memory of each NUMA node pods hold.
+"""CPU and memory that pods hold on each NUMA node.
 
-Problem: a pod whose resources shall lie together takes amounts of NUMA nodes, CPUs of its own or not, and what is left there decides about the
-next. Choice: a frozen value beside the CPU ledger: totals by NUMA node, every holding by its pod. Limits: pods that nobody aligned use
-some of every NUMA node, and are not here.
+Problem: a pod whose resources are aligned takes amounts of NUMA nodes, with or without own CPUs, and the remainder decides where the
+next one fits. Choice: a frozen value beside the CPU ledger: totals by NUMA node, every holding by its pod. Limits: pods that are not aligned use
+some of every NUMA node, and are not included.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Holding = tuple[str, tuple[NumaAmount, ...]]
 
 @dataclass(frozen=True, slots=True)
 class NumaAmounts:
-    """`totals`: what each NUMA node has to give; memory is None where nobody tells."""
+    """`totals`: capacity of each NUMA node; memory is None where it is not reported."""
 
     totals: tuple[NumaAmount, ...]
     holdings: tuple[Holding, ...] = ()
 
     @classmethod
     def empty(cls, told: NodeTopology) -> NumaAmounts:
-        """Nobody holds any. The CPUs of each NUMA node are those that nobody keeps."""
+        """Without holdings. The CPUs of each NUMA node are those that are not reserved."""
         memory = {zone.node: zone.memory_bytes for zone in told.zones}
         usable = told.topology.mask & ~told.reserved
         return cls(
@@ -38,16 +38,16 @@ class NumaAmounts:
         )
 
     def given(self, uid: str, amounts: Iterable[NumaAmount]) -> NumaAmounts:
-        """With what this pod holds; more than there is where somebody else said so."""
+        """With this pod's holding, which may exceed the capacity if another scheduler allocated it."""
         return replace(self, holdings=(*self.holdings, (uid, tuple(amounts))))
 
     def returned(self, uid: str) -> NumaAmounts:
-        """Without what this pod held."""
+        """Without this pod's holding."""
         left = tuple(holding for holding in self.holdings if holding[0] != uid)
         return self if len(left) == len(self.holdings) else replace(self, holdings=left)
 
     def used(self) -> dict[int, tuple[int, int]]:
-        """What is held of each NUMA node of which any is: milli-CPU, bytes of memory."""
+        """Amounts held of each NUMA node with any: milli-CPU, bytes of memory."""
         found: dict[int, tuple[int, int]] = {}
         for _, amounts in self.holdings:
             for each in amounts:
@@ -56,16 +56,16 @@ class NumaAmounts:
         return found
 
     def likeness(self) -> Hashable:
-        """Equal where as much is left of each NUMA node, whoever holds the rest."""
+        """Equal for equal remainders of each NUMA node, whoever the holders."""
         used = self.used()
         return self.totals, tuple([used.get(each.node) for each in self.totals]), self.mixed()
 
     def mixed(self) -> frozenset[int]:
-        """NUMA nodes of which a pod holds some that also holds some of another."""
+        """NUMA nodes with a pod that also holds a part of another NUMA node."""
         return frozenset(each.node for _, amounts in self.holdings if len(amounts) > 1 for each in amounts)
 
     def cpu_rooms_m(self) -> tuple[NumaRoom, ...]:
-        """In milli-CPU."""
+        """CPU of each NUMA node, in milli-CPU."""
         used = self.used()
         return tuple(
             [
@@ -75,7 +75,7 @@ class NumaAmounts:
         )
 
     def memory_rooms(self) -> tuple[NumaRoom, ...] | None:
-        """In bytes; None where not every NUMA node tells its memory."""
+        """Memory of each NUMA node, in bytes; None where a NUMA node does not report its memory."""
         rooms = []
         used = self.used()
         for each in self.totals:
@@ -87,7 +87,7 @@ class NumaAmounts:
 
 
 def cpu_rooms(ledger: CpuLedger) -> tuple[NumaRoom, ...]:
-    """The CPUs of each NUMA node that can be given, for pods with CPUs of their own."""
+    """The allocatable CPUs of each NUMA node, for pods with own CPUs."""
     usable, free = ledger.topology.mask & ~ledger.reserved, ledger.free
     return tuple(
         NumaRoom(node.id, (node.mask & usable).bit_count(), (node.mask & free).bit_count())
@@ -96,7 +96,7 @@ def cpu_rooms(ledger: CpuLedger) -> tuple[NumaRoom, ...]:
 
 
 def spread_amount(amount: int, rooms: Iterable[NumaRoom]) -> dict[int, int]:
-    """An amount over NUMA nodes, by id: the one with most room first; what nobody has room for stays with that one."""
+    """An amount distributed over NUMA nodes, by id: the one with most free first; what does not fit stays with that one."""
     ordered = sorted(rooms, key=lambda room: (-room.free, room.node))
     found: dict[int, int] = {}
     left = amount

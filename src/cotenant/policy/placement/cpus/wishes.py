@@ -1,8 +1,8 @@
-"""What a pod and a node together demand of CPUs and NUMA nodes.
+"""Combined CPU and NUMA demands of a pod and a node.
 
-Problem: the pod has annotations, the node has labels, the kubelet has a policy, and they may contradict. Choice: one question each, answered
-with what is to be kept or with both sides of the contradiction. A required wish of the pod or a policy of the node is kept or the pod waits;
-a preferred one gives way. Limits: whether a pod has CPUs of its own at all is settled by its QoS class before.
+Problem: the pod has annotations, the node has labels, the kubelet has a policy, and they may conflict. Choice: one function for each, which returns
+the effective demand or both sides of the conflict. A required policy of the pod or a policy of the node is enforced or the pod waits;
+a preferred one is not. Limits: whether a pod has own CPUs at all was decided before by its QoS class.
 
 Source: Koordinator, NodeNUMAResource (PreFilter, Filter); the kubelet's names of topology manager policies.
 """
@@ -29,12 +29,14 @@ def cpu_ask(
     strategy: NumaStrategy = NumaStrategy.MOST_ALLOCATED,
     default: BindPolicy = BindPolicy.FULL_CORES,
 ) -> CpuAsk | Refusal:
-    """The CPUs to take for a pod that asks for `cpu_m` milli-CPU of its own. `default`: the cluster's bind policy where the pod names none."""
+    """The request of a pod for `cpu_m` milli-CPU as own CPUs. `default`: the cluster's bind policy where the pod names none."""
     if cpu_m <= 0 or cpu_m % 1000:
-        return Refusal("CPUs of one's own come whole", f"{cpu_m}m asked; {-(-max(cpu_m, 1) // 1000) * 1000}m would be")
+        return Refusal(
+            "own CPUs must be whole CPUs", f"{cpu_m}m requested; {-(-max(cpu_m, 1) // 1000) * 1000}m would be"
+        )
     demanded = _NODE_DEMANDS.get(node)
     if demanded is not None and spec.required not in (None, demanded):
-        return Refusal("the node's CPU bind policy contradicts the pod's", f"node {node.value}, pod {spec.required}")
+        return Refusal("the node's CPU bind policy conflicts with the pod's", f"node {node.value}, pod {spec.required}")
     preferred = default if spec.preferred is BindPolicy.DEFAULT else spec.preferred
     bind = demanded or spec.required or preferred
     required = demanded is not None or spec.required is not None
@@ -42,12 +44,14 @@ def cpu_ask(
 
 
 def topology_policy(node: TopologyPolicy, pod: TopologyPolicy) -> TopologyPolicy | Refusal:
-    """The NUMA policy that holds for a pod on a node: that of whichever has one."""
+    """The NUMA policy for a pod on a node: that of whichever has one."""
     if node is not TopologyPolicy.NONE and pod is not TopologyPolicy.NONE and node is not pod:
-        return Refusal("the node's NUMA topology policy contradicts the pod's", f"node {node.value}, pod {pod.value}")
+        return Refusal(
+            "the node's NUMA topology policy conflicts with the pod's", f"node {node.value}, pod {pod.value}"
+        )
     return pod if node is TopologyPolicy.NONE else node
 
 
 def kubelet_policy(name: str) -> TopologyPolicy | None:
-    """The policy behind the kubelet's name of it; None where it is not one."""
+    """The policy for a kubelet's policy name; None for an unknown name."""
     return _KUBELET.get(name)

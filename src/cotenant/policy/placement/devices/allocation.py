@@ -1,14 +1,13 @@
-"""Which devices of one node a pod gets, or why none.
+"""Allocation of a pod's devices on one node.
 
-Problem: a request for devices is a request for parts, for numbers, for nearness, for partitions, and for cards beside the GPUs, all at once.
-Choice, for each type of device: who is healthy, selected and has room (`fitting`); for whole GPUs a partition, where the node has a table
-(refused without one only where the table is to be honoured); else the nearest group (`nearness`). Types that go together: the first decides,
-restricted to switches under which the others have room where the same switch is required; then a device of the others under each switch
-that it uses. All or nothing; nothing is changed here.
+Problem: a device request may demand parts, counts, closeness, partitions, and cards beside the GPUs, all at once. Choice, for each device type: the
+healthy, selected devices with enough free (`fitting`); for whole GPUs a partition, where the node has a table (mandatory only where the table is to be
+honoured); else the closest group (`nearness`). Joint types: the first decides the location, restricted to switches with enough of the others
+where the same switch is required; then devices of the others under each switch that it uses. All or nothing; nothing is modified here.
 
-Limits: types that go together are chosen one after another, so a better place for the first may be missed that would have suited both.
+Limits: joint types are chosen one after another, so a location that would suit all of them better may be missed.
 
-Source: Koordinator, DeviceShare (device_allocator, allocator_gpu). There a required common switch is only checked afterwards.
+Source: Koordinator, DeviceShare (device_allocator, allocator_gpu). Upstream checks a required common switch only afterwards.
 """
 
 from __future__ import annotations
@@ -32,34 +31,34 @@ from cotenant.policy.placement.devices.strategy import Rank, Strategy, UsualPod,
 from cotenant.policy.placement.refusal import Refusal
 
 _Serving = tuple[Pool, DeviceRequest, Fitting]
-TypedMinors = tuple[tuple[DeviceType, int], ...]  # a mask of minors for each type
+TypedMinors = tuple[tuple[DeviceType, int], ...]  # a mask of minors per type
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceAsk:
-    """What one pod asks of one node's devices: one request a type."""
+    """A pod's device request on one node: one request per type."""
 
     requests: tuple[DeviceRequest, ...]
     hints: tuple[DeviceHint, ...] = ()
     joint: JointAllocation | None = None
-    partition: PartitionSpec | None = None  # given: only a partition will do
+    partition: PartitionSpec | None = None  # set: only a partition is accepted
     strategy: Strategy = Strategy.DEFAULT
     usual: tuple[UsualPod, ...] = ()  # for the fragmentation strategy
     numa: int | None = None  # mask of NUMA ids; None = any
-    required: TypedMinors = ()  # only these, e.g. a reservation's
-    preferred: TypedMinors = ()  # these first
-    preemptible: tuple[DeviceAllocation, ...] = ()  # counts as free
+    required: TypedMinors = ()  # only these devices, e.g. a reservation's
+    preferred: TypedMinors = ()  # these devices first
+    preemptible: tuple[DeviceAllocation, ...] = ()  # counted as free
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceChoice:
-    """What to give, by type in the order of the requests, then by minor."""
+    """The allocation, by type in the order of the requests, then by minor."""
 
     allocations: tuple[DeviceAllocation, ...]
 
 
 def allocate(ledger: DeviceLedger, ask: DeviceAsk) -> DeviceChoice | Refusal:
-    """All that is asked for, or why not. The ledger is left as it is; `ledger.given` takes the choice."""
+    """The allocation of everything requested, or the reason why not. The ledger is unchanged; `ledger.given` records the result."""
     work = _Work(ledger.without(ask.preemptible), ask)
     joint = _asked_types(ask)
     for type_ in joint[:1]:
@@ -79,7 +78,7 @@ def allocate(ledger: DeviceLedger, ask: DeviceAsk) -> DeviceChoice | Refusal:
 
 
 def _asked_types(ask: DeviceAsk) -> tuple[DeviceType, ...]:
-    """The types that go together and are asked for; () where the one that decides is not."""
+    """The requested joint types; () where the deciding one is not requested."""
     asked = {request.type for request in ask.requests}
     if ask.joint is None or len(asked) < 2 or ask.joint.types[0] not in asked:
         return ()
@@ -87,7 +86,7 @@ def _asked_types(ask: DeviceAsk) -> tuple[DeviceType, ...]:
 
 
 class _Work:
-    """One allocation: what was chosen so far."""
+    """State of one allocation."""
 
     __slots__ = ("ask", "chosen", "hints", "known", "ledger", "requests")
 
@@ -100,7 +99,7 @@ class _Work:
         self.chosen: dict[DeviceType, tuple[DeviceAllocation, ...]] = {}
 
     def choose_first(self, type_: DeviceType, followers: Sequence[DeviceType]) -> Refusal | None:
-        """Choose the devices of one type by themselves, with room for the followers beside them where that is required."""
+        """Choose the devices of one type, with capacity for the following types beside them where required."""
         found = self._fitting(type_)
         if isinstance(found, Refusal):
             return found
@@ -129,7 +128,7 @@ class _Work:
         return None
 
     def choose_beside(self, type_: DeviceType, leader: DeviceType) -> Refusal | None:
-        """Choose devices under the switches of those chosen already: one under each, then more if more are asked for."""
+        """Choose devices under the switches of those chosen already: one under each, then more if needed."""
         found = self._fitting(type_)
         if isinstance(found, Refusal):
             return found
@@ -164,7 +163,7 @@ class _Work:
         return None
 
     def _fitting(self, type_: DeviceType) -> _Serving | Refusal:
-        """Who may serve one type, and the request with its count settled; found out once."""
+        """The devices that can serve one type, and the request with its count resolved; computed once."""
         if type_ not in self.known:
             self.known[type_] = self._found(type_)
         return self.known[type_]
@@ -238,7 +237,7 @@ def _of_type(typed: TypedMinors, type_: DeviceType, absent: int) -> int:
 
 
 def _counted(request: DeviceRequest, hint: DeviceHint | None, selected: int) -> DeviceRequest:
-    """With the count that the hint means: every selected card, or as many as the amount says. Whole devices asked for stay what they are."""
+    """With the count of the hint: every selected card, or as many as the amount says. Requests for whole devices are unchanged."""
     if hint is None or hint.count_by is CountBy.AMOUNT or request.type is DeviceType.GPU or request.count > 1:
         return request
     if hint.count_by is CountBy.ALL:

@@ -1,8 +1,8 @@
-"""Devices for a pod that draws from what is kept for it.
+"""Devices for a pod that draws from a reservation.
 
-Problem: an owner of a reservation shall get the devices that are kept, and no others where the reservation is strict about them; what is kept may be a
-part of a device of which somebody else may have the rest. Choice: first only what is kept counts as free; where that does not suffice, and nobody
-is strict, all that is free beside it as well, kept devices first. Limits: with a table of partitions the second step does not prefer kept devices.
+Problem: an owner of a reservation must get its reserved devices, and no others where the reservation is strict about them; a reserved part
+may belong to a device whose remainder another pod uses. Choice: first only reserved parts count as free; where they do not suffice and the reservation
+is not strict, all other free parts count too, reserved devices first. Limits: with a partition table the second step does not prefer reserved devices.
 
 Source: Koordinator, DeviceShare (reservation), and its allocate policies.
 """
@@ -24,7 +24,7 @@ from cotenant.policy.placement.refusal import Refusal
 def allocate_from(
     ledger: DeviceLedger, ask: DeviceAsk, kept: Sequence[DeviceAllocation], strict: frozenset[DeviceType]
 ) -> DeviceChoice | Refusal:
-    """As `allocate`, for a pod for whom `kept` is kept. In the ledger nobody holds it. `strict`: types of which it gets nothing else."""
+    """As `allocate`, for a pod for which `kept` is reserved. In the ledger it has no holder. `strict`: types of which it gets nothing else."""
     types = {each.type for each in kept}
     found = _allocate(ledger, ask, kept, types)
     loose = types - strict
@@ -56,7 +56,7 @@ def _minors(kept: Sequence[DeviceAllocation], types: Iterable[DeviceType]) -> Ty
 
 
 def _only(pool: Pool, kept: Sequence[DeviceAllocation]) -> Pool:
-    """As if all were used but what is kept; what a kept part does not mention is as it is."""
+    """The pool as if everything but the reserved parts were in use; resources that a reserved part does not mention are unchanged."""
     inventory = pool.inventory
     used = list(pool.used)
     functions = set(pool.functions)

@@ -1,7 +1,7 @@
-"""Which devices of a pool have enough left for one part, and what the others lack.
+"""Devices of a pool with enough free for one part, and what the others lack.
 
-Problem: the first is asked for every node and pod, the second only where the answer is no. Choice: the part is made an integer row once for
-each size of device and compared as tuples; words are made afterwards, from the same rows. Limits: none of the wishes for nearness are here.
+Problem: the first is evaluated for every node and pod, the second only for negative results. Choice: the part is converted to an integer row once
+per device size and compared as tuples; texts are built afterwards from the same rows. Limits: closeness is not considered here.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ PPM = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Fitting:
-    """`fits` are the devices among `asked` (masks of minors) that have room; `need` and `parts` are indexed by minor."""
+    """`fits` are the devices among `asked` (masks of minors) with enough free; `need` and `parts` are indexed by minor."""
 
     asked: int
     fits: int
-    need: tuple[Row | None, ...]  # over the inventory's resources; None where the device cannot serve at all
-    parts: tuple[Amounts | None, ...]  # the same with names
-    partial: bool  # something is left of a device that serves
+    need: tuple[Row | None, ...]  # over the inventory's resources; None where the device cannot serve the request
+    parts: tuple[Amounts | None, ...]  # the same by resource name
+    partial: bool  # whether a part of a serving device remains
 
     def narrowed(self, minors: int) -> Fitting:
-        """Only these of the devices."""
+        """Restricted to these devices."""
         return Fitting(self.asked & minors, self.fits & minors, self.need, self.parts, self.partial)
 
 
 def fitting(pool: Pool, part: Amounts, among: int) -> Fitting:
-    """Compare one part with what each healthy device of `among` has left."""
+    """Compare one part with the free amounts of each healthy device in `among`."""
     inventory = pool.inventory
     among &= inventory.healthy
-    # for devices of one size: the part, and whether an idle one has room
+    # per device size: the part, and whether an idle device has enough
     known: dict[Row, tuple[Row | None, Amounts, bool]] = {}
     need: list[Row | None] = []
     parts: list[Amounts | None] = []
@@ -64,18 +64,18 @@ def fitting(pool: Pool, part: Amounts, among: int) -> Fitting:
 
 
 def shortage(pool: Pool, found: Fitting, count: int) -> str:
-    """What is missing to `count` devices with room: the nearest of those without, and who is left out for being ill."""
-    told = [f"{found.fits.bit_count()} of {count} devices have room"]
+    """What is missing for `count` devices: the nearest miss, and devices excluded as unhealthy or not selected."""
+    parts = [f"{found.fits.bit_count()} of {count} devices have room"]
     nearest = _nearest(pool, found)
     if nearest:
-        told.append(nearest)
+        parts.append(nearest)
     ill = pool.inventory.minors & ~pool.inventory.healthy
     if ill:
-        told.append(f"unhealthy: {', '.join(map(str, numbers_in(ill)))}")
+        parts.append(f"unhealthy: {', '.join(map(str, numbers_in(ill)))}")
     other = pool.inventory.healthy & ~found.asked
     if other:
-        told.append(f"left out by what is wished: {', '.join(map(str, numbers_in(other)))}")
-    return "; ".join(told)
+        parts.append(f"not selected: {', '.join(map(str, numbers_in(other)))}")
+    return "; ".join(parts)
 
 
 def _nearest(pool: Pool, found: Fitting) -> str:
@@ -100,7 +100,7 @@ def _nearest(pool: Pool, found: Fitting) -> str:
 
 
 def missing_to(pool: Pool, found: Fitting, count: int) -> int:
-    """How far it is from `count` devices with room, in parts per million of a device: of the nearest of those without, and a whole one for each further."""
+    """Distance from `count` fitting devices, in parts per million of a device: the nearest miss, plus a whole device for each further one."""
     short = count - found.fits.bit_count()
     if short <= 0:
         return 0

@@ -1,7 +1,7 @@
 """Virtual functions of network cards.
 
-Problem: a pod gets a function of a card, not the card. Choice: of the groups that the pod's selector takes, the free function with the least
-PCI address. Limits: a card has room only where one is free.
+Problem: a pod gets a function of a card, not the card. Choice: in the groups that the pod's selector selects, the free function with the smallest
+PCI address. Limits: a card is feasible only where one is free.
 
 Source: Koordinator, DeviceShare (allocateVF).
 """
@@ -17,12 +17,12 @@ from cotenant.policy.placement.devices.ledger import Pool
 
 
 def free_function(pool: Pool, minor: int, selector: LabelSelector) -> VirtualFunction | None:
-    """The function to give, or None where none of those selected is free."""
+    """The function to allocate, or None where no selected one is free."""
     return min(_free(pool, minor, selector), key=lambda function: function.bus, default=None)
 
 
 def with_free_function(pool: Pool, minors: int, selector: LabelSelector) -> int:
-    """Those of `minors` that have one."""
+    """Those of `minors` with a free function."""
     found = 0
     for minor in numbers_in(minors):
         if next(_free(pool, minor, selector), None) is not None:

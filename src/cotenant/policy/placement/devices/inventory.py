@@ -1,8 +1,8 @@
-"""One node's devices of one type, prepared for choosing.
+"""One node's devices of one type, prepared for allocation.
 
-Problem: choosing compares a few integers for each device and asks which devices share a switch; reading that from descriptions each time is
-slow. Choice: made once when a node's devices change: totals as tuples over the resources that occur, every group of near devices as a mask of
-minors. Limits: a device whose place is not known is in no group but the node.
+Problem: allocation compares a few integers per device and asks which devices share a switch; reading that from descriptions each time is
+slow. Choice: built once when a node's devices change: totals as tuples over the resources that occur, every group of close devices as a mask of
+minors. Limits: a device of unknown location is only in the node's group.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Row = tuple[int, ...]  # one amount for each of an inventory's resources
 
 @dataclass(frozen=True, slots=True)
 class DeviceGroup:
-    """Devices near each other. `around`: the masks of the group itself and of those that hold it, the widest first."""
+    """Devices close to each other. `around`: masks of the group itself and of those that contain it, the widest first."""
 
     minors: int
     scope: Scope
@@ -43,8 +43,8 @@ class Inventory:
     totals: tuple[Row | None, ...]
     minors: int
     healthy: int
-    groups: tuple[DeviceGroup, ...]  # the nearest first
-    linked_first: tuple[DeviceGroup, ...]  # the same, those within one link domain before all others
+    groups: tuple[Group, ...]  # the closest first
+    linked_first: tuple[Group, ...]  # the same, groups within one link domain before all others
     by_pcie: tuple[tuple[str, int], ...]
     by_numa: tuple[tuple[int, int], ...]
 
@@ -75,7 +75,7 @@ class Inventory:
         )
 
     def minors_on(self, numa: int) -> int:
-        """Devices on these NUMA nodes (mask of ids), and those of which it is not known."""
+        """Devices on these NUMA nodes (mask of ids), and those of unknown NUMA node."""
         found = self.minors
         for node, minors in self.by_numa:
             if not numa >> node & 1:
@@ -83,7 +83,7 @@ class Inventory:
         return found
 
     def likeness(self) -> Hashable:
-        """Equal for inventories from which the same minors would be chosen: all but the identities of devices without virtual functions."""
+        """Equal for inventories in which the same minors would be chosen: everything but the identities of devices without virtual functions."""
         return (
             tuple(None if device is None else replace(device, id="") for device in self.devices),
             self.type,
@@ -96,7 +96,7 @@ class Inventory:
 
 @lru_cache(maxsize=4096)  # few sizes of devices, few sizes of parts
 def part_of(part: Amounts, total: Amounts, resources: tuple[str, ...]) -> tuple[Row | None, Amounts]:
-    """A part of such a device with both forms of memory, over these resources and by name; no row where it asks for others."""
+    """A part of such a device with both forms of memory, over these resources and by name; no row where it requests other resources."""
     amounts = filled(part, total)
     if any(amount and name not in resources for name, amount in amounts):
         return None, amounts
@@ -108,7 +108,7 @@ def _row(device: Device | None, resources: tuple[str, ...]) -> Row | None:
 
 
 def _groups(devices: list[Device]) -> list[DeviceGroup]:
-    """Node, NUMA nodes and switches; within each also what one link domain holds of it, where that is more than one device and not all."""
+    """Node, NUMA nodes and switches; within each also its share of a link domain, where that is more than one device and not all."""
     every = _mask(devices)
     links = [mask for _, mask in _masks((device.link, device) for device in devices)]
     found: list[DeviceGroup] = []

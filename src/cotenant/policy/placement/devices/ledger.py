@@ -1,8 +1,9 @@
-"""Who has which part of which device of one node.
+"""Device parts of one node and their holders.
 
-Problem: devices come, go and fall ill while pods hold parts of them. Choice: a frozen value: for each type what is used of each device, as sums
-of the holdings, and every holding by its pod, from which all can be made again; a device that vanished keeps its holders. Giving and giving
-back touch the devices concerned. Limits: what others gave (`observed`) is counted even where it is too much; then nothing is left, never less.
+Problem: devices are added, removed and become unhealthy while pods hold parts of them. Choice: a frozen value: for each type the used amounts per device,
+as sums of the holdings, and every holding by its pod, from which the sums can be recomputed; a device that vanished keeps its holders. Recording and
+releasing a holding touches the devices concerned only. Limits: holdings of other schedulers (`observed`) are counted even beyond capacity; the free
+amount is then 0, never less.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from cotenant.policy.placement.devices.inventory import Inventory, Row, part_of
 
 @dataclass(frozen=True, slots=True)
 class DeviceHolding:
-    """All that one pod was given."""
+    """Devices allocated to one pod."""
 
     uid: str
     allocations: tuple[DeviceAllocation, ...]
@@ -28,20 +29,20 @@ class DeviceHolding:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The devices of one type. `used` is indexed by minor, as the inventory's tuples are."""
+    """The devices of one type. `used` is indexed by minor, like the inventory's tuples."""
 
     inventory: Inventory
     used: tuple[Row, ...]
-    busy: int  # devices of which anything is used
-    functions: frozenset[str] = frozenset()  # PCI addresses of the virtual functions that are given
+    busy: int  # devices of which any part is used
+    functions: frozenset[str] = frozenset()  # PCI addresses of allocated virtual functions
 
     @classmethod
     def empty(cls, inventory: Inventory) -> Pool:
-        """Nothing is used."""
+        """A pool without use."""
         return cls(inventory, ((0,) * len(inventory.resources),) * len(inventory.devices), 0)
 
     def changed(self, allocations: Iterable[DeviceAllocation], sign: int) -> Pool:
-        """With these allocations more (1) or less (-1); less than nothing is nothing. Of devices that are not here nothing changes."""
+        """With these allocations added (1) or removed (-1), at least 0. Allocations of unknown devices are ignored."""
         used = list(self.used)
         busy = self.busy
         functions = set(self.functions)
@@ -59,7 +60,7 @@ class Pool:
         return Pool(self.inventory, tuple(used), busy, frozenset(functions))
 
     def row(self, allocation: DeviceAllocation) -> Row:
-        """An allocation's amounts over the inventory's resources, with both forms of memory; of other resources nothing is kept."""
+        """An allocation's amounts over the inventory's resources, with both forms of memory; other resources are ignored."""
         device = self.inventory.devices[allocation.minor]
         assert device is not None
         row, amounts = part_of(allocation.amounts, device.total, self.inventory.resources)
@@ -68,7 +69,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class DeviceLedger:
-    """One node's devices and their holders. `table`: the sets of GPUs it can give together, and whether only those (`honor`)."""
+    """One node's devices and their holders. `table`: sets of GPUs that can be allocated together, and whether only those (`honor`)."""
 
     pools: tuple[Pool, ...]
     holdings: tuple[DeviceHolding, ...] = ()
@@ -77,12 +78,12 @@ class DeviceLedger:
 
     @classmethod
     def of(cls, devices: Sequence[Device], table: PartitionTable | None = None, honor: bool = False) -> DeviceLedger:
-        """Nobody has anything. Raises `InvalidInput` where a minor comes twice."""
+        """A ledger without holdings. Raises `InvalidInput` on a duplicate minor."""
         types = [type_ for type_ in DeviceType if any(device.type is type_ for device in devices)]
         return cls(tuple(Pool.empty(Inventory.of(type_, devices)) for type_ in types), (), table, honor)
 
     def idle(self) -> DeviceLedger:
-        """The same devices, if nobody had anything."""
+        """The same devices without holdings."""
         return replace(self, pools=tuple(Pool.empty(pool.inventory) for pool in self.pools), holdings=())
 
     def pool(self, type_: DeviceType) -> Pool | None:
@@ -93,26 +94,26 @@ class DeviceLedger:
         return None
 
     def with_devices(self, devices: Sequence[Device]) -> DeviceLedger:
-        """The same holders over another state of the devices: ill, well again, gone, new."""
+        """The same holders with changed devices: unhealthy, healthy again, removed, added."""
         ledger = DeviceLedger.of(devices, self.table, self.honor)
         for holding in self.holdings:
             ledger = ledger.observed(holding)
         return ledger
 
     def given(self, holding: DeviceHolding) -> DeviceLedger:
-        """With this holding. Raises `InvalidInput` where a device is not healthy or has not so much left, or a function is given already."""
+        """With this holding. Raises `InvalidInput` where a device is unhealthy or has too little left, or a function is already allocated."""
         self._check(holding)
         return self.observed(holding)
 
     def observed(self, holding: DeviceHolding) -> DeviceLedger:
-        """With a holding that is a fact already. Raises `InvalidInput` only where the pod holds devices by another holding."""
+        """With a holding that already exists. Raises `InvalidInput` only where the pod already has another holding."""
         if any(other.uid == holding.uid for other in self.holdings):
-            raise InvalidInput("uid", holding.uid, "a pod without devices of its own")
+            raise InvalidInput("uid", holding.uid, "a pod without devices")
         pools = self._changed(holding.allocations, 1)
         return DeviceLedger(pools, (*self.holdings, holding), self.table, self.honor)
 
     def returned(self, uid: str) -> DeviceLedger:
-        """Without what this pod held; unchanged where it held nothing."""
+        """Without this pod's holding; unchanged where there is none."""
         left = tuple(other for other in self.holdings if other.uid != uid)
         if len(left) == len(self.holdings):
             return self
@@ -123,18 +124,18 @@ class DeviceLedger:
         return DeviceLedger(pools, left, self.table, self.honor)
 
     def without(self, allocations: Sequence[DeviceAllocation]) -> DeviceLedger:
-        """For judging only: as if these parts were free, e.g. those of pods that may be preempted. The holdings stay."""
+        """For evaluation only: as if these parts were free, e.g. those of pods that may be preempted. The holdings stay."""
         return replace(self, pools=self._changed(allocations, -1)) if allocations else self
 
     def validate(self) -> None:
-        """Sum the holdings up again; `InvalidInput` at a difference."""
+        """Recompute the sums from the holdings; raises `InvalidInput` on a difference."""
         fresh = DeviceLedger(tuple(Pool.empty(pool.inventory) for pool in self.pools), (), self.table, self.honor)
         for holding in self.holdings:
             fresh = fresh.observed(holding)
-        for told, summed in zip(self.pools, fresh.pools, strict=True):
-            if told != summed:
+        for pool, summed in zip(self.pools, fresh.pools, strict=True):
+            if pool != summed:
                 raise InvalidInput(
-                    f"ledger of {told.inventory.type.value}", told.used, f"the holdings' sums {summed.used}"
+                    f"ledger of {pool.inventory.type.value}", pool.used, f"the holdings' sums {summed.used}"
                 )
 
     def _changed(self, allocations: Sequence[DeviceAllocation], sign: int) -> tuple[Pool, ...]:
@@ -167,7 +168,7 @@ class DeviceLedger:
 
 
 def _functions(type_: DeviceType, holdings: Iterable[DeviceHolding]) -> frozenset[str]:
-    """PCI addresses that are held. Not kept by subtraction: of two holders of one function, which only others can have given, one may leave."""
+    """PCI addresses in use. Recomputed rather than subtracted: with two holders of one function (by other schedulers), one may leave."""
     return frozenset(
         one.bus for holding in holdings for each in holding.allocations if each.type is type_ for one in each.functions
     )

@@ -1,9 +1,9 @@
-"""Which devices go together: under one switch, on one NUMA node, within one link domain.
+"""Choice of devices that are close together: under one switch, on one NUMA node, within one link domain.
 
-Problem: several GPUs of one pod talk to one another, and what is taken from a group spoils it for who needs a whole one. Choice: of all groups
-with enough devices, the one within a link domain, then the nearest (switch, NUMA node, node), then the one with the most of its surroundings in
-use already (or the least, to spread), then the one with the best device, then the first. Within it the best devices, of equal ones the first.
-Limits: one group; where a pod needs more than any near group has, which of the wider group's devices are nearer to one another is not weighed.
+Problem: the GPUs of one pod communicate, and taking devices from a group makes it useless to pods that need a whole one. Choice: of all groups
+with enough devices, the one within a link domain, then the closest (switch, NUMA node, node), then the one with most of its surroundings
+in use (or least, to spread), then the one with the best device, then the first. Within it the best devices, ties by order.
+Limits: one group; where a pod needs more than any close group has, closeness within the wider group is not considered.
 
 Source: Koordinator, DeviceShare (topology scopes), with link domains added.
 """
@@ -18,15 +18,15 @@ from cotenant.policy.placement.devices.inventory import DeviceGroup
 from cotenant.policy.placement.devices.ledger import Pool
 from cotenant.policy.placement.refusal import Refusal
 
-_LINKED = max(Scope) + 1  # more than any nearness
+_LINKED = max(Scope) + 1  # above every scope
 
 
 def near(
     pool: Pool, fits: int, count: int, scope: Scope, preferred: int, order: Sequence[int], apart: bool
 ) -> tuple[int, ...] | Refusal:
-    """`count` minors of `fits`, which has at least so many, no wider than `scope`. `order`: all of them, the best first, or () where all are equal; `apart`: away from use."""
+    """`count` minors of `fits`, which has at least that many, no wider than `scope`. `order`: all of them, the best first, or () where all are equal; `apart`: away from devices in use."""
     if scope is Scope.DEVICE and count > 1:
-        return Refusal(f"several {pool.inventory.type.value} devices within one device", f"{count} were asked for")
+        return Refusal(f"several {pool.inventory.type.value} devices within one device", f"{count} requested")
     widest = Scope.NODE if scope is Scope.DEVICE else scope  # one device is near itself wherever it is
     best = (-1, -1, 0)
     equal: list[DeviceGroup] = []
@@ -58,19 +58,19 @@ def near(
 
 
 def near_groups(pool: Pool, scope: Scope) -> tuple[int, ...]:
-    """Masks of the groups that are no wider than a scope; of one device, each by itself."""
+    """Masks of the groups that are no wider than a scope; for one device, each by itself."""
     if scope is Scope.DEVICE:
         return tuple(1 << minor for minor in numbers_in(pool.inventory.minors))
     return tuple(group.minors for group in pool.inventory.groups if group.scope >= scope)
 
 
 def _too_far(pool: Pool, fits: int, count: int, scope: Scope) -> Refusal:
-    """Nothing is wide enough, or no group of the scope has enough: name the one that has most."""
+    """No group of the scope has enough devices, or none is known: name the one with most."""
     type_ = pool.inventory.type.value
     reason = f"not enough {type_} devices within one {SCOPE_WORDS[scope]}"
     groups = [group for group in pool.inventory.groups if group.scope == scope]
     if not groups:
-        return Refusal(reason, f"where the {type_} devices are is not known")
+        return Refusal(reason, f"the location of the {type_} devices is not known")
     most = max(groups, key=lambda group: (group.minors & fits).bit_count())
     return Refusal(
         reason, f"{(most.minors & fits).bit_count()} of {count} in {most.name}, {fits.bit_count()} on the node"

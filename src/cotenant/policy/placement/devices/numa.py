@@ -1,8 +1,8 @@
-"""On which NUMA nodes the devices that a pod asks for could be had together.
+"""NUMA hints for devices: the sets of NUMA nodes on which all requested devices can be allocated together.
 
-Problem: the hint of devices for NUMA alignment must promise what choosing then keeps. Choice: choosing itself is asked, once for each set of NUMA
-nodes, small sets first; preferred are sets as small as an idle node would allow, which is asked only of sets that are smaller than all that serve.
-Limits: a device whose NUMA node is not known fits every set; the number of questions doubles with each NUMA node, at most eight.
+Problem: a hint must be consistent with the later allocation. Choice: the allocator itself is called once per set of NUMA nodes, small sets first;
+preferred sets are as small as an idle node would allow, which is evaluated only for sets smaller than all that serve.
+Limits: a device of unknown NUMA node fits every set; the number of calls doubles with each NUMA node, at most eight.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cotenant.policy.placement.numa import MOST_NUMA_NODES, Hint
 
 
 def device_hints(ledger: DeviceLedger, ask: DeviceAsk, numa_nodes: Sequence[int]) -> tuple[Hint, ...]:
-    """Every set of these NUMA nodes (ids) on which all of it could be allocated, the narrow ones first; () where none could serve."""
+    """Every set of these NUMA nodes (ids) on which the whole request can be allocated, the narrow ones first; () where none can serve."""
     if len(numa_nodes) > MOST_NUMA_NODES:
         raise InvalidInput("NUMA nodes", len(numa_nodes), f"at most {MOST_NUMA_NODES}")
     sets = sorted(

@@ -1,6 +1,6 @@
-"""Devices of which more is held than there is, as only others can have given it.
+"""Devices of which more is held than exists, which only other schedulers can have allocated.
 
-Limits: devices that are not there are not judged.
+Limits: removed devices are not checked.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from cotenant.policy.placement.devices.ledger import DeviceLedger
 
 
 def overlaps(ledger: DeviceLedger) -> Iterator[str]:
-    """A sentence for each device or virtual function of which too much is held."""
+    """A message for each device or virtual function of which too much is held."""
     for pool in ledger.pools:
         name, resources = pool.inventory.type.value, pool.inventory.resources
         for minor, (used, total) in enumerate(zip(pool.used, pool.inventory.totals, strict=True)):
             for resource, have, most in zip(resources, used, total or used, strict=True):
                 if have > most:
-                    told = f"{format_amount(resource, have)} of {format_amount(resource, most)} {resource}"
-                    yield f"{name} {minor}: {told} are held"
+                    amounts = f"{format_amount(resource, have)} of {format_amount(resource, most)} {resource}"
+                    yield f"{name} {minor}: {amounts} are held"
     given = Counter(one.bus for held in ledger.holdings for each in held.allocations for one in each.functions)
     for bus, times in given.items():
         if times > 1:

@@ -1,11 +1,11 @@
-"""Which partition of a table a pod's GPUs come from.
+"""Choice of a GPU partition from the node's table.
 
-Problem: only certain sets of GPUs work together, and taking a wrong one spoils larger ones. Choice: of the free sets of the size asked for,
-those with the best score; of these the one that leaves the most (by score) of the largest sets free, then of the next smaller, down to the
-size itself; then the first of the table. Limits: a GPU of which any part is used blocks every set it is in.
+Problem: only certain sets of GPUs work together, and a bad choice splits larger ones. Choice: of the free sets of the requested size, those with the
+best score; of these the one that leaves the most (by score) of the largest sets free, then of the next smaller, down to the
+size itself; then the first of the table. Limits: a GPU that is partly used blocks every set that contains it.
 
-Source: Koordinator, DeviceShare (allocateByPartition). There larger sets weigh 10000, 100 and 1 and only sizes 8, 4 and 2 count; here any
-sizes, compared one after another, which is the same for those. The order of scores is as documented there ("the most allocationScore first").
+Source: Koordinator, DeviceShare (allocateByPartition). Upstream weights larger sets by 10000, 100 and 1 and considers sizes 8, 4 and 2 only; here any
+sizes, compared one after another, which is equivalent for those. The order of scores is as documented there ("the most allocationScore first").
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ ANY = PartitionSpec()
 
 
 def choose_partition(
-    table: PartitionTable | None, count: int, free: int, wish: PartitionSpec = ANY, within: Sequence[int] | None = None
+    table: PartitionTable | None, count: int, free: int, spec: PartitionSpec = ANY, within: Sequence[int] | None = None
 ) -> Partition | Refusal:
-    """A set of `count` GPUs within `free` (mask of healthy GPUs of which nothing is used) and one of `within`, or why there is none."""
+    """A set of `count` GPUs within `free` (mask of healthy idle GPUs) and one of `within`, or the reason why there is none."""
     if table is None:
-        return Refusal("no GPU partition table", "the node tells of none, and none is known for its model")
+        return Refusal("no GPU partition table", "the node reports none, and there is no built-in one for its model")
     listed = table.sets(count)
     if not listed:
         return Refusal(
-            "no GPU partition of the size asked for",
-            f"{count} asked, the table has {', '.join(map(str, table.sizes()))}",
+            "no GPU partition of the requested size",
+            f"{count} requested, the table has {', '.join(map(str, table.sizes()))}",
         )
-    fast = [each for each in listed if wish.bandwidth is None or (each.bandwidth or -1) >= wish.bandwidth]
+    fast = [each for each in listed if spec.bandwidth is None or (each.bandwidth or -1) >= spec.bandwidth]
     if not fast:
         best = max((each.bandwidth or 0 for each in listed), default=0)
-        return Refusal("no GPU partition with the bandwidth asked for", f"{wish.bandwidth} asked, at best {best}")
+        return Refusal("no GPU partition with the requested bandwidth", f"{spec.bandwidth} requested, at best {best}")
     near = [each for each in fast if within is None or any(not each.minors & ~mask for mask in within)]
     if not near:
-        return Refusal("no GPU partition within the scope asked for", f"none of {len(fast)} with {count} GPUs is")
-    good = [each for each in near if not wish.best_only or each.score == listed[0].score]
+        return Refusal("no GPU partition within the requested scope", f"none of {len(fast)} with {count} GPUs is")
+    good = [each for each in near if not spec.best_only or each.score == listed[0].score]
     possible = [each for each in good if not each.minors & ~free]
     if not possible:
         return Refusal("no free GPU partition", _nearest(good, free))
     equal = [each for each in possible if each.score == possible[0].score]
-    return equal[0] if len(equal) == 1 else _least_spoiling(table, count, free, equal)
+    return equal[0] if len(equal) == 1 else _least_splitting(table, count, free, equal)
 
 
-def _least_spoiling(table: PartitionTable, count: int, free: int, equal: Sequence[Partition]) -> Partition:
-    """The one that leaves the most score of free sets: of the largest, then of the next smaller ones. For each size its best sets count, and at least 1 each: a table may tell no scores."""
+def _least_splitting(table: PartitionTable, count: int, free: int, equal: Sequence[Partition]) -> Partition:
+    """The one that leaves the highest score of free sets: of the largest size, then of the next smaller ones. Per size its best sets count, at least 1 each, since a table may have no scores."""
     sizes = [listed for size, listed in table.by_size if size >= count]
     whole = [
         (place, each.minors, max(each.score, 1))

@@ -1,14 +1,14 @@
-"""How well a choice of devices suits the node it would be on, compared with other nodes.
+"""Score of a node by the device allocation it would make, for comparison between nodes.
 
-Problem: which node gets a part of a GPU decides what is left in whole ones anywhere, and each strategy of choosing a device has a counterpart between
-nodes. Choice, for the choice that would be made on each node:
+Problem: which node provides a part of a GPU decides how many whole ones remain anywhere, and each strategy for choosing a device has a counterpart
+between nodes. Choice, for the allocation that would be made on each node:
 
-- binpack: of a part, first how full the devices become that it goes to, then how few idle ones the node has; of whole devices, how few idle ones are left.
+- binpack: for a part, first how full its devices become, then how few idle ones the node has; for whole devices, how few idle ones remain.
 - spread: the reverse.
-- default: how much of the node's devices stays free (upstream's default).
-- fragmentation: by how much F of the node grows (strategy.py); less is better, and only the caller knows on what scale.
+- default: the share of the node's devices that stays free (upstream's default).
+- fragmentation: the growth of the node's F (strategy.py); less is better, and only the caller knows the scale.
 
-Limits: of a pod with several types of devices the first type decides, GPUs before cards.
+Limits: for a pod with several device types the first type decides, GPUs before cards.
 
 Source: Koordinator, DeviceShare scoring (default); Weng et al., USENIX ATC 2023, section 4 (fragmentation).
 """
@@ -28,7 +28,7 @@ PERCENT = 100
 def worth(
     strategy: Strategy, ledger: DeviceLedger, chosen: Sequence[DeviceAllocation], usual: Sequence[UsualPod]
 ) -> float:
-    """0 to 100, more is better; of `FRAGMENTATION` with usual pods the growth of F with its sign turned."""
+    """0 to 100, more is better; for `FRAGMENTATION` with usual pods the negative growth of F."""
     pool = ledger.pool(chosen[0].type) if chosen else None
     if pool is None:
         return 0.0
@@ -54,7 +54,7 @@ def _packed(before: dict[int, int], after: dict[int, int], minors: Sequence[int]
 
 
 def _used_percent(pool: Pool) -> dict[int, int]:
-    """How much of each healthy device is used, by the resource that is used most."""
+    """Used percentage of each healthy device, by its most used resource."""
     resources = pool.inventory.resources
     columns = [column for column, name in enumerate(resources) if name in (GPU_CORE, GPU_MEMORY_RATIO)]
     columns = columns or list(range(len(resources)))

@@ -1,14 +1,14 @@
-"""Which of the devices with room is taken.
+"""Choice among the devices with enough free.
 
-Problem: part of a GPU can go to many, and what is right depends on what comes next. Choice, by strategy:
+Problem: a part of a GPU fits on many, and the best choice depends on the pods to come. Choice, by strategy:
 
-- default: near the devices in use, there the one with most left (upstream's default).
-- binpack: near the devices in use, there the one with least left, so that whole ones remain.
-- spread: far from the devices in use, there the one with most left.
-- fragmentation: near the devices in use, there the one after which the least idle GPU is of no use to the pods that usually come
+- default: close to the devices in use, the one with most free (upstream's default).
+- binpack: close to the devices in use, the one with least free, so that whole ones remain.
+- spread: away from the devices in use, the one with most free.
+- fragmentation: close to the devices in use, the one after which the least idle GPU is unusable for the usual pods
   (FGD's F of this node: for every usual pod, all idle GPU where too few devices have enough for it, else the idle GPU of those with less).
 
-Limits: one node, GPU only; that the CPU may run out before the GPU is judged where nodes are compared (gpu_fragmentation.py).
+Limits: one node, GPU only; that the CPU may run out before the GPU is considered where nodes are compared (gpu/fragmentation.py).
 
 Source: Koordinator, DeviceShare scoring (memory and its ratio weigh alike); Weng et al., USENIX ATC 2023, section 4.2.
 """
@@ -27,7 +27,7 @@ PPM = 1_000_000
 
 
 class Strategy(StrEnum):
-    """By what a device is chosen among those with room."""
+    """How a device is chosen among those with enough free."""
 
     DEFAULT = "default"
     BINPACK = "binpack"
@@ -37,7 +37,7 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UsualPod:
-    """Pods that usually come: so many percent of each of so many GPUs, and how often relative to others."""
+    """Pods that usually arrive: a percentage of each of a number of GPUs, and their relative frequency."""
 
     percent: int
     gpus: int
@@ -48,7 +48,7 @@ Rank = Callable[[int], tuple[int, ...]]
 
 
 def rank(strategy: Strategy, pool: Pool, need: Sequence[Row | None], usual: Sequence[UsualPod]) -> Rank:
-    """A function of a minor; the device with the least rank is the one to take. `need` is indexed by minor."""
+    """A function of a minor; the device with the smallest rank is taken. `need` is indexed by minor."""
     if strategy is Strategy.FRAGMENTATION and usual:
         return _fragmentation(pool, need, usual)
     resources = pool.inventory.resources
@@ -92,7 +92,7 @@ def _fragmentation(pool: Pool, need: Sequence[Row | None], usual: Sequence[Usual
 
 
 def fragments(idle: Sequence[int], usual: Sequence[UsualPod]) -> int:
-    """F: percent of GPU that are idle and of no use, summed over the usual pods by weight. `idle`: percent left of each device."""
+    """F: percent of GPU that are idle but unusable, summed over the usual pods by weight. `idle`: percent left of each device."""
     every = sum(idle)
     total = 0
     for pod in usual:

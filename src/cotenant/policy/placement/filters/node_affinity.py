@@ -1,8 +1,8 @@
 """Filter and score: nodeSelector and node affinity.
 
-The encoder gives every distinct nodeSelector, every distinct required affinity and every distinct preferred term a bit, set on the nodes
-that satisfy it; so a requirement of any size is a word operation here. Source: Kubernetes' NodeAffinity plugin and its normalisation.
-Limits: the score is relative to the best of the rows given.
+The encoder assigns a bit to every distinct nodeSelector, required affinity and preferred term, set on the nodes that satisfy it, so
+that a requirement of any size is a word operation here. Source: Kubernetes' NodeAffinity plugin and its normalisation.
+Limits: the score is relative to the best of the given rows.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _WORD_BITS = 64
 
 
 def mask(nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int) -> Mask:
-    """`bool[len(rows)]`: rows that satisfy all that shape k demands."""
+    """`bool[len(rows)]`: rows that satisfy all requirements of shape k."""
     return ~((shapes.selector[k] & ~nodes.labels[rows]) != 0).any(axis=1)
 
 
 def weight_of_bits(nodes: NodeArrays, bits: Int, weights: Int, rows: Int) -> Int:
-    """`int64[len(rows)]`: the weights of those requirement bits that a row satisfies, added up."""
+    """`int64[len(rows)]`: sum of the weights of the requirement bits that a row satisfies."""
     words = nodes.labels[rows][:, bits // _WORD_BITS]
     satisfied = (words >> (bits % _WORD_BITS).astype(np.uint64)) & np.uint64(1)
     return satisfied.astype(np.int64) @ weights

@@ -1,8 +1,8 @@
 """Filter and score: taints that the pod does not tolerate.
 
-NoSchedule and NoExecute taints keep it away; each PreferNoSchedule taint makes the node less liked. The encoder has given every distinct
-repelling taint a bit, and every distinct PreferNoSchedule taint a bit among the node's labels, so both are word operations.
-Source: Kubernetes' TaintToleration plugin and its normalisation. Limits: the score is relative to the worst of the rows given.
+NoSchedule and NoExecute taints make a node infeasible; each PreferNoSchedule taint lowers its score. The encoder assigns a bit to every distinct
+NoSchedule or NoExecute taint, and a label bit to every distinct PreferNoSchedule taint, so both are word operations.
+Source: Kubernetes' TaintToleration plugin and its normalisation. Limits: the score is relative to the worst of the given rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ REASON = "node(s) had untolerated taint(s)"
 
 
 def mask(nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int) -> Mask:
-    """`bool[len(rows)]`: rows none of whose taints repels shape k."""
+    """`bool[len(rows)]`: rows without a taint that repels shape k."""
     return np.asarray((nodes.taints[rows] & ~shapes.tolerated[k]) == 0)
 
 
@@ -34,5 +34,5 @@ def score(nodes: NodeArrays, untolerated: Int, rows: Int) -> Float:
 
 
 def reason(taint: Taint) -> str:
-    """The reason with the taint that a person must tolerate or remove."""
+    """The reason with the taint that must be tolerated or removed."""
     return f"node(s) had untolerated taint {taint}"

@@ -1,9 +1,9 @@
-"""Who gives back when NonStrict gangs hold nodes and none of them can finish.
+"""Deadlocks between NonStrict gangs that hold nodes while none of them can complete.
 
-Problem: members that found a node keep it while the rest of their gang waits, so several half-placed gangs can fill a cluster and wait for one another for ever.
-Choice: when every gang that holds nodes is stuck, the least important one gives all of its nodes back (the youngest of equally important ones) and stands back
-for the most important one; a single stuck gang keeps its nodes until its waiting time is over. One gang a step, so that no more is given back than is needed.
-Limits: `stuck` is the caller's finding: everybody that is missing was refused, and nothing is under way that could help.
+Problem: members that found a node keep it while the rest of their gang waits, so several partly placed gangs can fill a cluster and wait for one another
+forever. Choice: when every gang that holds nodes is stuck, the least important one releases all of its nodes (the youngest among equals) and yields to the
+most important one; a single stuck gang keeps its nodes until its waiting time is over. One gang per step, so that no more is released than needed.
+Limits: the caller determines `stuck`: all missing members were rejected, and nothing is in progress that could help.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A gang whose members hold nodes and wait for the rest."""
+    """A gang whose members hold nodes and wait for the others."""
 
     key: str
     priority: int
@@ -24,7 +24,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Who gives back, and for whom."""
+    """The gang that releases its nodes, and the gang it yields to."""
 
     gives: str
     to: str

@@ -1,11 +1,11 @@
-"""May a gang's pods enter the queue, may they be bound: counts against minima, by match policy.
+"""Gang admission: whether a gang's pods may enter the queue, and whether they may be bound, by the counts of its match policy.
 
-Problem: what counts towards the minimum (members that wait with a node, members that run, the past) differs by policy, and gangs that are bound together
-must all have theirs. Choice: one tally a gang, and two questions over the tallies of all gangs that a gang is bound to: `pre_enqueue` asks whether there are
-enough members at all, `permit` whether enough of them have a node. Limits: counting is the caller's.
+Problem: what counts towards the minimum (members waiting with a node, running members, the past) depends on the policy, and all gangs of a bundle must
+reach theirs. Choice: one tally per gang, and two functions over the tallies of a bundle: `pre_enqueue` checks whether there are enough members at all,
+`permit` whether enough of them have a node. Limits: the caller counts.
 
-Source: Koordinator, pkg/scheduler/plugins/coscheduling/core (PreEnqueue, Permit). One point is stricter: with once-satisfied, members that are bound count
-towards a minimum that has not been reached yet, where upstream takes any bound member for a minimum that was once reached.
+Source: Koordinator, pkg/scheduler/plugins/coscheduling/core (PreEnqueue, Permit). One point is stricter: with once-satisfied, bound members count
+towards a minimum that has not been reached yet, where upstream takes any bound member as proof that it was once reached.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from cotenant.model.groups.gang import WAIT_S, GangSpec, MatchPolicy
 
 
 class Gate(StrEnum):
-    """May a pod enter the queue."""
+    """Whether a pod may enter the queue."""
 
     OK = "ok"
-    NOT_INITIALISED = "gang-not-initialized"  # nobody says what the gang asks
+    NOT_INITIALISED = "gang-not-initialized"  # the gang has no specification
     NOT_ENOUGH = "not-enough-members"
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """One gang, counted. `spec` None = nobody has said what it asks."""
+    """Counts of one gang. `spec` None = it has no specification."""
 
     key: str
     spec: GangSpec | None
-    waiting: int = 0  # have a node and are not bound
+    waiting: int = 0  # with a node but not bound
     bound: int = 0
-    members: int = 0  # that exist, bound or not
-    satisfied: bool = False  # its minimum was reached once
+    members: int = 0  # existing, bound or not
+    satisfied: bool = False  # whether its minimum was reached once
 
     def is_met(self) -> bool:
-        """Whether its pods may be bound, as far as it alone is concerned."""
+        """Whether its own minimum allows its pods to be bound."""
         if self.spec is None:
             return False
         if self.spec.match_policy is MatchPolicy.ONLY_WAITING:
@@ -56,15 +56,15 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """The answer for a pod that found a node."""
+    """The result for a pod that found a node."""
 
     allowed: bool
-    wait_s: float = 0.0  # how long it may wait for the others
-    lacking: tuple[str, ...] = ()  # gangs that have not enough yet
+    wait_s: float = 0.0  # maximum time to wait for the others
+    lacking: tuple[str, ...] = ()  # gangs that are below their minimum
 
 
 def permit(own: Tally, bound_together: Iterable[Tally]) -> Permit:
-    """Whether every gang that the pod's own is bound to, itself included, has its minimum."""
+    """Whether every gang of the bundle, the pod's own included, has reached its minimum."""
     lacking = tuple(tally.key for tally in bound_together if not tally.is_met())
     if not lacking:
         return Permit(True)
@@ -72,7 +72,7 @@ def permit(own: Tally, bound_together: Iterable[Tally]) -> Permit:
 
 
 def pre_enqueue(bound_together: Iterable[Tally]) -> tuple[Gate, Tally | None]:
-    """Whether a gang's pods may enter the queue; the first gang that speaks against it."""
+    """Whether a gang's pods may enter the queue, and the first gang that prevents it."""
     tallies = tuple(bound_together)
     for tally in tallies:
         if tally.spec is None:

@@ -1,7 +1,7 @@
-"""The phase of a PodGroup, from the phase it had and the counts of its members.
+"""The phase of a PodGroup, from its previous phase and the counts of its members.
 
-Problem: users and controllers read the phase, and it must not go back because finished pods were cleaned up. Choice: upstream's order of phases; Finished and
-Failed stay once the members are gone. Limits: OccupiedBy and scheduleStartTime are not kept.
+Problem: users and controllers read the phase, and it must not go back because finished pods were deleted. Choice: upstream's order of phases; Finished and
+Failed stay once the members are gone. Limits: OccupiedBy and scheduleStartTime are not maintained.
 
 Source: PodGroup controller of sigs.k8s.io/scheduler-plugins, scheduling.sigs.k8s.io/v1alpha1.
 """
@@ -15,9 +15,9 @@ from cotenant.model.groups.gang import GangPhase
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """A gang's members."""
+    """Counts of a gang's members."""
 
-    members: int  # that exist, ended ones too
+    members: int  # existing, ended ones included
     scheduled: int  # of them: on a node, or ended
     running: int
     succeeded: int
@@ -25,7 +25,7 @@ class Counts:
 
 
 def phase_of(before: GangPhase, minimum: int, counts: Counts) -> GangPhase:
-    """What a PodGroup says of itself."""
+    """The next phase of a PodGroup."""
     if counts.members == 0 and before in (GangPhase.FINISHED, GangPhase.FAILED):
         return before
     if counts.succeeded >= minimum:

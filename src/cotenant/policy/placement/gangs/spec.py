@@ -1,9 +1,9 @@
-"""What a gang asks, from whoever says it: a PodGroup, or the annotations and labels of its pods.
+"""A gang's specification, from a PodGroup or from the annotations and labels of its pods.
 
-Problem: the same gang may be named by a label, by another label and by an annotation, and its size by a PodGroup and by each pod differently. Choice: one
-precedence, upstream's (names: PodGroup label, lightweight label, annotation; sizes: the PodGroup if there is one, else the oldest pod), defaults for what is
-absent or unusable, and a sentence for everything that was not taken as it was written. Limits: a minimum that nobody gives usably has no default: without it
-there is no spec, and the gang's pods wait and say so.
+Problem: the same gang may be named by a label, by another label and by an annotation, and its size given differently by a PodGroup and by each pod. Choice: one
+precedence, upstream's (names: PodGroup label, lightweight label, annotation; sizes: the PodGroup if there is one, else the oldest pod), defaults for absent
+or invalid values, and a message for everything that was not used as written. Limits: a minimum has no default: without a valid one
+there is no spec, and the gang's pods wait with that reason.
 
 Source: Koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go and apis/extension/coscheduling.go.
 """
@@ -34,7 +34,7 @@ def gang_key(pod: Pod, notes: GangNotes | None) -> str:
 
 
 def from_pod_group(group: PodGroup) -> tuple[GangSpec, tuple[str, ...]]:
-    """What a PodGroup asks, and what of it was not taken as written."""
+    """The specification from a PodGroup, and messages about what was not used as written."""
     notes, told = group.notes, list(group.notes.wrong)
     least = group.min_member
     if least is None or least < 1:
@@ -45,7 +45,7 @@ def from_pod_group(group: PodGroup) -> tuple[GangSpec, tuple[str, ...]]:
 
 
 def from_pod(key: str, labels: Labels, notes: GangNotes | None) -> tuple[GangSpec | None, tuple[str, ...]]:
-    """What a gang without a PodGroup asks by its oldest pod, and what of it was not taken as written. None = nobody says how many it needs."""
+    """The specification of a gang without a PodGroup from its oldest pod, and messages about what was not used as written. None = no valid minimum."""
     written = notes or NO_NOTES
     told = list(written.wrong)
     least = written.min_available
@@ -68,7 +68,7 @@ def from_pod(key: str, labels: Labels, notes: GangNotes | None) -> tuple[GangSpe
 
 
 def differences(spec: GangSpec, notes: GangNotes | None) -> str:
-    """Where a member's own annotations say otherwise than what counts; empty where they do not."""
+    """Where a member's own annotations differ from the effective specification; empty where they do not."""
     if notes is None:
         return ""
     said = []

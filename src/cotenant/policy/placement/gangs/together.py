@@ -1,8 +1,8 @@
-"""Where a gang can be together: the domains of a topology key that have room for all of it, the tightest first.
+"""Candidate domains for a gang: domains of a topology key that have capacity for all of it, the tightest first.
 
-Problem: to try a transaction in every rack of a large cluster costs more than the gang is worth. Choice: what each node could take of every shape, alone, is
-summed over each domain; a domain where some shape, or all requests together, do not fit is left out, and of the others the one that would have least room left
-is tried first. Limits: necessary conditions only (labels, taints and rules about other pods are not looked at): a domain that is tried may still fail.
+Problem: trying a transaction in every rack of a large cluster is too expensive. Choice: the number of pods of each shape that each node could take by itself is
+summed over each domain; a domain where some shape, or all requests together, do not fit is skipped, and of the others the one with least capacity left
+is tried first. Limits: necessary conditions only (labels, taints and rules about other pods are not checked): a candidate may still fail.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cotenant.model.cluster.topology import Domains
 
 
 def with_room(domains: Domains, ready: Mask, free: Int, requests: Int, counts: Int) -> tuple[int, ...]:
-    """Numbers of the domains to try, in order. `free[N, R]`; `requests[S, R]` of the gang's shapes, `counts[S]` how many of each."""
+    """Indexes of the domains to try, in order. `free[N, R]`; `requests[S, R]` of the gang's shapes, `counts[S]` how many of each."""
     if not domains.names:
         return ()
     usable = np.where(ready[:, None], np.maximum(free, 0), 0)
@@ -34,9 +34,9 @@ def with_room(domains: Domains, ready: Mask, free: Int, requests: Int, counts: I
 
 
 def within_reach(domains: Domains, ready: Mask, free: Int, yielding: Int, asked: Int) -> tuple[int, ...]:
-    """Numbers of the domains that hold `asked[R]` once everything that may yield is gone, those that lack least now first.
+    """Indexes of the domains that fit `asked[R]` once everything preemptible is gone, those that lack least now first.
 
-    `free[N, R]`, `yielding[N, R]`: what nodes have free, and what pods that may be evicted from them hold.
+    `free[N, R]`, `yielding[N, R]`: free amounts of nodes, and amounts held by pods that may be evicted.
     """
     if not domains.names:
         return ()

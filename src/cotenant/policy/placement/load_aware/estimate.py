@@ -1,7 +1,7 @@
-"""What a pod is expected to use before anybody has measured it.
+"""Expected use of a pod that has not been measured.
 
-Choice: a share of its request or limit, whichever is more, of the resource that its class is paid in (a batch pod asks for batch-cpu), never above its
-limit; a fixed amount where it asks for nothing. Limits: one share for all pods of a cluster.
+Choice: a share of its request or limit, whichever is larger, of the resource that its class uses (batch-cpu for a batch pod), at most its
+limit; a fixed amount where it requests nothing. Limits: one share for all pods of a cluster.
 Source: Koordinator, the load-aware plugin's default estimator and its classes.
 """
 
@@ -27,7 +27,7 @@ _NAMES = {
 
 
 def class_of(priority_class: PriorityClass, qos: QoSClass, requests: Amounts, limits: Amounts) -> PriorityClass:
-    """The class declared, or else that of the pod's QoS, or else batch for a pod that asks neither for CPU nor memory, and production for any other."""
+    """The declared class, else that of the pod's QoS, else batch for a pod that requests neither CPU nor memory, and production for any other."""
     found = effective_class(priority_class, qos)
     if found is not PriorityClass.NONE:
         return found
@@ -36,7 +36,7 @@ def class_of(priority_class: PriorityClass, qos: QoSClass, requests: Amounts, li
 
 
 def estimate(requests: Amounts, limits: Amounts, priority_class: PriorityClass, settings: LoadAwareSettings) -> Use:
-    """What a pod of this class is expected to use."""
+    """Expected use of a pod of this class."""
     names = _NAMES.get(priority_class, (CPU_NAME, MEMORY_NAME))
     return Use(
         *(

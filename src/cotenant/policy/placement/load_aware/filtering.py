@@ -1,8 +1,8 @@
-"""Filter: a pod must not lead its node's use above a share of what the node has.
+"""Filter: a pod must not raise its node's use above a share of its capacity.
 
-Problem: rounding and thresholds must come out as upstream's, and be asked of ten thousand nodes for every pod. Choice: the same question turned round: a node with
-a threshold may use so much at most (`most_used`), so what is left is one number a resource that pods' estimates are compared with. Integers
-throughout. Limits: a share of 65 lets 65.4 % pass and refuses 65.5 %, as upstream's rounding has it.
+Problem: rounding and thresholds must match upstream's, and be evaluated on ten thousand nodes for every pod. Choice: the inverse form: a node with
+a threshold may use at most `most_used`, so the remaining headroom is one number per resource to compare with pods' estimates. Integers
+only. Limits: a threshold of 65 accepts 65.4 % and rejects 65.5 %, as upstream's rounding does.
 Source: Koordinator, the load-aware plugin's Filter.
 """
 
@@ -21,20 +21,20 @@ from cotenant.policy.placement.load_aware.usage import Look
 
 REASON_CPU = "node(s) would use more CPU than the load threshold allows"
 REASON_MEMORY = "node(s) would use more memory than the load threshold allows"
-REASON_EXPIRED = "node(s) have not said what they use for too long"
+REASON_EXPIRED = "node(s) have not reported their use recently"
 UNLIMITED = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What is held against a node: which shares, of what way to look at it."""
+    """The thresholds for a node and the view of its use that they apply to."""
 
     thresholds: Shares
     look: Look
 
 
 def rule_for(is_prod: bool, settings: LoadAwareSettings, own: NodeThresholds = NO_THRESHOLDS) -> Rule:
-    """Production's thresholds for production pods where there are any, else a percentile's where there is one, else those of what is used now.
+    """Production thresholds for production pods where set, else a percentile's where set, else those of current use.
 
     A node's own set replaces the cluster's whole set of the same kind.
     """
@@ -48,14 +48,14 @@ def rule_for(is_prod: bool, settings: LoadAwareSettings, own: NodeThresholds = N
 
 
 def most_used(allocatable: int, threshold_pct: int) -> int:
-    """The largest amount whose share of the allocatable, rounded to whole per cent, is not above the threshold; `UNLIMITED` where none is set."""
+    """The largest amount whose share of the allocatable, rounded to whole percent, does not exceed the threshold; `UNLIMITED` where none is set."""
     if threshold_pct <= 0 or allocatable <= 0:
         return UNLIMITED
     return ((2 * threshold_pct + 1) * allocatable - 1) // 200
 
 
 def room(allocatable: Use, thresholds: Shares, total: Use) -> Use:
-    """How much more a node may use; negative where it uses more than it may."""
+    """Headroom of a node; negative where it uses more than allowed."""
     cpu, memory = most_used(allocatable.cpu_m, thresholds.cpu), most_used(allocatable.memory_bytes, thresholds.memory)
     return Use(
         UNLIMITED if cpu == UNLIMITED else cpu - total.cpu_m,
@@ -64,17 +64,17 @@ def room(allocatable: Use, thresholds: Shares, total: Use) -> Use:
 
 
 def blocking(left: Use, asked: Use) -> str:
-    """The first resource of which more would be used than there is room for, empty if none."""
+    """The first resource whose headroom is insufficient, empty if none."""
     if asked.cpu_m > left.cpu_m:
         return "cpu"
     return "memory" if asked.memory_bytes > left.memory_bytes else ""
 
 
 def percent(amount: int, allocatable: int) -> int:
-    """Share in whole per cent, rounded half up; 0 of nothing."""
+    """Share in whole percent, rounded half up; 0 for an allocatable of 0."""
     return (200 * amount + allocatable) // (2 * allocatable) if allocatable > 0 else 0
 
 
 def is_expired(age_s: float, settings: LoadAwareSettings) -> bool:
-    """Whether a metric of this age is too old. One that was never updated (NaN) is."""
+    """Whether a metric of this age is too old. One that was never updated (NaN) is expired."""
     return age_s != age_s or (settings.expires_s > 0 and age_s >= settings.expires_s)

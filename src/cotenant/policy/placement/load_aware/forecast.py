@@ -1,10 +1,10 @@
-"""What a node will use, as a stated quantile of what it used: a histogram whose past fades.
+"""Forecast of a node's use as a quantile of its past use: a histogram with exponential decay.
 
-Problem: the last mean says that half of the time more is used, and a node that is calm at this moment is filled up before its next peak. Choice: what
-was used lies in a histogram with buckets that grow by 5 %, and a sample's weight halves every `half_life_s`; the forecast is the upper edge of the
-bucket in which the quantile lies, plus a margin, and never less than what is used now. So a peak is remembered for a few half-lives and a rise is seen at
-once. Source of the decaying histogram: Autopilot (EuroSys 2020) and Kubernetes' vertical pod autoscaler. Limits: 5 % resolution; use that pods who have left
-caused fades no faster than the rest.
+Problem: use exceeds the last mean half of the time, and a node that is calm at this moment is filled up before its next peak. Choice: samples go into a
+histogram with buckets that grow by 5 %, and a sample's weight halves every `half_life_s`; the forecast is the upper edge of the bucket that contains the
+quantile, plus a margin, and at least the current use. So a peak counts for a few half-lives and a rise takes effect at
+once. Source of the decaying histogram: Autopilot (EuroSys 2020) and Kubernetes' vertical pod autoscaler. Limits: 5 % resolution; use by pods that have
+left decays no faster than other use.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ RATIO = 1.05
 _LOG_RATIO = log1p(RATIO - 1.0)
 _FIRST_CPU_M = 10.0
 _FIRST_BYTES = float(10 << 20)
-_LEAST = 1e-4  # a bucket that has faded to this share of one sample is forgotten
+_LEAST = 1e-4  # a bucket that has decayed to this share of one sample is dropped
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Which quantile, how fast the past fades, and what is added. Raises `InvalidInput`."""
+    """Quantile, half-life and margin. Raises `InvalidInput`."""
 
     quantile_pct: int = 95
     half_life_s: float = 600.0
@@ -42,14 +42,14 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What was used, faded up to `at_s`; buckets ascending."""
+    """Decayed use up to `at_s`; buckets ascending."""
 
     at_s: float = -inf
     buckets: tuple[int, ...] = ()
     weights: tuple[float, ...] = ()
 
     def with_sample(self, value: float, at_s: float, first: float, half_life_s: float) -> History:
-        """One sample more. One that is older than the last is taken as if it came with it."""
+        """With one more sample. One older than the last is treated as simultaneous with it."""
         now_s = max(self.at_s, at_s)
         fade = 0.5 ** ((now_s - self.at_s) / half_life_s) if self.buckets else 0.0
         kept = {b: w * fade for b, w in zip(self.buckets, self.weights, strict=True) if w * fade >= _LEAST}
@@ -59,7 +59,7 @@ class History:
         return History(now_s, tuple(ordered), tuple(kept[b] for b in ordered))
 
     def quantile(self, pct: int, first: float) -> float:
-        """The upper edge of the bucket in which the quantile lies; 0 where nothing was told."""
+        """The upper edge of the bucket that contains the quantile; 0 without samples."""
         if not self.buckets:
             return 0.0
         running, sums = 0.0, []
@@ -72,20 +72,20 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class NodeHistory:
-    """Of one node."""
+    """History of one node."""
 
     cpu: History = History()
     memory: History = History()
 
     def with_use(self, use: Use, at_s: float, forecast: Forecast) -> NodeHistory:
-        """What it used then."""
+        """With its use at a time."""
         return NodeHistory(
             self.cpu.with_sample(float(use.cpu_m), at_s, _FIRST_CPU_M, forecast.half_life_s),
             self.memory.with_sample(float(use.memory_bytes), at_s, _FIRST_BYTES, forecast.half_life_s),
         )
 
     def expected(self, use: Use, forecast: Forecast) -> Use:
-        """What it will use: the quantile and its margin, at least what it uses now."""
+        """The forecast: the quantile plus its margin, at least the current use."""
         factor = 1.0 + forecast.margin_pct / 100.0
         cpu = self.cpu.quantile(forecast.quantile_pct, _FIRST_CPU_M) * factor
         memory = self.memory.quantile(forecast.quantile_pct, _FIRST_BYTES) * factor

@@ -1,7 +1,7 @@
-"""Score: the less a node would use, the better, 0 to 100.
+"""Score: the lower a node's use would be, the better, 0 to 100.
 
-Choice: a resource's score is what would be left of it in whole per cent, a node's the weighted mean, to which the scarcest resource may be added with a weight of
-its own. Limits: a node of which nothing is known, or whose metric is expired, has 0: it is taken last.
+Choice: a resource's score is its remaining share in whole percent, a node's the weighted mean, to which the scarcest resource may be added with its own
+weight. Limits: a node of unknown use, or with an expired metric, has 0 and is used last.
 Source: Koordinator, the load-aware plugin's Score.
 """
 
@@ -18,14 +18,14 @@ MOST = 100
 
 
 def look_for(is_prod: bool, settings: LoadAwareSettings) -> Look:
-    """Which way the score looks at a node."""
+    """The view of a node's use that the score applies to."""
     if is_prod and settings.scores_by_prod:
         return Look(production=True)
     return Look(percentile=settings.percentiles.score_by if settings.percentiles is not None else None)
 
 
 def score(allocatable: Use, total: Use, settings: LoadAwareSettings) -> int:
-    """Of a node that would use `total`."""
+    """The score of a node that would use `total`."""
     worth = weight = 0
     least = MOST
     for has, uses, counts in zip(allocatable, total, settings.weights, strict=True):

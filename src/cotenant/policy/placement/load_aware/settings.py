@@ -1,8 +1,8 @@
-"""How load-aware placement is set: thresholds, percentiles, estimates, expiry, weights.
+"""Settings of load-aware placement: thresholds, percentiles, estimates, expiry, weights.
 
-Problem: the same few numbers come from a cluster's configuration and from annotations of single nodes, and a wrong one must be said before anything is
-placed by it. Choice: frozen values that check themselves, with Koordinator's defaults; `NodeThresholds` are a node's own, and replace whole sets, as
-there. Limits: CPU and memory only.
+Problem: the same few numbers come from a cluster's configuration and from annotations of single nodes, and an invalid one must be reported before it
+is used. Choice: frozen values that validate themselves, with Koordinator's defaults; `NodeThresholds` are a node's own, and replace whole sets, as
+upstream. Limits: CPU and memory only.
 Source: Koordinator, LoadAwareSchedulingArgs and its defaults.
 """
 
@@ -20,7 +20,7 @@ UNASKED = Use(250, 200 << 20)
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Per cent of a node's CPU and memory; 0 = this one is not looked at."""
+    """Percent of a node's CPU and memory; 0 = not checked."""
 
     cpu: int = 0
     memory: int = 0
@@ -40,7 +40,7 @@ NO_SHARES = Shares()
 
 @dataclass(frozen=True, slots=True)
 class Percentile:
-    """Which statistic over which window; 0 s = the longest that is known."""
+    """A statistic over a window; 0 s = the longest known window."""
 
     statistic: Statistic
     window_s: int = 0
@@ -52,7 +52,7 @@ class Percentile:
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """Filter and score by percentiles; each only where it is set."""
+    """Filter and score by percentiles; each only where set."""
 
     thresholds: Shares = NO_SHARES
     filter_by: Percentile | None = None
@@ -60,13 +60,13 @@ class Percentiles:
 
     @property
     def filters(self) -> bool:
-        """Whether the filter looks at a percentile."""
+        """Whether the filter uses a percentile."""
         return bool(self.thresholds) and self.filter_by is not None
 
 
 @dataclass(frozen=True, slots=True)
 class NodeThresholds:
-    """What a node's own annotation says; an empty set leaves the cluster's."""
+    """Thresholds from a node's own annotation; an empty set keeps the cluster's."""
 
     thresholds: Shares = NO_SHARES
     prod_thresholds: Shares = NO_SHARES
@@ -78,21 +78,23 @@ NO_THRESHOLDS = NodeThresholds()
 
 @dataclass(frozen=True, slots=True)
 class LoadAwareSettings:
-    """Of one cluster. Raises `InvalidInput`."""
+    """Settings of one cluster. Raises `InvalidInput`."""
 
     thresholds: Shares = Shares(65, 95)
-    prod_thresholds: Shares = NO_SHARES  # of what production pods use, for production pods
+    prod_thresholds: Shares = NO_SHARES  # on the use of production pods, for production pods
     percentiles: Percentiles | None = None
-    forecast: Forecast | None = None  # in place of what the node uses now, where the filter looks at that
+    forecast: Forecast | None = None  # replaces the current use where the filter uses it
     expires_s: float = 180.0  # an older metric is expired; 0 = never
-    filters_expired: bool = True  # False: an expired metric is believed
+    filters_expired: bool = True  # False: an expired metric is still used
     schedule_when_expired: bool = False  # True: a node whose metric is expired is not filtered
-    scaling: tuple[int, int] = (85, 70)  # per cent of a pod's request (or limit) that it is expected to use
-    unasked: Use = UNASKED  # of a pod that asks for nothing
-    expects_s: float = 0.0  # after a pod was placed, its estimate counts where it is more than what is measured
+    scaling: tuple[int, int] = (85, 70)  # expected use in percent of a pod's request (or limit)
+    unasked: Use = UNASKED  # expected use of a pod without requests
+    expects_s: float = (
+        0.0  # for this time after its placement a pod's estimate counts where it exceeds its measured use
+    )
     weights: tuple[int, int] = (1, 1)
-    dominant_weight: int = 0  # of the resource that is used most
-    scores_by_prod: bool = False  # production pods are scored by what production pods use
+    dominant_weight: int = 0  # of the most used resource
+    scores_by_prod: bool = False  # production pods are scored by the use of production pods
     score_weight: float = (
         0.0  # beside the profile's score (upstream: 1); 0 = filter only, which lets equal pods be placed in runs
     )

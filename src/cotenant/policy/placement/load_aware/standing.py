@@ -1,8 +1,8 @@
-"""How one node stands: whose figures count, what it uses by them, how much more it may use, and until when that holds.
+"""Load state of one node: its source, its use, its headroom, and how long that is valid.
 
-Problem: a node may have a NodeMetric, a report of our own agent, both, or neither, and each grows old. Choice: a NodeMetric that is not expired wins, since it knows the pods; else
-a report that is still believed; else the rule for expired metrics, where there is a metric; a node of which nobody ever told passes. One value says it
-all, for the filter's arrays, for the score and for people. Limits: a report knows no pods and no windows, so it is held against the plain thresholds.
+Problem: a node may have a NodeMetric, a report of our own agent, both, or neither, and each grows stale. Choice: a NodeMetric that is not expired wins, since it knows the pods; else
+a report that is still valid; else the rule for expired metrics, where there is a metric; a node that never reported passes. One value holds
+everything, for the filter's arrays, for the score and for users. Limits: a report has no pods and no windows, so only the plain thresholds apply to it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from cotenant.policy.placement.load_aware.settings import LoadAwareSettings, Nod
 from cotenant.policy.placement.load_aware.usage import Basis, Load, Look, Resident, load
 
 REPORT_LIVES_S = 120.0
-CLOSED = -(1 << 62)  # room of a node that takes no pod
+CLOSED = -(1 << 62)  # headroom of a node that accepts no pod
 
 _NO_ROOM = Use(CLOSED, CLOSED)
 _ALL_ROOM = Use(UNLIMITED, UNLIMITED)
 
 
 class Source(StrEnum):
-    """Whose figures count."""
+    """Source of a node's figures."""
 
     METRIC = "NodeMetric"
     REPORT = "report"
@@ -37,7 +37,7 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What was told of a node, with the times on our clock."""
+    """What was reported about a node, with times on our clock."""
 
     metric: NodeMetric | None = None
     updated_s: float = nan
@@ -48,28 +48,28 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """As production pods, or all others, are judged."""
+    """Load state for production pods, or for all others."""
 
     rule: Rule
     load: Load
-    room: Use  # what a pod's estimate may be at most; `UNLIMITED` where nothing is looked at
+    room: Use  # the largest estimate of a pod that fits; `UNLIMITED` where nothing is checked
     scored: Load
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Of one node."""
+    """The load state of one node."""
 
-    size: Use  # what the node has
+    size: Use  # capacity of the node
     source: Source
-    age_s: float  # of the figures that count, NaN for none
-    updated_s: float  # of the figures that count, -inf for none
-    is_closed: bool  # takes no pod, because nobody knows what it uses
-    is_known: bool  # some figures count
+    age_s: float  # of the figures in use, NaN for none
+    updated_s: float  # of the figures in use, -inf for none
+    is_closed: bool  # accepts no pod, because its use is unknown
+    is_known: bool  # whether any figures are in use
     is_scored: bool
     usual: Side
     prod: Side
-    due_s: float  # until when this holds if nothing happens
+    due_s: float  # how long this is valid without further events
 
 
 _BARE = Side(
@@ -85,7 +85,7 @@ def standing(
     settings: LoadAwareSettings,
     now_s: float,
 ) -> Standing:
-    """How a node stands."""
+    """The load state of a node."""
     metric, told = facts.metric, facts.report
     fresh = metric is not None and not is_expired(now_s - facts.updated_s, settings)
     if metric is not None and fresh:

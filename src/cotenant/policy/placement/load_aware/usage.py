@@ -1,11 +1,11 @@
-"""What a node uses, and what is expected on top of it, from its metric and from who was placed there.
+"""Use of a node, from its metric and from estimates of recently placed pods.
 
-Problem: a metric is a minute old and knows nothing of the pods that were placed since, and a scheduler that places a thousand pods in that minute puts them all
-on the node that looks empty. Choice: a resident that the metric does not know counts by its estimate; one that was placed so shortly before the metric
-that it had hardly begun counts by what its estimate exceeds its measurement; all others are in the metric. Where the metric's answer is missing (a
-percentile over a window that nobody filled yet) every resident counts by its estimate, and the node's own use by nothing.
-What was measured under the name of a pod placed after the metric was a predecessor's, and is not held against it.
-Limits: residents who left are in the metric until the next one.
+Problem: a metric is a minute old and does not include pods placed since, and a scheduler that places a thousand pods in that minute puts them all
+on the node that looks empty. Choice: a resident that the metric does not include counts by its estimate; one that was placed so shortly before the metric
+that it had hardly started counts by the excess of its estimate over its measurement; all others are in the metric. Where the metric lacks the requested
+value (a percentile over a window that is not filled yet) every resident counts by its estimate, and the node's measured use by nothing.
+A measurement under the name of a pod placed after the metric belongs to a predecessor, and is ignored.
+Limits: residents that left are in the metric until the next one.
 Source: Koordinator, the load-aware plugin's assigned pods.
 """
 
@@ -23,7 +23,7 @@ from cotenant.policy.placement.load_aware.settings import LoadAwareSettings, Per
 
 
 class Resident(NamedTuple):
-    """A pod that counts on the node."""
+    """A pod counted on the node."""
 
     key: str  # namespace/name
     estimate: Use
@@ -32,27 +32,27 @@ class Resident(NamedTuple):
 
 
 class Basis(StrEnum):
-    """What a node's use was taken from."""
+    """Basis of a node's use."""
 
     LAST = "last"
     PERCENTILE = "percentile"
     FORECAST = "forecast"
     PRODUCTION = "production"
-    ESTIMATES = "estimates"  # the window asked for is not known: all residents by estimate
+    ESTIMATES = "estimates"  # the requested window is unknown: all residents by estimate
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Which way to look at a node."""
+    """A view of a node's use."""
 
     percentile: Percentile | None = None
-    production: bool = False  # only what production pods use; goes before the percentile
+    production: bool = False  # only use by production pods; takes precedence over the percentile
     forecast: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a node uses, and what is expected beyond it, of how many residents."""
+    """Measured use of a node, expected use beyond it, and the number of residents behind that."""
 
     use: Use
     expected: Use
@@ -61,12 +61,12 @@ class Load:
 
     @property
     def total(self) -> Use:
-        """Both together."""
+        """The sum of both."""
         return self.use.plus(self.expected)
 
 
 def pick(windows: Sequence[Window], statistic: Statistic, window_s: int, last: Use | None) -> Use | None:
-    """The statistic over the window asked for, None where it is not known. 0 s: of the longest window that knows it, or else what is used now."""
+    """The statistic over the requested window, None where unknown. 0 s: over the longest window that has it, else the current use."""
     if window_s:
         for window in windows:
             if window.seconds == window_s and statistic in window.use:
@@ -77,7 +77,7 @@ def pick(windows: Sequence[Window], statistic: Statistic, window_s: int, last: U
 
 
 def is_whole(metric: NodeMetric, look: Look) -> bool:
-    """Whether the metric lacks what is looked at, so that every resident counts by its estimate."""
+    """Whether the metric lacks the requested value, so that every resident counts by its estimate."""
     if look.production or look.percentile is None:
         return False
     return pick(metric.windows, look.percentile.statistic, look.percentile.window_s, metric.use) is None
@@ -86,7 +86,7 @@ def is_whole(metric: NodeMetric, look: Look) -> bool:
 def used(
     metric: NodeMetric, look: Look, prod_keys: Iterable[str], history: NodeHistory, settings: LoadAwareSettings
 ) -> Use:
-    """What the metric says is used. `prod_keys`: residents of production class, for measured pods whose class the agent did not say."""
+    """Use by the metric. `prod_keys`: residents of production class, for measured pods whose class the agent did not report."""
     if look.production:
         known = frozenset(prod_keys)
         total = NO_USE
@@ -104,7 +104,7 @@ def used(
 def delta(
     resident: Resident, metric: NodeMetric, updated_s: float, whole: bool, settings: LoadAwareSettings, now_s: float
 ) -> Use:
-    """What is expected of a resident beyond what the metric has of it. `updated_s`: when the metric was written, on our clock."""
+    """Expected use of a resident beyond what the metric includes. `updated_s`: when the metric was written, on our clock."""
     if whole or resident.since_s > updated_s:
         return resident.estimate
     hardly_begun = resident.since_s > updated_s - metric.interval_s
@@ -127,7 +127,7 @@ def load(
     settings: LoadAwareSettings,
     now_s: float,
 ) -> Load:
-    """What a node uses by its metric, and what is expected of its residents beyond that."""
+    """Use of a node by its metric, and expected use of its residents beyond that."""
     concerned = [each for each in residents if each.is_prod or not look.production]
     whole = is_whole(metric, look)
     expected, counted = NO_USE, 0
@@ -141,7 +141,7 @@ def load(
 
 
 def basis(look: Look, whole: bool) -> Basis:
-    """What the use was taken from."""
+    """The basis of the use."""
     if whole:
         return Basis.ESTIMATES
     if look.production:

@@ -1,9 +1,9 @@
-"""What is left of a reservation that holds devices and CPUs by their numbers.
+"""The remainder of a reservation that holds devices and CPUs by number.
 
-Problem: owners draw parts of devices and single CPUs, ask for them by other names than the template did (two of `nvidia.com/gpu` here, 50 of
-`koordinator.sh/gpu` there), and may hold more than was kept. Choice: what is left is what was kept less what owners hold, number by number, whoever
-came first; the amount left of a device's resource is the smaller of what the numbers and what the requests say, so that the sums never promise a
-device that is gone. Limits: what an owner holds of the same device beside the kept part counts against the kept part first.
+Problem: owners draw parts of devices and single CPUs, request them by other names than the template (two of `nvidia.com/gpu` here, 50 of
+`koordinator.sh/gpu` there), and may hold more than was reserved. Choice: the remainder is the reserved set less the owners' holdings, number by
+number; the remaining amount of a device's resource is the smaller of what the numbers and what the requests give, so that the sums never include a
+device that is gone. Limits: what an owner holds of the same device besides the reserved part counts against the reserved part first.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from cotenant.policy.placement.reservations.drawing import remainder
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Amounts, and devices and CPUs by number."""
+    """Reserved amounts, with devices and CPUs by number."""
 
     amounts: Amounts
     holds: Holdings = NO_HOLDINGS
 
 
 def kept_after(reserved: Kept, drawn: Sequence[Kept]) -> Kept:
-    """What is left once owners with these requests, who hold this, have drawn; resources of which nothing is left are not mentioned."""
+    """The remainder after owners with these requests and holdings have drawn; resources without a remainder are omitted."""
     amounts = remainder(reserved.amounts, (each.amounts for each in drawn))
     held = reserved.holds
     if not held.devices and held.cpus is None:
@@ -69,7 +69,7 @@ def _parts_left(
 
 
 def _by_numbers(name: str, reserved: int, parts: Sequence[tuple[DeviceAllocation, DeviceAllocation]]) -> int:
-    """How much of a resource is left by the devices that are; all of it where no device was kept for it."""
+    """Remaining amount of a resource by its devices; all of it where no device was reserved for it."""
     type_ = type_of(name)
     own = [(before, after) for before, after in parts if before.type is type_]
     if not own:

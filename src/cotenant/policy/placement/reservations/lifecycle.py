@@ -1,8 +1,8 @@
-"""How far a reservation has come, and where it may go from there.
+"""Life cycle of a reservation: phases, legal transitions, and its end.
 
-Problem: time, its node, its owner and a person's `kubectl` all move a reservation, and one that has ended must never hold room again. Choice: one
-table of legal changes, and one function that says which end is due; the first that holds wins: its node is gone, its owner has it, its time is over.
-Limits: a reservation that several may draw from ends by time alone, whoever has drawn from it; upstream's Waiting is left out.
+Problem: time, its node, its owner and `kubectl` all change a reservation, and one that has ended must never hold resources again. Choice: one
+table of legal transitions, and one function that returns the due end; the first condition that holds wins: its node is gone, its owner is bound, it expired.
+Limits: a reservation for several owners ends by time only; upstream's Waiting is not supported.
 
 Source: Koordinator, pkg/scheduler/plugins/reservation/controller (expiration, garbage collection).
 """
@@ -34,7 +34,7 @@ class Ending:
 
 
 def ending(reservation: Reservation, now_s: float, node_is_gone: bool, bound: int) -> Ending | None:
-    """The end that is due; None while it lives. `bound` = owners that have drawn and are bound."""
+    """The end that is due; None while it is active. `bound` = owners that have drawn and are bound."""
     if reservation.phase.is_final:
         return None
     if reservation.node and node_is_gone:
@@ -48,7 +48,7 @@ def ending(reservation: Reservation, now_s: float, node_is_gone: bool, bound: in
 
 
 def conditions(node: str, refusal: str, end: Ending | None) -> tuple[Condition, ...]:
-    """What its status says. `refusal` is why no node was found."""
+    """The conditions for its status. `refusal` is why no node was found."""
     placed: Condition | None = None
     if node:
         placed = Condition(SCHEDULED, True, "Scheduled")
@@ -62,13 +62,13 @@ def conditions(node: str, refusal: str, end: Ending | None) -> tuple[Condition, 
 
 
 def collect_at_s(reservation: Reservation, first_seen_s: float, kept_s: float = KEPT_S) -> float:
-    """When an ended one is to be deleted. One that does not say when it ended counts from when it was first seen so."""
+    """When an ended one is to be deleted. Without a recorded end time it counts from when it was first seen ended."""
     since_s = reservation.changed_s if reservation.changed_s == reservation.changed_s else first_seen_s
     return since_s + kept_s
 
 
 def cannot_keep(pod: Pod) -> tuple[str, ...]:
-    """What of a template cannot be kept room for, in sentences."""
+    """What prevents a template from being reserved, as messages."""
     if any(amount for _, amount in pod.requests):
         return ()
     return ("spec.template requests nothing, so there is nothing to reserve",)

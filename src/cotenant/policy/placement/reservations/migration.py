@@ -1,9 +1,9 @@
-"""A reservation that keeps room elsewhere for a pod which is to be evicted.
+"""A reservation on another node for a pod that is to be evicted.
 
-Problem: a rebalancer that evicts first and hopes after leaves services without room. Choice: reserve first: the pod's own demands as the template,
-its controller (or, where nobody made it, a pod of its name) as the owner, used once, never on the node that it is on now. Whoever moves pods
-waits for the phase Available, evicts, and the replacement lands there. Limits: labels of gangs and quotas are left out of the template, so the
-reservation is charged to no quota and is no member; the replacement is, when it comes.
+Problem: a rebalancer that evicts before capacity is reserved may leave services without capacity. Choice: reserve first: the pod's own demands as the
+template, its controller (or, without one, a pod of its name) as the owner, used once, never on its current node. The caller waits for the phase
+Available, evicts, and the replacement is placed there. Limits: labels of gangs and quotas are removed from the template, so the
+reservation is charged to no quota and is no member; the replacement is.
 
 Source: Koordinator, the ReservationFirst mode of PodMigrationJob.
 """
@@ -28,7 +28,7 @@ GANG_LABELS = frozenset({POD_GROUP, LIGHT_NAME, LIGHT_MIN_AVAILABLE, LIGHT_MATCH
 def reservation_for(
     seen: ObservedPod, name: str, now_s: float, ttl_s: float = MIGRATION_TTL_S, uid: str = "", elsewhere: bool = True
 ) -> Reservation:
-    """Room for whoever replaces this pod. `elsewhere`: not on its node."""
+    """A reservation for the replacement of this pod. `elsewhere`: not on its node."""
     pod = without_labels(seen.pod, GANG_LABELS | {quota.NAME})
     if elsewhere and seen.node:
         pod = replace(pod, node_affinity=not_on(pod.node_affinity, seen.node))
@@ -46,7 +46,7 @@ def reservation_for(
 
 
 def owner_like(seen: ObservedPod) -> Owner:
-    """Whoever replaces this pod: what its controller makes next, or a pod of its name."""
+    """The owner entry for the replacement: the next pod of its controller, or a pod of its name."""
     for by in seen.owned_by:
         if by.controller:
             return Owner(
@@ -58,7 +58,7 @@ def owner_like(seen: ObservedPod) -> Owner:
 
 
 def not_on(affinity: NodeAffinity | None, node: str) -> NodeAffinity:
-    """The same demands, and not this node. Terms that name nodes by field keep what they ask."""
+    """The same affinity excluding this node. Terms that select nodes by field are unchanged."""
     away = Requirement(NAME_FIELD, Operator.NOT_IN, (node,))
     terms = affinity.required.terms if affinity is not None and affinity.required is not None else (NodeSelectorTerm(),)
     narrowed = tuple(NodeSelectorTerm(term.expressions, (*term.fields, away)) for term in terms)

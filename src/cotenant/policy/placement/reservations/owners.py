@@ -1,10 +1,9 @@
-"""Whether a pod is one for whom room is kept.
+"""Owner matching: whether a reservation is for a given pod.
 
-Problem: an owner is named as one object, as whatever a controller makes, or by labels, and a cluster has many of both. Choice: what is given in one
-entry must all hold, of the entries any is enough; the pod's own reservation-affinity narrows them. `keys_of` and `keys_for` give small keys of
-which owner and pod share one wherever the owner can match, so that nobody compares every pod with every reservation. Limits: labels
-select in every namespace, as upstream has it: only an object and a controller name one.
-
+Problem: an owner is given as one object, as the pods of a controller, or by labels, and a cluster has many pods and reservations. Choice: all criteria of one
+entry must match, and one matching entry is enough; the pod's own reservation-affinity narrows the result. `keys_of` and `keys_for` return keys such that
+owner and pod share one wherever they can match, to avoid comparing every pod with every reservation. Limits: labels
+select in every namespace, as upstream; only an object and a controller have one.
 Source: Koordinator, pkg/util/reservation.
 """
 
@@ -22,14 +21,14 @@ ANYBODY: Hashable = ("anybody",)
 
 
 def is_owner(reservation: Reservation, seen: ObservedPod) -> bool:
-    """Whether the room is kept for this pod. Another reservation, or a pod that ignores them, is no owner."""
+    """Whether the reservation is for this pod. Another reservation, or a pod that ignores reservations, is never an owner."""
     if seen.reservation or seen.pod.labels.get(IGNORED) == "true":
         return False
     return any(matches(owner, seen) for owner in reservation.owners)
 
 
 def matches(owner: Owner, seen: ObservedPod) -> bool:
-    """Whether one entry of `spec.owners` names this pod. One without any field names nobody."""
+    """Whether one entry of `spec.owners` matches this pod. An empty entry matches nothing."""
     if owner.object is None and owner.controller is None and owner.selector is None:
         return False
     if owner.object is not None and not _is_object(owner.object, seen):
@@ -58,7 +57,7 @@ def _is(owner: ControllerOwner, by: OwnedBy) -> bool:
 
 
 def obstacle(reservation: Reservation, seen: ObservedPod) -> str:
-    """Why an owner may not draw from it all the same; empty if it may."""
+    """Why an owner may nevertheless not draw from it; empty if it may."""
     if reservation.unschedulable:
         return f"reservation {reservation.name} is marked unschedulable"
     affinity = seen.demands.reservation_affinity
@@ -72,7 +71,7 @@ def obstacle(reservation: Reservation, seen: ObservedPod) -> str:
 
 
 def selects(affinity: ReservationAffinity, reservation: Reservation) -> bool:
-    """Whether a pod's reservation affinity lets it use this one; taints aside."""
+    """Whether a pod's reservation affinity allows this reservation, taints aside."""
     if affinity.name and affinity.name != reservation.name:
         return False
     if affinity.required is not None and not affinity.required.matches(reservation.name, reservation.labels):
@@ -81,7 +80,7 @@ def selects(affinity: ReservationAffinity, reservation: Reservation) -> bool:
 
 
 def keys_of(owner: Owner) -> tuple[Hashable, ...]:
-    """Keys of which every pod that this owner names has at least one."""
+    """Keys of which every pod matched by this owner has at least one."""
     if owner.object is not None and (owner.object.uid or owner.object.name):
         return (("uid", owner.object.uid) if owner.object.uid else ("name", owner.object.name),)
     if owner.controller is not None and (owner.controller.uid or owner.controller.name):
@@ -95,7 +94,7 @@ def keys_of(owner: Owner) -> tuple[Hashable, ...]:
 
 
 def keys_for(seen: ObservedPod) -> Iterator[Hashable]:
-    """Every key that this pod has."""
+    """All keys of this pod."""
     yield ("uid", seen.uid)
     yield ("name", seen.pod.name)
     for by in seen.owned_by:

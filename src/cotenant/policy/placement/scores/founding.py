@@ -1,11 +1,11 @@
-"""The founding score, to the letter.
+"""The founding score, exactly as in the founding document.
 
     base by priority (35) + free capacity (40) + per-task fairness (15) + latency (20) - dominant share (15) - violations (20)
 
 clamped to 0..100 and truncated to an integer. Free capacity, fairness, latency (p99 against 120 ms), dominant share and violations
-are what the node last reported. A report older than two minutes, or none, falls back to allocatable minus requested, with the
-other terms neutral (fairness 1, no latency, no violations, dominant share of requests), and never rules a node out.
-`founding_ledger` is the same with free capacity and dominant share always from requests, which does not herd between reports.
+are the node's last report. With a report older than two minutes, or none, it uses allocatable minus requested, with the
+other terms neutral (fairness 1, no latency, no violations, dominant share of requests), and never excludes a node.
+`founding_ledger` is the same with free capacity and dominant share always from requests, which avoids herding between reports.
 """
 
 from __future__ import annotations

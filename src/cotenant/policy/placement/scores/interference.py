@@ -1,14 +1,14 @@
-"""Interference-aware scores: what a newcomer costs its neighbours, and they it.
+"""Interference-aware scores: the slowdown that an incoming pod causes and suffers.
 
-Both scores believe one simple law of a node (Bubble-Up, MICRO'11: damage = sensitivity x pressure; hyper-threads slow each other once
+Both scores assume a simple law (Bubble-Up, MICRO'11: damage = sensitivity x pressure; hyper-threads slow each other once
 half the threads are busy; node QoS slows batch above its budget):
 
     slowdown of i = (1 + a_i (B - o_i)) smt(u)           B = sum of b u / half a node,  u = predicted use / capacity
 
-`paragon_like` (Delimitrou and Kozyrakis, ASPLOS'13, greedily): least total slowdown of all, in cores.
-`interference` (ours): the same in units of the slowdown that each one tolerates (a service: its p99 objective; batch: its slack), plus
-what balance, packing and the batch still to come cost. Every term is a sum over residents, so it is row-local.
-Limits: a linear law; the knobs that describe a node are beliefs, not the world's parameters.
+`paragon_like` (Delimitrou and Kozyrakis, ASPLOS'13, greedily): least total slowdown of all pods, in cores.
+`interference` (ours): the same relative to the slowdown that each pod tolerates (a service: its p99 objective; batch: its slack), plus
+the cost of balance, packing and batch still to come. Every term is a sum over residents, so it is row-local.
+Limits: a linear law; the knobs that describe a node are assumptions, not the world's parameters.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def interference_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, knob
     pressure1 = pressure0 + factor * shapes.params[k, _PRESSURE] * use / half
     use0 = nodes.sums[n, _S_USE] / 1000.0 / capacity
     use1 = use0 + use / capacity
-    room = max(0.0, knobs[_K_AU] - use1) if service else 0.0  # the batch that will fill the node is not here yet
+    room = max(0.0, knobs[_K_AU] - use1) if service else 0.0  # capacity that batch is expected to fill later
     pressure0 += knobs[_K_AP] * room
     pressure1 += knobs[_K_AP] * room
     use0 += room
@@ -158,7 +158,7 @@ def interference_parts(nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int
 
 @inlined
 def paragon_like_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, knobs: Float) -> float:
-    """The negative total slowdown, in cores, that placing a pod of shape k on node n causes and suffers."""
+    """The negative total slowdown, in cores, that a pod of shape k causes and suffers on node n."""
     capacity = nodes.capacity[n, CPU] / 1000.0
     half = capacity / 2.0
     budget = knobs[_K_BUDGET]

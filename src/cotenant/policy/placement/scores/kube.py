@@ -2,7 +2,7 @@
 
 Source: kubernetes pkg/scheduler/framework/plugins/noderesources/{least_allocated,balanced_allocation}.go, equal weights. Each plugin
 truncates to an integer 0..100 before they are added, so ties are common; kube-scheduler breaks them at random.
-Limits: CPU and memory only, as the default profile has it; a pod without requests counts as requesting nothing here.
+Limits: CPU and memory only, as in the default profile; a pod without requests counts as requesting nothing here.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def kube_default(nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int) -> F
 
 
 def kube_default_parts(nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int) -> Float:
-    """`float64[len(rows), len(PLUGINS)]`: what each of the plugins gives."""
+    """`float64[len(rows), len(PLUGINS)]`: the score of each plugin."""
     capacity = nodes.capacity[rows][:, [CPU, MEMORY]]
     taken = nodes.requested[rows][:, [CPU, MEMORY]] + shapes.request[k][[CPU, MEMORY]]
     least = np.where(taken <= capacity, (capacity - taken) * 100 // capacity, 0).sum(axis=1) // 2

@@ -1,8 +1,8 @@
-"""What a placement leaves behind: capacity that the workload to come cannot use, and room that its rare members will need.
+"""Leftover cost of a placement: capacity that the workload to come cannot use, and capacity that its rare pods will need.
 
-Problem: near saturation a cluster is lost in two ways. A node keeps CPU that no memory is left for (best-fit fills a node without
-asking what shape remains), and the last rows that could take a large container, or one that tolerates few neighbours, go to small
-ones that would have fitted anywhere (any spreading score). Choice: two terms, both prices of what the newcomer takes away.
+Problem: near saturation capacity is lost in two ways. A node keeps CPU without memory to go with it (best-fit fills a node regardless
+of the remaining shape), and the last rows that could take a large container, or one with many anti-affinity rules, go to small
+ones that would have fitted anywhere (any spreading score). Choice: two terms, both prices of what the incoming pod takes.
 
 Waste. W(c, m) = CPU that a node with c cores and m memory free is expected never to use, if shapes drawn from the workload's own mix
 are offered to it one after another and it may decline each. With a chance of 1/T that no further offer comes (T = patience) it solves
@@ -11,10 +11,10 @@ are offered to it one after another and it may decline each. With a chance of 1/
 
 an optimal stopping problem (Bellman 1957) on a grid, solved once from small to large. The term is W(after) - W(before).
 
-Scarcity. For each watched shape w (large, or with many rules), slots_w = rows that could hold one more of it. A row that is open to w
-and would no longer be costs p_w / slots_w^2: nothing while there are many, all that matters when there are few.
+Scarcity. For each watched shape w (large, or with many rules), slots_w = rows that could hold one more of it. Closing a row that is open to w
+costs p_w / slots_w^2: negligible while there are many, dominant when there are few.
 
-Limits: the mix must be known (from what has run before); disk and further resources count in scarcity, not in waste.
+Limits: the mix must be known (from past pods); disk and further resources count in scarcity, not in waste.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PRICE_UNIT = 1e15  # a sum of 1,000 prices of 1.0 stays below 2^63
 
 
 class WasteTable(NamedTuple):
-    """W on a grid: free capacity is rounded down to a step, demand up, so the grid never promises what does not fit."""
+    """W on a grid: free capacity is rounded down to a step, demand up, so the grid never assumes that something fits when it does not."""
 
     cores: Float  # [cells of CPU, cells of memory] expected never to be used
     cpu_step: int  # milli-CPU
@@ -39,9 +39,9 @@ class WasteTable(NamedTuple):
 
 
 class Watch(NamedTuple):
-    """The shapes whose room is watched, W of them, and the rows open to each. A shape's group must be its own.
+    """The watched shapes, W of them, and the rows open to each. Each watched shape has its own group.
 
-    Prices are integers, so their sum over the watched does not depend on the order in which a processor adds them.
+    Prices are integers, so their sum over the watched shapes does not depend on the order of summation.
     """
 
     shape: Int  # [W] row of ShapeArrays
@@ -50,7 +50,7 @@ class Watch(NamedTuple):
     weight: Float  # [W] share of the arrivals
     open: Mask  # [N, W] whether the row could hold one more
     slots: Int  # [W] how many rows are open
-    price: Int  # [W] weight / slots^2 in units of 1 / PRICE_UNIT: what closing one more row costs
+    price: Int  # [W] weight / slots^2 in units of 1 / PRICE_UNIT: the cost of closing one more row
     short: Mask  # [W] scratch
 
 

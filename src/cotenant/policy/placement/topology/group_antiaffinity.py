@@ -1,11 +1,11 @@
-"""Anti-affinity by narrowing: which rows may hold one more of a group.
+"""Anti-affinity between groups by narrowing: rows that may hold one more pod of a group.
 
-Problem: limits on how many of one group (an application, say) a row may hold, alone or beside another group, are not row-local scores:
-they depend on who sits there. Choice: before the row-local filters run, one compiled pass over the rows clears those where the newcomer
-would break a rule, in either direction: a resident group may limit the newcomer, and the newcomer may limit a resident group.
-A rule (present, limited, most) reads: on a row that holds `present`, at most `most` of `limited` may sit. For a group with itself
-the contest that published such rules (Alibaba Tianchi 2018) counts `most` beside the one that is present: most + 1 in all.
-Limits: rows only (one topology domain a row), and counts only, no label selectors.
+Problem: limits on how many pods of a group (an application, say) a row may hold, alone or together with another group, are not row-local:
+they depend on the pods there. Choice: before the row-local filters run, one compiled pass over the rows clears those where the incoming pod
+would violate a rule, in either direction: a resident group may limit the incoming pod, and the incoming pod may limit a resident group.
+A rule (present, limited, most) means: a row that holds `present` may hold at most `most` pods of `limited`. For a group with itself
+the contest that published such rules (Alibaba Tianchi 2018) counts `most` in addition to the one that is present: most + 1 in total.
+Limits: rows only (one topology domain per row), and counts only, no label selectors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ UNLIMITED = np.iinfo(np.int64).max
 
 
 class GroupVerdict(IntEnum):
-    """What one more of a group would do to a row."""
+    """Effect of one more pod of a group on a row."""
 
     ALLOWED = 0
     OWN_LIMIT = 1
@@ -42,19 +42,19 @@ _LIMITED, _LIMITS = int(GroupVerdict.LIMITED_BY_RESIDENT), int(GroupVerdict.LIMI
 
 
 class GroupRules(NamedTuple):
-    """Rules between G groups, E of them crossing; both directions in compressed rows, so a group's own rules lie together."""
+    """Rules between G groups, E of them between different groups; both directions in compressed rows, so a group's own rules are contiguous."""
 
-    limit: Int  # [G] most of the group on one row, UNLIMITED where no rule says
+    limit: Int  # [G] maximum of the group on one row, UNLIMITED without a rule
     by_start: Int  # [G + 1] where the rules that limit group g begin in the next two
-    by_group: Int  # [E] whose presence limits g
-    by_most: Int  # [E] to how many
+    by_group: Int  # [E] the group whose presence limits g
+    by_most: Int  # [E] the maximum of g then
     on_start: Int  # [G + 1] where the rules that group g imposes begin in the next two
-    on_group: Int  # [E] whom g's presence limits
-    on_most: Int  # [E] to how many
+    on_group: Int  # [E] the group that g's presence limits
+    on_most: Int  # [E] its maximum then
 
 
 def group_rules(groups: int, present: Int, limited: Int, most: Int) -> GroupRules:
-    """Index the rules `(present[i], limited[i], most[i])` between `groups` groups; of two rules on one pair the tighter holds.
+    """Index the rules `(present[i], limited[i], most[i])` between `groups` groups; of two rules for one pair the tighter applies.
 
     Raises `InvalidInput` where the columns differ in length, name a group outside 0..groups - 1, or have a negative count.
     """
@@ -88,7 +88,7 @@ def group_rules(groups: int, present: Int, limited: Int, most: Int) -> GroupRule
 
 @njit
 def verdict_at(count: Int, n: int, group: int, rules: GroupRules) -> int:
-    """What one more of `group` would do to row n (a `GroupVerdict`). `count[n, g]` is how many of group g row n holds."""
+    """The effect of one more pod of `group` on row n (a `GroupVerdict`). `count[n, g]` is the number of pods of group g on row n."""
     if count[n, group] >= rules.limit[group]:
         return _OWN_LIMIT
     for e in range(rules.by_start[group], rules.by_start[group + 1]):
@@ -102,7 +102,7 @@ def verdict_at(count: Int, n: int, group: int, rules: GroupRules) -> int:
 
 @njit
 def narrow(count: Int, group: int, rules: GroupRules, allowed: Mask) -> int:
-    """Clear `allowed[n]` on rows that may not hold one more of `group`; how many rows stay allowed."""
+    """Clear `allowed[n]` on rows that may not hold one more pod of `group`; returns the number of rows still allowed."""
     left = 0
     for n in range(allowed.shape[0]):
         if allowed[n]:

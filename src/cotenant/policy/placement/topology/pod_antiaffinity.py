@@ -1,9 +1,9 @@
 """Narrowing and score: anti-affinity between pods over a topology key.
 
-Problem: a pod may forbid certain neighbours in its zone, and neighbours may forbid it; both need to know who sits in each domain.
-Choice: one count per node of the pods that matter, summed per domain, then a mask for rows. The same code answers both directions: for
-the newcomer's terms count the pods each term selects, for residents' terms count the residents that have the term. A row without the
-topology key is free of it. Source: Kubernetes' InterPodAffinity plugin. Limits: as for spread, the caller counts anew after each placement.
+Problem: a pod may forbid certain pods in its topology domain, and existing pods may forbid it; both need the pods of each domain.
+Choice: one count per node of the relevant pods, summed per domain, then a mask for rows. The same code serves both directions: for the incoming
+pod's terms count the pods that each term selects, for existing pods' terms count the pods that have the term. A row without the topology
+key is not affected. Source: Kubernetes' InterPodAffinity plugin. Limits: as for spread, the caller updates the counts after each placement.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ REASON_RESIDENTS = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 
 class AntiRule(NamedTuple):
-    """One term, counted. D domains."""
+    """One term with its counts. D domains."""
 
     domains: Domains
-    pods: Int  # [D] pods that must not, or had better not, share the domain
+    pods: Int  # [D] pods that must not, or should not, share the domain
     weight: int = 0  # of a preferred term; 0 = required
 
 
@@ -34,12 +34,12 @@ def count_rule(domains: Domains, conflicting: Int, weight: int = 0) -> AntiRule:
 
 
 def mask(rule: AntiRule, rows: Int) -> Mask:
-    """`bool[len(rows)]`: rows in whose domain no such pod sits."""
+    """`bool[len(rows)]`: rows without such a pod in their domain."""
     return np.asarray(_per_row(rule, rows) == 0)
 
 
 def score(rules: Sequence[AntiRule], rows: Int) -> Float:
-    """`float64[len(rows)]`, whole 0..100, over preferred terms: 100 for the row with the least weight of such pods, 0 for the most."""
+    """`float64[len(rows)]`, whole 0..100, over preferred terms: 100 for the row with the least total weight of such pods, 0 for the most."""
     cost = np.zeros(len(rows), dtype=np.int64)
     for rule in rules:
         cost += rule.weight * _per_row(rule, rows)

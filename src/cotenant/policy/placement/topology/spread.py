@@ -1,8 +1,8 @@
 """Narrowing and score: topology spread constraints.
 
-Problem: whether a row may take a pod depends on how many such pods every zone (or rack, or host) has, so it is not row-local.
-Choice: count per domain once, then answer for rows by indexing; the mask narrows the rows before row-local filters look. Limits: the
-caller counts the matching pods per node (running, not terminating, of the pod's namespace), and counts anew after each placement.
+Problem: whether a row is feasible depends on the number of matching pods in every zone (or rack, or host), so it is not row-local.
+Choice: count per domain once, then index by row; the mask narrows the rows before the row-local filters run. Limits: the
+caller counts the matching pods per node (running, not terminating, in the pod's namespace), and updates the counts after each placement.
 Source: Kubernetes' PodTopologySpread plugin (filtering: skew against the smallest domain; scoring: log-weighted counts).
 """
 
@@ -22,22 +22,22 @@ REASON_NO_KEY = "node(s) didn't match pod topology spread constraints (missing r
 
 
 class SpreadRule(NamedTuple):
-    """One constraint, counted. D domains."""
+    """One constraint with its counts. D domains."""
 
     domains: Domains
     pods: Int  # [D] matching pods
     eligible: Mask  # [D] domains with a node that counts
     max_skew: int
     min_domains: int
-    counts_itself: bool  # whether the constraint's selector selects the new pod
+    counts_itself: bool  # whether the constraint's selector selects the incoming pod
 
 
 def eligible_nodes(
     constraint: SpreadConstraint, all_domains: Sequence[Domains], affinity: Mask, tolerated: Mask
 ) -> Mask:
-    """`bool[N]`: nodes that count for a constraint: they have the keys of all the pod's constraints and pass its policies.
+    """`bool[N]`: nodes that count for a constraint: they have the keys of all the pod's constraints and satisfy its policies.
 
-    `affinity[N]` and `tolerated[N]` say whether the pod's node affinity and tolerations would let it go there.
+    `affinity[N]` and `tolerated[N]`: whether the pod's node affinity and tolerations allow the node.
     """
     eligible = np.ones_like(affinity)
     for domains in all_domains:
@@ -64,12 +64,12 @@ def count_rule(
 
 
 def has_key(rule: SpreadRule, rows: Int) -> Mask:
-    """`bool[len(rows)]`: rows that have the topology key at all."""
+    """`bool[len(rows)]`: rows that have the topology key."""
     return np.asarray(rule.domains.of_node[rows] >= 0)
 
 
 def mask(rule: SpreadRule, rows: Int) -> Mask:
-    """`bool[len(rows)]`: rows where one more pod keeps the skew within bounds. Rows without the key are refused."""
+    """`bool[len(rows)]`: rows where one more pod keeps the skew within bounds. Rows without the key are infeasible."""
     known = rule.pods[rule.eligible]
     smallest = 0 if len(known) < max(1, rule.min_domains) else int(known.min())
     allowed = rule.pods + int(rule.counts_itself) - smallest <= rule.max_skew
@@ -82,7 +82,7 @@ def mask(rule: SpreadRule, rows: Int) -> Mask:
 def score(rules: Sequence[SpreadRule], rows: Int) -> Float:
     """`float64[len(rows)]`, whole 0..100, over the pod's ScheduleAnyway constraints: the fewer matching pods, the higher.
 
-    A domain weighs log(domains + 2), so that a constraint over many domains is not drowned by one over few. Rows that lack a key have 0.
+    A domain weighs log(domains + 2), so that a constraint over many domains is not dominated by one over few. Rows without a key have 0.
     """
     with_keys = np.ones(len(rows), dtype=np.bool_)
     for rule in rules:
