@@ -98,7 +98,7 @@ def test_a_topology_that_vanishes_gives_nobody_cpus_until_it_is_back() -> None:
     api.forget("a")
     api.create(pod("insists", spec=FULL))
     api.turn()
-    assert "without a CPU topology" in api.waits["insists"]
+    assert "without a usable CPU topology" in api.waits["insists"]
     assert held(api, "a") == {"default/x": (0, 1)}
     api.tell(tells("a"))
     api.turn()

@@ -54,7 +54,7 @@ def test_cpus_come_whole() -> None:
     api = Api(node("a"))
     api.create(pod("x", cpu_m=1500))
     api.turn()
-    assert "CPUs of one's own come whole" in api.waits["x"]
+    assert "own CPUs must be whole CPUs" in api.waits["x"]
     assert "2000m would be" in api.missing["x"]
 
 
@@ -64,7 +64,7 @@ def test_nodes_without_a_topology_give_no_exclusive_cpus_and_accept_other_pods()
     api.turn()
     assert api.where("own") == "b"
     assert api.where("shares") == "a"
-    assert "1 node(s) without a CPU topology that can be used" in api.waits["strict"]
+    assert "1 node(s) without a usable CPU topology" in api.waits["strict"]
 
 
 def test_without_any_topology_only_pods_that_require_one_wait() -> None:
@@ -72,7 +72,7 @@ def test_without_any_topology_only_pods_that_require_one_wait() -> None:
     api.create(pod("own"), pod("insists", spec=FULL))
     api.turn()
     assert (api.where("own"), api.has("own")) == ("a", ())
-    assert "node(s) without a CPU topology" in api.waits["insists"]
+    assert "node(s) without a usable CPU topology" in api.waits["insists"]
     api.tell(tells("a"))
     api.turn()
     assert api.has("insists") == (0, 1)
@@ -82,8 +82,8 @@ def test_node_labels_set_the_cpu_layout() -> None:
     api = Api(node("full", cpu_bind_policy="FullPCPUsOnly"))
     api.create(pod("odd", 3), pod("spreads", 2, spec=SPREAD), pod("fits", 2))
     api.turn()
-    assert "1 the CPUs asked for are no whole cores" in api.waits["odd"]
-    assert "1 the node's CPU bind policy contradicts the pod's" in api.waits["spreads"]
+    assert "1 requested CPUs are not whole cores" in api.waits["odd"]
+    assert "1 the node's CPU bind policy conflicts with the pod's" in api.waits["spreads"]
     assert api.has("fits") == (0, 1)
     api = Api(node("spread", 64, cpu_bind_policy="SpreadByPCPUs"))
     api.create(pod("x", 2), pod("y", 4))
@@ -154,7 +154,7 @@ def test_a_pods_numa_policy_holds_without_cpus_of_its_own_and_must_not_contradic
     assert (status.cpus, [each.node for each in status.numa]) == ((), [0])
     api.create(pod("y", 2, gib=6, qos=QoSClass.LS, numa=SINGLE))
     api.turn()
-    assert "1 the node's NUMA topology policy contradicts the pod's" in api.waits["y"]
+    assert "1 the node's NUMA topology policy conflicts with the pod's" in api.waits["y"]
     assert "1 NUMA topology policy SingleNUMANode cannot be satisfied" in api.waits["y"]
 
 

@@ -173,7 +173,7 @@ def test_an_expired_metric_has_a_reason_of_its_own() -> None:
     c.roster.load_aware.metric_seen(metric("n", 100), 0.0)
     c.pod_seen(pod("a"), 500.0)
     (message,) = unschedulable(c.decide(500.0)).values()
-    assert "1 node(s) have not said what they use for too long" in message
+    assert "1 node(s) have not reported their use recently" in message
     view = c.roster.load_aware.describe("n")
     assert view is not None
     assert view.sentence() == "n has reported no use for 500 s: no pod is placed there until it does"

@@ -192,7 +192,7 @@ def test_a_node_without_a_topology_accepts_gpu_pods_and_refuses_those_with_a_pol
     api.create(with_gpus("x", qos=QoSClass.LS), with_gpus("y", qos=QoSClass.LS, policy="SingleNUMANode"))
     api.turn()
     assert (api.where("x"), api.where("y")) == ("a", "")
-    assert "node(s) without a CPU topology" in api.waits["y"]
+    assert "node(s) without a usable CPU topology" in api.waits["y"]
 
 
 def test_a_node_without_device_objects_counts_cards_and_aligns_the_rest() -> None:

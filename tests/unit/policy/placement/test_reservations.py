@@ -95,9 +95,9 @@ def test_what_restricted_is_about() -> None:
     asks = Amounts.of({"cpu": 3000, "memory": 200})
     left = held().reserved
     assert shortage(held(), left, asks) == ""
-    assert "has 100 of memory left, 200 are asked" in shortage(held(policy=AllocatePolicy.RESTRICTED), left, asks)
+    assert "has 100 of memory left, 200 requested" in shortage(held(policy=AllocatePolicy.RESTRICTED), left, asks)
     assert shortage(held(policy=AllocatePolicy.RESTRICTED, restricted=("cpu",)), left, asks) == ""
-    assert "nothing left" in shortage(held(), left, Amounts.of({"x/y": 1}))
+    assert "none of the requested resources left" in shortage(held(), left, Amounts.of({"x/y": 1}))
 
 
 def test_which_of_several() -> None:

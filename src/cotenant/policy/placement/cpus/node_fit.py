@@ -28,11 +28,11 @@ from cotenant.model.cpus.spec import (
     TopologyPolicy,
 )
 from cotenant.policy.placement.cpus.accumulator import CpuAsk, CpuChoice, shortage
-from cotenant.policy.placement.cpus.evenly import take_by_strategy
+from cotenant.policy.placement.cpus.demands import cpu_ask, topology_policy
+from cotenant.policy.placement.cpus.distribution import take_by_strategy
 from cotenant.policy.placement.cpus.ledger import CpuLedger
 from cotenant.policy.placement.cpus.needs import CpuNeed
 from cotenant.policy.placement.cpus.numa_amounts import NumaAmounts, cpu_rooms, spread_amount
-from cotenant.policy.placement.cpus.wishes import cpu_ask, topology_policy
 from cotenant.policy.placement.numa import (
     MOST_NUMA_NODES,
     NUMA_IDS,

@@ -43,8 +43,8 @@ class Inventory:
     totals: tuple[Row | None, ...]
     minors: int
     healthy: int
-    groups: tuple[Group, ...]  # the closest first
-    linked_first: tuple[Group, ...]  # the same, groups within one link domain before all others
+    groups: tuple[DeviceGroup, ...]  # the closest first
+    linked_first: tuple[DeviceGroup, ...]  # the same, groups within one link domain before all others
     by_pcie: tuple[tuple[str, int], ...]
     by_numa: tuple[tuple[int, int], ...]
 

@@ -114,7 +114,7 @@ def test_a_cpu_is_shared_only_up_to_its_limit() -> None:
     for uid in ("a", "b"):
         ledger = ledger.given(CpuHolding(uid, 0b11))
     assert ledger.free == 0
-    with pytest.raises(InvalidInput, match="c was given others'"):
+    with pytest.raises(InvalidInput, match="c holds CPUs of others"):
         ledger.given(CpuHolding("c", 0b1))
     assert ledger.returned("a").returned("b") == CpuLedger.empty(ledger.topology, 2)
     assert ledger.returned("nobody") is ledger

@@ -7,9 +7,9 @@ from cotenant.model.cpus.topology import CpuTopology
 from cotenant.model.machine.counters import LogicalCpu
 from cotenant.policy.placement.cpus.accumulator import CpuAsk
 from cotenant.policy.placement.cpus.amplification import amplified_fit, amplified_m
+from cotenant.policy.placement.cpus.demands import cpu_ask, kubelet_policy, topology_policy
 from cotenant.policy.placement.cpus.ledger import CpuHolding, CpuLedger
 from cotenant.policy.placement.cpus.numa_amounts import cpu_rooms
-from cotenant.policy.placement.cpus.wishes import cpu_ask, kubelet_policy, topology_policy
 from cotenant.policy.placement.numa import NumaRoom
 from cotenant.policy.placement.refusal import Refusal
 
@@ -53,7 +53,7 @@ def test_contradictions_of_pod_and_node_are_told() -> None:
     assert got.nearest == "node FullPCPUsOnly, pod SpreadByPCPUs"
     odd = cpu_ask(1500, ResourceSpec(exclusive=ExclusivePolicy.CORE))
     assert isinstance(odd, Refusal)
-    assert odd.nearest == "1500m asked; 2000m would be"
+    assert odd.nearest == "1500m requested; 2000m would be"
     clash = topology_policy(TopologyPolicy.RESTRICTED, TopologyPolicy.BEST_EFFORT)
     assert isinstance(clash, Refusal)
     assert topology_policy(TopologyPolicy.NONE, TopologyPolicy.BEST_EFFORT) is TopologyPolicy.BEST_EFFORT

@@ -68,10 +68,10 @@ def test_a_required_scope_is_kept_or_the_nearest_miss_is_told() -> None:
     )
     one = (DeviceHint(DeviceType.GPU, scope=Scope.DEVICE),)
     assert minors(ledger, ask({GPU: 50}, hints=one)) == (1,)
-    assert refused(ledger, ask({NVIDIA_GPU: 2}, hints=one))[1] == "2 were asked for"
+    assert refused(ledger, ask({NVIDIA_GPU: 2}, hints=one))[1] == "2 requested"
     nowhere = DeviceLedger.of([Device(DeviceType.GPU, 0, WHOLE)])
     assert minors(nowhere, ask({GPU: 50}, hints=one)) == (0,)
-    assert refused(nowhere, ask({GPU: 50}, hints=numa))[1] == "where the gpu devices are is not known"
+    assert refused(nowhere, ask({GPU: 50}, hints=numa))[1] == "the location of the gpu devices is not known"
 
 
 def test_several_shares_within_one_numa_node() -> None:
@@ -120,7 +120,7 @@ def test_a_reservations_devices_are_preferred_or_required() -> None:
     assert minors(ledger, ask({NVIDIA_GPU: 1}, required=((DeviceType.GPU, 0b10_0000),))) == (5,)
     reason, nearest = refused(ledger, ask({NVIDIA_GPU: 2}, required=((DeviceType.GPU, 0b10_0000),)))
     assert reason == "not enough gpu devices"
-    assert nearest == "1 of 2 devices have room; left out by what is wished: 0, 1, 2, 3, 4, 6, 7"
+    assert nearest == "1 of 2 devices have room; not selected: 0, 1, 2, 3, 4, 6, 7"
 
 
 def test_numa_nodes_bound_the_choice() -> None:
@@ -143,21 +143,21 @@ def test_a_partition_table_of_any_size() -> None:
     ledger = DeviceLedger.of(gpus(6), ring, honor=True)
     assert minors(ledger, ask({NVIDIA_GPU: 3})) == (3, 4, 5)
     assert refused(ledger, ask({NVIDIA_GPU: 4})) == (
-        "no GPU partition of the size asked for",
-        "4 asked, the table has 2, 3",
+        "no GPU partition of the requested size",
+        "4 requested, the table has 2, 3",
     )
     for minor in (1, 4):
         shared = ask({GPU: 50}, required=((DeviceType.GPU, 1 << minor),))
         ledger = placed(ledger, f"p{minor}", shared)
     assert refused(ledger, ask({NVIDIA_GPU: 3})) == ("no free GPU partition", "of [3, 4, 5] not free: [4]")
-    assert refused(ledger, ask({NVIDIA_GPU: 2}, partition=PartitionSpec(bandwidth=5)))[1] == "5 asked, at best 0"
+    assert refused(ledger, ask({NVIDIA_GPU: 2}, partition=PartitionSpec(bandwidth=5)))[1] == "5 requested, at best 0"
 
 
 def test_a_preferred_table_gives_way_and_a_pod_may_insist() -> None:
     ledger = DeviceLedger.of(gpus(), halves(8))
     assert minors(ledger, ask({NVIDIA_GPU: 3})) == (0, 1, 2)
     assert (
-        refused(ledger, ask({NVIDIA_GPU: 3}, partition=PartitionSpec()))[0] == "no GPU partition of the size asked for"
+        refused(ledger, ask({NVIDIA_GPU: 3}, partition=PartitionSpec()))[0] == "no GPU partition of the requested size"
     )
     bare = DeviceLedger.of(gpus())
     assert refused(bare, ask({NVIDIA_GPU: 2}, partition=PartitionSpec()))[0] == "no GPU partition table"
@@ -175,7 +175,7 @@ def test_a_partition_lies_within_the_scope_asked_for() -> None:
     numa = (DeviceHint(DeviceType.GPU, scope=Scope.NUMA),)
     assert minors(ledger, ask({NVIDIA_GPU: 4}, hints=numa)) == (0, 1, 2, 3)
     assert refused(ledger, ask({NVIDIA_GPU: 8}, hints=numa)) == (
-        "no GPU partition within the scope asked for",
+        "no GPU partition within the requested scope",
         "none of 1 with 8 GPUs is",
     )
 
@@ -258,7 +258,7 @@ def test_what_a_number_of_cards_means(hint: DeviceHint, amount: int, wanted: lis
 def test_selected_devices_only() -> None:
     hint = DeviceHint(DeviceType.GPU, LabelSelector.of({"model": "x"}))
     assert refused(DeviceLedger.of(gpus(1)), ask({NVIDIA_GPU: 1}, hints=(hint,)))[1] == (
-        "0 of 1 devices have room; left out by what is wished: 0"
+        "0 of 1 devices have room; not selected: 0"
     )
 
 
@@ -281,7 +281,7 @@ def test_a_ledger_takes_no_more_than_there_is() -> None:
         ledger.given(DeviceHolding("b", (twice, twice)))
     with pytest.raises(InvalidInput, match="a healthy device"):
         ledger.given(DeviceHolding("b", (DeviceAllocation(DeviceType.GPU, 40, Amounts.of({GPU_CORE: 1})),)))
-    with pytest.raises(InvalidInput, match="without devices of its own"):
+    with pytest.raises(InvalidInput, match="without devices"):
         ledger.given(DeviceHolding("u0", ()))
 
 
